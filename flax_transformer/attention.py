@@ -1,0 +1,142 @@
+"""Attention: equation 1, its masks, its cache, and the multi-head layer (Vaswani et al. 2017, section 3.2).
+
+Shapes: B batch, T queries, S keys, H heads, K width of a head, D d_model, L slots of a cache.
+Masks are boolean, True = may attend, and broadcast to [B, H, T, S].
+"""
+
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+
+def padding_mask(tokens: jax.Array, pad_id: int) -> jax.Array:
+    """Mask [B, 1, 1, S] that hides padding keys, from token ids [B, S].
+
+    >>> padding_mask(jnp.array([[7, 4, 0]]), pad_id=0)[0, 0].astype(int).tolist()
+    [[1, 1, 0]]
+    """
+    return (tokens != pad_id)[:, None, None, :]
+
+
+def causal_mask(length: int) -> jax.Array:
+    """Mask [1, 1, T, T] under which position t sees positions 0 to t (section 3.2.3).
+
+    >>> causal_mask(3)[0, 0].astype(int).tolist()
+    [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    """
+    return jnp.tril(jnp.ones((length, length), bool))[None, None]
+
+
+def segment_mask(query_ids: jax.Array, key_ids: jax.Array) -> jax.Array:
+    """Mask [B, 1, T, S] under which tokens see their own sentence of a packed row only.
+
+    Ids [B, T] and [B, S] number the sentences of a row from 1; 0 is padding and sees, and is seen by, nothing.
+
+    >>> segment_mask(jnp.array([[1, 2, 0]]), jnp.array([[1, 1, 2, 0]]))[0, 0].astype(int).tolist()
+    [[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
+    """
+    same = query_ids[:, :, None] == key_ids[:, None, :]
+    return (same & (key_ids != 0)[:, None, :])[:, None]
+
+
+def attention_weights(q: jax.Array, k: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+    """softmax(q k^T / sqrt(K)) of equation 1: weights [B, H, T, S] from q [B, T, H, K] and k [B, S, H, K].
+
+    Computed in float32 whatever the inputs. A query that may attend to nothing gets equal weights, never NaN.
+    """
+    scaled = q * q.shape[-1] ** -0.5
+    scores = jnp.einsum('BTHK,BSHK->BHTS', scaled, k, preferred_element_type=jnp.float32)
+    if mask is not None:
+        scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
+    return jax.nn.softmax(scores, axis=-1)
+
+
+def weighted_values(weights: jax.Array, v: jax.Array) -> jax.Array:
+    """Sums [B, T, H, K] of values [B, S, H, K] under weights [B, H, T, S]."""
+    return jnp.einsum('BHTS,BSHK->BTHK', weights.astype(v.dtype), v)
+
+
+def dot_product_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+    """softmax(q k^T / sqrt(K)) v, [B, T, H, K] (Vaswani et al. 2017, section 3.2.1, eq. 1).
+
+    Args:
+      q: queries [B, T, H, K].
+      k: keys [B, S, H, K].
+      v: values [B, S, H, K].
+      mask: boolean, broadcast to [B, H, T, S], True = may attend.
+    """
+    return weighted_values(attention_weights(q, k, mask), v)
+
+
+class KVCache(NamedTuple):
+    """Keys and values of the positions decoded so far; a value that goes in and comes out."""
+
+    k: jax.Array  # [B, L, H, K]
+    v: jax.Array  # [B, L, H, K]
+
+    @classmethod
+    def empty(cls, batch: int, length: int, num_heads: int, head_dim: int, dtype: jnp.dtype) -> 'KVCache':
+        shape = (batch, length, num_heads, head_dim)
+        return cls(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
+
+    def put(self, k: jax.Array, v: jax.Array, position: jax.Array) -> 'KVCache':
+        """The cache with k, v [B, 1, H, K] at `position`, which must be below L (unchecked: it is traced)."""
+        index = (0, position, 0, 0)
+        return KVCache(
+            jax.lax.dynamic_update_slice(self.k, k.astype(self.k.dtype), index),
+            jax.lax.dynamic_update_slice(self.v, v.astype(self.v.dtype), index),
+        )
+
+
+class MultiHeadAttention(nn.Module):
+    """H attentions side by side on projections of their inputs (Vaswani et al. 2017, section 3.2.2)."""
+
+    d_model: int
+    num_heads: int
+    head_dim: int
+    use_bias: bool = False
+    dropout_rate: float = 0.0  # on the weights; 0 in the published model
+    dtype: jnp.dtype = jnp.float32
+
+    def setup(self) -> None:
+        def projection(features: int) -> nn.Dense:
+            # One Glorot draw for each matrix: a fused one would get the wrong fan-out.
+            return nn.Dense(features, self.use_bias, dtype=self.dtype, kernel_init=nn.initializers.glorot_uniform())
+
+        width = self.num_heads * self.head_dim
+        self.query, self.key, self.value = projection(width), projection(width), projection(width)
+        self.output = projection(self.d_model)
+        self.weight_dropout = nn.Dropout(self.dropout_rate)
+
+    def _split(self, x: jax.Array) -> jax.Array:
+        return x.reshape(*x.shape[:-1], self.num_heads, self.head_dim)
+
+    def project_memory(self, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Keys and values [B, S, H, K] of memory [B, S, D]; once per sentence is enough."""
+        return self._split(self.key(memory)), self._split(self.value(memory))
+
+    def weights(self, x: jax.Array, k: jax.Array, mask: jax.Array | None) -> jax.Array:
+        """Attention weights [B, H, T, S] of x [B, T, D] over projected keys, to look at."""
+        return attention_weights(self._split(self.query(x)), k, mask)
+
+    def attend(
+        self, x: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, deterministic: bool = True
+    ) -> jax.Array:
+        """Attention [B, T, D] of x [B, T, D] over projected keys and values [B, S, H, K]."""
+        weights = attention_weights(self._split(self.query(x)), k, mask)
+        heads = weighted_values(self.weight_dropout(weights, deterministic=deterministic), v)
+        return self.output(heads.reshape(*x.shape[:-1], -1))
+
+    def __call__(
+        self, x: jax.Array, memory: jax.Array, mask: jax.Array | None = None, *, deterministic: bool = True
+    ) -> jax.Array:
+        """Attention [B, T, D] of x [B, T, D] over memory [B, S, D]; self-attention where they are the same."""
+        return self.attend(x, *self.project_memory(memory), mask, deterministic)
+
+    def decode(self, x: jax.Array, cache: KVCache, position: jax.Array) -> tuple[jax.Array, KVCache]:
+        """Self-attention of one new position x [N, 1, D] over itself and the cached ones before it."""
+        cache = cache.put(*self.project_memory(x), position)
+        visible = (jnp.arange(cache.k.shape[1]) <= position)[None, None, None, :]
+        return self.attend(x, cache.k, cache.v, visible), cache

@@ -1,0 +1,321 @@
+"""Every hyper-parameter once: frozen dataclasses that check themselves and survive a trip through JSON.
+
+The defaults are those of Vaswani et al. 2017 (base model); every departure from the paper is a field.
+"""
+
+import dataclasses
+import json
+import typing
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from flax_transformer.errors import UserError, nearest
+
+SCHEMA_VERSION = 1
+
+
+def _check(condition: bool, message: str) -> None:
+    if not condition:
+        raise UserError(message)
+
+
+def _check_positive(config: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        _check(value >= 1, f'{name}={value}: expected at least 1')
+
+
+def _check_rates(config: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        _check(0.0 <= value < 1.0, f'{name}={value}: expected a rate of at least 0 and less than 1')
+
+
+def _check_choices(config: Any) -> None:
+    """Literal fields hold one of their words, whichever way the config was made."""
+    for name, kind in typing.get_type_hints(type(config)).items():
+        if typing.get_origin(kind) is Literal and getattr(config, name) not in typing.get_args(kind):
+            words = ', '.join(map(str, typing.get_args(kind)))
+            got = getattr(config, name)
+            raise UserError(f'{name}={got!r}: expected one of {words}.{nearest(str(got), map(str, typing.get_args(kind)))}')
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """The model. Defaults: the paper's base model (table 3), 37,000 shared pieces."""
+
+    vocab_size: int = 37_000  # pieces, special ones included
+    d_model: int = 512  # width of every residual stream
+    num_heads: int = 8
+    head_dim: int | None = None  # width of one head; None: d_model / num_heads
+    d_ff: int = 2048  # inner width of the feed-forward network
+    num_encoder_layers: int = 6
+    num_decoder_layers: int = 6
+    dropout_rate: float = 0.1  # on each sublayer's output and on embedding + position (section 5.4)
+    attention_dropout_rate: float = 0.0  # on attention weights; 0 in the published model
+    activation_dropout_rate: float = 0.0  # after the feed-forward activation; 0 in the published model
+    norm_first: bool = False  # False: LayerNorm(x + sublayer(x)), the paper; True: x + sublayer(LayerNorm(x))
+    norm_epsilon: float = 1e-6
+    activation: Literal['relu', 'gelu', 'swish'] = 'relu'
+    positions: Literal['interleaved', 'concatenated', 'tensor2tensor', 'learned'] = 'interleaved'  # section 3.5
+    scale_embedding: bool = True  # multiply embeddings by sqrt(d_model), section 3.4
+    tie_embeddings: Literal['all', 'target', 'none'] = 'all'  # all: source = target = softmax; target: target = softmax
+    attention_bias: bool = False  # biases in the query, key, value and output projections
+    logits_bias: bool = False  # a bias on the logits
+    pad_id: int = 0  # also the decoder's start: its embedding is the zero vector
+    eos_id: int = 1
+    max_length: int = 256  # positions of a learned table; sinusoids know no limit
+    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # of computation; auto: bfloat16 on TPU and GPU. Parameters are float32
+
+    def __post_init__(self) -> None:
+        _check_choices(self)
+        _check_positive(self, 'vocab_size', 'd_model', 'num_heads', 'd_ff', 'num_encoder_layers', 'num_decoder_layers', 'max_length')
+        _check_rates(self, 'dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate')
+        _check(self.head_dim is None or self.head_dim >= 1, f'head_dim={self.head_dim}: expected at least 1')
+        _check(
+            self.head_dim is not None or self.d_model % self.num_heads == 0,
+            f'd_model={self.d_model} is not divisible by num_heads={self.num_heads}; change one of them or set head_dim',
+        )
+        _check(self.d_model % 2 == 0, f'd_model={self.d_model}: expected an even number, for pairs of sine and cosine')
+        _check(self.norm_epsilon > 0, f'norm_epsilon={self.norm_epsilon}: expected more than 0')
+        for name in ('pad_id', 'eos_id'):
+            value = getattr(self, name)
+            _check(0 <= value < self.vocab_size, f'{name}={value}: expected an id from 0 to vocab_size - 1 = {self.vocab_size - 1}')
+        _check(self.pad_id != self.eos_id, f'pad_id and eos_id are both {self.pad_id}; expected two different ids')
+
+    @property
+    def width_of_head(self) -> int:
+        """`head_dim`, or d_model / num_heads where that is None."""
+        return self.head_dim or self.d_model // self.num_heads
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """SentencePiece, trained once on both sides of the training pairs and kept in the run directory."""
+
+    algorithm: Literal['bpe', 'unigram'] = 'bpe'
+    normalization: Literal['identity', 'nfkc', 'nmt_nfkc'] = 'identity'  # identity gives every line back as it was
+    byte_fallback: bool = True  # spell characters outside the vocabulary as UTF-8 bytes instead of unk (256 pieces)
+    character_coverage: float = 0.9999  # share of the characters that get a piece of their own
+    unk_id: int = 2
+    max_sentences: int = 2_000_000  # lines of each side used for training, drawn at random when there are more
+
+    def __post_init__(self) -> None:
+        _check_choices(self)
+        _check_positive(self, 'max_sentences')
+        _check(0.9 <= self.character_coverage <= 1.0, f'character_coverage={self.character_coverage}: expected 0.9 to 1')
+        _check(self.unk_id >= 0, f'unk_id={self.unk_id}: expected at least 0')
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Parallel text. A corpus is written in one of these forms:
+
+    `folder/train.{lang}.gz`  two aligned text files, one sentence a line; `{lang}` stands for each language
+    `a/train.src,b/train.tgt`  the same, two paths
+    `tfds:wmt14_translate/de-en:train`  TensorFlow Datasets, prepared as array_record
+    `number_words:train`  numbers in words, made by num2words
+    """
+
+    source_language: str = 'en'
+    target_language: str = 'de'
+    train: str = 'number_words:train'
+    validation: str = 'number_words:validation'
+    test: str = 'number_words:test'
+    root: str | None = None  # where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/
+    source_length: int = 128  # slots of a packed row, tokens; a longer sentence (EOS counted) is left out, and reported
+    target_length: int = 128  # the same for the target
+    block_size: int = 2048  # sentences that are packed together
+    numbers_below: int = 1_000_000  # number_words: exclusive upper end
+    numbers_train: int = 60_000  # number_words: training pairs
+    numbers_held_out: int = 1_000  # number_words: pairs of validation, and of test
+
+    def __post_init__(self) -> None:
+        _check_positive(self, 'source_length', 'target_length', 'block_size', 'numbers_train', 'numbers_held_out')
+        for name in ('source_language', 'target_language', 'train'):
+            _check(bool(getattr(self, name)), f'{name} is empty: expected a value')
+        needed = self.numbers_train + 2 * self.numbers_held_out
+        _check(
+            self.numbers_below >= needed,
+            f'numbers_below={self.numbers_below}: numbers_train + 2 * numbers_held_out ask for {needed} different numbers',
+        )
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """Defaults: section 5.3 of the paper."""
+
+    name: Literal['adam', 'adamw', 'adafactor', 'lion'] = 'adam'
+    schedule: Literal['noam', 'inverse_sqrt', 'linear', 'cosine', 'constant'] = 'noam'
+    learning_rate: float = 1.0  # noam: a factor on d_model^-0.5 * min(step^-0.5, step * warmup^-1.5); others: the peak
+    warmup_steps: int = 4000
+    beta1: float = 0.9
+    beta2: float = 0.98
+    epsilon: float = 1e-9
+    weight_decay: float = 0.0  # adamw and lion; matrices only
+    clip_norm: float | None = None  # clip the global gradient norm; None: never, as the paper
+    ema_decay: float = 0.0  # evaluate and keep an exponential moving average of the parameters; 0: off
+
+    def __post_init__(self) -> None:
+        _check_choices(self)
+        _check(self.learning_rate > 0, f'learning_rate={self.learning_rate}: expected more than 0')
+        _check(self.warmup_steps >= 0, f'warmup_steps={self.warmup_steps}: expected at least 0')
+        _check(
+            self.schedule not in ('noam', 'inverse_sqrt') or self.warmup_steps >= 1,
+            f'warmup_steps=0: schedule {self.schedule} divides by it; expected at least 1',
+        )
+        _check_rates(self, 'beta1', 'beta2', 'ema_decay')
+        _check(self.epsilon > 0, f'epsilon={self.epsilon}: expected more than 0')
+        _check(self.weight_decay >= 0, f'weight_decay={self.weight_decay}: expected at least 0')
+        _check(
+            self.weight_decay == 0 or self.name in ('adamw', 'lion'),
+            f'weight_decay={self.weight_decay} has no effect with name={self.name!r}; use adamw or lion',
+        )
+        _check(self.clip_norm is None or self.clip_norm > 0, f'clip_norm={self.clip_norm}: expected more than 0, or None')
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How long, in what batches, and what happens every so many steps."""
+
+    steps: int = 100_000  # updates in all, those of earlier starts included
+    tokens_per_step: int = 25_600  # target slots of a batch over all devices
+    label_smoothing: float = 0.1  # section 5.4; spread over the other vocab_size - 1 pieces
+    log_every: int = 50  # steps
+    evaluate_every: int = 1000  # steps; loss on the validation set, and two translations to look at
+    checkpoint_every: int = 1000  # steps; the last step is always saved
+    keep_last: int = 2  # newest checkpoints kept, beside the best by validation loss
+    sample_translations: int = 3  # validation sentences printed at each evaluation
+
+    def __post_init__(self) -> None:
+        _check_positive(self, 'steps', 'tokens_per_step', 'log_every', 'evaluate_every', 'checkpoint_every', 'keep_last')
+        _check_rates(self, 'label_smoothing')
+        _check(self.sample_translations >= 0, f'sample_translations={self.sample_translations}: expected at least 0')
+
+
+@dataclass(frozen=True)
+class DecodingConfig:
+    """Search. Defaults: section 6.1 of the paper."""
+
+    beam_width: int = 4  # 1: greedy
+    length_penalty: Literal['gnmt', 'power', 'none'] = 'gnmt'  # gnmt: ((5 + length) / 6)^alpha; power: length^alpha
+    alpha: float = 0.6  # exponent of the length penalty; length counts EOS
+    max_extra_tokens: int = 50  # a translation has at most its source's tokens + this many, EOS counted
+    max_source_tokens: int = 256  # a longer line is split, translated in parts and rejoined
+    batch_tokens: int = 4096  # source slots of one batch; bounds memory, does not change translations
+
+    def __post_init__(self) -> None:
+        _check_choices(self)
+        _check_positive(self, 'beam_width', 'max_extra_tokens', 'batch_tokens')
+        _check(self.max_source_tokens >= 8, f'max_source_tokens={self.max_source_tokens}: expected at least 8')
+        _check(self.alpha >= 0, f'alpha={self.alpha}: expected at least 0; below 0 a longer translation could only lose')
+
+
+@dataclass(frozen=True)
+class ParallelConfig:
+    """On which devices, and how."""
+
+    strategy: Literal['pmap', 'mesh'] = 'pmap'  # pmap: data parallel; mesh: jit over a mesh with a data axis
+    num_devices: int = 0  # 0: all there are; on a machine with CPUs only, as many are simulated as asked for
+
+    def __post_init__(self) -> None:
+        _check_choices(self)
+        _check(self.num_devices >= 0, f'num_devices={self.num_devices}: expected at least 0')
+
+
+@dataclass(frozen=True)
+class Config:
+    """One experiment."""
+
+    model: TransformerConfig = field(default_factory=TransformerConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
+    seed: int = 0  # of the initial parameters, the order of the data and dropout
+
+    def __post_init__(self) -> None:
+        row = self.data.target_length
+        _check(
+            self.training.tokens_per_step % row == 0,
+            f'tokens_per_step={self.training.tokens_per_step} is not a multiple of data.target_length={row}; '
+            f'a batch is whole rows: the nearest is {max(1, round(self.training.tokens_per_step / row)) * row}',
+        )
+        unk, special = self.tokenizer.unk_id, (self.model.pad_id, self.model.eos_id)
+        _check(unk not in special, f'tokenizer.unk_id={unk} is also pad_id or eos_id; expected three different ids')
+        if self.model.positions == 'learned':
+            longest = max(self.data.source_length, self.data.target_length)
+            _check(
+                self.model.max_length >= longest,
+                f'model.max_length={self.model.max_length}: rows have {longest} slots; expected at least that many learned positions',
+            )
+
+    @property
+    def rows_per_step(self) -> int:
+        """Packed rows of a global batch."""
+        return self.training.tokens_per_step // self.data.target_length
+
+
+def to_json(config: Config) -> str:
+    """The config as JSON text, with its schema version."""
+    return json.dumps({'schema_version': SCHEMA_VERSION, **dataclasses.asdict(config)}, indent=2) + '\n'
+
+
+def from_json(text: str) -> Config:
+    """The config that `to_json` wrote. Raises UserError for a later schema, an unknown field or a bad value."""
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f'config is not JSON ({error})') from None
+    _check(isinstance(values, dict), f'config: got {type(values).__name__}, expected a JSON object')
+    version = values.pop('schema_version', None)
+    _check(
+        isinstance(version, int) and 1 <= version <= SCHEMA_VERSION,
+        f'schema_version={version!r}: this version of flax_transformer reads 1 to {SCHEMA_VERSION}; upgrade flax_transformer to read it',
+    )
+    return _from_dict(Config, values, '')
+
+
+def _from_dict(cls: type, values: Any, path: str) -> Any:
+    _check(isinstance(values, dict), f'{path or "config"}: got {values!r}, expected a table of fields')
+    hints = typing.get_type_hints(cls)
+    fields = {}
+    for name, value in values.items():
+        where = f'{path}.{name}' if path else name
+        _check(name in hints, f'{where}: no such field.{nearest(name, hints)}')
+        if dataclasses.is_dataclass(hints[name]):
+            fields[name] = _from_dict(hints[name], value, where)
+        else:
+            _check(_is_instance(value, hints[name]), f'{where}={value!r}: expected {_type_name(hints[name])}')
+            fields[name] = value
+    return cls(**fields)
+
+
+def _is_instance(value: Any, kind: Any) -> bool:
+    if typing.get_origin(kind) is Literal:
+        return value in typing.get_args(kind)
+    options = typing.get_args(kind) or (kind,)
+    if isinstance(value, bool):
+        return bool in options
+    return isinstance(value, options) or (float in options and isinstance(value, int))
+
+
+def _type_name(kind: Any) -> str:
+    if typing.get_origin(kind) is Literal:
+        return 'one of ' + ', '.join(map(str, typing.get_args(kind)))
+    return getattr(kind, '__name__', str(kind)) if not typing.get_args(kind) else str(kind)
+
+
+def changed_fields(old: Config, new: Config) -> dict[str, tuple[Any, Any]]:
+    """`{'model.d_model': (old value, new value), ...}` for the fields in which two configs differ."""
+
+    def flat(config: Config) -> dict[str, Any]:
+        out = {}
+        for name, value in dataclasses.asdict(config).items():
+            out |= {f'{name}.{key}': v for key, v in value.items()} if isinstance(value, dict) else {name: value}
+        return out
+
+    before, after = flat(old), flat(new)
+    return {name: (before[name], after[name]) for name in before if before[name] != after[name]}

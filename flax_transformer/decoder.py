@@ -1,0 +1,157 @@
+"""The decoder, whole and one token at a time (Vaswani et al. 2017, section 3.1, figure 1 right)."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from flax_transformer.attention import KVCache
+from flax_transformer.config import TransformerConfig
+from flax_transformer.decoding import DecodeState
+from flax_transformer.encoder import compute_dtype, make_attention, make_feed_forward, make_final_norm, make_residual
+
+
+class Memory(NamedTuple):
+    """What every hypothesis of a sentence reads: the source as one layer's cross-attention sees it."""
+
+    k: jax.Array  # [B, S, H, K]
+    v: jax.Array  # [B, S, H, K]
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention over the encoder's memory, feed-forward."""
+
+    config: TransformerConfig
+
+    def setup(self) -> None:
+        self.self_attention = make_attention(self.config)
+        self.self_residual = make_residual(self.config)
+        self.cross_attention = make_attention(self.config)
+        self.cross_residual = make_residual(self.config)
+        self.feed_forward = make_feed_forward(self.config)
+        self.feed_forward_residual = make_residual(self.config)
+
+    def _sublayers(
+        self,
+        x: jax.Array,
+        attend_self: Callable[[jax.Array], jax.Array],
+        attend_memory: Callable[[jax.Array], jax.Array],
+        deterministic: bool,
+    ) -> jax.Array:
+        x = self.self_residual(x, attend_self, deterministic=deterministic)
+        x = self.cross_residual(x, attend_memory, deterministic=deterministic)
+        transform = lambda x: self.feed_forward(x, deterministic=deterministic)
+        return self.feed_forward_residual(x, transform, deterministic=deterministic)
+
+    def project_memory(self, memory: jax.Array) -> Memory:
+        return Memory(*self.cross_attention.project_memory(memory))
+
+    def __call__(
+        self,
+        x: jax.Array,
+        memory: Memory,
+        self_mask: jax.Array,
+        memory_mask: jax.Array,
+        *,
+        deterministic: bool = True,
+    ) -> jax.Array:
+        """x [B, T, D] after the layer, all positions at once."""
+
+        def attend_self(x: jax.Array) -> jax.Array:
+            return self.self_attention(x, x, self_mask, deterministic=deterministic)
+
+        def attend_memory(x: jax.Array) -> jax.Array:
+            return self.cross_attention.attend(x, *memory, memory_mask, deterministic)
+
+        return self._sublayers(x, attend_self, attend_memory, deterministic)
+
+    def look(
+        self, x: jax.Array, memory: Memory, self_mask: jax.Array, memory_mask: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """x after the layer, and its attention over the memory, [B, H, T, S], to look at."""
+        seen = []
+
+        def attend_memory(x: jax.Array) -> jax.Array:
+            seen.append(self.cross_attention.weights(x, memory.k, memory_mask))
+            return self.cross_attention.attend(x, *memory, memory_mask)
+
+        x = self._sublayers(x, lambda x: self.self_attention(x, x, self_mask), attend_memory, True)
+        return x, seen[0]
+
+    def decode(
+        self, x: jax.Array, cache: KVCache, memory: Memory, memory_mask: jax.Array, position: jax.Array
+    ) -> tuple[jax.Array, KVCache]:
+        """One new position x [N, 1, D] of N = B * W hypotheses after the layer, and the longer cache."""
+        written = []
+
+        def attend_self(x: jax.Array) -> jax.Array:
+            out, longer = self.self_attention.decode(x, cache, position)
+            written.append(longer)
+            return out
+
+        def attend_memory(x: jax.Array) -> jax.Array:
+            # The W hypotheses of a sentence query its memory as W positions would: nothing is copied per beam.
+            beams = x.reshape(memory.k.shape[0], -1, x.shape[-1])
+            return self.cross_attention.attend(beams, *memory, memory_mask).reshape(x.shape)
+
+        x = self._sublayers(x, attend_self, attend_memory, True)
+        return x, written[0]
+
+
+class Shared(NamedTuple):
+    """The shared part of a decode state: every layer's memory, and which of its slots are real."""
+
+    memories: tuple[Memory, ...]
+    mask: jax.Array  # [B, 1, 1, S]
+
+
+class Decoder(nn.Module):
+    """Hidden states of the target under the encoder's memory."""
+
+    config: TransformerConfig
+
+    def setup(self) -> None:
+        self.layers = [DecoderLayer(self.config) for _ in range(self.config.num_decoder_layers)]
+        self.final_norm = make_final_norm(self.config)
+
+    def _finish(self, x: jax.Array) -> jax.Array:
+        return self.final_norm(x) if self.final_norm is not None else x
+
+    def __call__(
+        self,
+        x: jax.Array,
+        memory: jax.Array,
+        self_mask: jax.Array,
+        memory_mask: jax.Array,
+        *,
+        deterministic: bool = True,
+    ) -> jax.Array:
+        """Hidden [B, T, D] of embedded target x [B, T, D] and memory [B, S, D], all positions at once."""
+        for layer in self.layers:
+            x = layer(x, layer.project_memory(memory), self_mask, memory_mask, deterministic=deterministic)
+        return self._finish(x)
+
+    def look(self, x: jax.Array, memory: jax.Array, self_mask: jax.Array, memory_mask: jax.Array) -> jax.Array:
+        """Attention over the memory of all layers, [layers, B, H, T, S]."""
+        seen = []
+        for layer in self.layers:
+            x, weights = layer.look(x, layer.project_memory(memory), self_mask, memory_mask)
+            seen.append(weights)
+        return jnp.stack(seen)
+
+    def start(self, memory: jax.Array, memory_mask: jax.Array, length: int) -> DecodeState:
+        """The state before the first token: projected memory and empty caches of `length` slots."""
+        config = self.config
+        cache = KVCache.empty(memory.shape[0], length, config.num_heads, config.width_of_head, compute_dtype(config))
+        memories = tuple(layer.project_memory(memory) for layer in self.layers)
+        return DecodeState((cache,) * len(self.layers), Shared(memories, memory_mask), jnp.int32(0))
+
+    def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
+        """Hidden [N, 1, D] of one embedded token x [N, 1, D] of each hypothesis, and the state after it."""
+        caches = []
+        for layer, cache, memory in zip(self.layers, state.cache, state.shared.memories, strict=True):
+            x, cache = layer.decode(x, cache, memory, state.shared.mask, state.position)
+            caches.append(cache)
+        return self._finish(x), DecodeState(tuple(caches), state.shared, state.position + 1)

@@ -1,0 +1,132 @@
+"""What surrounds attention: embeddings, positions, the feed-forward network, residual connections.
+
+Vaswani et al. 2017, sections 3.1 and 3.3 to 3.5. Shapes: B batch, T positions, D d_model, F d_ff, V vocabulary.
+"""
+
+from collections.abc import Callable
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    'relu': nn.relu,
+    'gelu': lambda x: nn.gelu(x, approximate=False),
+    'swish': nn.swish,
+}
+
+
+def sinusoids(length: int, d_model: int, layout: str = 'interleaved') -> np.ndarray:
+    """Position table [T, D], float32 (section 3.5).
+
+    `interleaved`: sin(t / 10000^(2i/D)) at 2i, cos of the same at 2i + 1: the paper.
+    `concatenated`: the same sines in the first half, cosines in the second: Marian in Hugging Face.
+    `tensor2tensor`: halves too, but with the exponent i / (D/2 - 1): the paper's code, and fairseq.
+
+    >>> sinusoids(2, 4)[1].round(4).tolist()
+    [0.8414999842643738, 0.5403000116348267, 0.009999999776482582, 0.9998999834060669]
+    """
+    half = d_model // 2
+    exponent = np.arange(half) / (max(half - 1, 1) if layout == 'tensor2tensor' else half)
+    angles = np.arange(length)[:, None] / 10_000.0 ** exponent[None, :]
+    if layout == 'interleaved':
+        table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, d_model)
+    elif layout in ('concatenated', 'tensor2tensor'):
+        table = np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
+    else:
+        raise ValueError(f'layout={layout!r}: expected interleaved, concatenated or tensor2tensor')
+    return table.astype(np.float32)
+
+
+class Embedding(nn.Module):
+    """One table [V, D] that embeds tokens and, where tied, gives logits (section 3.4)."""
+
+    vocab_size: int
+    d_model: int
+    pad_id: int
+    scale: bool = True
+    dtype: jnp.dtype = jnp.float32
+
+    def setup(self) -> None:
+        shape = (self.vocab_size, self.d_model)
+        self.table = self.param('table', nn.initializers.normal(self.d_model**-0.5), shape, jnp.float32)
+
+    def __call__(self, tokens: jax.Array) -> jax.Array:
+        """Vectors [..., D] of ids [...]. pad_id is the zero vector: what the decoder starts from."""
+        vectors = self.table.astype(self.dtype)[tokens]
+        if self.scale:
+            vectors = vectors * jnp.asarray(self.d_model**0.5, self.dtype)
+        return jnp.where((tokens == self.pad_id)[..., None], 0, vectors)
+
+    def logits(self, x: jax.Array) -> jax.Array:
+        """Scores [..., V] of x [..., D] against every row of the table, in float32."""
+        # The product may run in bfloat16; it accumulates and arrives in float32.
+        return jnp.einsum('...D,VD->...V', x, self.table.astype(x.dtype), preferred_element_type=jnp.float32)
+
+
+class Positions(nn.Module):
+    """Adds position vectors to embeddings: a fixed table of sinusoids or a learned one (section 3.5)."""
+
+    d_model: int
+    layout: str = 'interleaved'  # of `sinusoids`, or 'learned'
+    max_length: int = 256  # rows of a learned table
+    dtype: jnp.dtype = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: jax.Array, positions: jax.Array, length: int) -> jax.Array:
+        """x [B, T, D] plus the vectors of `positions` (integers below `length`, broadcast to [B, T])."""
+        if self.layout == 'learned':
+            if length > self.max_length:
+                raise ValueError(f'length {length}: the learned table has max_length={self.max_length} positions')
+            init = nn.initializers.normal(self.d_model**-0.5)
+            table = self.param('table', init, (self.max_length, self.d_model), jnp.float32)
+        else:
+            table = jnp.asarray(sinusoids(length, self.d_model, self.layout))
+        return x + table.astype(self.dtype)[positions]
+
+
+class FeedForward(nn.Module):
+    """activation(x W1 + b1) W2 + b2, at each position alike (section 3.3, eq. 2)."""
+
+    d_model: int
+    d_ff: int
+    activation: str = 'relu'
+    dropout_rate: float = 0.0  # after the activation; 0 in the published model
+    dtype: jnp.dtype = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: jax.Array, *, deterministic: bool = True) -> jax.Array:
+        init = nn.initializers.glorot_uniform()
+        hidden = nn.Dense(self.d_ff, dtype=self.dtype, kernel_init=init, name='inner')(x)
+        hidden = ACTIVATIONS[self.activation](hidden)
+        hidden = nn.Dropout(self.dropout_rate)(hidden, deterministic=deterministic)
+        return nn.Dense(self.d_model, dtype=self.dtype, kernel_init=init, name='outer')(hidden)
+
+
+class LayerNorm(nn.LayerNorm):
+    """Linen's LayerNorm with the variance as the mean of squared deviations, in float32.
+
+    Linen's default, E[x^2] - E[x]^2, cancels when the mean is large against the deviation.
+    """
+
+    use_fast_variance: bool = False
+
+
+class Residual(nn.Module):
+    """LayerNorm(x + Dropout(sublayer(x))), or with norm_first x + Dropout(sublayer(LayerNorm(x))) (section 3.1)."""
+
+    dropout_rate: float = 0.1
+    norm_first: bool = False
+    epsilon: float = 1e-6
+    dtype: jnp.dtype = jnp.float32
+
+    @nn.compact
+    def __call__(
+        self, x: jax.Array, sublayer: Callable[[jax.Array], jax.Array], *, deterministic: bool = True
+    ) -> jax.Array:
+        norm = LayerNorm(self.epsilon, dtype=self.dtype, name='norm')
+        dropout = nn.Dropout(self.dropout_rate)
+        if self.norm_first:
+            return x + dropout(sublayer(norm(x)), deterministic=deterministic)
+        return norm(x + dropout(sublayer(x), deterministic=deterministic))

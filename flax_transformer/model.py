@@ -1,0 +1,156 @@
+"""The Transformer: source and target ids in, logits out (Vaswani et al. 2017, figure 1).
+
+A translation model is whatever has these three methods: `__call__`, `start` and `decode`.
+Shapes: B batch, S source tokens, T target tokens, D d_model, V vocabulary, N = B * beams.
+"""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from flax_transformer.attention import causal_mask, padding_mask, segment_mask
+from flax_transformer.config import TransformerConfig
+from flax_transformer.decoder import Decoder
+from flax_transformer.decoding import DecodeState
+from flax_transformer.encoder import Encoder, compute_dtype
+from flax_transformer.layers import Embedding, Positions
+
+
+def shift_right(target: jax.Array, pad_id: int, positions: jax.Array | None = None) -> jax.Array:
+    """The decoder's input [B, T]: the target one place later, pad_id (a zero vector) where a sentence begins.
+
+    In packed rows a sentence begins where `positions` [B, T] is 0.
+
+    >>> shift_right(jnp.array([[5, 6, 1]]), pad_id=0).tolist()
+    [[0, 5, 6]]
+    >>> shift_right(jnp.array([[5, 1, 6, 1]]), 0, jnp.array([[0, 1, 0, 1]])).tolist()
+    [[0, 5, 0, 6]]
+    """
+    shifted = jnp.roll(target, 1, axis=1)
+    begins = jnp.arange(target.shape[1])[None] == 0 if positions is None else positions == 0
+    return jnp.where(begins, pad_id, shifted)
+
+
+class Transformer(nn.Module):
+    """Encoder, decoder, embeddings and the projection to logits."""
+
+    config: TransformerConfig
+
+    def setup(self) -> None:
+        config = self.config
+        dtype = compute_dtype(config)
+
+        def embedding() -> Embedding:
+            return Embedding(config.vocab_size, config.d_model, config.pad_id, config.scale_embedding, dtype)
+
+        def positions() -> Positions:
+            return Positions(config.d_model, config.positions, config.max_length, dtype)
+
+        if config.tie_embeddings == 'all':
+            self.embedding = embedding()
+        else:
+            self.source_embedding, self.target_embedding = embedding(), embedding()
+        if config.tie_embeddings == 'none':
+            init = nn.initializers.glorot_uniform()
+            self.projection = nn.Dense(config.vocab_size, use_bias=False, dtype=dtype, kernel_init=init)
+        if config.logits_bias:
+            self.bias = self.param('logits_bias', nn.initializers.zeros, (config.vocab_size,), jnp.float32)
+        self.source_positions, self.target_positions = positions(), positions()
+        self.dropout = nn.Dropout(config.dropout_rate)
+        self.encoder = Encoder(config)
+        self.decoder = Decoder(config)
+
+    def _embed_source(self, source: jax.Array, positions: jax.Array | None, deterministic: bool) -> jax.Array:
+        table = self.embedding if self.config.tie_embeddings == 'all' else self.source_embedding
+        length = source.shape[1]
+        x = self.source_positions(table(source), jnp.arange(length) if positions is None else positions, length)
+        return self.dropout(x, deterministic=deterministic)
+
+    def _embed_target(
+        self, target_in: jax.Array, positions: jax.Array, length: int, deterministic: bool = True
+    ) -> jax.Array:
+        table = self.embedding if self.config.tie_embeddings == 'all' else self.target_embedding
+        x = self.target_positions(table(target_in), positions, length)
+        return self.dropout(x, deterministic=deterministic)
+
+    def _logits(self, x: jax.Array) -> jax.Array:
+        if self.config.tie_embeddings == 'none':
+            logits = self.projection(x).astype(jnp.float32)
+        else:
+            table = self.embedding if self.config.tie_embeddings == 'all' else self.target_embedding
+            logits = table.logits(x)
+        return logits + self.bias if self.config.logits_bias else logits
+
+    def encode(
+        self,
+        source: jax.Array,
+        *,
+        segments: jax.Array | None = None,
+        positions: jax.Array | None = None,
+        deterministic: bool = True,
+    ) -> jax.Array:
+        """Memory [B, S, D] of source ids [B, S], pad_id behind each sentence; or of packed rows, with their
+        segment numbers (from 1; 0 is padding) and positions, both [B, S]."""
+        mask = padding_mask(source, self.config.pad_id) if segments is None else segment_mask(segments, segments)
+        return self.encoder(self._embed_source(source, positions, deterministic), mask, deterministic=deterministic)
+
+    def _target_side(
+        self,
+        source: jax.Array,
+        target_in: jax.Array,
+        source_segments: jax.Array | None,
+        target_segments: jax.Array | None,
+        target_positions: jax.Array | None,
+        deterministic: bool,
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Embedded target, its self-attention mask, and its mask over the source."""
+        length = target_in.shape[1]
+        self_mask = causal_mask(length)
+        if target_segments is None:
+            # Padding lies behind the sentence, so causality already hides it.
+            memory_mask = padding_mask(source, self.config.pad_id)
+        else:
+            self_mask = self_mask & segment_mask(target_segments, target_segments)
+            memory_mask = segment_mask(target_segments, source_segments)
+        positions = jnp.arange(length) if target_positions is None else target_positions
+        return self._embed_target(target_in, positions, length, deterministic), self_mask, memory_mask
+
+    def __call__(
+        self,
+        source: jax.Array,
+        target_in: jax.Array,
+        *,
+        source_segments: jax.Array | None = None,
+        target_segments: jax.Array | None = None,
+        source_positions: jax.Array | None = None,
+        target_positions: jax.Array | None = None,
+        deterministic: bool = True,
+    ) -> jax.Array:
+        """Logits [B, T, V], float32, of source ids [B, S] and decoder inputs [B, T] (see `shift_right`).
+
+        Segments and positions, [B, S] and [B, T], describe packed rows; without them a row is one sentence.
+        """
+        memory = self.encode(
+            source, segments=source_segments, positions=source_positions, deterministic=deterministic
+        )
+        x, self_mask, memory_mask = self._target_side(
+            source, target_in, source_segments, target_segments, target_positions, deterministic
+        )
+        return self._logits(self.decoder(x, memory, self_mask, memory_mask, deterministic=deterministic))
+
+    def cross_attention(self, source: jax.Array, target_in: jax.Array) -> jax.Array:
+        """Attention of each decoder layer over the source, [layers, B, H, T, S], to look at."""
+        x, self_mask, memory_mask = self._target_side(source, target_in, None, None, None, True)
+        return self.decoder.look(x, self.encode(source), self_mask, memory_mask)
+
+    def start(self, source: jax.Array, max_length: int) -> DecodeState:
+        """The state that decodes source ids [B, S] for up to `max_length` tokens; the encoder runs here, once."""
+        memory = self.encode(source)
+        return self.decoder.start(memory, padding_mask(source, self.config.pad_id), max_length)
+
+    def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
+        """Logits [N, V] of the token after `tokens` [N], and the state after it; N is a multiple of B."""
+        length = state.cache[0].k.shape[1]
+        x = self._embed_target(tokens[:, None], state.position[None], length)
+        x, state = self.decoder.decode(x, state)
+        return self._logits(x)[:, 0], state
