@@ -63,7 +63,7 @@ class Transformer(nn.Module):
     def _embed_source(self, source: jax.Array, positions: jax.Array | None, deterministic: bool) -> jax.Array:
         table = self.embedding if self.config.tie_embeddings == 'all' else self.source_embedding
         length = source.shape[1]
-        x = self.source_positions(table(source), jnp.arange(length) if positions is None else positions, length)
+        x = self.source_positions(table(source), jnp.arange(length)[None] if positions is None else positions, length)
         return self.dropout(x, deterministic=deterministic)
 
     def _embed_target(
@@ -79,7 +79,7 @@ class Transformer(nn.Module):
         else:
             table = self.embedding if self.config.tie_embeddings == 'all' else self.target_embedding
             logits = table.logits(x)
-        return logits + self.bias if self.config.logits_bias else logits
+        return logits + jnp.expand_dims(self.bias, range(logits.ndim - 1)) if self.config.logits_bias else logits
 
     def encode(
         self,
@@ -112,7 +112,7 @@ class Transformer(nn.Module):
         else:
             self_mask = self_mask & segment_mask(target_segments, target_segments)
             memory_mask = segment_mask(target_segments, source_segments)
-        positions = jnp.arange(length) if target_positions is None else target_positions
+        positions = jnp.arange(length)[None] if target_positions is None else target_positions
         return self._embed_target(target_in, positions, length, deterministic), self_mask, memory_mask
 
     def __call__(
@@ -151,6 +151,6 @@ class Transformer(nn.Module):
     def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
         """Logits [N, V] of the token after `tokens` [N], and the state after it; N is a multiple of B."""
         length = state.cache[0].k.shape[1]
-        x = self._embed_target(tokens[:, None], state.position[None], length)
+        x = self._embed_target(tokens[:, None], state.position[None, None], length)
         x, state = self.decoder.decode(x, state)
         return self._logits(x)[:, 0], state
