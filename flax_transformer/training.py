@@ -1,0 +1,136 @@
+"""Training: one pure step, and the loop around it."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from flax_transformer.config import Config
+from flax_transformer.data import Batch
+from flax_transformer.losses import cross_entropy
+from flax_transformer.model import Transformer, shift_right
+from flax_transformer.optimizer import make_optimizer, make_schedule
+from flax_transformer.parallel import Devices
+from flax_transformer.train_state import TrainState
+
+Metrics = dict[str, jax.Array]
+LossFn = Callable[..., tuple[jax.Array, Metrics]]
+
+
+def loss_sums(
+    params: Any,
+    batch: Batch,
+    dropout_key: jax.Array | None,
+    *,
+    model: Transformer,
+    label_smoothing: float,
+) -> tuple[jax.Array, Metrics]:
+    """Sums over the batch's target tokens: the smoothed loss, in nats; with it the unsmoothed one and the counts.
+
+    Without a key nothing is dropped.
+    """
+    logits = model.apply(
+        {'params': params},
+        batch.source,
+        shift_right(batch.target, model.config.pad_id, batch.target_positions),
+        source_segments=batch.source_segments,
+        target_segments=batch.target_segments,
+        source_positions=batch.source_positions,
+        target_positions=batch.target_positions,
+        deterministic=dropout_key is None,
+        rngs=None if dropout_key is None else {'dropout': dropout_key},
+    )
+    weights = batch.target_segments > 0
+    loss, count = cross_entropy(logits, batch.target, weights, label_smoothing=label_smoothing)
+    nll, _ = cross_entropy(logits, batch.target, weights)
+    source_tokens = (batch.source_segments > 0).sum()
+    return loss, {'loss': loss, 'nll': nll, 'target_tokens': count, 'source_tokens': source_tokens}
+
+
+def train_step(
+    state: TrainState,
+    batch: Batch,
+    key: jax.Array,
+    *,
+    loss_fn: LossFn,
+    tx: optax.GradientTransformation,
+    ema_decay: float = 0.0,
+    axis_name: str | None = None,
+) -> tuple[TrainState, Metrics]:
+    """One update. Metrics are sums over the batch, but for grad_norm.
+
+    Losses and gradients are sums over tokens, divided once by the count over all devices: the mean of the devices'
+    means would weigh tokens by the company they happen to be in.
+    """
+    key = jax.random.fold_in(key, state.step)
+    if axis_name:
+        key = jax.random.fold_in(key, jax.lax.axis_index(axis_name))
+    grads, sums = jax.grad(loss_fn, has_aux=True)(state.params, batch, key)
+    if axis_name:
+        grads, sums = jax.lax.psum((grads, sums), axis_name)
+    grads = jax.tree.map(lambda g: g / jnp.maximum(sums['target_tokens'], 1.0), grads)
+    updates, opt_state = tx.update(grads, state.opt_state, state.params)
+    params = optax.apply_updates(state.params, updates)
+    step = state.step + 1
+    ema = None if state.ema is None else _moving_average(state.ema, params, step, ema_decay)
+    return TrainState(step, params, opt_state, ema), sums | {'grad_norm': optax.global_norm(grads)}
+
+
+def _moving_average(ema: Any, params: Any, step: jax.Array, decay: float) -> Any:
+    # The average starts short, or the random first parameters would stay in it for thousands of steps.
+    decay = jnp.minimum(decay, (1.0 + step) / (10.0 + step))
+    return jax.tree.map(lambda old, new: decay * old + (1.0 - decay) * new, ema, params)
+
+
+def eval_step(
+    params: Any, batch: Batch, _: jax.Array | None, *, loss_fn: LossFn, axis_name: str | None = None
+) -> Metrics:
+    """The sums of a batch, without dropout."""
+    _, sums = loss_fn(params, batch, None)
+    return jax.lax.psum(sums, axis_name) if axis_name else sums
+
+
+class Trainer:
+    """The compiled steps of a config on its devices."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.devices = Devices(config.parallel)
+        self.devices.check_rows(config.rows_per_step)
+        self.model = Transformer(config.model)
+        shape = {'d_model': config.model.d_model, 'steps': config.training.steps}
+        self.tx = make_optimizer(config.optimizer, **shape)
+        self.learning_rate = make_schedule(config.optimizer, **shape)
+        loss_fn = partial(loss_sums, model=self.model, label_smoothing=config.training.label_smoothing)
+        decay = config.optimizer.ema_decay
+        step = partial(train_step, loss_fn=loss_fn, tx=self.tx, ema_decay=decay)
+        self._train_step = self.devices.compile(step, donate_state=True)
+        self._eval_step = self.devices.compile(partial(eval_step, loss_fn=loss_fn))
+        self._key = jax.random.key(config.seed + 1)  # not that of the initial parameters
+
+    def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
+        """One update over all devices; `state` is given away. The metrics are not waited for."""
+        return self._train_step(state, self.devices.split(batch), self._key)
+
+    def evaluate(self, params: Any, batches: Iterator[Batch]) -> dict[str, float]:
+        """Smoothed loss, unsmoothed negative log-likelihood and perplexity per target token, over all batches."""
+        totals: dict[str, float] = {}
+        for batch in batches:
+            sums = jax.device_get(self._eval_step(params, self.devices.split(batch), self._key))
+            totals = {name: totals.get(name, 0.0) + float(value) for name, value in sums.items()}
+        return per_token(totals)
+
+
+def per_token(sums: dict[str, float]) -> dict[str, float]:
+    """Loss and negative log-likelihood per target token, and perplexity, from their sums."""
+    count = max(sums['target_tokens'], 1.0)
+    nll = sums['nll'] / count
+    return {
+        'loss': sums['loss'] / count,
+        'nll': nll,
+        'perplexity': float(jnp.exp(jnp.minimum(nll, 80.0))),
+        'target_tokens': sums['target_tokens'],
+    }
