@@ -19,6 +19,7 @@ from flax_transformer.decoding import DecodeState, Hypotheses, beam_search, gree
 
 PAD, EOS, VOCAB_SIZE, LENGTH = 0, 1, 4, 5
 NUM_ROWS = 101  # of a toy's table; a prime, so that folded prefixes spread over it
+BATCH = 150  # toys of most tests, so that they share compilations
 WHOLE_SPACE = 40  # beams: more than the 2^5 live and 31 finished hypotheses there are without PAD
 TOLERANCE = 3e-5  # sums of five float32 log-probabilities, down to -60, against float64: a few times 60 * 2^-24
 NEAR = 2e-5  # candidates closer than this may be ranked either way in float32: such toys are left out
@@ -234,7 +235,7 @@ def test_the_gnmt_penalty_has_the_values_of_the_paper():
     np.testing.assert_allclose(length_penalty(np.array([1, 7, 19]), 'gnmt', 0.5), [1, 2**0.5, 2], rtol=1e-6)
 
 
-@pytest.mark.parametrize('search', [greedy, functools.partial(beam, width=2)])
+@pytest.mark.parametrize('search', [greedy, functools.partial(beam, width=3)], ids=['greedy', 'beam'])
 def test_an_unknown_length_penalty_is_refused_by_name(search):
     message = "length_penalty='brevity': expected gnmt, power or none"
     with pytest.raises(ValueError, match=message):
@@ -251,19 +252,19 @@ def test_an_unknown_length_penalty_is_refused_by_name(search):
     [('gnmt', 0.6, ()), ('power', 1.0, (PAD,)), ('none', 0.6, (PAD, 3)), ('gnmt', 2.0, (EOS,))],
 )
 def test_greedy_search_equals_a_plain_loop(penalty, alpha, banned):
-    toys = make_toys(1, 400)
+    toys = make_toys(1, BATCH)
     result = greedy(toys, alpha, penalty=penalty, banned=banned)
-    assert result.tokens.shape == (400, 1, LENGTH)
+    assert result.tokens.shape == (BATCH, 1, LENGTH)
     check(result, toys, lambda model, n: reference_greedy(model, n, penalty, alpha, banned))
     both = {True, False} if EOS not in banned else {False}
     assert set(np.asarray(result.is_finished).ravel().tolist()) == both, 'the toys are too tame to test anything'
 
 
 def decided_toys(seed: int, batch: int) -> Toys:
-    """Toys that say EOS with some 99.9 % or 0.1 %: it is the best token or one of the worst two, never the second."""
+    """Toys that say EOS nearly surely or hardly ever: it is the best token or the worst, never the second."""
     toys = make_toys(seed, batch)
     says_eos = np.random.default_rng(seed).random((batch, NUM_ROWS)) < 0.3
-    toys.table[:] = np.clip(toys.table, -2, 2)
+    toys.table[:] = 2 * np.tanh(toys.table / 2)
     toys.mix[:] = 0
     toys.table[..., EOS] = np.where(says_eos, 10, -10)
     return toys
@@ -272,7 +273,7 @@ def decided_toys(seed: int, batch: int) -> Toys:
 @pytest.mark.parametrize(('penalty', 'alpha'), [('none', 0.0), ('gnmt', 0.6), ('power', 0.1)])
 def test_a_beam_of_one_equals_greedy_where_eos_is_never_second_best(penalty, alpha):
     # Elsewhere it need not: a beam of one also collects an EOS that is second best, and looks past one that is best.
-    toys = decided_toys(2, 2000)
+    toys = decided_toys(2, 1000)
     one, other = (search(toys, alpha, penalty=penalty) for search in (functools.partial(beam, width=1), greedy))
     np.testing.assert_array_equal(one.tokens, other.tokens)
     np.testing.assert_array_equal(one.lengths, other.lengths)
@@ -284,10 +285,10 @@ def test_a_beam_of_one_equals_greedy_where_eos_is_never_second_best(penalty, alp
 
 @pytest.mark.parametrize('penalty', ['gnmt', 'power', 'none'])
 def test_a_beam_of_one_never_scores_below_a_finished_greedy(penalty):
-    toys = make_toys(3, 2000)
+    toys = make_toys(3, 1000)
     one, other = beam(toys, 1.0, width=1, penalty=penalty), greedy(toys, 1.0, penalty=penalty)
     is_finished = np.asarray(other.is_finished)
-    assert is_finished.sum() > 500
+    assert is_finished.sum() > 300
     assert (np.asarray(one.scores) >= np.asarray(other.scores) - TOLERANCE)[is_finished].all()
     assert np.asarray(one.is_finished)[is_finished].all()
 
@@ -300,12 +301,11 @@ def test_a_beam_of_one_never_scores_below_a_finished_greedy(penalty):
     [('gnmt', 0.0), ('gnmt', 0.6), ('gnmt', 2.0), ('power', 0.6), ('power', 1.0), ('power', 2.0), ('none', 0.6)],
 )
 def test_a_beam_as_wide_as_the_space_equals_exhaustive_search(penalty, alpha):
-    toys = make_toys(4, 200)
+    toys = make_toys(4, BATCH)
     result = beam(toys, alpha, width=WHOLE_SPACE, penalty=penalty, banned=(PAD,))
     check(result, toys, lambda model, n: reference_exhaustive(model, n, penalty, alpha, (PAD,))[:WHOLE_SPACE])
 
 
-@pytest.mark.parametrize('early_stop', [True, False])
 @pytest.mark.parametrize(
     ('width', 'penalty', 'alpha', 'banned'),
     [
@@ -316,24 +316,24 @@ def test_a_beam_as_wide_as_the_space_equals_exhaustive_search(penalty, alpha):
         (4, 'none', 0.6, ()),
     ],
 )
-def test_narrow_beams_equal_the_same_search_over_lists(width, penalty, alpha, banned, early_stop):
-    toys = make_toys(5 + width, 300)
-    result = beam(toys, alpha, width=width, penalty=penalty, banned=banned, early_stop=early_stop)
+def test_narrow_beams_equal_the_same_search_over_lists(width, penalty, alpha, banned):
+    toys = make_toys(5 + width, BATCH)
+    result = beam(toys, alpha, width=width, penalty=penalty, banned=banned)
     check(result, toys, lambda model, n: reference_beam(model, n, width, penalty, alpha, banned))
 
 
 def test_narrow_beams_do_miss_the_best_hypothesis_of_some_toys():
     # Otherwise the narrow searches above would test no more than the exhaustive one.
-    toys = make_toys(6, 300)
+    toys = make_toys(6, BATCH)
     narrow, wide = (beam(toys, 0.6, width=width, banned=(PAD,)) for width in (1, WHOLE_SPACE))
-    assert 10 < (narrow.scores[:, 0] < wide.scores[:, 0] - TOLERANCE).sum() < 290
+    assert 10 < (narrow.scores[:, 0] < wide.scores[:, 0] - TOLERANCE).sum() < BATCH - 10
 
 
 @pytest.mark.parametrize('penalty', ['gnmt', 'power', 'none'])
 def test_stopping_early_does_not_change_the_result(penalty):
     toys = make_toys(10, 4000)
     for alpha in (0.0, 0.6, 1.0, 2.0):
-        early, full = (beam(toys, alpha, width=3, penalty=penalty, early_stop=stop) for stop in (True, False))
+        early, full = (beam(toys, alpha, width=2, penalty=penalty, early_stop=stop) for stop in (True, False))
         # Two programs, so scores may differ in the last bits; and the order, where two hypotheses nearly tie.
         np.testing.assert_allclose(early.scores, full.scores, rtol=0, atol=TOLERANCE)
         np.testing.assert_array_equal(early.is_finished, full.is_finished)
@@ -352,7 +352,7 @@ def steps_taken(toys: Toys, alpha: float, *, early_stop: bool) -> np.ndarray:
             jax.debug.callback(lambda i: np.add.at(steps, i, 1), index)
             return toy_step(tokens, state)
 
-        options = dict(length=LENGTH, width=3, eos_id=EOS, pad_id=PAD, alpha=alpha, early_stop=early_stop)
+        options = dict(length=LENGTH, width=2, eos_id=EOS, pad_id=PAD, alpha=alpha, early_stop=early_stop)
         return beam_search(step, toy_state(toy), start=toy.start, max_lengths=toy.max_lengths, **options).tokens
 
     jax.block_until_ready(jax.jit(lambda toys: jax.lax.map(search, (jnp.arange(len(steps)), toys)))(toys))
@@ -361,12 +361,12 @@ def steps_taken(toys: Toys, alpha: float, *, early_stop: bool) -> np.ndarray:
 
 
 def test_stopping_early_saves_steps_and_takes_none_too_many():
-    toys = make_toys(11, 300)
+    toys = make_toys(11, BATCH)
     np.testing.assert_array_equal(steps_taken(toys, 0.6, early_stop=False), toys.max_lengths)
     steps = steps_taken(toys, 0.6, early_stop=True)
     assert (steps <= toys.max_lengths).all()
     assert (steps < toys.max_lengths).mean() > 0.1
-    # Three finished hypotheses cannot all have been found by the first step.
+    # The first step ends one hypothesis at the most, and two are needed.
     assert steps[toys.max_lengths > 1].min() > 1
 
 
@@ -380,7 +380,7 @@ def twin_toys(seed: int, batch: int) -> Toys:
 
 @pytest.mark.parametrize('width', [1, 2, 3])
 def test_ties_go_to_the_lower_id(width):
-    toys = twin_toys(12, 300)
+    toys = twin_toys(12, BATCH)
     result = beam(toys, 0.6, width=width)
     check(result, toys, lambda model, n: reference_beam(model, n, width, 'gnmt', 0.6))
     if width == 1:
@@ -388,33 +388,25 @@ def test_ties_go_to_the_lower_id(width):
 
 
 def test_ties_go_to_the_lower_beam_then_the_lower_id():
-    toys = jax.tree.map(np.zeros_like, make_toys(0, 8))._replace(max_lengths=np.full(8, LENGTH))
+    toys = jax.tree.map(np.zeros_like, make_toys(0, BATCH))._replace(max_lengths=np.full(BATCH, LENGTH, np.int32))
     # Everything ties. Step 1 ends 1 and keeps 2, 3. Step 2 has 21, 22, 23 | 31, 32, 33: two more end.
     expected = [[1, 0, 0, 0, 0], [2, 1, 0, 0, 0], [3, 1, 0, 0, 0]]
     for _ in range(3):
         result = beam(toys, 0.6, width=3, banned=(PAD,))
-        np.testing.assert_array_equal(result.tokens, np.broadcast_to(expected, (8, 3, LENGTH)))
+        np.testing.assert_array_equal(result.tokens, np.broadcast_to(expected, (BATCH, 3, LENGTH)))
     # With EOS banned all are cut: of beams 222, 223, 232, ... the first of the first.
     result = beam(toys, 0.6, width=3, banned=(PAD, EOS))
     expected = [[2, 2, 2, 2, 2], [2, 2, 2, 2, 3], [2, 2, 2, 3, 2]]
-    np.testing.assert_array_equal(result.tokens, np.broadcast_to(expected, (8, 3, LENGTH)))
+    np.testing.assert_array_equal(result.tokens, np.broadcast_to(expected, (BATCH, 3, LENGTH)))
 
 
-def searches() -> list:
-    return [
-        pytest.param(greedy, id='greedy'),
-        pytest.param(functools.partial(beam, width=3), id='beam'),
-        pytest.param(functools.partial(beam, width=3, early_stop=False), id='beam to the end'),
-    ]
-
-
-@pytest.mark.parametrize('search', searches())
+@pytest.mark.parametrize('search', [greedy, functools.partial(beam, width=3)], ids=['greedy', 'beam'])
 def test_a_sentence_does_not_depend_on_its_neighbours(search):
-    toys, others = make_toys(13, 300), make_toys(14, 300)
+    toys, others = make_toys(13, BATCH), make_toys(14, BATCH)
     result = search(toys, 0.6)
     assert_equal(search(Toys(*(x[::-1] for x in toys)), 0.6), Hypotheses(*(x[::-1] for x in result)))
-    is_kept = np.arange(300) % 3 == 0
-    for max_lengths in (others.max_lengths, np.full(300, 1), np.full(300, LENGTH)):
+    is_kept = np.arange(BATCH) % 3 == 0
+    for max_lengths in (others.max_lengths, np.full(BATCH, 1), np.full(BATCH, LENGTH)):
         neighbours = others._replace(max_lengths=max_lengths.astype(np.int32))
         mixed = Toys(
             *(np.where(is_kept.reshape(-1, *[1] * (x.ndim - 1)), x, y) for x, y in zip(toys, neighbours, strict=True))
@@ -422,9 +414,9 @@ def test_a_sentence_does_not_depend_on_its_neighbours(search):
         assert_equal(search(mixed, 0.6), result, is_kept)
 
 
-@pytest.mark.parametrize('search', searches())
+@pytest.mark.parametrize('search', [greedy, functools.partial(beam, width=3)], ids=['greedy', 'beam'])
 def test_more_slots_than_tokens_change_nothing_but_the_padding(search):
-    toys = make_toys(15, 300)
+    toys = make_toys(15, BATCH)
     tight, roomy = search(toys, 0.6), search(toys, 0.6, length=LENGTH + 3)
     assert (roomy.tokens[..., LENGTH:] == PAD).all()
     # Two programs: the scores may differ in the last bits.
@@ -433,12 +425,12 @@ def test_more_slots_than_tokens_change_nothing_but_the_padding(search):
     np.testing.assert_allclose(roomy.scores, tight.scores, rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize('width', [1, 3, WHOLE_SPACE])
-@pytest.mark.parametrize('banned', [(PAD,), (PAD, 3), (PAD, EOS)])
+@pytest.mark.parametrize(('width', 'banned'), [(3, (PAD,)), (3, (PAD, EOS)), (2, (2, 3)), (WHOLE_SPACE, (PAD,))])
 def test_banned_ids_are_never_chosen(width, banned):
-    toys = make_toys(16, 300)
+    toys = make_toys(16, BATCH)
     result = jax.device_get(beam(toys, 0.6, width=width, banned=banned))
-    for sentence in range(300):
+    assert len(hypotheses_of(result, 0)) > 0
+    for sentence in range(BATCH):
         for hypothesis in hypotheses_of(result, sentence):
             assert not set(hypothesis.tokens) & set(banned)
             assert not (hypothesis.is_finished and EOS in banned)
@@ -446,7 +438,7 @@ def test_banned_ids_are_never_chosen(width, banned):
 
 @pytest.mark.parametrize(('width', 'banned'), [(3, ()), (WHOLE_SPACE, (PAD,))])
 def test_hypotheses_are_sorted_distinct_and_worth_what_they_say(width, banned):
-    toys = make_toys(17, 300)
+    toys = make_toys(17, BATCH)
     result = jax.device_get(beam(toys, 0.6, width=width, banned=banned))
     is_real = result.log_probs > DEAD
     # Finished before cut before nothing, the best first among each.

@@ -1,0 +1,101 @@
+"""Checkpoints by Orbax: the train state, the data position, and the parameters to translate with.
+
+Each step's folder holds the items `params` (what translation loads, alone), `training` (the rest of the state) and
+`position` (where the data stands, JSON).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+from etils import epath
+
+from flax_transformer.errors import UserError
+from flax_transformer.train_state import TrainState
+
+BEST_METRIC = 'validation_loss'
+
+
+class Checkpoints:
+    """The checkpoints of a run: the newest few and the best by validation loss."""
+
+    def __init__(self, folder: Path, *, keep_last: int = 2, read_only: bool = False) -> None:
+        managers = ocp.checkpoint_managers
+        best = {'get_metric_fn': _loss, 'reverse': True, 'n': 1, 'keep_checkpoints_without_metrics': False}
+        # max_to_keep with best_fn would delete the newest checkpoint whenever its metric is poor.
+        policy = managers.AnyPreservationPolicy([managers.LatestN(keep_last), managers.BestN(**best)])
+        options = ocp.CheckpointManagerOptions(
+            preservation_policy=policy,
+            best_fn=_loss,
+            best_mode='min',
+            create=not read_only,
+            read_only=read_only,
+            enable_async_checkpointing=not read_only,
+        )
+        self.folder = folder
+        self._manager = ocp.CheckpointManager(epath.Path(folder.absolute()), options=options)
+
+    def latest(self) -> int | None:
+        """The step of the newest checkpoint."""
+        return self._manager.latest_step()
+
+    def best(self) -> int | None:
+        """The step of the best checkpoint by validation loss; the newest where none was measured."""
+        return self._manager.best_step() or self.latest()
+
+    def save(self, state: TrainState, position: dict[str, Any], metrics: dict[str, float]) -> None:
+        """Saves in the background; metrics may hold `validation_loss`."""
+        args = ocp.args.Composite(
+            params=ocp.args.StandardSave(state.params_to_keep),
+            training=ocp.args.StandardSave(_training(state)),
+            position=ocp.args.JsonSave(position),
+        )
+        self._manager.save(int(state.step), args=args, metrics=metrics or None)
+
+    def restore(self, like: TrainState) -> tuple[TrainState, dict[str, Any]]:
+        """The newest state, placed as `like` is, and its data position."""
+        step = self.latest()
+        args = ocp.args.Composite(
+            params=ocp.args.StandardRestore(_abstract(like.params_to_keep)),
+            training=ocp.args.StandardRestore(_abstract(_training(like))),
+            position=ocp.args.JsonRestore(),
+        )
+        items = self._manager.restore(step, args=args)
+        params, training = items['params'], items['training']
+        if like.ema is None:
+            state = TrainState(training['step'], params, training['opt_state'], None)
+        else:
+            state = TrainState(training['step'], training['params'], training['opt_state'], params)
+        return state, items['position']
+
+    def restore_params(self, like: Any, step: int | None = None) -> tuple[Any, int]:
+        """The parameters to translate with, placed as `like` (a tree of shapes) says: of the best step, or the given.
+
+        Raises UserError where there are none.
+        """
+        step = self.best() if step is None else step
+        if step is None:
+            raise UserError(f'{self.folder} holds no checkpoint yet; train until the first one is saved')
+        return self._manager.restore(step, args=ocp.args.Composite(params=ocp.args.StandardRestore(like)))['params'], step
+
+    def wait(self) -> None:
+        """Returns when everything is on disk."""
+        self._manager.wait_until_finished()
+
+    def close(self) -> None:
+        self._manager.close()
+
+
+def _loss(metrics: dict[str, float]) -> float:
+    return metrics[BEST_METRIC]
+
+
+def _training(state: TrainState) -> dict[str, Any]:
+    """What beside `params` it takes to go on."""
+    rest = {'step': state.step, 'opt_state': state.opt_state}
+    return rest if state.ema is None else rest | {'params': state.params}
+
+
+def _abstract(tree: Any) -> Any:
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), tree)

@@ -1,0 +1,48 @@
+"""`flax-transformer COMMAND CONFIG|RUN [--field value ...]`: one small file a command."""
+
+import importlib
+import os
+import sys
+
+from flax_transformer.errors import UserError, nearest
+
+COMMANDS = {
+    'train': 'train CONFIG [--workdir RUN]: train a model, or go on with a run that was stopped',
+    'translate': 'translate RUN < lines > translations: translate line by line',
+    'evaluate': 'evaluate RUN: score a trained model on its test set, or on given files',
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs a command and returns its exit code: 0 done, 1 the system refused, 2 the user can mend it."""
+    argv = sys.argv[1:] if argv is None else argv
+    if not argv or argv[0] in ('-h', '--help'):
+        print(_usage())
+        return 0 if argv else 2
+    name, *rest = argv
+    try:
+        if name not in COMMANDS:
+            raise UserError(f'no command {name!r}.{nearest(name, COMMANDS)}\n{_usage()}')
+        importlib.import_module(f'flax_transformer.cli.{name}').main(rest)
+    except UserError as error:
+        return _fail(str(error), 2)
+    except BrokenPipeError:
+        # The reader has gone (`| head`): nothing to say, and nothing left to flush at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return _fail(f'{error.strerror or error}{f": {error.filename}" if error.filename else ""}', 1)
+    except KeyboardInterrupt:
+        return _fail('interrupted; the same command goes on from the last checkpoint', 130)
+    return 0
+
+
+def _usage() -> str:
+    lines = ['usage: flax-transformer COMMAND CONFIG|RUN [--field value ...]', '']
+    lines += [f'  {line}' for line in COMMANDS.values()]
+    return '\n'.join([*lines, '', '`flax-transformer COMMAND --help` lists every field.'])
+
+
+def _fail(message: str, code: int) -> int:
+    print(f'flax-transformer: {message}', file=sys.stderr)
+    return code

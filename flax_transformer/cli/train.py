@@ -1,0 +1,40 @@
+"""`flax-transformer train CONFIG [--workdir RUN] [--field value ...]`."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from flax_transformer.cli.options import parse
+from flax_transformer.config import Config
+from flax_transformer.config_files import load_config
+
+DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), or the name of a shipped config.
+The same command goes on with a run that was stopped."""
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    workdir: Path = Path('runs/NAME')  # the run directory; by default runs/ and the config's name
+    config: Annotated[Config, tyro.conf.arg(name='')] = field(default_factory=Config)
+
+
+def main(argv: list[str]) -> None:
+    options = parse(
+        'train',
+        TrainOptions,
+        argv,
+        first='CONFIG',
+        description=DESCRIPTION,
+        default=lambda name: TrainOptions(Path('runs') / Path(name).stem, load_config(name)),
+    )
+    # JAX counts its devices once, when it is first asked: simulated ones must be ordered before.
+    from flax_transformer.parallel import prepare_devices
+
+    prepare_devices(options.config.parallel.num_devices)
+
+    from flax_transformer.experiment import train
+
+    run = train(options.config, options.workdir)
+    print(f'the run is in {run.path}; next:\n  flax-transformer evaluate {run.path}\n  flax-transformer translate {run.path}')

@@ -1,0 +1,99 @@
+"""What a run tells while it goes: a progress bar, metrics.jsonl, TensorBoard."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+METRICS_FILE = 'metrics.jsonl'
+
+
+class Reporter:
+    """Writes every record to metrics.jsonl and TensorBoard, and what a person wants to see to the terminal.
+
+    In a terminal there is a bar at the bottom; in a log file a plain line per record.
+    """
+
+    def __init__(self, folder: Path, *, steps: int, first_step: int) -> None:
+        from tensorboardX import SummaryWriter
+
+        self._file = (folder / METRICS_FILE).open('a', encoding='utf-8')
+        self._board = SummaryWriter(str(folder / 'tensorboard'), purge_step=first_step, write_to_disk=True)
+        self._is_terminal = sys.stderr.isatty()
+        self._bar = tqdm(
+            total=steps,
+            initial=first_step,
+            unit='step',
+            disable=not self._is_terminal,
+            dynamic_ncols=True,
+            smoothing=0.05,
+        )
+        self._started = time.perf_counter()
+        self._steps, self._first_step = steps, first_step
+
+    def advance(self, step: int) -> None:
+        """Moves the bar."""
+        self._bar.update(step - self._bar.n)
+
+    def train(self, step: int, metrics: dict[str, float]) -> None:
+        """Reports metrics of the steps since the last report."""
+        self._record('train', step, metrics)
+        line = ' '.join(f'{name} {_short(metrics[name])}' for name in ('loss', 'perplexity', 'target_tokens_per_second'))
+        line = line.replace('target_tokens_per_second', 'tokens/s')
+        if self._is_terminal:
+            self._bar.set_postfix_str(line)
+        else:
+            elapsed = time.perf_counter() - self._started
+            left = elapsed / max(step - self._first_step, 1) * (self._steps - step)
+            self.say(f'step {step}/{self._steps} {line} elapsed {_clock(elapsed)} left {_clock(left)}')
+
+    def evaluation(self, step: int, metrics: dict[str, float]) -> None:
+        """Reports metrics of the validation set."""
+        self._record('validation', step, metrics)
+        self.say(
+            f'step {step} validation ' + ' '.join(f'{name} {_short(value)}' for name, value in metrics.items())
+        )
+
+    def say(self, text: str) -> None:
+        """A line for the person who watches."""
+        tqdm.write(text, file=sys.stderr)
+
+    def _record(self, kind: str, step: int, metrics: dict[str, Any]) -> None:
+        record = {'kind': kind, 'step': step, 'time': round(time.time(), 3), **metrics}
+        self._file.write(json.dumps(record) + '\n')
+        self._file.flush()
+        for name, value in metrics.items():
+            self._board.add_scalar(f'{kind}/{name}', value, step)
+
+    def close(self) -> None:
+        self._bar.close()
+        self._file.close()
+        self._board.close()
+
+    def __enter__(self) -> 'Reporter':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The records of a run, oldest first; of a step that was reported twice, before and after a resume, the last."""
+    records: dict[tuple[str, int], dict[str, Any]] = {}
+    for line in (folder / METRICS_FILE).read_text(encoding='utf-8').splitlines():
+        record = json.loads(line)
+        records[record['kind'], record['step']] = record
+    return sorted(records.values(), key=lambda record: record['step'])
+
+
+def _short(value: float) -> str:
+    return f'{value:,.0f}' if abs(value) >= 1000 else f'{value:.4g}'
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f'{hours}:{minutes:02}:{seconds:02}' if hours else f'{minutes}:{seconds:02}'

@@ -1,0 +1,141 @@
+"""A run directory: all that a trained model is, in one folder that can be moved.
+
+    config.json        the config, with its schema version
+    tokenizer/         the tokenizer that the model was trained with
+    checkpoints/       parameters, optimiser, data position, by step
+    metrics.jsonl      what training and validation measured; tensorboard/ holds the same
+    environment.json   versions and devices of each start
+"""
+
+import importlib.metadata
+import json
+import platform
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from flax_transformer.config import Config, changed_fields, from_json, to_json
+from flax_transformer.errors import UserError
+from flax_transformer.tokenizer import Tokenizer
+
+# What may change when a run goes on; everything else would make it another run.
+MAY_CHANGE = {
+    'data.root',
+    'data.test',
+    'training.steps',
+    'training.log_every',
+    'training.evaluate_every',
+    'training.checkpoint_every',
+    'training.keep_last',
+    'training.sample_translations',
+    'decoding.beam_width',
+    'decoding.length_penalty',
+    'decoding.alpha',
+    'decoding.max_extra_tokens',
+    'decoding.max_source_tokens',
+    'decoding.batch_tokens',
+    'parallel.strategy',
+    'parallel.num_devices',
+}
+
+
+class RunDirectory:
+    """The files of a run, but for its checkpoints."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / 'config.json'
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / 'checkpoints'
+
+    def exists(self) -> bool:
+        return self.config_file.is_file()
+
+    def read_config(self) -> Config:
+        """The run's config. Raises UserError where this is no run directory, or one of a later version."""
+        if not self.exists():
+            what = 'has no config.json' if self.path.is_dir() else 'does not exist'
+            raise UserError(f'{self.path} {what}; expected a run directory, as `flax-transformer train` writes it')
+        try:
+            return from_json(self.config_file.read_text(encoding='utf-8'))
+        except ValueError as error:
+            raise UserError(f'{self.config_file}: {error}') from None
+
+    def check(self, config: Config) -> None:
+        """Raises UserError where the directory cannot take this config's run; writes nothing."""
+        if not self.exists():
+            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+                raise UserError(f'{self.path} exists and is not a run directory; give another --workdir, or empty it')
+            return
+        changed = changed_fields(self.read_config(), config)
+        refused = [f'  {name}: {old!r} there, {new!r} here' for name, (old, new) in changed.items() if name not in MAY_CHANGE]
+        if refused:
+            raise UserError(
+                f'{self.path} holds a run of another config:\n'
+                + '\n'.join(refused)
+                + '\nGive another --workdir, or the values that are there'
+            )
+
+    def open(self, config: Config) -> None:
+        """Makes the directory, or finds this config's run there, and keeps the config."""
+        self.check(config)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._write_config(config)
+
+    def _write_config(self, config: Config) -> None:
+        partial = self.config_file.with_suffix('.partial')
+        partial.write_text(to_json(config), encoding='utf-8')
+        partial.replace(self.config_file)
+
+    def has_tokenizer(self) -> bool:
+        return (self.path / 'tokenizer' / 'tokenizer.json').is_file()
+
+    def read_tokenizer(self) -> Tokenizer:
+        return Tokenizer.load(self.path / 'tokenizer')
+
+    def write_tokenizer(self, tokenizer: Tokenizer) -> None:
+        tokenizer.save(self.path / 'tokenizer')
+
+    def note_environment(self, devices: str) -> None:
+        """Adds this start's versions and devices to environment.json."""
+        file = self.path / 'environment.json'
+        starts: list[dict[str, Any]] = json.loads(file.read_text(encoding='utf-8')) if file.is_file() else []
+        starts.append(environment(devices))
+        file.write_text(json.dumps(starts, indent=2) + '\n', encoding='utf-8')
+
+
+def environment(devices: str) -> dict[str, Any]:
+    """Versions, commit, machine and devices of this process."""
+    names = ('flax-transformer', 'jax', 'flax', 'optax', 'orbax-checkpoint', 'grain', 'sentencepiece', 'numpy')
+    versions = {}
+    for name in names:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = None
+    return {
+        'time': time.strftime('%Y-%m-%dT%H:%M:%S%z'),
+        'python': platform.python_version(),
+        'machine': platform.platform(),
+        'devices': devices,
+        'commit': _commit(),
+        'versions': versions,
+    }
+
+
+def _commit() -> str | None:
+    """The commit of the checkout that this package is run from, None where it is installed."""
+    package = Path(__file__).parent
+    if not (package.parent / '.git').exists():
+        return None
+    try:
+        command = ['git', '-C', str(package), 'describe', '--always', '--dirty', '--abbrev=12']
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -1,0 +1,182 @@
+"""Equation 1, its masks, its cache and the multi-head layer. `PEERS n` is point n of PEERS.md, section 5."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy_transformer
+import pytest
+
+from flax_transformer.attention import (
+    KVCache,
+    MultiHeadAttention,
+    attention_weights,
+    causal_mask,
+    dot_product_attention,
+    padding_mask,
+    segment_mask,
+)
+
+B, T, S, H, K, D = 2, 5, 7, 3, 4, 16
+SUMS = {'rtol': 1e-5, 'atol': 1e-6}  # float32 against float64: sums of some ten products of size 1
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def random_like(tree, seed=0):
+    """Normal float32 values in the shapes of a tree: biases too, which an initialiser would leave at 0."""
+    rng = np.random.default_rng(seed)
+    return jax.tree.map(lambda x: jnp.asarray(0.5 * rng.normal(size=x.shape), jnp.float32), tree)
+
+
+def picture(mask):
+    return np.asarray(mask).astype(int).tolist()
+
+
+@pytest.fixture(scope='module')
+def layer():
+    """A multi-head layer, biases and all, whose heads are not d_model / num_heads wide."""
+    module = MultiHeadAttention(d_model=D, num_heads=H, head_dim=K, use_bias=True)
+    x = jnp.zeros((1, 1, D))
+    return module, random_like(jax.eval_shape(module.init, jax.random.key(0), x, x))
+
+
+def test_padding_mask_picture():
+    assert picture(padding_mask(jnp.array([[7, 4, 0], [0, 5, 9]]), pad_id=0)) == [[[[1, 1, 0]]], [[[0, 1, 1]]]]
+    assert picture(padding_mask(jnp.array([[7, 4, 0]]), pad_id=4)) == [[[[1, 0, 1]]]]
+
+
+def test_causal_mask_picture():
+    assert picture(causal_mask(4)[0, 0]) == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
+
+
+def test_segment_mask_picture():
+    mask = segment_mask(jnp.array([[1, 1, 2, 0], [1, 2, 2, 3]]), jnp.array([[1, 2, 2, 2, 0], [1, 1, 2, 3, 3]]))
+    assert mask.shape == (2, 1, 4, 5)
+    assert picture(mask[0, 0]) == [[1, 0, 0, 0, 0], [1, 0, 0, 0, 0], [0, 1, 1, 1, 0], [0, 0, 0, 0, 0]]
+    assert picture(mask[1, 0]) == [[1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize('masked', [False, True])
+def test_dot_product_attention_equals_equation_1(masked):
+    """PEERS 3: the scale is head_dim^-0.5."""
+    q, k, v = normal(B, T, H, K), normal(B, S, H, K, seed=1), normal(B, S, H, K, seed=2)
+    visible = np.random.default_rng(3).random((B, H, T, S)) < (0.6 if masked else 2.0)
+    visible[..., 0] = True  # every query sees something
+    got = np.asarray(dot_product_attention(q, k, v, jnp.asarray(visible) if masked else None))
+    for b in range(B):
+        for h in range(H):
+            args = [x[b, :, h].astype(np.float64) for x in (q, k, v)]
+            np.testing.assert_allclose(got[b, :, h], numpy_transformer.attention(*args, visible[b, h]), **SUMS)
+
+
+def test_weights_sum_to_one_and_hidden_keys_get_exactly_none():
+    mask = padding_mask(jnp.array([[5, 5, 5, 0, 0, 0, 0], [5, 5, 5, 5, 5, 5, 5]]), pad_id=0)
+    weights = np.asarray(attention_weights(normal(B, T, H, K), normal(B, S, H, K, seed=1), mask))
+    np.testing.assert_allclose(weights.sum(-1), np.ones((B, H, T)), rtol=1e-6)  # one rounding a key
+    assert (weights[0, ..., 3:] == 0).all()
+    assert (weights[0, ..., :3] > 0).all()
+
+
+@pytest.mark.parametrize('dtype', [jnp.float32, jnp.bfloat16])
+def test_query_that_sees_nothing_gives_equal_weights_and_finite_gradients(dtype):
+    q, k, v = (jnp.asarray(normal(1, 2, 1, K, seed=i), dtype) for i in range(3))
+    mask = jnp.array([[False, False], [True, False]])[None, None]
+    np.testing.assert_array_equal(attention_weights(q, k, mask)[0, 0], [[0.5, 0.5], [1.0, 0.0]])
+    total = lambda *qkv: dot_product_attention(*qkv, mask).astype(jnp.float32).sum()
+    assert all(jnp.isfinite(g).all() for g in jax.grad(total, argnums=(0, 1, 2))(q, k, v))
+
+
+def test_huge_scores_do_not_overflow():
+    q = 1e4 * normal(1, T, 1, K)
+    weights = np.asarray(attention_weights(q, q))
+    assert np.isfinite(weights).all()
+    np.testing.assert_array_equal(weights.sum(-1), np.ones((1, 1, T)))
+
+
+def test_bfloat16_inputs_get_float32_weights():
+    """PEERS 7. Products are exact (so is K^-0.5 = 0.5) and summed in float32, so the tolerance is float32's."""
+    q, k = jnp.asarray(4 * normal(1, T, 1, K), jnp.bfloat16), jnp.asarray(normal(1, S, 1, K, seed=1), jnp.bfloat16)
+    weights = attention_weights(q, k)
+    assert weights.dtype == jnp.float32
+    scores = np.einsum('TK,SK->TS', *(np.asarray(x, np.float64)[0, :, 0] for x in (q, k))) / np.sqrt(K)
+    expected = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    np.testing.assert_allclose(weights[0, 0], expected, rtol=1e-5)
+
+
+def test_multi_head_attention_equals_a_loop_over_heads(layer):
+    module, variables = layer
+    x, memory = normal(B, T, D), normal(B, S, D, seed=1)
+    visible = np.random.default_rng(2).random((B, T, S)) < 0.6
+    visible[..., 0] = True
+    got = np.asarray(module.apply(variables, x, memory, visible[:, None]))
+    params = jax.tree.map(lambda p: np.asarray(p, np.float64), variables['params'])
+    for b in range(B):
+        expected = numpy_transformer.multi_head(params, x[b], memory[b], visible[b], H)
+        # The output projection sums 12 heads' entries of size 5: ten times the rounding of one attention.
+        np.testing.assert_allclose(got[b], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_query_sees_neither_later_positions_nor_padding(layer):
+    """What is hidden may hold anything: the outputs are bitwise the same."""
+    module, variables = layer
+    attend = jax.jit(lambda *args: module.apply(variables, *args))
+    x = normal(1, T, D)
+    full = np.asarray(attend(x, x, causal_mask(T)))
+    for t in range(T - 1):
+        changed = x.copy()
+        changed[:, t + 1 :] = 99.0
+        got = np.asarray(attend(changed, changed, causal_mask(T)))
+        np.testing.assert_array_equal(got[:, : t + 1], full[:, : t + 1])
+        assert (got[:, t + 1 :] != full[:, t + 1 :]).any()
+
+    mask = padding_mask(jnp.array([[9, 9, 0, 0, 0]]), pad_id=0)
+    memory = normal(1, T, D, seed=1)
+    changed = memory.copy()
+    changed[:, 2:] = -99.0
+    np.testing.assert_array_equal(attend(x, memory, mask), attend(x, changed, mask))
+
+
+def test_cached_decode_equals_causal_attention(layer):
+    """The slots beyond a position hold rubbish, which must not show."""
+    module, variables = layer
+    x = normal(B, T, D)
+    full = np.asarray(module.apply(variables, x, x, causal_mask(T)))
+    empty = KVCache.empty(B, T + 3, H, K, jnp.float32)
+    assert empty.k.shape == empty.v.shape == (B, T + 3, H, K)
+    cache = jax.tree.map(lambda x: jnp.full_like(x, 50.0), empty)
+    decode = jax.jit(lambda x, cache, t: module.apply(variables, x, cache, t, method='decode'))
+    for t in range(T):
+        got, cache = decode(x[:, t : t + 1], cache, jnp.int32(t))
+        # The same float32 sums in another order.
+        np.testing.assert_allclose(np.asarray(got)[:, 0], full[:, t], rtol=1e-5, atol=1e-5)
+
+
+def test_weights_are_those_that_attend_uses(layer):
+    module, variables = layer
+    bound = module.bind(variables)
+    x, memory = normal(B, T, D), normal(B, S, D, seed=1)
+    k, v = bound.project_memory(memory)
+    heads = jnp.einsum('BHTS,BSHK->BTHK', bound.weights(x, k, None), v)
+    np.testing.assert_allclose(bound.output(heads.reshape(B, T, -1)), bound(x, memory), rtol=1e-5, atol=1e-6)
+
+
+def test_each_projection_is_glorot_uniform_on_its_own():
+    """PEERS 10, and 3: no biases unless asked for.
+
+    Uniform in +-sqrt(6 / (fan_in + fan_out)): variance 2 / (fan_in + fan_out). 4,096 draws give it to 1.4 % (one
+    deviation), so 7 % is five; three matrices drawn as one fused matrix would be 40 % off.
+    """
+    module = MultiHeadAttention(d_model=128, num_heads=4, head_dim=8)
+    x = jnp.zeros((1, 1, 128))
+    params = module.init(jax.random.key(0), x, x)['params']
+    assert set(params) == {'query', 'key', 'value', 'output'}
+    for name, p in params.items():
+        assert set(p) == {'kernel'}
+        kernel = np.asarray(p['kernel'])
+        assert kernel.shape == ((32, 128) if name == 'output' else (128, 32))
+        np.testing.assert_allclose(kernel.var(), 2 / (128 + 32), rtol=0.07)
+        assert np.abs(kernel).max() <= np.sqrt(6 / (128 + 32))
+    draws = [np.asarray(params[name]['kernel']) for name in ('query', 'key', 'value')]
+    assert not any((draws[i] == draws[i - 1]).any() for i in range(3))

@@ -1,0 +1,317 @@
+"""Configs check themselves and survive JSON. `PEERS n` is point n of PEERS.md, section 5."""
+
+import dataclasses
+import json
+import math
+import re
+import types
+import typing
+from typing import Literal
+
+import pytest
+
+from flax_transformer.config import (
+    Config,
+    DataConfig,
+    DecodingConfig,
+    OptimizerConfig,
+    ParallelConfig,
+    TokenizerConfig,
+    TrainingConfig,
+    TransformerConfig,
+    changed_fields,
+    from_json,
+    to_json,
+)
+from flax_transformer.errors import UserError
+
+SECTIONS = {field.name: typing.get_type_hints(Config)[field.name] for field in dataclasses.fields(Config)}
+SECTIONS.pop('seed')
+
+
+def fields_of(*kinds):
+    """(section, field) of every field whose type is, or may be, one of `kinds`."""
+    found = []
+    for section in SECTIONS.values():
+        for name, hint in typing.get_type_hints(section).items():
+            options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+            if any(option in kinds or typing.get_origin(option) in kinds for option in options):
+                found.append(pytest.param(section, name, id=f'{section.__name__}.{name}'))
+    return found
+
+
+def names(field):
+    return rf'\b{field}\b'
+
+
+@pytest.mark.parametrize(('section', 'field'), fields_of(int, float))
+def test_minus_one_is_refused_for_every_number(section, field):
+    """All numbers are sizes, counts, ids, rates or positive reals; one added without a check fails here."""
+    with pytest.raises(UserError, match=names(field)) as caught:
+        section(**{field: -1})
+    assert '-1' in str(caught.value)
+    assert 'expected' in str(caught.value) or 'ask for' in str(caught.value) or 'no effect' in str(caught.value)
+
+
+@pytest.mark.parametrize(('section', 'field'), fields_of(float))
+def test_nan_is_refused_for_every_real_number(section, field):
+    with pytest.raises(UserError, match=names(field)):
+        section(**{field: math.nan})
+
+
+@pytest.mark.parametrize(('section', 'field'), fields_of(Literal))
+def test_unknown_word_is_refused_with_the_words_there_are(section, field):
+    with pytest.raises(UserError, match=names(field)) as caught:
+        section(**{field: 'nonsense'})
+    assert "'nonsense'" in str(caught.value)
+    for word in typing.get_args(typing.get_type_hints(section)[field]):
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ('section', 'values', 'expected'),
+    [
+        (TransformerConfig, {'vocab_size': 0}, r'vocab_size=0'),
+        (TransformerConfig, {'d_model': 0}, r'd_model=0'),
+        (TransformerConfig, {'num_heads': 0}, r'num_heads=0'),
+        (TransformerConfig, {'head_dim': 0}, r'head_dim=0'),
+        (TransformerConfig, {'d_ff': 0}, r'd_ff=0'),
+        (TransformerConfig, {'num_encoder_layers': 0}, r'num_encoder_layers=0'),
+        (TransformerConfig, {'num_decoder_layers': 0}, r'num_decoder_layers=0'),
+        (TransformerConfig, {'max_length': 0}, r'max_length=0'),
+        (TransformerConfig, {'d_model': 512, 'num_heads': 7}, r'd_model=512 is not divisible by num_heads=7.*head_dim'),
+        (TransformerConfig, {'d_model': 15, 'num_heads': 5}, r'd_model=15.*even'),
+        (TransformerConfig, {'dropout_rate': 1.0}, r'dropout_rate=1.0'),
+        (TransformerConfig, {'attention_dropout_rate': 1.0}, r'attention_dropout_rate=1.0'),
+        (TransformerConfig, {'activation_dropout_rate': 1.0}, r'activation_dropout_rate=1.0'),
+        (TransformerConfig, {'norm_epsilon': 0.0}, r'norm_epsilon=0.0'),
+        (TransformerConfig, {'activation': 'rellu'}, r"activation='rellu'.*Did you mean relu"),
+        (TransformerConfig, {'positions': 'learnt'}, r"positions='learnt'.*Did you mean learned"),
+        (TransformerConfig, {'pad_id': 37_000}, r'pad_id=37000.*36999'),
+        (TransformerConfig, {'eos_id': 37_000}, r'eos_id=37000.*36999'),
+        (TransformerConfig, {'pad_id': 1}, r'pad_id and eos_id are both 1'),
+        (TokenizerConfig, {'character_coverage': 1.01}, r'character_coverage=1.01'),
+        (TokenizerConfig, {'character_coverage': 0.5}, r'character_coverage=0.5'),
+        (TokenizerConfig, {'max_sentences': 0}, r'max_sentences=0'),
+        (DataConfig, {'source_length': 0}, r'source_length=0'),
+        (DataConfig, {'target_length': 0}, r'target_length=0'),
+        (DataConfig, {'block_size': 0}, r'block_size=0'),
+        (DataConfig, {'numbers_train': 0}, r'numbers_train=0'),
+        (DataConfig, {'numbers_held_out': 0}, r'numbers_held_out=0'),
+        (DataConfig, {'source_language': ''}, r'source_language is empty'),
+        (DataConfig, {'target_language': ''}, r'target_language is empty'),
+        (DataConfig, {'train': ''}, r'train is empty'),
+        (DataConfig, {'numbers_below': 61_999}, r'numbers_below=61999.*62000'),
+        (OptimizerConfig, {'learning_rate': 0.0}, r'learning_rate=0.0'),
+        (OptimizerConfig, {'warmup_steps': 0}, r'warmup_steps=0.*noam'),
+        (OptimizerConfig, {'warmup_steps': 0, 'schedule': 'inverse_sqrt'}, r'warmup_steps=0.*inverse_sqrt'),
+        (OptimizerConfig, {'beta1': 1.0}, r'beta1=1.0'),
+        (OptimizerConfig, {'beta2': 1.0}, r'beta2=1.0'),
+        (OptimizerConfig, {'ema_decay': 1.0}, r'ema_decay=1.0'),
+        (OptimizerConfig, {'epsilon': 0.0}, r'epsilon=0.0'),
+        (OptimizerConfig, {'weight_decay': 0.1}, r"weight_decay=0.1 has no effect with name='adam'"),
+        (OptimizerConfig, {'clip_norm': 0.0}, r'clip_norm=0.0'),
+        (TrainingConfig, {'steps': 0}, r'steps=0'),
+        (TrainingConfig, {'tokens_per_step': 0}, r'tokens_per_step=0'),
+        (TrainingConfig, {'label_smoothing': 1.0}, r'label_smoothing=1.0'),
+        (TrainingConfig, {'log_every': 0}, r'log_every=0'),
+        (TrainingConfig, {'evaluate_every': 0}, r'evaluate_every=0'),
+        (TrainingConfig, {'checkpoint_every': 0}, r'checkpoint_every=0'),
+        (TrainingConfig, {'keep_last': 0}, r'keep_last=0'),
+        (DecodingConfig, {'beam_width': 0}, r'beam_width=0'),
+        (DecodingConfig, {'max_extra_tokens': 0}, r'max_extra_tokens=0'),
+        (DecodingConfig, {'max_source_tokens': 7}, r'max_source_tokens=7'),
+        (DecodingConfig, {'batch_tokens': 0}, r'batch_tokens=0'),
+        (Config, {'training': TrainingConfig(tokens_per_step=1000)}, r'tokens_per_step=1000.*target_length=128.*1024'),
+        (Config, {'training': TrainingConfig(tokens_per_step=1)}, r'tokens_per_step=1 .*nearest is 128'),
+        (Config, {'tokenizer': TokenizerConfig(unk_id=1)}, r'unk_id=1'),
+        (Config, {'tokenizer': TokenizerConfig(unk_id=0)}, r'unk_id=0'),
+        (Config, {'model': TransformerConfig(positions='learned', max_length=127)}, r'max_length=127.*128'),
+    ],
+)
+def test_bad_value_is_refused_by_name(section, values, expected):
+    with pytest.raises(UserError, match=expected):
+        section(**values)
+
+
+@pytest.mark.parametrize(
+    'good',
+    [
+        lambda: TransformerConfig(d_model=510, num_heads=7, head_dim=64),
+        lambda: TransformerConfig(dropout_rate=0.0),
+        lambda: OptimizerConfig(schedule='constant', warmup_steps=0),
+        lambda: OptimizerConfig(name='adamw', weight_decay=0.1),
+        lambda: OptimizerConfig(name='lion', weight_decay=0.1),
+        lambda: DataConfig(numbers_below=62_000),
+        lambda: DecodingConfig(alpha=0.0),
+        lambda: Config(model=TransformerConfig(positions='learned', max_length=128)),
+    ],
+)
+def test_values_on_the_good_side_of_a_limit_are_taken(good):
+    good()
+
+
+def test_width_of_head_is_head_dim_or_an_equal_share():
+    assert TransformerConfig().width_of_head == 64
+    assert TransformerConfig(d_model=512, num_heads=7, head_dim=48).width_of_head == 48
+
+
+def test_a_batch_is_whole_rows():
+    assert Config().rows_per_step == 200
+    assert Config(data=DataConfig(target_length=256)).rows_per_step == 100
+
+
+def test_configs_are_frozen_and_hashable():
+    """A module has its config as a field, so jit and linen compare and hash it."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TransformerConfig().d_model = 64
+    assert hash(Config()) == hash(Config())
+
+
+def test_defaults_are_the_papers():
+    """Each a named field. PEERS 1, 2, 3, 4, 5, 6, 8, 9, 11, 12 and 13; the base model of table 3."""
+    config = Config()
+    model, optimizer, training, decoding = config.model, config.optimizer, config.training, config.decoding
+    assert (model.d_model, model.num_heads, model.width_of_head, model.d_ff) == (512, 8, 64, 2048)
+    assert (model.num_encoder_layers, model.num_decoder_layers, model.activation) == (6, 6, 'relu')
+    assert model.scale_embedding  # PEERS 1
+    assert (model.tie_embeddings, model.logits_bias) == ('all', False)  # PEERS 2
+    assert not model.attention_bias  # PEERS 3
+    assert (model.norm_first, model.norm_epsilon) == (False, 1e-6)  # PEERS 4
+    rates = model.dropout_rate, model.attention_dropout_rate, model.activation_dropout_rate
+    assert rates == (0.1, 0.0, 0.0)  # PEERS 5
+    assert training.label_smoothing == 0.1  # PEERS 6
+    assert (optimizer.schedule, optimizer.learning_rate, optimizer.warmup_steps) == ('noam', 1.0, 4000)  # PEERS 8
+    adam = optimizer.name, optimizer.beta1, optimizer.beta2, optimizer.epsilon
+    assert adam == ('adam', 0.9, 0.98, 1e-9)  # PEERS 9
+    assert (optimizer.clip_norm, optimizer.weight_decay) == (None, 0.0)  # PEERS 9
+    assert model.positions == 'interleaved'  # PEERS 11
+    assert decoding.max_extra_tokens == 50  # PEERS 12
+    assert 24_000 <= training.tokens_per_step <= 26_000  # PEERS 12
+    assert (decoding.beam_width, decoding.length_penalty, decoding.alpha) == (4, 'gnmt', 0.6)  # PEERS 13
+
+
+def all_changed():
+    """A config in which no field has its default, so that a field lost on the way is seen."""
+    return Config(
+        model=TransformerConfig(
+            vocab_size=99,
+            d_model=16,
+            num_heads=3,
+            head_dim=5,
+            d_ff=7,
+            num_encoder_layers=1,
+            num_decoder_layers=2,
+            dropout_rate=0.2,
+            attention_dropout_rate=0.3,
+            activation_dropout_rate=0.4,
+            norm_first=True,
+            norm_epsilon=1e-5,
+            activation='gelu',
+            positions='learned',
+            scale_embedding=False,
+            tie_embeddings='none',
+            attention_bias=True,
+            logits_bias=True,
+            pad_id=3,
+            eos_id=4,
+            max_length=512,
+            dtype='bfloat16',
+        ),
+        tokenizer=TokenizerConfig('unigram', 'nfkc', False, 0.95, 5, 10),
+        data=DataConfig('de', 'fr', 'a', 'b', 'c', '/somewhere/ü', 64, 96, 12, 1000, 100, 10),
+        optimizer=OptimizerConfig('adamw', 'cosine', 1e-3, 7, 0.8, 0.9, 1e-8, 0.01, 1.5, 0.999),
+        training=TrainingConfig(5, 960, 0.0, 1, 2, 3, 4, 5),
+        decoding=DecodingConfig(1, 'power', 1.0, 20, 100, 500),
+        parallel=ParallelConfig('mesh', 2),
+        seed=7,
+    )
+
+
+@pytest.mark.parametrize('config', [Config(), all_changed()], ids=['defaults', 'all changed'])
+def test_json_round_trip_gives_the_same_config(config):
+    text = to_json(config)
+    assert from_json(text) == config
+    assert json.loads(text)['schema_version'] == 1
+    assert text.endswith('}\n')
+
+
+def test_absent_fields_take_their_defaults():
+    """A config of an earlier version, from before a field, still loads."""
+    assert from_json('{"schema_version": 1, "model": {"d_model": 64}}') == Config(model=TransformerConfig(d_model=64))
+
+
+def test_changed_fields_lists_old_and_new():
+    old = Config()
+    new = dataclasses.replace(old, model=dataclasses.replace(old.model, d_model=256, head_dim=8), seed=3)
+    assert changed_fields(old, new) == {'model.d_model': (512, 256), 'model.head_dim': (None, 8), 'seed': (0, 3)}
+    assert changed_fields(old, Config()) == {}
+
+
+def test_changed_fields_sees_every_field():
+    every = {f'{name}.{field.name}' for name, section in SECTIONS.items() for field in dataclasses.fields(section)}
+    assert set(changed_fields(Config(), all_changed())) == every | {'seed'}
+
+
+@pytest.mark.parametrize(
+    ('values', 'expected'),
+    [
+        ({'model': {'d_modle': 64}}, r'model\.d_modle: no such field\. Did you mean d_model'),
+        ({'optimiser': {}}, r'optimiser: no such field\. Did you mean optimizer'),
+        ({'training': {'zzzzzzzz': 1}}, r'training\.zzzzzzzz: no such field\.$'),
+    ],
+)
+def test_unknown_field_is_refused_with_the_nearest_name(values, expected):
+    with pytest.raises(UserError, match=expected):
+        from_json(json.dumps({'schema_version': 1, **values}))
+
+
+@pytest.mark.parametrize('version', [2, 99, 0, '1', None, 1.5])
+def test_schema_that_this_version_cannot_read_is_refused_by_name(version):
+    with pytest.raises(UserError, match=re.escape(f'schema_version={version!r}') + r'.*reads 1 to 1'):
+        from_json(json.dumps({'schema_version': version}))
+
+
+def test_missing_schema_version_is_refused():
+    with pytest.raises(UserError, match='schema_version'):
+        from_json('{}')
+
+
+@pytest.mark.parametrize(
+    ('values', 'expected'),
+    [
+        ({'model': {'d_model': '512'}}, r"model\.d_model='512': expected int"),
+        ({'model': {'d_model': 512.0}}, r'model\.d_model=512\.0: expected int'),
+        ({'model': {'d_model': None}}, r'model\.d_model=None: expected int'),
+        ({'model': {'d_model': True}}, r'model\.d_model=True: expected int'),
+        ({'model': {'d_model': [512]}}, r'model\.d_model=\[512\]: expected int'),
+        ({'model': {'head_dim': 'x'}}, r"model\.head_dim='x': expected int \| None"),
+        ({'model': {'dropout_rate': '0.1'}}, r"model\.dropout_rate='0\.1': expected float"),
+        ({'model': {'dropout_rate': False}}, r'model\.dropout_rate=False: expected float'),
+        ({'model': {'norm_first': 1}}, r'model\.norm_first=1: expected bool'),
+        ({'model': {'activation': 3}}, r'model\.activation=3: expected one of relu, gelu, swish'),
+        ({'optimizer': {'clip_norm': 'none'}}, r"optimizer\.clip_norm='none': expected float \| None"),
+        ({'data': {'train': 5}}, r'data\.train=5: expected str'),
+        ({'seed': 'x'}, r"seed='x': expected int"),
+        ({'model': 5}, r'model: got 5, expected a table'),
+        ({'model': []}, r'model: got \[\], expected a table'),
+    ],
+)
+def test_wrong_type_is_refused_by_name(values, expected):
+    with pytest.raises(UserError, match=expected):
+        from_json(json.dumps({'schema_version': 1, **values}))
+
+
+def test_whole_number_is_taken_for_a_real_one():
+    assert from_json('{"schema_version": 1, "optimizer": {"learning_rate": 2}}').optimizer.learning_rate == 2.0
+
+
+def test_bad_value_in_json_is_refused_by_name():
+    with pytest.raises(UserError, match='d_model=512 is not divisible by num_heads=7'):
+        from_json('{"schema_version": 1, "model": {"num_heads": 7}}')
+
+
+@pytest.mark.parametrize('text', ['', '{', 'd_model: 512', '[1]', '3', 'null'])
+def test_what_is_not_a_json_object_is_refused(text):
+    with pytest.raises(UserError, match='config'):
+        from_json(text)

@@ -1,0 +1,287 @@
+"""Embeddings, positions, feed-forward, residuals, dropout. `PEERS n` is point n of PEERS.md, section 5."""
+
+from collections import Counter
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy_transformer
+import pytest
+
+from flax_transformer.config import TransformerConfig
+from flax_transformer.decoder import Decoder
+from flax_transformer.encoder import Encoder
+from flax_transformer.layers import Embedding, FeedForward, LayerNorm, Positions, Residual, sinusoids
+from flax_transformer.model import Transformer
+
+LAYOUTS = ('interleaved', 'concatenated', 'tensor2tensor')
+FLOAT32 = {'rtol': 1e-5, 'atol': 1e-5}  # float32 against float64: sums of some 16 products of size 1
+TINY = {'vocab_size': 11, 'd_model': 8, 'num_heads': 2, 'd_ff': 8, 'num_encoder_layers': 1, 'num_decoder_layers': 1}
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def random_params(module, *args):
+    shapes = jax.eval_shape(lambda: module.init(jax.random.key(0), *args))
+    rng = np.random.default_rng(0)
+    return jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape), jnp.float32), shapes)
+
+
+def in_float64(variables):
+    return jax.tree.map(lambda p: np.asarray(p, np.float64), variables['params'])
+
+
+@pytest.mark.parametrize('layout', LAYOUTS)
+@pytest.mark.parametrize(('length', 'd_model'), [(300, 16), (7, 4), (1, 512)])
+def test_sinusoids_equal_the_formula_entry_by_entry(layout, length, d_model):
+    """PEERS 11 and 19 (the odd dimensions are cosines). Computed in float64, so one rounding to float32."""
+    expected = numpy_transformer.sinusoids(length, d_model, layout)
+    got = sinusoids(length, d_model, layout)
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, expected, rtol=0, atol=6e-8)
+
+
+def test_sinusoids_picture():
+    """PEERS 11 and 19: position 0 has sin 0 = 0 and cos 0 = 1; the lowest frequency is 1/10,000 in one layout only."""
+    assert sinusoids(1, 6)[0].tolist() == [0, 1, 0, 1, 0, 1]
+    assert sinusoids(1, 6, 'concatenated')[0].tolist() == [0, 0, 0, 1, 1, 1]
+    assert sinusoids(1, 6, 'tensor2tensor')[0].tolist() == [0, 0, 0, 1, 1, 1]
+    np.testing.assert_allclose(sinusoids(2, 6)[1, [1, 4]], [np.cos(1), np.sin(10_000 ** (-4 / 6))], rtol=1e-6)
+    np.testing.assert_allclose(sinusoids(2, 6, 'tensor2tensor')[1, 2], np.sin(1e-4), rtol=1e-6)
+
+
+def test_sinusoids_refuse_an_unknown_layout():
+    with pytest.raises(ValueError, match=r"layout='learned'.*interleaved"):
+        sinusoids(2, 4, 'learned')
+
+
+@pytest.mark.parametrize('layout', [*LAYOUTS, 'learned'])
+def test_positions_are_added_by_index(layout):
+    """Any row may stand at any position, as in packed rows and in cached decoding."""
+    module = Positions(d_model=8, layout=layout, max_length=9)
+    x, index = normal(2, 5, 8), np.array([[0, 1, 2, 0, 1], [3, 0, 1, 2, 4]])
+    variables = random_params(module, x, index, 5)
+    table = variables['params']['table'] if layout == 'learned' else numpy_transformer.sinusoids(5, 8, layout)
+    assert variables == {} or table.shape == (9, 8)
+    np.testing.assert_allclose(module.apply(variables, x, index, 5), x + np.asarray(table)[index], **FLOAT32)
+    same = np.array([[2]])  # broadcast to every row
+    got = module.apply(variables, x[:, :1], same, 5)
+    np.testing.assert_allclose(got, x[:, :1] + np.asarray(table)[same], **FLOAT32)
+
+
+def test_learned_positions_refuse_a_longer_row():
+    module = Positions(d_model=8, layout='learned', max_length=4)
+    x = jnp.zeros((1, 5, 8))
+    with pytest.raises(ValueError, match=r'length 5.*max_length=4'):
+        jax.eval_shape(lambda: module.init(jax.random.key(0), x, jnp.arange(5)[None], 5))
+
+
+@pytest.mark.parametrize('scale', [True, False])
+def test_embedding_is_scaled_and_padding_is_the_zero_vector(scale):
+    """PEERS 1, and 18: the decoder starts from a zero vector."""
+    module = Embedding(vocab_size=11, d_model=16, pad_id=3, scale=scale)
+    tokens = np.array([[3, 1, 10], [0, 3, 3]])
+    variables = random_params(module, tokens)
+    expected = np.asarray(variables['params']['table'], np.float64)[tokens] * (4.0 if scale else 1.0)
+    expected[tokens == 3] = 0
+    np.testing.assert_allclose(module.apply(variables, tokens), expected, rtol=1e-6)
+
+
+def test_embedding_is_drawn_with_deviation_d_model_to_the_minus_half():
+    """PEERS 1: so scaled vectors have deviation 1. 32,000 draws give it to 0.4 %; 2 % is five times that."""
+    module = Embedding(vocab_size=500, d_model=64, pad_id=0)
+    table = np.asarray(module.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']['table'])
+    np.testing.assert_allclose(table.std(), 64**-0.5, rtol=0.02)
+    assert abs(table.mean()) < 5 * 64**-0.5 / np.sqrt(table.size)
+
+
+@pytest.mark.parametrize('dtype', [jnp.float32, jnp.bfloat16])
+def test_tied_logits_are_products_with_the_unscaled_table(dtype):
+    """PEERS 2: no bias, no scaling; and 7: float32 sums of exact products, whatever the type of computation."""
+    module = Embedding(vocab_size=11, d_model=16, pad_id=0, dtype=dtype)
+    variables = random_params(module, np.zeros((1, 1), int))
+    x = jnp.asarray(normal(2, 3, 16), dtype)
+    table = np.asarray(variables['params']['table'].astype(dtype), np.float64)
+    got = module.apply(variables, x, method='logits')
+    assert got.dtype == jnp.float32
+    np.testing.assert_allclose(got, np.asarray(x, np.float64) @ table.T, **FLOAT32)
+
+
+@pytest.mark.parametrize('activation', ['relu', 'gelu', 'swish'])
+def test_feed_forward_equals_equation_2(activation):
+    """PEERS 3: with biases. gelu is the exact one: tanh's approximation is 5e-4 off, fifty tolerances."""
+    module = FeedForward(d_model=8, d_ff=12, activation=activation)
+    x = normal(2, 5, 8)
+    variables = random_params(module, x)
+    params = in_float64(variables)
+    assert params['inner']['bias'].shape == (12,)
+    assert params['outer']['bias'].shape == (8,)
+    expected = numpy_transformer.feed_forward(params, x.astype(np.float64), activation)
+    np.testing.assert_allclose(module.apply(variables, x), expected, rtol=1e-5, atol=2e-5)  # sums of 12 of size 5
+
+
+def test_feed_forward_matrices_are_glorot_and_biases_zero():
+    """PEERS 10. Uniform of variance 2 / (fan_in + fan_out): 4,096 draws give it to 1.4 %, 7 % is five times that."""
+    params = FeedForward(d_model=32, d_ff=128).init(jax.random.key(0), jnp.zeros((1, 1, 32)))['params']
+    for matrix in params.values():
+        kernel = np.asarray(matrix['kernel'])
+        np.testing.assert_allclose(kernel.var(), 2 / (32 + 128), rtol=0.07)
+        assert np.abs(kernel).max() <= np.sqrt(6 / (32 + 128))
+        assert not np.asarray(matrix['bias']).any()
+
+
+def test_layer_norm_has_the_papers_epsilon_where_it_shows():
+    """PEERS 4: at variances near 1e-6 an epsilon of 1e-5 would halve the output."""
+    x = 1e-3 * normal(4, 16)
+    residual = Residual(dropout_rate=0.0)
+    variables = random_params(residual, x, jnp.zeros_like)
+    expected = numpy_transformer.layer_norm(in_float64(variables)['norm'], x.astype(np.float64), 1e-6)
+    np.testing.assert_allclose(residual.apply(variables, x, jnp.zeros_like), expected, **FLOAT32)
+
+
+def test_layer_norm_survives_a_mean_large_against_the_deviation():
+    """x itself is rounded to 5e-4 at 1e4 and so is its mean; E[x^2] - E[x]^2 in float32 would be off by 8 or so."""
+    x = 1e4 + normal(4, 16)
+    module = LayerNorm(1e-6)
+    variables = {'params': {'scale': jnp.ones(16), 'bias': jnp.zeros(16)}}
+    expected = numpy_transformer.layer_norm({'scale': 1.0, 'bias': 0.0}, x.astype(np.float64), 1e-6)
+    np.testing.assert_allclose(module.apply(variables, x), expected, atol=5e-3)
+
+
+@pytest.mark.parametrize('norm_first', [False, True])
+def test_residual_norms_after_the_sum_or_before_the_sublayer(norm_first):
+    """PEERS 4."""
+    module = Residual(dropout_rate=0.5, norm_first=norm_first, epsilon=0.01)
+    sublayer = lambda x: 2.0 * x * x - 1.0
+    x = normal(3, 16)
+    variables = random_params(module, x, sublayer)
+    norm = lambda x: numpy_transformer.layer_norm(in_float64(variables)['norm'], x, 0.01)
+    expected = x + sublayer(norm(x.astype(np.float64))) if norm_first else norm(x + sublayer(x.astype(np.float64)))
+    np.testing.assert_allclose(module.apply(variables, x, sublayer), expected, **FLOAT32)
+
+
+@pytest.mark.parametrize('norm_first', [False, True])
+def test_residual_drops_the_sublayers_output_and_nothing_else(norm_first):
+    """PEERS 5: before the residual add, so that what is dropped leaves x, and what stays counts double at rate 0.5."""
+    module = Residual(dropout_rate=0.5, norm_first=norm_first)
+    x = normal(50, 16)
+    variables = random_params(module, x, jnp.ones_like)
+    normed = []
+
+    def record(next_function, args, kwargs, context):
+        normed.extend(args[:1] if isinstance(context.module, LayerNorm) else ())
+        return next_function(*args, **kwargs)
+
+    rngs = {'dropout': jax.random.key(1)}
+    with nn.intercept_methods(record):
+        got = np.asarray(module.apply(variables, x, jnp.ones_like, deterministic=False, rngs=rngs))
+    (normed,) = np.asarray(normed)
+    total = got if norm_first else normed
+    kept = total - x > 1
+    assert 0.4 < kept.mean() < 0.6
+    np.testing.assert_allclose(total, x + 2 * kept, rtol=1e-6)
+    if norm_first:
+        np.testing.assert_array_equal(normed, x)
+    else:
+        norm = numpy_transformer.layer_norm(in_float64(variables)['norm'], total.astype(np.float64), 1e-6)
+        np.testing.assert_allclose(got, norm, **FLOAT32)
+
+
+def test_attention_dropout_falls_on_the_weights():
+    """PEERS 5: a field. Of one key the weight is 1, so each head's output comes whole, doubled or not at all."""
+    config = TransformerConfig(**TINY, attention_dropout_rate=0.5, dtype='float32')
+    encoder = Encoder(config)
+    attend = nn.apply(lambda encoder, x: encoder.layers[0].self_attention(x, x, deterministic=False), encoder)
+    params = random_params(encoder, jnp.zeros((1, 1, 8)), None)
+    attention = params['params']['layers_0']['self_attention']
+    attention['output']['kernel'] = jnp.eye(8)
+    x = normal(40, 1, 8)
+    got = np.asarray(attend(params, x, rngs={'dropout': jax.random.key(0)})).reshape(40, 2, 4)
+    value = (x @ np.asarray(attention['value']['kernel'])).reshape(40, 2, 4)
+    factor = np.round((got / value).mean(-1))
+    assert set(np.unique(factor)) == {0.0, 2.0}
+    np.testing.assert_allclose(got, factor[..., None] * value, **FLOAT32)
+
+
+def test_activation_dropout_falls_between_activation_and_second_matrix():
+    """PEERS 5: a field. With W2 the identity and b2 = 1 outputs are 1 + twice the hidden value, or 1."""
+    module = FeedForward(d_model=8, d_ff=8, activation='swish', dropout_rate=0.5)
+    x = normal(40, 8)
+    variables = random_params(module, x)
+    variables['params']['outer'] = {'kernel': jnp.eye(8), 'bias': jnp.ones(8)}
+    hidden = np.asarray(module.apply(variables, x)) - 1
+    got = np.asarray(module.apply(variables, x, deterministic=False, rngs={'dropout': jax.random.key(0)})) - 1
+    kept = np.abs(got - 2 * hidden) < np.abs(got)
+    assert 0.4 < kept.mean() < 0.6
+    np.testing.assert_allclose(got, np.where(kept, 2 * hidden, 0), **FLOAT32)
+
+
+def dropped(deterministic=False, **changes):
+    """Where a small model drops anything: how often each owner of a Dropout with a rate applies it."""
+    model = Transformer(TransformerConfig(**TINY, **changes))
+    seen = Counter()
+
+    def record(next_function, args, kwargs, context):
+        if isinstance(context.module, nn.Dropout) and context.module.rate and not kwargs['deterministic']:
+            seen['/'.join(context.module.path[:-1])] += 1
+        return next_function(*args, **kwargs)
+
+    tokens, keys = jnp.ones((1, 3), jnp.int32), dict.fromkeys(('params', 'dropout'), jax.random.key(0))
+    with nn.intercept_methods(record):
+        jax.eval_shape(lambda: model.init(keys, tokens, tokens, deterministic=deterministic))
+    return dict(seen)
+
+
+PAPER = {
+    '': 2,  # embedding + position, of the source and of the target
+    'encoder/layers_0/self_residual': 1,
+    'encoder/layers_0/feed_forward_residual': 1,
+    'decoder/layers_0/self_residual': 1,
+    'decoder/layers_0/cross_residual': 1,
+    'decoder/layers_0/feed_forward_residual': 1,
+}
+WEIGHTS = {
+    'encoder/layers_0/self_attention': 1,
+    'decoder/layers_0/self_attention': 1,
+    'decoder/layers_0/cross_attention': 1,
+}
+HIDDEN = {'encoder/layers_0/feed_forward': 1, 'decoder/layers_0/feed_forward': 1}
+
+
+def test_dropout_is_where_the_paper_has_it_and_elsewhere_by_field():
+    """PEERS 5."""
+    off = {'dropout_rate': 0.0}
+    assert dropped() == dropped(norm_first=True) == PAPER
+    assert dropped(**off) == {}
+    assert dropped(**off, attention_dropout_rate=0.5) == WEIGHTS
+    assert dropped(**off, activation_dropout_rate=0.5) == HIDDEN
+    everywhere = {'attention_dropout_rate': 0.5, 'activation_dropout_rate': 0.5}
+    assert dropped(**everywhere) == PAPER | WEIGHTS | HIDDEN
+    assert dropped(deterministic=True, **everywhere) == {}
+
+
+def test_dropout_falls_on_the_sum_of_embedding_and_position():
+    """PEERS 5: at rate 0.5 the stacks' inputs are twice the sum, or nothing, and it is not the same draw for both."""
+    model = Transformer(TransformerConfig(**TINY, dropout_rate=0.5, dtype='float32'))
+    tokens = np.random.default_rng(0).integers(1, 11, (8, 6))
+    variables = random_params(model, tokens, tokens)
+    inputs = {}
+
+    def record(next_function, args, kwargs, context):
+        if isinstance(context.module, (Encoder, Decoder)) and context.method_name == '__call__':
+            inputs[type(context.module)] = np.asarray(args[0])
+            return args[0]  # nobody asks what the stacks make of it
+        return next_function(*args, **kwargs)
+
+    with nn.intercept_methods(record):
+        model.apply(variables, tokens, tokens)
+        whole = dict(inputs)
+        model.apply(variables, tokens, tokens, deterministic=False, rngs={'dropout': jax.random.key(0)})
+    for stack in (Encoder, Decoder):
+        kept = inputs[stack] != 0
+        assert 0.4 < kept.mean() < 0.6
+        np.testing.assert_allclose(inputs[stack], np.where(kept, 2 * whole[stack], 0), rtol=1e-6)
+    assert ((inputs[Encoder] != 0) != (inputs[Decoder] != 0)).any()

@@ -1,0 +1,88 @@
+"""Cross-entropy as (sum, count). `PEERS n` is point n of PEERS.md, section 5."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from flax_transformer import losses
+
+B, T, V = 4, 6, 11
+LOGITS = (3 * np.random.default_rng(0).normal(size=(B, T, V))).astype(np.float32)
+TARGETS = np.random.default_rng(1).integers(0, V, (B, T))
+WEIGHTS = (np.random.default_rng(2).random((B, T)) < 0.7).astype(np.float32)
+cross_entropy = jax.jit(losses.cross_entropy, static_argnames='label_smoothing')
+SUM = {'rtol': 1e-5}  # float32 sums of some 20 losses of size 5
+
+
+def target_distribution(targets, label_smoothing):
+    """PEERS 6: 1 - eps on the gold token and eps / (V - 1) on each other one, written out."""
+    q = np.full((*targets.shape, V), label_smoothing / (V - 1))
+    np.put_along_axis(q, targets[..., None], 1 - label_smoothing, axis=-1)
+    return q
+
+
+@pytest.mark.parametrize('label_smoothing', [0.0, 0.1, 0.6])
+def test_cross_entropy_equals_the_closed_form_and_optax(label_smoothing):
+    q = target_distribution(TARGETS, label_smoothing)
+    np.testing.assert_allclose(q.sum(-1), 1.0)
+    z = LOGITS.astype(np.float64)
+    log_p = z - np.log(np.exp(z).sum(-1, keepdims=True))
+    total, count = cross_entropy(LOGITS, TARGETS, WEIGHTS, label_smoothing=label_smoothing)
+    np.testing.assert_allclose(total, (-(q * log_p).sum(-1) * WEIGHTS).sum(), **SUM)
+    assert count == WEIGHTS.sum()
+    per_token = optax.softmax_cross_entropy(LOGITS, jnp.asarray(q, jnp.float32))
+    np.testing.assert_allclose(total, (per_token * WEIGHTS).sum(), **SUM)
+
+
+def test_gradient_is_softmax_minus_the_target_distribution():
+    """PEERS 6: the optimum is 1 - eps on the gold token, not 1 - eps + eps / V."""
+    loss = lambda logits: cross_entropy(logits, TARGETS, WEIGHTS, label_smoothing=0.1)[0]
+    softmax = np.exp(LOGITS) / np.exp(LOGITS).sum(-1, keepdims=True)
+    expected = (softmax - target_distribution(TARGETS, 0.1)) * WEIGHTS[..., None]
+    np.testing.assert_allclose(jax.grad(loss)(LOGITS), expected, atol=1e-6)  # float32 probabilities
+
+
+def test_weightless_tokens_count_for_nothing_and_fractions_in_proportion():
+    """PEERS 7: padding is neither in the sum nor in the count."""
+    changed = np.where(WEIGHTS[..., None] == 0, 1e4, LOGITS)
+    got, expected = cross_entropy(changed, TARGETS, WEIGHTS), cross_entropy(LOGITS, TARGETS, WEIGHTS)
+    np.testing.assert_array_equal(got, expected)
+    halves = cross_entropy(LOGITS, TARGETS, 0.5 * WEIGHTS)
+    np.testing.assert_allclose(halves, 0.5 * np.array(expected), **SUM)
+
+
+def test_sums_and_counts_of_any_split_add_up_to_the_whole():
+    """PEERS 7: so the loss over devices is one division by the global count."""
+    whole = np.array(cross_entropy(LOGITS, TARGETS, WEIGHTS, label_smoothing=0.1))
+    for cut in ((slice(0, 2), slice(2, 4)), (slice(0, None, 2), slice(1, None, 2))):
+        parts = [cross_entropy(LOGITS[rows], TARGETS[rows], WEIGHTS[rows], label_smoothing=0.1) for rows in cut]
+        np.testing.assert_allclose(np.array(parts).sum(0), whole, **SUM)
+
+
+def test_bfloat16_logits_are_summed_in_float32():
+    """PEERS 7: the loss is that of the rounded logits, exactly; and boolean weights will do."""
+    rounded = jnp.asarray(LOGITS, jnp.bfloat16)
+    total, count = cross_entropy(rounded, TARGETS, WEIGHTS.astype(bool), label_smoothing=0.1)
+    assert total.dtype == count.dtype == jnp.float32
+    expected = cross_entropy(rounded.astype(jnp.float32), TARGETS, WEIGHTS, label_smoothing=0.1)
+    np.testing.assert_array_equal((total, count), expected)
+
+
+def test_huge_logits_do_not_overflow():
+    total, _ = cross_entropy(1e4 * LOGITS, TARGETS, WEIGHTS, label_smoothing=0.1)
+    assert jnp.isfinite(total)
+
+
+def test_perplexity_without_smoothing_is_that_of_the_model():
+    """PEERS 6: the perplexity to report is exp(sum / count) at the default, label_smoothing 0."""
+    total, count = cross_entropy(jnp.zeros((B, T, V)), TARGETS, WEIGHTS)
+    np.testing.assert_allclose(jnp.exp(total / count), V, rtol=1e-5)
+    # A model that gives every target probability 1/4 has perplexity 4, whatever it does with the rest.
+    p = np.full((B, T, V), 0.75 / (V - 1))
+    np.put_along_axis(p, TARGETS[..., None], 0.25, axis=-1)
+    total, count = cross_entropy(np.log(p), TARGETS, WEIGHTS)
+    np.testing.assert_allclose(jnp.exp(total / count), 4.0, rtol=1e-5)
+    smoothed, _ = cross_entropy(np.log(p), TARGETS, WEIGHTS, label_smoothing=0.1)
+    assert smoothed > total + 1

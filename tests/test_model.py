@@ -1,0 +1,407 @@
+"""The whole model: against NumPy, by its gradients, packed, cached. `PEERS n` is point n of PEERS.md, section 5.
+
+Models run eagerly: operations on small shapes are compiled once and serve every configuration.
+"""
+
+import functools
+import itertools
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy_transformer
+import pytest
+
+from flax_transformer.config import TransformerConfig
+from flax_transformer.layers import Positions
+from flax_transformer.model import Transformer, shift_right
+
+B, S, T, V = 3, 6, 5, 23
+SOURCE = np.array([[4, 9, 2, 1, 0, 0], [7, 7, 3, 22, 5, 1], [1, 0, 0, 0, 0, 0]])
+TARGET = np.array([[8, 6, 1, 0, 0], [3, 19, 4, 11, 1], [5, 1, 0, 0, 0]])
+TARGET_IN = np.array([[0, 8, 6, 1, 0], [0, 3, 19, 4, 11], [0, 5, 1, 0, 0]])  # from the zero vector: PEERS 18
+
+# Two, three and one sentence pairs in rows of the same shape; segment 0 is padding.
+PACKED_SOURCE = np.array([[4, 9, 1, 7, 1, 0], [3, 1, 5, 1, 8, 1], [5, 6, 7, 1, 0, 0]])
+SOURCE_SEGMENTS = np.array([[1, 1, 1, 2, 2, 0], [1, 1, 2, 2, 3, 3], [1, 1, 1, 1, 0, 0]])
+SOURCE_POSITIONS = np.array([[0, 1, 2, 0, 1, 0], [0, 1, 0, 1, 0, 1], [0, 1, 2, 3, 0, 0]])
+PACKED_TARGET = np.array([[8, 1, 3, 6, 1], [2, 1, 1, 4, 1], [9, 9, 1, 0, 0]])
+PACKED_TARGET_IN = np.array([[0, 8, 0, 3, 6], [0, 2, 0, 0, 4], [0, 9, 9, 0, 0]])
+TARGET_SEGMENTS = np.array([[1, 1, 2, 2, 2], [1, 1, 2, 3, 3], [1, 1, 1, 0, 0]])
+TARGET_POSITIONS = np.array([[0, 1, 0, 1, 2], [0, 1, 0, 0, 1], [0, 1, 2, 0, 0]])
+PACKING = {
+    'source_segments': SOURCE_SEGMENTS,
+    'target_segments': TARGET_SEGMENTS,
+    'source_positions': SOURCE_POSITIONS,
+    'target_positions': TARGET_POSITIONS,
+}
+
+# Logits are of size 5 and come through some 20 sublayers whose float32 sums are each off by 1e-7 or a few: errors of
+# up to 1e-5 were seen, against 1e-2 and more for every fault that we made on purpose.
+REFERENCE = {'rtol': 0, 'atol': 5e-5}
+# The same float32 sums in another order, on both sides.
+REORDERED = {'rtol': 0, 'atol': 2e-5}
+
+
+def small(**changes):
+    values = {'vocab_size': V, 'd_model': 16, 'num_heads': 4, 'd_ff': 32, 'dtype': 'float32', 'max_length': 9}
+    return TransformerConfig(**values | {'num_encoder_layers': 1, 'num_decoder_layers': 1} | changes)
+
+
+@functools.cache
+def random_variables(config):
+    """Random values everywhere, norms and biases too, large enough for attention to be far from uniform."""
+    tokens = jnp.zeros((1, 2), jnp.int32)
+    shapes = jax.eval_shape(Transformer(config).init, jax.random.key(0), tokens, tokens)
+    rng = np.random.default_rng(0)
+
+    def draw(path, leaf):
+        name, values = path[-1].key, rng.normal(size=leaf.shape)
+        if name == 'kernel':
+            values *= 1.5 * leaf.shape[0] ** -0.5
+        elif name == 'table':
+            values *= leaf.shape[1] ** -0.5
+        else:
+            values = 0.3 * values + (name == 'scale')
+        return jnp.asarray(values, jnp.float32)
+
+    return jax.tree_util.tree_map_with_path(draw, shapes)
+
+
+@functools.cache
+def full_logits(config):
+    return np.asarray(Transformer(config).apply(random_variables(config), SOURCE, TARGET_IN))
+
+
+GRID = [
+    {'norm_first': norm_first, 'tie_embeddings': tie, 'positions': positions}
+    for norm_first, tie, positions in itertools.product(
+        [False, True], ['all', 'target', 'none'], ['interleaved', 'concatenated', 'tensor2tensor', 'learned']
+    )
+]
+ONE_BY_ONE = [
+    {},
+    {'norm_first': True},
+    {'tie_embeddings': 'target'},
+    {'tie_embeddings': 'none'},
+    {'positions': 'concatenated'},
+    {'positions': 'tensor2tensor'},
+    {'positions': 'learned'},
+]
+OPTIONS = [
+    {'attention_bias': True},
+    {'logits_bias': True},
+    {'logits_bias': True, 'tie_embeddings': 'none'},
+    {'scale_embedding': False},
+    {'activation': 'gelu'},
+    {'activation': 'swish', 'norm_first': True},
+    {'num_heads': 3, 'head_dim': 5, 'attention_bias': True},
+    {'norm_epsilon': 0.3},
+    {'norm_epsilon': 0.3, 'norm_first': True},
+    {'num_decoder_layers': 3},
+    {'num_encoder_layers': 2, 'num_decoder_layers': 2, 'norm_first': True},
+    {'pad_id': 22, 'eos_id': 3},
+]
+
+
+def all_configs(cases):
+    name = lambda changes: '-'.join(f'{k}={v}' for k, v in changes.items())
+    return pytest.mark.parametrize('config', [pytest.param(small(**c), id=name(c) or 'paper') for c in cases])
+
+
+@all_configs(GRID + OPTIONS)
+def test_logits_equal_the_numpy_reference(config):
+    """PEERS 1, 2, 3, 4, 11, 18, 19."""
+    expected = numpy_transformer.logits(random_variables(config)['params'], config, SOURCE, TARGET_IN)
+    got = full_logits(config)
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, expected, **REFERENCE)
+
+
+@pytest.mark.parametrize('config', [small(), small(norm_first=True, positions='learned', tie_embeddings='none')])
+def test_logits_of_packed_rows_equal_the_numpy_reference(config):
+    variables = random_variables(config)
+    got = Transformer(config).apply(variables, PACKED_SOURCE, PACKED_TARGET_IN, **PACKING)
+    packing = (SOURCE_SEGMENTS, TARGET_SEGMENTS, SOURCE_POSITIONS, TARGET_POSITIONS)
+    expected = numpy_transformer.logits(variables['params'], config, PACKED_SOURCE, PACKED_TARGET_IN, packing)
+    real = TARGET_SEGMENTS > 0
+    np.testing.assert_allclose(np.asarray(got)[real], expected[real], **REFERENCE)
+    assert np.isfinite(got).all()
+
+
+@pytest.mark.parametrize('positions', ['interleaved', 'tensor2tensor', 'learned'])
+def test_packed_rows_give_the_logits_of_their_sentences_alone(positions):
+    config = small(positions=positions)
+    variables, model = random_variables(config), Transformer(config)
+    packed = np.asarray(model.apply(variables, PACKED_SOURCE, PACKED_TARGET_IN, **PACKING))
+    for sentences in [(0, 1), (0, 2), (1, 1)], [(1, 2), (1, 3), (2, 1)]:
+        source, target_in, theirs = np.zeros((B, S), int), np.zeros((B, T), int), []
+        for i, (row, segment) in enumerate(sentences):
+            tokens = PACKED_SOURCE[row][SOURCE_SEGMENTS[row] == segment]
+            here = TARGET_SEGMENTS[row] == segment
+            source[i, : len(tokens)] = tokens
+            target_in[i, : here.sum()] = PACKED_TARGET_IN[row][here]
+            theirs.append(packed[row][here])
+        alone = np.asarray(model.apply(variables, source, target_in))
+        for i, logits in enumerate(theirs):
+            np.testing.assert_allclose(logits, alone[i, : len(logits)], **REORDERED)
+
+
+def test_packed_rows_are_shifted_within_their_sentences():
+    """PEERS 18: each sentence begins from the pad_id, whose embedding is zero."""
+    shifted = shift_right(PACKED_TARGET, 0, TARGET_POSITIONS)
+    np.testing.assert_array_equal(np.asarray(shifted)[TARGET_SEGMENTS > 0], PACKED_TARGET_IN[TARGET_SEGMENTS > 0])
+    np.testing.assert_array_equal(shift_right(TARGET, 0), TARGET_IN)
+    np.testing.assert_array_equal(shift_right(TARGET, 22)[:, :2], [[22, 8], [22, 3], [22, 5]])
+
+
+def receptive_field(config, source, target_in, **packing):
+    """0/1 pictures [B, T, B, S] and [B, T, B, T]: whether the logits at (b, t) have any gradient at an embedding."""
+    model, variables = Transformer(config), random_variables(config)
+    direction = np.random.default_rng(0).normal(size=V).astype(np.float32)
+
+    def scores(source_nudge, target_nudge):
+        def add(next_function, args, kwargs, context):
+            out = next_function(*args, **kwargs)
+            if isinstance(context.module, Positions):
+                out = out + (source_nudge if context.module.name == 'source_positions' else target_nudge)
+            return out
+
+        with nn.intercept_methods(add):
+            return model.apply(variables, source, target_in, **packing) @ direction
+
+    nudges = [jnp.zeros((*tokens.shape, config.d_model)) for tokens in (source, target_in)]
+    jacobians = [np.asarray(jac) for jac in jax.jit(jax.jacrev(scores, argnums=(0, 1)))(*nudges)]
+    assert all(np.isfinite(jac).all() for jac in jacobians)  # padding's too: 0, its weight, times NaN would be NaN
+    return [(jac != 0).any(-1) for jac in jacobians]
+
+
+def test_gradients_of_logits_vanish_at_later_positions_padding_and_other_rows():
+    """Exactly zero there, and nowhere else."""
+    by_source, by_target = receptive_field(small(), SOURCE, TARGET_IN)
+    for b, t, other in itertools.product(range(B), range(T), range(B)):
+        same_row = b == other
+        np.testing.assert_array_equal(by_source[b, t, other], same_row & (SOURCE[other] != 0))
+        np.testing.assert_array_equal(by_target[b, t, other], same_row & (np.arange(T) <= t))
+
+
+def test_gradients_of_packed_logits_vanish_at_other_sentences():
+    config = small(norm_first=True)
+    by_source, by_target = receptive_field(config, PACKED_SOURCE, PACKED_TARGET_IN, **PACKING)
+    for b, t, other in itertools.product(range(B), range(T), range(B)):
+        segment = TARGET_SEGMENTS[b, t]
+        if segment:  # the logits at padding are weighted 0 by the loss
+            same_row = b == other
+            np.testing.assert_array_equal(by_source[b, t, other], same_row & (SOURCE_SEGMENTS[other] == segment))
+            sees = (TARGET_SEGMENTS[other] == segment) & (np.arange(T) <= t)
+            np.testing.assert_array_equal(by_target[b, t, other], same_row & sees)
+
+
+def decode_all(config, source, target_in, width=1, length=T):
+    """Logits [N, T, V] of `decode`, token by token, with the caches copied to `width` hypotheses of each sentence."""
+    model, variables = Transformer(config), random_variables(config)
+    state = model.apply(variables, source, length, method='start')
+    state = state._replace(cache=jax.tree.map(lambda x: jnp.repeat(x, width, axis=0), state.cache))
+    logits = []
+    for t in range(target_in.shape[1]):
+        assert int(state.position) == t
+        step, state = model.apply(variables, target_in[:, t], state, method='decode')
+        assert step.dtype == jnp.float32
+        logits.append(np.asarray(step))
+    return np.stack(logits, axis=1)
+
+
+@all_configs(ONE_BY_ONE + OPTIONS)
+def test_cached_decode_equals_full_forward(config):
+    np.testing.assert_allclose(decode_all(config, SOURCE, TARGET_IN), full_logits(config), **REORDERED)
+
+
+@pytest.mark.parametrize('positions', ['tensor2tensor', 'learned'])
+def test_cached_decode_does_not_depend_on_the_slots_left(positions):
+    config = small(positions=positions)
+    got = decode_all(config, SOURCE, TARGET_IN[:, :2], length=9)
+    np.testing.assert_allclose(got, full_logits(config)[:, :2], **REORDERED)
+
+
+def test_cached_decode_of_several_hypotheses_equals_full_forward():
+    """N = B * W hypotheses, all different, W of a sentence side by side; the source is given once."""
+    config, width = small(), 2
+    target_in = np.random.default_rng(0).integers(1, V, (B, width, T))
+    got = decode_all(config, SOURCE, target_in.reshape(B * width, T), width).reshape(B, width, T, V)
+    for w in range(width):
+        expected = Transformer(config).apply(random_variables(config), SOURCE, target_in[:, w])
+        np.testing.assert_allclose(got[:, w], expected, **REORDERED)
+
+
+def test_decode_state_shares_the_memory_and_grows_only_its_position():
+    config = small(num_decoder_layers=3, head_dim=6)
+    model, variables = Transformer(config), random_variables(config)
+    state = jax.eval_shape(lambda: model.apply(variables, SOURCE, T, method='start'))
+    assert [x.shape for x in jax.tree.leaves(state.cache)] == [(B, T, 4, 6)] * 6
+    assert [x.shape for x in jax.tree.leaves(state.shared)] == [(B, S, 4, 6)] * 6 + [(B, 1, 1, S)]
+    _, after = jax.eval_shape(lambda state: model.apply(variables, TARGET_IN[:, 0], state, method='decode'), state)
+    describe = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)
+    assert describe(after) == describe(state)
+
+
+def test_decoder_starts_from_the_zero_vector():
+    """PEERS 18: whatever the table holds at pad_id, no logit depends on it."""
+    config = small(tie_embeddings='none')
+    variables = random_variables(config)
+    params = dict(variables['params'])
+    for name in ('source_embedding', 'target_embedding'):
+        params[name] = {'table': params[name]['table'].at[0].set(99.0)}
+    got = Transformer(config).apply({'params': params}, SOURCE, TARGET_IN)
+    np.testing.assert_array_equal(got, full_logits(config))
+
+
+def num_parameters(config):
+    tokens = jnp.zeros((1, 2), jnp.int32)
+    shapes = jax.eval_shape(Transformer(config).init, jax.random.key(0), tokens, tokens)
+    return sum(leaf.size for leaf in jax.tree.leaves(shapes))
+
+
+def layers(d, f, num_layers=6):
+    """Parameters of two stacks: 4 + 8 matrices without biases (PEERS 3), 2 feed-forwards, 2 + 3 norms; no final one."""
+    return num_layers * (12 * d * d + 2 * (2 * d * f + f + d) + 5 * 2 * d)
+
+
+def test_base_model_has_63_million_parameters():
+    """PEERS 2: one matrix for all. Table 3 of the paper says 65 million, at a vocabulary of "about 37,000"."""
+    assert num_parameters(TransformerConfig()) == 37_000 * 512 + layers(512, 2048) == 63_045_632
+
+
+def test_big_model_has_214_million_parameters():
+    """Table 3 of the paper says 213 million."""
+    big = TransformerConfig(d_model=1024, num_heads=16, d_ff=4096)
+    assert num_parameters(big) == 37_000 * 1024 + layers(1024, 4096) == 214_171_648
+
+
+def test_parameters_that_options_add():
+    """PEERS 2, 3 and 4."""
+    d = 16
+    base = V * d + layers(d, 32, 1)
+    assert num_parameters(small()) == base
+    assert num_parameters(small(tie_embeddings='target')) == base + V * d
+    assert num_parameters(small(tie_embeddings='none')) == base + 2 * V * d
+    assert num_parameters(small(logits_bias=True)) == base + V
+    assert num_parameters(small(attention_bias=True)) == base + 2 * 12 * d
+    assert num_parameters(small(norm_first=True)) == base + 2 * 2 * d
+    assert num_parameters(small(positions='learned')) == base + 2 * 9 * d
+    assert num_parameters(small(num_heads=3, head_dim=5)) == base + 12 * d * (15 - 16)
+
+
+def test_initial_values_are_those_of_the_paper():
+    """PEERS 1, 4 and 10, from the model's own init: the tolerances are five deviations of 2,048 draws, the fewest."""
+    widths = {'vocab_size': 300, 'd_model': 64, 'num_heads': 4, 'head_dim': 8, 'd_ff': 96}
+    config = small(**widths, tie_embeddings='none')
+    tokens = jnp.ones((1, 2), jnp.int32)
+    params = jax.jit(Transformer(config).init)(jax.random.key(0), tokens, tokens)['params']
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        values, name = np.asarray(leaf), path[-1].key
+        if name == 'table':
+            np.testing.assert_allclose(values.std(), 64**-0.5, rtol=0.05)
+        elif name == 'kernel':
+            np.testing.assert_allclose(values.var(), 2 / sum(values.shape), rtol=0.1)
+            assert np.abs(values).max() <= np.sqrt(6 / sum(values.shape))
+        else:
+            assert (values == (1 if name == 'scale' else 0)).all()
+
+
+@pytest.mark.parametrize('norm_first', [False, True])
+def test_only_a_pre_norm_stack_has_a_final_norm(norm_first):
+    """PEERS 4."""
+    params = random_variables(small(norm_first=norm_first))['params']
+    assert ('final_norm' in params['encoder'], 'final_norm' in params['decoder']) == (norm_first, norm_first)
+
+
+def test_cross_attention_rows_are_distributions_over_the_real_source():
+    config = small(num_decoder_layers=3)
+    model, variables = Transformer(config), random_variables(config)
+    weights = np.asarray(model.apply(variables, SOURCE, TARGET_IN, method='cross_attention'))
+    assert weights.shape == (3, B, 4, T, S)
+    np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-6)  # one rounding a key
+    hidden = np.broadcast_to((SOURCE == 0)[None, :, None, None], weights.shape)
+    assert (weights[hidden] == 0).all()
+    assert (weights[~hidden] > 0).all()
+
+
+def test_cross_attention_is_what_the_decoder_uses():
+    """Memory of one token leaves each head no choice; of several, the weights recombine to the layer's own output."""
+    config = small()
+    model, variables = Transformer(config), random_variables(config)
+    seen = {}
+
+    def record(next_function, args, kwargs, context):
+        out = next_function(*args, **kwargs)
+        if context.module.name == 'cross_attention' and context.method_name == 'attend':
+            seen['value'], seen['output'] = np.asarray(args[2]), np.asarray(out)
+        return out
+
+    with nn.intercept_methods(record):
+        model.apply(variables, SOURCE, TARGET_IN)
+    weights = np.asarray(model.apply(variables, SOURCE, TARGET_IN, method='cross_attention'))[0]
+    heads = np.einsum('BHTS,BSHK->BTHK', weights, seen['value']).reshape(B, T, -1)
+    kernel = np.asarray(variables['params']['decoder']['layers_0']['cross_attention']['output']['kernel'])
+    np.testing.assert_allclose(heads @ kernel, seen['output'], **REORDERED)
+
+
+@pytest.mark.parametrize('tie_embeddings', ['all', 'none'])
+def test_bfloat16_computes_on_float32_parameters_and_gives_float32_logits(tie_embeddings):
+    """PEERS 7. A bfloat16 has 8 bits: a few sublayers' roundings of 0.4 % leave logits of size 5 some 0.1 off."""
+    config, reference = small(tie_embeddings=tie_embeddings, dtype='bfloat16'), small(tie_embeddings=tie_embeddings)
+    model, variables = Transformer(config), random_variables(config)
+    tokens = jnp.zeros((1, 2), jnp.int32)
+    shapes = jax.eval_shape(model.init, jax.random.key(0), tokens, tokens)
+    assert {leaf.dtype for leaf in jax.tree.leaves(shapes)} == {jnp.dtype('float32')}
+    logits = jax.jit(model.apply)(variables, SOURCE, TARGET_IN)
+    assert logits.dtype == jnp.float32
+    assert jax.eval_shape(lambda: model.apply(variables, SOURCE, method='encode')).dtype == jnp.bfloat16
+    state = jax.eval_shape(lambda: model.apply(variables, SOURCE, T, method='start'))
+    assert state.cache[0].k.dtype == jnp.bfloat16
+    step, _ = jax.eval_shape(lambda state: model.apply(variables, TARGET_IN[:, 0], state, method='decode'), state)
+    assert step.dtype == jnp.float32
+    error = np.abs(np.asarray(logits) - full_logits(reference))
+    assert 1e-3 < error.max() < 0.5
+
+
+def test_auto_dtype_is_float32_on_cpu():
+    config = small(dtype='auto')
+    memory = jax.eval_shape(lambda: Transformer(config).apply(random_variables(config), SOURCE, method='encode'))
+    assert memory.dtype == jnp.float32
+
+
+@pytest.mark.parametrize(
+    'changes',
+    [
+        {'num_encoder_layers': 3, 'num_decoder_layers': 1},
+        {'num_encoder_layers': 1, 'num_decoder_layers': 2, 'head_dim': 6},
+    ],
+)
+def test_shapes_of_unequal_stacks_and_set_head_dim(changes):
+    config = small(**changes)
+    model, variables = Transformer(config), random_variables(config)
+    for side in ('encoder', 'decoder'):
+        assert sum(name.startswith('layers') for name in variables['params'][side]) == changes[f'num_{side}_layers']
+    width = 4 * config.width_of_head
+    for side, name in (('encoder', 'self_attention'), ('decoder', 'self_attention'), ('decoder', 'cross_attention')):
+        attention = variables['params'][side]['layers_0'][name]
+        assert {n: p['kernel'].shape for n, p in attention.items()} == {
+            'query': (16, width),
+            'key': (16, width),
+            'value': (16, width),
+            'output': (width, 16),
+        }
+    assert jax.eval_shape(lambda: model.apply(variables, SOURCE, method='encode')).shape == (B, S, 16)
+    logits = jax.eval_shape(lambda: model.apply(variables, SOURCE, TARGET_IN))
+    assert logits.shape == (B, T, V)
+    weights = jax.eval_shape(lambda: model.apply(variables, SOURCE, TARGET_IN, method='cross_attention'))
+    assert weights.shape == (changes['num_decoder_layers'], B, 4, T, S)
+
+
+def test_jitted_model_equals_the_eager_one():
+    """The tests above run eagerly; training does not."""
+    config = small()
+    got = jax.jit(Transformer(config).apply)(random_variables(config), SOURCE, TARGET_IN)
+    np.testing.assert_allclose(got, full_logits(config), **REORDERED)

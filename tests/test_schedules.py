@@ -1,0 +1,79 @@
+"""Learning rates by step, the first step being 1. `PEERS n` is point n of PEERS.md, section 5."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from flax_transformer.schedules import constant, cosine, inverse_sqrt, linear, noam
+
+STEPS = np.arange(1, 401)
+FLOAT32 = {'rtol': 1e-5, 'atol': 1e-8}  # a few float32 roundings of powers and cosines
+
+
+def values(schedule, steps=STEPS):
+    return np.asarray(schedule(steps))
+
+
+@pytest.mark.parametrize(('d_model', 'warmup_steps', 'factor'), [(512, 100, 1.0), (1024, 1, 1.0), (64, 37, 2.5)])
+def test_noam_equals_equation_3_from_step_1(d_model, warmup_steps, factor):
+    """PEERS 8."""
+    expected = [factor * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5) for step in STEPS.tolist()]
+    np.testing.assert_allclose(values(noam(d_model, warmup_steps, factor)), expected, **FLOAT32)
+
+
+def test_noam_of_the_base_model():
+    """PEERS 8: 512 wide, 4,000 steps of warmup; the first update already moves."""
+    schedule = noam(512, 4000)
+    np.testing.assert_allclose(schedule(1), 1.746928e-07, rtol=1e-6)
+    np.testing.assert_allclose(schedule(4000), 6.987712e-04, rtol=1e-6)
+    np.testing.assert_allclose(schedule(100_000), 1.397542e-04, rtol=1e-6)
+
+
+@pytest.mark.parametrize('schedule', [noam(512, 50), inverse_sqrt(0.3, 50), linear(0.3, 50, 400), cosine(0.3, 50, 400)])
+def test_peak_is_at_the_last_step_of_warmup(schedule):
+    rates = values(schedule)
+    assert STEPS[rates.argmax()] == 50
+    assert (np.diff(rates[:50]) > 0).all()
+    assert (np.diff(rates[49:]) < 0).all()
+
+
+def test_inverse_sqrt_reaches_its_peak_and_halves_it_at_four_times_the_steps():
+    schedule = inverse_sqrt(3e-4, 50)
+    np.testing.assert_allclose([schedule(25), schedule(50), schedule(200)], [1.5e-4, 3e-4, 1.5e-4], **FLOAT32)
+
+
+@pytest.mark.parametrize('schedule', [constant(0.3, 50), linear(0.3, 50, 400), cosine(0.3, 50, 400)])
+def test_warmup_is_a_line_from_zero_to_the_peak(schedule):
+    np.testing.assert_allclose(values(schedule)[:50], 0.3 * STEPS[:50] / 50, **FLOAT32)
+
+
+def test_constant_stays_at_its_peak():
+    np.testing.assert_allclose(values(constant(0.3, 50))[49:], 0.3, **FLOAT32)
+
+
+def test_linear_falls_in_a_line_to_zero_and_stays_there():
+    expected = 0.3 * (400 - STEPS[50:]) / 350
+    np.testing.assert_allclose(values(linear(0.3, 50, 400))[50:], expected, rtol=1e-5, atol=1e-7)  # 1 - x near 1
+    np.testing.assert_array_equal(values(linear(0.3, 50, 400), np.array([400, 401, 9999])), np.zeros(3))
+
+
+def test_cosine_falls_along_half_a_cosine_to_zero_and_stays_there():
+    expected = 0.3 * (1 + np.cos(np.pi * (STEPS[50:] - 50) / 350)) / 2
+    np.testing.assert_allclose(values(cosine(0.3, 50, 400))[50:], expected, rtol=1e-5, atol=1e-7)  # cos x near -1
+    np.testing.assert_array_equal(values(cosine(0.3, 50, 400), np.array([400, 401, 9999])), np.zeros(3))
+
+
+@pytest.mark.parametrize('make', [lambda: constant(0.3, 0), lambda: linear(0.3, 0, 400), lambda: cosine(0.3, 0, 400)])
+def test_without_warmup_the_peak_comes_first(make):
+    rates = values(make())
+    assert rates.argmax() == 0
+    np.testing.assert_allclose(rates[0], 0.3, rtol=3e-3)  # 1/400 of the way down already
+
+
+@pytest.mark.parametrize('schedule', [noam(512, 50), constant(0.3, 50), linear(0.3, 50, 400), cosine(0.3, 50, 400)])
+def test_schedule_can_be_traced_at_an_integer_step(schedule):
+    """An optimiser calls it under jit with an int32 counter."""
+    rate = jax.jit(schedule)(jnp.int32(77))
+    assert rate.dtype == jnp.float32
+    np.testing.assert_allclose(rate, values(schedule)[76], **FLOAT32)
