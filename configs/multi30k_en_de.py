@@ -3,7 +3,6 @@
 from flax_transformer.config import (
     Config,
     DataConfig,
-    DecodingConfig,
     OptimizerConfig,
     TrainingConfig,
     TransformerConfig,

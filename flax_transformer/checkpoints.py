@@ -4,11 +4,14 @@ Each step's folder holds the items `params` (what translation loads, alone), `tr
 `position` (where the data stands, JSON).
 """
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
+from absl import logging
 from etils import epath
 
 from flax_transformer.errors import UserError
@@ -31,10 +34,12 @@ class Checkpoints:
             best_mode='min',
             create=not read_only,
             read_only=read_only,
+            save_interval_steps=0 if read_only else 1,
             enable_async_checkpointing=not read_only,
         )
         self.folder = folder
-        self._manager = ocp.CheckpointManager(epath.Path(folder.absolute()), options=options)
+        with _without_warnings():
+            self._manager = ocp.CheckpointManager(epath.Path(folder.absolute()), options=options)
 
     def latest(self) -> int | None:
         """The step of the newest checkpoint."""
@@ -77,7 +82,9 @@ class Checkpoints:
         step = self.best() if step is None else step
         if step is None:
             raise UserError(f'{self.folder} holds no checkpoint yet; train until the first one is saved')
-        return self._manager.restore(step, args=ocp.args.Composite(params=ocp.args.StandardRestore(like)))['params'], step
+        return self._manager.restore(step, args=ocp.args.Composite(params=ocp.args.StandardRestore(like)))[
+            'params'
+        ], step
 
     def wait(self) -> None:
         """Returns when everything is on disk."""
@@ -85,6 +92,17 @@ class Checkpoints:
 
     def close(self) -> None:
         self._manager.close()
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Orbax warns that a manager is read-only, to whom asked for one."""
+    level = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
 
 
 def _loss(metrics: dict[str, float]) -> float:

@@ -1,17 +1,13 @@
-"""Every hyper-parameter once: frozen dataclasses that check themselves and survive a trip through JSON.
+"""Every hyper-parameter once: frozen dataclasses that check themselves.
 
 The defaults are those of Vaswani et al. 2017 (base model); every departure from the paper is a field.
 """
 
-import dataclasses
-import json
 import typing
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from flax_transformer.errors import UserError, nearest
-
-SCHEMA_VERSION = 1
 
 
 def _check(condition: bool, message: str) -> None:
@@ -35,9 +31,8 @@ def _check_choices(config: Any) -> None:
     """Literal fields hold one of their words, whichever way the config was made."""
     for name, kind in typing.get_type_hints(type(config)).items():
         if typing.get_origin(kind) is Literal and getattr(config, name) not in typing.get_args(kind):
-            words = ', '.join(map(str, typing.get_args(kind)))
-            got = getattr(config, name)
-            raise UserError(f'{name}={got!r}: expected one of {words}.{nearest(str(got), map(str, typing.get_args(kind)))}')
+            words, got = typing.get_args(kind), getattr(config, name)
+            raise UserError(f'{name}={got!r}: expected one of {", ".join(words)}.{nearest(str(got), words)}')
 
 
 @dataclass(frozen=True)
@@ -65,22 +60,27 @@ class TransformerConfig:
     pad_id: int = 0  # also the decoder's start: its embedding is the zero vector
     eos_id: int = 1
     max_length: int = 256  # positions of a learned table; sinusoids know no limit
-    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # of computation; auto: bfloat16 on TPU and GPU. Parameters are float32
+    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # of computation; auto: bfloat16 on TPU and GPU
 
     def __post_init__(self) -> None:
         _check_choices(self)
-        _check_positive(self, 'vocab_size', 'd_model', 'num_heads', 'd_ff', 'num_encoder_layers', 'num_decoder_layers', 'max_length')
+        _check_positive(
+            self, 'vocab_size', 'd_model', 'num_heads', 'd_ff', 'num_encoder_layers', 'num_decoder_layers', 'max_length'
+        )
         _check_rates(self, 'dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate')
         _check(self.head_dim is None or self.head_dim >= 1, f'head_dim={self.head_dim}: expected at least 1')
         _check(
             self.head_dim is not None or self.d_model % self.num_heads == 0,
-            f'd_model={self.d_model} is not divisible by num_heads={self.num_heads}; change one of them or set head_dim',
+            f'd_model={self.d_model} is not divisible by num_heads={self.num_heads}; change one, or set head_dim',
         )
         _check(self.d_model % 2 == 0, f'd_model={self.d_model}: expected an even number, for pairs of sine and cosine')
         _check(self.norm_epsilon > 0, f'norm_epsilon={self.norm_epsilon}: expected more than 0')
         for name in ('pad_id', 'eos_id'):
             value = getattr(self, name)
-            _check(0 <= value < self.vocab_size, f'{name}={value}: expected an id from 0 to vocab_size - 1 = {self.vocab_size - 1}')
+            _check(
+                0 <= value < self.vocab_size,
+                f'{name}={value}: expected an id from 0 to vocab_size - 1 = {self.vocab_size - 1}',
+            )
         _check(self.pad_id != self.eos_id, f'pad_id and eos_id are both {self.pad_id}; expected two different ids')
 
     @property
@@ -103,7 +103,9 @@ class TokenizerConfig:
     def __post_init__(self) -> None:
         _check_choices(self)
         _check_positive(self, 'max_sentences')
-        _check(0.9 <= self.character_coverage <= 1.0, f'character_coverage={self.character_coverage}: expected 0.9 to 1')
+        _check(
+            0.9 <= self.character_coverage <= 1.0, f'character_coverage={self.character_coverage}: expected 0.9 to 1'
+        )
         _check(self.unk_id >= 0, f'unk_id={self.unk_id}: expected at least 0')
 
 
@@ -137,7 +139,7 @@ class DataConfig:
         needed = self.numbers_train + 2 * self.numbers_held_out
         _check(
             self.numbers_below >= needed,
-            f'numbers_below={self.numbers_below}: numbers_train + 2 * numbers_held_out ask for {needed} different numbers',
+            f'numbers_below={self.numbers_below}: numbers_train + 2 * numbers_held_out ask for {needed} numbers',
         )
 
 
@@ -153,7 +155,7 @@ class OptimizerConfig:
     beta2: float = 0.98
     epsilon: float = 1e-9
     weight_decay: float = 0.0  # adamw and lion; matrices only
-    clip_norm: float | None = None  # clip the global gradient norm; None: never, as the paper
+    clip_norm: float | None = None  # clip the global gradient norm; None: never, as in the paper
     ema_decay: float = 0.0  # evaluate and keep an exponential moving average of the parameters; 0: off
 
     def __post_init__(self) -> None:
@@ -171,7 +173,9 @@ class OptimizerConfig:
             self.weight_decay == 0 or self.name in ('adamw', 'lion'),
             f'weight_decay={self.weight_decay} has no effect with name={self.name!r}; use adamw or lion',
         )
-        _check(self.clip_norm is None or self.clip_norm > 0, f'clip_norm={self.clip_norm}: expected more than 0, or None')
+        _check(
+            self.clip_norm is None or self.clip_norm > 0, f'clip_norm={self.clip_norm}: expected more than 0, or None'
+        )
 
 
 @dataclass(frozen=True)
@@ -188,7 +192,9 @@ class TrainingConfig:
     sample_translations: int = 3  # validation sentences printed at each evaluation
 
     def __post_init__(self) -> None:
-        _check_positive(self, 'steps', 'tokens_per_step', 'log_every', 'evaluate_every', 'checkpoint_every', 'keep_last')
+        _check_positive(
+            self, 'steps', 'tokens_per_step', 'log_every', 'evaluate_every', 'checkpoint_every', 'keep_last'
+        )
         _check_rates(self, 'label_smoothing')
         _check(self.sample_translations >= 0, f'sample_translations={self.sample_translations}: expected at least 0')
 
@@ -208,7 +214,9 @@ class DecodingConfig:
         _check_choices(self)
         _check_positive(self, 'beam_width', 'max_extra_tokens', 'batch_tokens')
         _check(self.max_source_tokens >= 8, f'max_source_tokens={self.max_source_tokens}: expected at least 8')
-        _check(self.alpha >= 0, f'alpha={self.alpha}: expected at least 0; below 0 a longer translation could only lose')
+        _check(
+            self.alpha >= 0, f'alpha={self.alpha}: expected at least 0; below 0 a longer translation could only lose'
+        )
 
 
 @dataclass(frozen=True)
@@ -249,73 +257,10 @@ class Config:
             longest = max(self.data.source_length, self.data.target_length)
             _check(
                 self.model.max_length >= longest,
-                f'model.max_length={self.model.max_length}: rows have {longest} slots; expected at least that many learned positions',
+                f'model.max_length={self.model.max_length}: rows have {longest} slots; expected a position for each',
             )
 
     @property
     def rows_per_step(self) -> int:
         """Packed rows of a global batch."""
         return self.training.tokens_per_step // self.data.target_length
-
-
-def to_json(config: Config) -> str:
-    """The config as JSON text, with its schema version."""
-    return json.dumps({'schema_version': SCHEMA_VERSION, **dataclasses.asdict(config)}, indent=2) + '\n'
-
-
-def from_json(text: str) -> Config:
-    """The config that `to_json` wrote. Raises UserError for a later schema, an unknown field or a bad value."""
-    try:
-        values = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UserError(f'config is not JSON ({error})') from None
-    _check(isinstance(values, dict), f'config: got {type(values).__name__}, expected a JSON object')
-    version = values.pop('schema_version', None)
-    _check(
-        isinstance(version, int) and 1 <= version <= SCHEMA_VERSION,
-        f'schema_version={version!r}: this version of flax_transformer reads 1 to {SCHEMA_VERSION}; upgrade flax_transformer to read it',
-    )
-    return _from_dict(Config, values, '')
-
-
-def _from_dict(cls: type, values: Any, path: str) -> Any:
-    _check(isinstance(values, dict), f'{path or "config"}: got {values!r}, expected a table of fields')
-    hints = typing.get_type_hints(cls)
-    fields = {}
-    for name, value in values.items():
-        where = f'{path}.{name}' if path else name
-        _check(name in hints, f'{where}: no such field.{nearest(name, hints)}')
-        if dataclasses.is_dataclass(hints[name]):
-            fields[name] = _from_dict(hints[name], value, where)
-        else:
-            _check(_is_instance(value, hints[name]), f'{where}={value!r}: expected {_type_name(hints[name])}')
-            fields[name] = value
-    return cls(**fields)
-
-
-def _is_instance(value: Any, kind: Any) -> bool:
-    if typing.get_origin(kind) is Literal:
-        return value in typing.get_args(kind)
-    options = typing.get_args(kind) or (kind,)
-    if isinstance(value, bool):
-        return bool in options
-    return isinstance(value, options) or (float in options and isinstance(value, int))
-
-
-def _type_name(kind: Any) -> str:
-    if typing.get_origin(kind) is Literal:
-        return 'one of ' + ', '.join(map(str, typing.get_args(kind)))
-    return getattr(kind, '__name__', str(kind)) if not typing.get_args(kind) else str(kind)
-
-
-def changed_fields(old: Config, new: Config) -> dict[str, tuple[Any, Any]]:
-    """`{'model.d_model': (old value, new value), ...}` for the fields in which two configs differ."""
-
-    def flat(config: Config) -> dict[str, Any]:
-        out = {}
-        for name, value in dataclasses.asdict(config).items():
-            out |= {f'{name}.{key}': v for key, v in value.items()} if isinstance(value, dict) else {name: value}
-        return out
-
-    before, after = flat(old), flat(new)
-    return {name: (before[name], after[name]) for name in before if before[name] != after[name]}

@@ -38,11 +38,15 @@ def load_config(name: str) -> Config:
     except KeyError as error:
         if error.args != ('get_config',):
             raise _located(path, error) from None
-        raise UserError(f'{path} has no function get_config(); it should return a flax_transformer.config.Config') from None
+        raise UserError(
+            f'{path} has no function get_config(); it should return a flax_transformer.config.Config'
+        ) from None
     except Exception as error:
         raise _located(path, error) from None
     if not isinstance(made, Config):
-        raise UserError(f'{path}: get_config() returned {type(made).__name__}, expected a flax_transformer.config.Config')
+        raise UserError(
+            f'{path}: get_config() returned {type(made).__name__}, expected a flax_transformer.config.Config'
+        )
     return made
 
 

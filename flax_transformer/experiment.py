@@ -48,11 +48,13 @@ def train(config: Config, workdir: Path | str) -> RunDirectory:
         if checkpoints.latest() is not None:
             state, position = checkpoints.restore(state)
             if position['data'] != fingerprint:
-                raise UserError(f'{config.data.train} is not what {run.path} was trained on so far; give another --workdir')
+                raise UserError(
+                    f'{config.data.train} is not what {run.path} was trained on so far; give another --workdir'
+                )
             batches.set_state(position['batches'])
         first_step = int(state.step)
         if first_step >= config.training.steps:
-            _say(f'{run.path} is trained already: {first_step} of {config.training.steps} steps; raise --training.steps to go on')
+            _say(f'{run.path} is trained already, to step {first_step}; raise --training.steps to go on')
             return run
         _say(
             f'{count_parameters(state.params):,} parameters on {trainer.devices}; '

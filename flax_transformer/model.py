@@ -130,9 +130,7 @@ class Transformer(nn.Module):
 
         Segments and positions, [B, S] and [B, T], describe packed rows; without them a row is one sentence.
         """
-        memory = self.encode(
-            source, segments=source_segments, positions=source_positions, deterministic=deterministic
-        )
+        memory = self.encode(source, segments=source_segments, positions=source_positions, deterministic=deterministic)
         x, self_mask, memory_mask = self._target_side(
             source, target_in, source_segments, target_segments, target_positions, deterministic
         )

@@ -4,6 +4,7 @@ A step is `step(state, batch, *rest, axis_name=None)`. It sums over its part of 
 it adds the sums of all devices with psum. Batches are trees of [rows, ...]; rows are dealt out to the devices.
 """
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -21,11 +22,10 @@ AXIS = 'data'
 def prepare_devices(num_devices: int) -> None:
     """Makes room for `num_devices` simulated CPU devices; only possible before JAX touches its devices."""
     if num_devices > 1:
-        # Without effect where the default back end is an accelerator.
-        try:
+        # Without effect where the default back end is an accelerator. Too late where the back end is up already:
+        # `get_devices` says what that means.
+        with contextlib.suppress(RuntimeError):
             jax.config.update('jax_num_cpu_devices', num_devices)
-        except RuntimeError:
-            pass  # the back end is already up: `get_devices` says what that means
 
 
 def get_devices(config: ParallelConfig) -> list[jax.Device]:

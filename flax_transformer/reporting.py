@@ -41,7 +41,9 @@ class Reporter:
     def train(self, step: int, metrics: dict[str, float]) -> None:
         """Reports metrics of the steps since the last report."""
         self._record('train', step, metrics)
-        line = ' '.join(f'{name} {_short(metrics[name])}' for name in ('loss', 'perplexity', 'target_tokens_per_second'))
+        line = ' '.join(
+            f'{name} {_short(metrics[name])}' for name in ('loss', 'perplexity', 'target_tokens_per_second')
+        )
         line = line.replace('target_tokens_per_second', 'tokens/s')
         if self._is_terminal:
             self._bar.set_postfix_str(line)
@@ -53,9 +55,7 @@ class Reporter:
     def evaluation(self, step: int, metrics: dict[str, float]) -> None:
         """Reports metrics of the validation set."""
         self._record('validation', step, metrics)
-        self.say(
-            f'step {step} validation ' + ' '.join(f'{name} {_short(value)}' for name, value in metrics.items())
-        )
+        self.say(f'step {step} validation ' + ' '.join(f'{name} {_short(value)}' for name, value in metrics.items()))
 
     def say(self, text: str) -> None:
         """A line for the person who watches."""

@@ -1,10 +1,10 @@
 """A run directory: all that a trained model is, in one folder that can be moved.
 
-    config.json        the config, with its schema version
-    tokenizer/         the tokenizer that the model was trained with
-    checkpoints/       parameters, optimiser, data position, by step
-    metrics.jsonl      what training and validation measured; tensorboard/ holds the same
-    environment.json   versions and devices of each start
+config.json        the config, with its schema version
+tokenizer/         the tokenizer that the model was trained with
+checkpoints/       parameters, optimiser, data position, by step
+metrics.jsonl      what training and validation measured; tensorboard/ holds the same
+environment.json   versions and devices of each start
 """
 
 import importlib.metadata
@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.config import Config, changed_fields, from_json, to_json
+from flax_transformer.config import Config
+from flax_transformer.config_json import changed_fields, from_json, to_json
 from flax_transformer.errors import UserError
 from flax_transformer.tokenizer import Tokenizer
 
@@ -74,7 +75,9 @@ class RunDirectory:
                 raise UserError(f'{self.path} exists and is not a run directory; give another --workdir, or empty it')
             return
         changed = changed_fields(self.read_config(), config)
-        refused = [f'  {name}: {old!r} there, {new!r} here' for name, (old, new) in changed.items() if name not in MAY_CHANGE]
+        refused = [
+            f'  {name}: {old!r} there, {new!r} here' for name, (old, new) in changed.items() if name not in MAY_CHANGE
+        ]
         if refused:
             raise UserError(
                 f'{self.path} holds a run of another config:\n'

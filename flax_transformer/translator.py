@@ -41,7 +41,7 @@ def translate_ids(
     decoding: DecodingConfig,
     banned: tuple[int, ...] = (),
 ) -> Hypotheses:
-    """The best hypotheses of source ids [B, S], EOS last and pad_id behind: encoder and whole search, one pure function.
+    """The best hypotheses of source ids [B, S], EOS last and pad_id behind: encoder and whole search, purely.
 
     Static shapes: L = S + max_extra_tokens output slots. Each sentence ends, at the latest, max_extra_tokens after
     its own source's length, so neither padding nor company changes its result. A row of padding alone yields nothing
@@ -124,9 +124,7 @@ class Translator:
         count = lambda text: len(self.tokenizer.encode([text])[0])
         return self.tokenizer.encode(split_line(line, count, self.decoding.max_source_tokens))
 
-    def _translate_parts(
-        self, sources: list[list[int]], progress: Callable[[int], None] | None
-    ) -> list[Translation]:
+    def _translate_parts(self, sources: list[list[int]], progress: Callable[[int], None] | None) -> list[Translation]:
         done: list[Translation | None] = [None] * len(sources)
         # Longest first: batches of one length waste least, and what needs most memory comes at once.
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))

@@ -37,11 +37,11 @@ PACKING = {
     'target_positions': TARGET_POSITIONS,
 }
 
-# Logits are of size 5 and come through some 20 sublayers whose float32 sums are each off by 1e-7 or a few: errors of
-# up to 1e-5 were seen, against 1e-2 and more for every fault that we made on purpose.
-REFERENCE = {'rtol': 0, 'atol': 5e-5}
-# The same float32 sums in another order, on both sides.
-REORDERED = {'rtol': 0, 'atol': 2e-5}
+# Logits of up to 6 come through some ten sublayers, each with float32 sums off by 1e-7 or a few: errors of up to 3e-6
+# were seen, against 1e-2 and more for the faults that we made on purpose.
+REFERENCE = {'rtol': 0, 'atol': 2e-5}
+# The same float32 sums, perhaps in another order (bitwise equal on the machine this was written on).
+REORDERED = {'rtol': 0, 'atol': 1e-5}
 
 
 def small(**changes):
@@ -286,7 +286,7 @@ def test_parameters_that_options_add():
     assert num_parameters(small(tie_embeddings='target')) == base + V * d
     assert num_parameters(small(tie_embeddings='none')) == base + 2 * V * d
     assert num_parameters(small(logits_bias=True)) == base + V
-    assert num_parameters(small(attention_bias=True)) == base + 2 * 12 * d
+    assert num_parameters(small(attention_bias=True)) == base + 12 * d
     assert num_parameters(small(norm_first=True)) == base + 2 * 2 * d
     assert num_parameters(small(positions='learned')) == base + 2 * 9 * d
     assert num_parameters(small(num_heads=3, head_dim=5)) == base + 12 * d * (15 - 16)
@@ -349,7 +349,7 @@ def test_cross_attention_is_what_the_decoder_uses():
 
 @pytest.mark.parametrize('tie_embeddings', ['all', 'none'])
 def test_bfloat16_computes_on_float32_parameters_and_gives_float32_logits(tie_embeddings):
-    """PEERS 7. A bfloat16 has 8 bits: a few sublayers' roundings of 0.4 % leave logits of size 5 some 0.1 off."""
+    """PEERS 7. A bfloat16 has 8 bits: a few sublayers' roundings of 0.4 % leave logits of size 6 some 0.1 off."""
     config, reference = small(tie_embeddings=tie_embeddings, dtype='bfloat16'), small(tie_embeddings=tie_embeddings)
     model, variables = Transformer(config), random_variables(config)
     tokens = jnp.zeros((1, 2), jnp.int32)

@@ -1,12 +1,16 @@
 """Command-line options from dataclasses, by tyro; the config or the run is the first positional argument."""
 
+import sys
 import typing
 from collections.abc import Callable
 from typing import Any
 
 import tyro
+from tqdm import tqdm
 
+from flax_transformer.config import Config
 from flax_transformer.errors import UserError
+from flax_transformer.run_directory import RunDirectory
 
 T = typing.TypeVar('T')
 
@@ -31,11 +35,32 @@ def parse(
     if not argv or argv[0].startswith('-'):
         if not asks_help:
             got = f'got {argv[0]!r}' if argv else 'got nothing'
-            raise UserError(f'{command}: {got}, expected {first} first: flax-transformer {command} {first} [--field value ...]')
+            raise UserError(
+                f'{command}: {got}, expected {first} first: flax-transformer {command} {first} [--field value ...]'
+            )
         made: Any = None
     else:
         made = default(argv[0])
     kwargs = {} if made is None else {'default': made}
     return tyro.cli(
-        options, prog=f'flax-transformer {command} {first}', description=description, args=argv[1:] if made else ['--help'], **kwargs
+        options,
+        prog=f'flax-transformer {command} {first}',
+        description=description,
+        args=argv[1:] if made else ['--help'],
+        **kwargs,
     )
+
+
+def read_run_config(path: str) -> Config:
+    """The config of a run directory."""
+    return RunDirectory(path).read_config()
+
+
+def progress_bar(total: int | None, unit: str) -> tqdm:
+    """A bar on standard error, in a terminal only."""
+    return tqdm(total=total, unit=unit, disable=not sys.stderr.isatty(), dynamic_ncols=True)
+
+
+def note(text: str) -> None:
+    """A word to the person, beside the output."""
+    print(f'flax-transformer: {text}', file=sys.stderr)

@@ -37,4 +37,6 @@ def main(argv: list[str]) -> None:
     from flax_transformer.experiment import train
 
     run = train(options.config, options.workdir)
-    print(f'the run is in {run.path}; next:\n  flax-transformer evaluate {run.path}\n  flax-transformer translate {run.path}')
+    print(f'The run is in {run.path}. Next:')
+    print(f'  flax-transformer evaluate {run.path}')
+    print(f'  flax-transformer translate {run.path} < lines > translations')

@@ -1,0 +1,49 @@
+# Two commands on a fresh machine (Python 3.11+ and make): `make quickstart` and `make test`.
+# Each builds .venv by itself, from the versions that requirements.lock pins.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: quickstart test test-slow lint format lock clean
+
+quickstart: .venv/installed
+	$(BIN)/flax-transformer train number_words --workdir runs/number_words
+	$(BIN)/flax-transformer evaluate runs/number_words
+	@echo
+	@echo 'Try it yourself:'
+	@echo "  echo 'four hundred and seventy-one' | $(BIN)/flax-transformer translate runs/number_words"
+	@echo 'Then train on your own text: copy configs/multi30k_en_de.py, change its paths and languages, and'
+	@echo '  $(BIN)/flax-transformer train my_config.py --workdir runs/mine'
+
+test: .venv/installed-dev lint
+	$(BIN)/python -m pytest -q
+
+test-slow: .venv/installed-dev
+	$(BIN)/python -m pytest -q -m slow
+
+lint: .venv/installed-dev
+	$(BIN)/ruff check -q .
+	$(BIN)/ruff format -q --check .
+
+format: .venv/installed-dev
+	$(BIN)/ruff check -q --fix .
+	$(BIN)/ruff format -q .
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "flax_transformer needs Python 3.11 or later")'
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python pyproject.toml requirements.lock
+	$(BIN)/python -m pip install -q -c requirements.lock -e .
+	touch $@
+
+.venv/installed-dev: .venv/installed
+	$(BIN)/python -m pip install -q -c requirements.lock -e '.[dev]'
+	touch $@
+
+# Pins what is installed now; run after upgrading and testing.
+lock: .venv/installed-dev
+	$(BIN)/python -m pip freeze --exclude-editable | grep -v '@ ' > requirements.lock
+
+clean:
+	rm -rf .venv build dist .pytest_cache .ruff_cache

@@ -1,0 +1,73 @@
+"""`flax-transformer evaluate RUN [--source F --reference F] [--field value ...]`."""
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from flax_transformer.cli.options import note, parse, progress_bar, read_run_config
+from flax_transformer.config import DataConfig, DecodingConfig, ParallelConfig
+from flax_transformer.errors import UserError
+
+DESCRIPTION = """Score a trained model: sacreBLEU and chrF with their signatures, and the loss per target token.
+Without --source and --reference it is scored on the test set of its config."""
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    source: Path | None = None  # a text file to translate, one sentence a line
+    reference: Path | None = None  # its translations, line by line
+    output: Path | None = None  # a file to write the translations to
+    step: int | None = None  # the checkpoint; None: the best by validation loss
+    examples: int = 5  # translations to print
+    json: bool = False  # print one JSON object instead
+    data: DataConfig = field(default_factory=DataConfig)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
+
+
+def main(argv: list[str]) -> None:
+    options = parse('evaluate', EvaluateOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults)
+    run = argv[0]
+    if (options.source is None) != (options.reference is None):
+        raise UserError('got one of --source and --reference, expected both or neither')
+    from flax_transformer.parallel import prepare_devices
+
+    prepare_devices(options.parallel.num_devices)
+
+    from flax_transformer.data import read_corpus
+    from flax_transformer.data.text_files import read_text_files
+    from flax_transformer.evaluation import evaluate_loss, evaluate_translation
+    from flax_transformer.translator import Translator
+
+    if options.source is not None:
+        name, pairs = str(options.source), read_text_files(options.source, options.reference)
+    elif options.data.test:
+        name, pairs = options.data.test, read_corpus(options.data.test, options.data)
+    else:
+        raise UserError(f'{run} has no test set (data.test is empty); give --source and --reference')
+    translator = Translator.from_run(run, step=options.step, **asdict(options.decoding))
+    config = replace(read_run_config(run), data=options.data, decoding=options.decoding, parallel=options.parallel)
+    loss = evaluate_loss(config, translator.params, translator.tokenizer, pairs)
+    with progress_bar(len(pairs), 'sentence') as bar:
+        scores, translations = evaluate_translation(translator, pairs, progress=bar.update)
+    if options.output is not None:
+        options.output.write_text(''.join(t.text + '\n' for t in translations), encoding='utf-8')
+        note(f'translations written to {options.output}')
+    if options.json:
+        print(json.dumps({'set': name, **asdict(scores), **loss}, ensure_ascii=False))
+        return
+    for source, reference, translation in list(zip(pairs.sources, pairs.targets, translations, strict=True))[
+        : options.examples
+    ]:
+        print(f'source       {source}\nreference    {reference}\ntranslation  {translation.text}\n')
+    print(f'{name}, beam {options.decoding.beam_width}')
+    print(scores)
+    print(
+        f'loss {loss["loss"]:.4f} (with label smoothing)  negative log-likelihood {loss["nll"]:.4f} nats  '
+        f'perplexity {loss["perplexity"]:.3f}  per target token of {loss["target_tokens"]:,.0f}'
+    )
+
+
+def _defaults(run: str) -> EvaluateOptions:
+    config = read_run_config(run)
+    return EvaluateOptions(data=config.data, decoding=config.decoding, parallel=config.parallel)
