@@ -1,12 +1,6 @@
 """Multi30k, English to German."""
 
-from flax_transformer.config import (
-    Config,
-    DataConfig,
-    OptimizerConfig,
-    TrainingConfig,
-    TransformerConfig,
-)
+from flax_transformer.config import Config, DataConfig, OptimizerConfig, TrainingConfig, TransformerConfig
 
 
 def get_config() -> Config:
@@ -18,16 +12,19 @@ def get_config() -> Config:
             d_ff=512,
             num_encoder_layers=3,
             num_decoder_layers=3,
+            dropout_rate=0.15,
         ),
         data=DataConfig(
+            source_language='en',
+            target_language='de',
             train='multi30k/train.{lang}.gz',
             validation='multi30k/val.{lang}',
             test='multi30k/test_2016_flickr.{lang}',
             source_length=64,
             target_length=64,
         ),
-        optimizer=OptimizerConfig(schedule='inverse_sqrt', learning_rate=2e-3, warmup_steps=800, ema_decay=0.999),
+        optimizer=OptimizerConfig(schedule='linear', learning_rate=2e-3, warmup_steps=800, ema_decay=0.999),
         training=TrainingConfig(
-            steps=8000, tokens_per_step=1280, log_every=100, evaluate_every=1000, checkpoint_every=1000
+            steps=7000, tokens_per_step=1280, log_every=100, evaluate_every=1000, checkpoint_every=1000
         ),
     )

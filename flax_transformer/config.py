@@ -3,36 +3,10 @@
 The defaults are those of Vaswani et al. 2017 (base model); every departure from the paper is a field.
 """
 
-import typing
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-from flax_transformer.errors import UserError, nearest
-
-
-def _check(condition: bool, message: str) -> None:
-    if not condition:
-        raise UserError(message)
-
-
-def _check_positive(config: Any, *names: str) -> None:
-    for name in names:
-        value = getattr(config, name)
-        _check(value >= 1, f'{name}={value}: expected at least 1')
-
-
-def _check_rates(config: Any, *names: str) -> None:
-    for name in names:
-        value = getattr(config, name)
-        _check(0.0 <= value < 1.0, f'{name}={value}: expected a rate of at least 0 and less than 1')
-
-
-def _check_choices(config: Any) -> None:
-    """Literal fields hold one of their words, whichever way the config was made."""
-    for name, kind in typing.get_type_hints(type(config)).items():
-        if typing.get_origin(kind) is Literal and getattr(config, name) not in typing.get_args(kind):
-            words, got = typing.get_args(kind), getattr(config, name)
-            raise UserError(f'{name}={got!r}: expected one of {", ".join(words)}.{nearest(str(got), words)}')
+from flax_transformer.checks import check, check_positive, check_rates, check_types
 
 
 @dataclass(frozen=True)
@@ -59,29 +33,29 @@ class TransformerConfig:
     logits_bias: bool = False  # a bias on the logits
     pad_id: int = 0  # also the decoder's start: its embedding is the zero vector
     eos_id: int = 1
-    max_length: int = 256  # positions of a learned table; sinusoids know no limit
+    max_length: int = 512  # positions of a learned table; sinusoids know no limit
     dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # of computation; auto: bfloat16 on TPU and GPU
 
     def __post_init__(self) -> None:
-        _check_choices(self)
-        _check_positive(
+        check_types(self)
+        check_positive(
             self, 'vocab_size', 'd_model', 'num_heads', 'd_ff', 'num_encoder_layers', 'num_decoder_layers', 'max_length'
         )
-        _check_rates(self, 'dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate')
-        _check(self.head_dim is None or self.head_dim >= 1, f'head_dim={self.head_dim}: expected at least 1')
-        _check(
+        check_rates(self, 'dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate')
+        check(self.head_dim is None or self.head_dim >= 1, f'head_dim={self.head_dim}: expected at least 1')
+        check(
             self.head_dim is not None or self.d_model % self.num_heads == 0,
             f'd_model={self.d_model} is not divisible by num_heads={self.num_heads}; change one, or set head_dim',
         )
-        _check(self.d_model % 2 == 0, f'd_model={self.d_model}: expected an even number, for pairs of sine and cosine')
-        _check(self.norm_epsilon > 0, f'norm_epsilon={self.norm_epsilon}: expected more than 0')
+        check(self.d_model % 2 == 0, f'd_model={self.d_model}: expected an even number, for pairs of sine and cosine')
+        check(self.norm_epsilon > 0, f'norm_epsilon={self.norm_epsilon}: expected more than 0')
         for name in ('pad_id', 'eos_id'):
             value = getattr(self, name)
-            _check(
+            check(
                 0 <= value < self.vocab_size,
                 f'{name}={value}: expected an id from 0 to vocab_size - 1 = {self.vocab_size - 1}',
             )
-        _check(self.pad_id != self.eos_id, f'pad_id and eos_id are both {self.pad_id}; expected two different ids')
+        check(self.pad_id != self.eos_id, f'pad_id and eos_id are both {self.pad_id}; expected two different ids')
 
     @property
     def width_of_head(self) -> int:
@@ -101,12 +75,10 @@ class TokenizerConfig:
     max_sentences: int = 2_000_000  # lines of each side used for training, drawn at random when there are more
 
     def __post_init__(self) -> None:
-        _check_choices(self)
-        _check_positive(self, 'max_sentences')
-        _check(
-            0.9 <= self.character_coverage <= 1.0, f'character_coverage={self.character_coverage}: expected 0.9 to 1'
-        )
-        _check(self.unk_id >= 0, f'unk_id={self.unk_id}: expected at least 0')
+        check_types(self)
+        check_positive(self, 'max_sentences')
+        check(0.9 <= self.character_coverage <= 1.0, f'character_coverage={self.character_coverage}: expected 0.9 to 1')
+        check(self.unk_id >= 0, f'unk_id={self.unk_id}: expected at least 0')
 
 
 @dataclass(frozen=True)
@@ -133,11 +105,12 @@ class DataConfig:
     numbers_held_out: int = 1_000  # number_words: pairs of validation, and of test
 
     def __post_init__(self) -> None:
-        _check_positive(self, 'source_length', 'target_length', 'block_size', 'numbers_train', 'numbers_held_out')
+        check_types(self)
+        check_positive(self, 'source_length', 'target_length', 'block_size', 'numbers_train', 'numbers_held_out')
         for name in ('source_language', 'target_language', 'train'):
-            _check(bool(getattr(self, name)), f'{name} is empty: expected a value')
+            check(bool(getattr(self, name)), f'{name} is empty: expected a value')
         needed = self.numbers_train + 2 * self.numbers_held_out
-        _check(
+        check(
             self.numbers_below >= needed,
             f'numbers_below={self.numbers_below}: numbers_train + 2 * numbers_held_out ask for {needed} numbers',
         )
@@ -159,21 +132,21 @@ class OptimizerConfig:
     ema_decay: float = 0.0  # evaluate and keep an exponential moving average of the parameters; 0: off
 
     def __post_init__(self) -> None:
-        _check_choices(self)
-        _check(self.learning_rate > 0, f'learning_rate={self.learning_rate}: expected more than 0')
-        _check(self.warmup_steps >= 0, f'warmup_steps={self.warmup_steps}: expected at least 0')
-        _check(
+        check_types(self)
+        check(self.learning_rate > 0, f'learning_rate={self.learning_rate}: expected more than 0')
+        check(self.warmup_steps >= 0, f'warmup_steps={self.warmup_steps}: expected at least 0')
+        check(
             self.schedule not in ('noam', 'inverse_sqrt') or self.warmup_steps >= 1,
             f'warmup_steps=0: schedule {self.schedule} divides by it; expected at least 1',
         )
-        _check_rates(self, 'beta1', 'beta2', 'ema_decay')
-        _check(self.epsilon > 0, f'epsilon={self.epsilon}: expected more than 0')
-        _check(self.weight_decay >= 0, f'weight_decay={self.weight_decay}: expected at least 0')
-        _check(
+        check_rates(self, 'beta1', 'beta2', 'ema_decay')
+        check(self.epsilon > 0, f'epsilon={self.epsilon}: expected more than 0')
+        check(self.weight_decay >= 0, f'weight_decay={self.weight_decay}: expected at least 0')
+        check(
             self.weight_decay == 0 or self.name in ('adamw', 'lion'),
             f'weight_decay={self.weight_decay} has no effect with name={self.name!r}; use adamw or lion',
         )
-        _check(
+        check(
             self.clip_norm is None or self.clip_norm > 0, f'clip_norm={self.clip_norm}: expected more than 0, or None'
         )
 
@@ -192,11 +165,9 @@ class TrainingConfig:
     sample_translations: int = 3  # validation sentences printed at each evaluation
 
     def __post_init__(self) -> None:
-        _check_positive(
-            self, 'steps', 'tokens_per_step', 'log_every', 'evaluate_every', 'checkpoint_every', 'keep_last'
-        )
-        _check_rates(self, 'label_smoothing')
-        _check(self.sample_translations >= 0, f'sample_translations={self.sample_translations}: expected at least 0')
+        check_positive(self, 'steps', 'tokens_per_step', 'log_every', 'evaluate_every', 'checkpoint_every', 'keep_last')
+        check_rates(self, 'label_smoothing')
+        check(self.sample_translations >= 0, f'sample_translations={self.sample_translations}: expected at least 0')
 
 
 @dataclass(frozen=True)
@@ -211,12 +182,10 @@ class DecodingConfig:
     batch_tokens: int = 4096  # source slots of one batch; bounds memory, does not change translations
 
     def __post_init__(self) -> None:
-        _check_choices(self)
-        _check_positive(self, 'beam_width', 'max_extra_tokens', 'batch_tokens')
-        _check(self.max_source_tokens >= 8, f'max_source_tokens={self.max_source_tokens}: expected at least 8')
-        _check(
-            self.alpha >= 0, f'alpha={self.alpha}: expected at least 0; below 0 a longer translation could only lose'
-        )
+        check_types(self)
+        check_positive(self, 'beam_width', 'max_extra_tokens', 'batch_tokens')
+        check(self.max_source_tokens >= 8, f'max_source_tokens={self.max_source_tokens}: expected at least 8')
+        check(self.alpha >= 0, f'alpha={self.alpha}: expected at least 0; below 0 a longer translation could only lose')
 
 
 @dataclass(frozen=True)
@@ -227,8 +196,8 @@ class ParallelConfig:
     num_devices: int = 0  # 0: all there are; on a machine with CPUs only, as many are simulated as asked for
 
     def __post_init__(self) -> None:
-        _check_choices(self)
-        _check(self.num_devices >= 0, f'num_devices={self.num_devices}: expected at least 0')
+        check_types(self)
+        check(self.num_devices >= 0, f'num_devices={self.num_devices}: expected at least 0')
 
 
 @dataclass(frozen=True)
@@ -245,19 +214,24 @@ class Config:
     seed: int = 0  # of the initial parameters, the order of the data and dropout
 
     def __post_init__(self) -> None:
+        check_types(self)
         row = self.data.target_length
-        _check(
+        check(
             self.training.tokens_per_step % row == 0,
             f'tokens_per_step={self.training.tokens_per_step} is not a multiple of data.target_length={row}; '
             f'a batch is whole rows: the nearest is {max(1, round(self.training.tokens_per_step / row)) * row}',
         )
         unk, special = self.tokenizer.unk_id, (self.model.pad_id, self.model.eos_id)
-        _check(unk not in special, f'tokenizer.unk_id={unk} is also pad_id or eos_id; expected three different ids')
+        check(unk not in special, f'tokenizer.unk_id={unk} is also pad_id or eos_id; expected three different ids')
+        last = self.model.vocab_size - 1
+        check(unk <= last, f'tokenizer.unk_id={unk}: expected an id from 0 to model.vocab_size - 1 = {last}')
         if self.model.positions == 'learned':
-            longest = max(self.data.source_length, self.data.target_length)
-            _check(
+            output = self.decoding.max_source_tokens + self.decoding.max_extra_tokens
+            longest = max(self.data.source_length, self.data.target_length, output)
+            check(
                 self.model.max_length >= longest,
-                f'model.max_length={self.model.max_length}: rows have {longest} slots; expected a position for each',
+                f'model.max_length={self.model.max_length}: expected {longest} learned positions, as many as a row has '
+                f'slots, and as decoding.max_source_tokens + max_extra_tokens = {output}',
             )
 
     @property

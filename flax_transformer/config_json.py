@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import typing
-from typing import Any, Literal
+from typing import Any
 
 from flax_transformer.config import Config
 from flax_transformer.errors import UserError, nearest
@@ -25,9 +25,11 @@ def from_json(text: str) -> Config:
     if not isinstance(values, dict):
         raise UserError(f'config: got {type(values).__name__}, expected a JSON object')
     version = values.pop('schema_version', None)
-    if not (isinstance(version, int) and 1 <= version <= SCHEMA_VERSION):
+    if type(version) is not int or version < 1:
+        raise UserError(f'schema_version={version!r}: this version of flax_transformer reads 1 to {SCHEMA_VERSION}')
+    if version > SCHEMA_VERSION:
         raise UserError(
-            f'schema_version={version!r}: this version of flax_transformer reads 1 to {SCHEMA_VERSION}; '
+            f'schema_version={version}: this version of flax_transformer reads 1 to {SCHEMA_VERSION}; '
             'upgrade flax_transformer to read it'
         )
     return _from_dict(Config, values, '')
@@ -44,26 +46,12 @@ def _from_dict(cls: type, values: Any, path: str) -> Any:
             raise UserError(f'{where}: no such field.{nearest(name, hints)}')
         if dataclasses.is_dataclass(hints[name]):
             fields[name] = _from_dict(hints[name], value, where)
-        elif not _is_instance(value, hints[name]):
-            raise UserError(f'{where}={value!r}: expected {_type_name(hints[name])}')
         else:
             fields[name] = value
-    return cls(**fields)
-
-
-def _is_instance(value: Any, kind: Any) -> bool:
-    if typing.get_origin(kind) is Literal:
-        return value in typing.get_args(kind)
-    options = typing.get_args(kind) or (kind,)
-    if isinstance(value, bool):
-        return bool in options
-    return isinstance(value, options) or (float in options and isinstance(value, int))
-
-
-def _type_name(kind: Any) -> str:
-    if typing.get_origin(kind) is Literal:
-        return 'one of ' + ', '.join(map(str, typing.get_args(kind)))
-    return getattr(kind, '__name__', str(kind)) if not typing.get_args(kind) else str(kind)
+    try:
+        return cls(**fields)
+    except UserError as error:
+        raise UserError(f'{path}.{error}' if path else str(error)) from None
 
 
 def changed_fields(old: Config, new: Config) -> dict[str, tuple[Any, Any]]:

@@ -29,7 +29,7 @@ Step = Callable[[jax.Array, DecodeState], tuple[jax.Array, DecodeState]]
 
 
 class Hypotheses(NamedTuple):
-    """The best W translations of each sentence, best first."""
+    """The best W translations of each sentence, best first; where there are fewer, length 0 and scores of NEG_INF."""
 
     tokens: jax.Array  # [B, W, L] EOS included where there is one, pad_id behind it
     scores: jax.Array  # [B, W] log-probability divided by the length penalty
@@ -85,11 +85,12 @@ def greedy_search(
     batch = start.shape[0]
 
     def is_running(carry) -> jax.Array:
-        position, _, _, _, is_done, _ = carry
-        return (position < length) & ~jnp.all(is_done)
+        position, _, (_, _, lengths, _), _ = carry
+        return (position < length) & jnp.any(lengths == 0)
 
     def advance(carry):
-        position, last, tokens, log_probs, is_done, state = carry
+        position, last, (tokens, log_probs, lengths, is_finished), state = carry
+        is_done = lengths > 0
         logits, state = step(last, state)
         next_log_probs = _log_softmax(logits, banned)
         chosen = jnp.argmax(next_log_probs, axis=-1).astype(jnp.int32)
@@ -97,16 +98,17 @@ def greedy_search(
         chosen = jnp.where(is_done, pad_id, chosen)
         log_probs = jnp.where(is_done, log_probs, log_probs + gain)
         tokens = tokens.at[:, position].set(chosen)
-        is_done = is_done | (chosen == eos_id) | (position + 1 >= max_lengths)
-        return position + 1, chosen, tokens, log_probs, is_done, state
+        ends = ~is_done & (chosen == eos_id)
+        lengths = jnp.where(ends | (~is_done & (position + 1 >= max_lengths)), position + 1, lengths)
+        return position + 1, chosen, (tokens, log_probs, lengths, is_finished | ends), state
 
     tokens = jnp.full((batch, length), pad_id, jnp.int32)
-    carry = (jnp.int32(0), start.astype(jnp.int32), tokens, jnp.zeros(batch), jnp.zeros(batch, bool), state)
-    _, _, tokens, log_probs, _, _ = jax.lax.while_loop(is_running, advance, carry)
-    is_finished = jnp.any(tokens == eos_id, axis=-1)
-    lengths = jnp.where(is_finished, jnp.argmax(tokens == eos_id, axis=-1) + 1, max_lengths)
+    # A length of 0 stands for a sentence that still goes on.
+    blank = (tokens, jnp.zeros(batch), jnp.zeros(batch, jnp.int32), jnp.zeros(batch, bool))
+    carry = (jnp.int32(0), start.astype(jnp.int32), blank, state)
+    _, _, (tokens, log_probs, lengths, is_finished), _ = jax.lax.while_loop(is_running, advance, carry)
     scores = log_probs / length_penalty(lengths, penalty, alpha)
-    return Hypotheses(*(x[:, None] for x in (tokens, scores, log_probs, lengths.astype(jnp.int32), is_finished)))
+    return Hypotheses(*(x[:, None] for x in (tokens, scores, log_probs, lengths, is_finished)))
 
 
 class _Beams(NamedTuple):
@@ -152,11 +154,11 @@ def beam_search(
 ) -> Hypotheses:
     """The W best hypotheses by log-probability / length penalty (Wu et al. 2016, section 7).
 
-    Each step keeps the 2W best continuations, so that W live ones remain even if W of them end. A sentence
-    is over at its own max_length, or once no live hypothesis can still overtake the worst of W finished
-    ones: a live log-probability only falls, so its score is bounded by the one it would have with the
-    penalty at max_length. Hypotheses cut at max_length rank behind every finished one. Ties go to the
-    lower beam, then the lower id.
+    Width 1 is greedy search. Each step keeps the 2W best continuations, so that W live ones remain even if W of
+    them end. A sentence is over at its own max_length, or once no live hypothesis can still overtake the worst of
+    W finished ones: a live log-probability only falls, so its score is bounded by the one it would have with the
+    penalty at max_length. Hypotheses cut at max_length rank behind every finished one. Ties go to the lower beam,
+    then the lower id.
 
     Args:
       state: as for width 1; its cache is copied to the W beams here.
@@ -166,6 +168,9 @@ def beam_search(
       banned: ids that are never chosen.
       early_stop: False searches to max_lengths, which must not change the result; for tests.
     """
+    if width == 1:
+        common = {'eos_id': eos_id, 'pad_id': pad_id, 'penalty': penalty, 'alpha': alpha, 'banned': banned}
+        return greedy_search(step, state, start=start, max_lengths=max_lengths, length=length, **common)
     batch = start.shape[0]
     final_penalty = length_penalty(max_lengths, penalty, alpha)  # [B]
 
@@ -239,10 +244,10 @@ def beam_search(
             state=state._replace(cache=jax.tree.map(lambda x: jnp.repeat(x, width, axis=0), state.cache)),
         ),
     )
-    return _ranked(beams, max_lengths, final_penalty)
+    return _ranked(beams, max_lengths, final_penalty, pad_id)
 
 
-def _ranked(beams: _Beams, max_lengths: jax.Array, final_penalty: jax.Array) -> Hypotheses:
+def _ranked(beams: _Beams, max_lengths: jax.Array, final_penalty: jax.Array, pad_id: int) -> Hypotheses:
     """Finished hypotheses first, then those cut at max_length, each sorted by score."""
     width = beams.done_scores.shape[1]
     is_finished = beams.done_scores > NEG_INF / 2
@@ -258,4 +263,12 @@ def _ranked(beams: _Beams, max_lengths: jax.Array, final_penalty: jax.Array) -> 
         lengths=jnp.concatenate([beams.done_lengths, cut_lengths], axis=1),
         is_finished=jnp.concatenate([is_finished, jnp.zeros_like(is_finished)], axis=1),
     )
-    return Hypotheses(*_pick(tuple(merged), order))
+    best = Hypotheses(*_pick(tuple(merged), order))
+    # The space may hold fewer than W hypotheses; what the other beams carry was never in the race.
+    is_real = best.log_probs > NEG_INF / 2
+    return best._replace(
+        tokens=jnp.where(is_real[:, :, None], best.tokens, pad_id),
+        scores=jnp.where(is_real, best.scores, NEG_INF),
+        log_probs=jnp.where(is_real, best.log_probs, NEG_INF),
+        lengths=jnp.where(is_real, best.lengths, 0),
+    )

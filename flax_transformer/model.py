@@ -51,8 +51,8 @@ class Transformer(nn.Module):
         else:
             self.source_embedding, self.target_embedding = embedding(), embedding()
         if config.tie_embeddings == 'none':
-            init = nn.initializers.glorot_uniform()
-            self.projection = nn.Dense(config.vocab_size, use_bias=False, dtype=dtype, kernel_init=init)
+            shape = (config.d_model, config.vocab_size)
+            self.projection = self.param('projection', nn.initializers.glorot_uniform(), shape, jnp.float32)
         if config.logits_bias:
             self.bias = self.param('logits_bias', nn.initializers.zeros, (config.vocab_size,), jnp.float32)
         self.source_positions, self.target_positions = positions(), positions()
@@ -75,7 +75,8 @@ class Transformer(nn.Module):
 
     def _logits(self, x: jax.Array) -> jax.Array:
         if self.config.tie_embeddings == 'none':
-            logits = self.projection(x).astype(jnp.float32)
+            projection = self.projection.astype(x.dtype)
+            logits = jnp.einsum('...D,DV->...V', x, projection, preferred_element_type=jnp.float32)
         else:
             table = self.embedding if self.config.tie_embeddings == 'all' else self.target_embedding
             logits = table.logits(x)

@@ -80,7 +80,7 @@ def train_step(
     params = optax.apply_updates(state.params, updates)
     step = state.step + 1
     ema = None if state.ema is None else _moving_average(state.ema, params, step, ema_decay)
-    return TrainState(step, params, opt_state, ema), sums | {'grad_norm': optax.global_norm(grads)}
+    return TrainState(step, params, opt_state, ema), sums | {'grad_norm': optax.tree.norm(grads)}
 
 
 def _moving_average(ema: Any, params: Any, step: jax.Array, decay: float) -> Any:

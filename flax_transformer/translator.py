@@ -12,7 +12,7 @@ import numpy as np
 
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.config import DecodingConfig, TransformerConfig
-from flax_transformer.decoding import Hypotheses, beam_search, greedy_search
+from flax_transformer.decoding import Hypotheses, beam_search
 from flax_transformer.model import Transformer
 from flax_transformer.run_directory import RunDirectory
 from flax_transformer.segments import is_blank, split_line
@@ -62,8 +62,6 @@ def translate_ids(
     }
     step = lambda tokens, state: model.apply(variables, tokens, state, method='decode')
     state = model.apply(variables, source, length, method='start')
-    if decoding.beam_width == 1:
-        return greedy_search(step, state, **options)
     return beam_search(step, state, width=decoding.beam_width, **options)
 
 
@@ -129,7 +127,7 @@ class Translator:
         # Longest first: batches of one length waste least, and what needs most memory comes at once.
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         while order:
-            slots = _bucket(len(sources[order[0]]))
+            slots = min(_bucket(len(sources[order[0]])), self.decoding.max_source_tokens)
             rows = 1 if len(order) == 1 else max(1, self.decoding.batch_tokens // slots)
             chosen, order = order[:rows], order[rows:]
             batch = np.full((rows, slots), self.tokenizer.pad_id, np.int32)
@@ -154,7 +152,8 @@ class Translator:
 
 
 def _bucket(length: int) -> int:
-    return next((slots for slots in _BUCKETS if length <= slots), -(-length // _BUCKETS[-1]) * _BUCKETS[-1])
+    last = _BUCKETS[-1]
+    return next((slots for slots in _BUCKETS if length <= slots), -(-length // last) * last)
 
 
 def _joined(parts: list[Translation]) -> Translation:

@@ -2,12 +2,24 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 os.environ.setdefault('JAX_NUM_CPU_DEVICES', '8')
 
 import jax
+import numpy as np
 import pytest
+
+from flax_transformer.config import (
+    Config,
+    DataConfig,
+    DecodingConfig,
+    OptimizerConfig,
+    TokenizerConfig,
+    TrainingConfig,
+    TransformerConfig,
+)
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.config.update('jax_default_matmul_precision', 'highest')
@@ -22,3 +34,56 @@ def corpus(*path: str) -> Path:
     if not file.exists():
         pytest.skip(f'{"/".join(path)} is not below FLAX_TRANSFORMER_DATA')
     return file
+
+
+def copy_corpus(folder: Path, *, pairs: int = 2000, seed: int = 0) -> None:
+    """Writes train, validation and test files of lines whose translation is the line itself."""
+    rng = np.random.default_rng(seed)
+    letters = np.array(list('abcdefgh'))
+    for split, count in (('train', pairs), ('validation', 50), ('test', 50)):
+        lines = [' '.join(rng.choice(letters, rng.integers(2, 8))) for _ in range(count)]
+        for language in ('in', 'out'):
+            (folder / f'{split}.{language}').write_text(''.join(f'{line}\n' for line in lines), encoding='utf-8')
+
+
+def copy_config(folder: Path, **training: Any) -> Config:
+    """A model that learns to copy in seconds."""
+    settings = {'steps': 250, 'tokens_per_step': 512, 'log_every': 10, 'evaluate_every': 125, 'checkpoint_every': 125}
+    return Config(
+        model=TransformerConfig(
+            vocab_size=22, d_model=32, num_heads=4, d_ff=64, num_encoder_layers=1, num_decoder_layers=1
+        ),
+        tokenizer=TokenizerConfig(byte_fallback=False),
+        data=DataConfig(
+            source_language='in',
+            target_language='out',
+            train='train.{lang}',
+            validation='validation.{lang}',
+            test='test.{lang}',
+            root=str(folder),
+            source_length=32,
+            target_length=32,
+            block_size=256,
+        ),
+        optimizer=OptimizerConfig(schedule='linear', learning_rate=1e-2, warmup_steps=25),
+        training=TrainingConfig(**settings | training),
+        decoding=DecodingConfig(beam_width=2),
+    )
+
+
+@pytest.fixture(scope='session')
+def copy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of lines to copy."""
+    folder = tmp_path_factory.mktemp('corpus')
+    copy_corpus(folder)
+    return folder
+
+
+@pytest.fixture(scope='session')
+def copy_run(copy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run directory that has learned to copy. Read it only."""
+    from flax_transformer import train
+
+    run = tmp_path_factory.mktemp('runs') / 'copy'
+    train(copy_config(copy_folder), run)
+    return run

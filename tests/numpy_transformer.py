@@ -124,7 +124,7 @@ def row_logits(params, config, source, target_in, source_segments, target_segmen
     x = embed(target_table, target_places, target_in, target_positions, config)
     visible = causal & same(target_segments, target_segments)
     hidden = decode(params['decoder'], x, memory, visible, same(target_segments, source_segments), config)
-    to_logits = params['projection']['kernel'] if config.tie_embeddings == 'none' else target_table.T
+    to_logits = params['projection'] if config.tie_embeddings == 'none' else target_table.T
     return hidden @ to_logits + params.get('logits_bias', 0.0)
 
 

@@ -19,10 +19,8 @@ from flax_transformer.config import (
     TokenizerConfig,
     TrainingConfig,
     TransformerConfig,
-    changed_fields,
-    from_json,
-    to_json,
 )
+from flax_transformer.config_json import changed_fields, from_json, to_json
 from flax_transformer.errors import UserError
 
 SECTIONS = {field.name: typing.get_type_hints(Config)[field.name] for field in dataclasses.fields(Config)}
@@ -126,7 +124,7 @@ def test_unknown_word_is_refused_with_the_words_there_are(section, field):
         (Config, {'training': TrainingConfig(tokens_per_step=1)}, r'tokens_per_step=1 .*nearest is 128'),
         (Config, {'tokenizer': TokenizerConfig(unk_id=1)}, r'unk_id=1'),
         (Config, {'tokenizer': TokenizerConfig(unk_id=0)}, r'unk_id=0'),
-        (Config, {'model': TransformerConfig(positions='learned', max_length=127)}, r'max_length=127.*128'),
+        (Config, {'model': TransformerConfig(positions='learned', max_length=127)}, r'max_length=127.*306'),
     ],
 )
 def test_bad_value_is_refused_by_name(section, values, expected):
@@ -144,7 +142,7 @@ def test_bad_value_is_refused_by_name(section, values, expected):
         lambda: OptimizerConfig(name='lion', weight_decay=0.1),
         lambda: DataConfig(numbers_below=62_000),
         lambda: DecodingConfig(alpha=0.0),
-        lambda: Config(model=TransformerConfig(positions='learned', max_length=128)),
+        lambda: Config(model=TransformerConfig(positions='learned', max_length=306)),
     ],
 )
 def test_values_on_the_good_side_of_a_limit_are_taken(good):
@@ -215,7 +213,7 @@ def all_changed():
             logits_bias=True,
             pad_id=3,
             eos_id=4,
-            max_length=512,
+            max_length=700,
             dtype='bfloat16',
         ),
         tokenizer=TokenizerConfig('unigram', 'nfkc', False, 0.95, 5, 10),

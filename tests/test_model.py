@@ -302,7 +302,7 @@ def test_initial_values_are_those_of_the_paper():
         values, name = np.asarray(leaf), path[-1].key
         if name == 'table':
             np.testing.assert_allclose(values.std(), 64**-0.5, rtol=0.05)
-        elif name == 'kernel':
+        elif name in ('kernel', 'projection'):
             np.testing.assert_allclose(values.var(), 2 / sum(values.shape), rtol=0.1)
             assert np.abs(values).max() <= np.sqrt(6 / sum(values.shape))
         else:

@@ -1,0 +1,33 @@
+"""The Transformer of "Attention Is All You Need" in JAX and Flax: train, evaluate, translate.
+
+from flax_transformer import Translator
+print(Translator.from_run('runs/number_words')(['forty-two'])[0].text)
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flax_transformer.config import Config
+    from flax_transformer.config_files import load_config
+    from flax_transformer.errors import UserError
+    from flax_transformer.experiment import train
+    from flax_transformer.translator import Translation, Translator
+
+_HOMES = {
+    'Config': 'config',
+    'Translation': 'translator',
+    'Translator': 'translator',
+    'UserError': 'errors',
+    'load_config': 'config_files',
+    'train': 'experiment',
+}
+__all__ = ['Config', 'Translation', 'Translator', 'UserError', 'load_config', 'train']
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when first used: translating must not wait for the import of what only training needs.
+    if name not in _HOMES:
+        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    import importlib
+
+    return getattr(importlib.import_module(f'{__name__}.{_HOMES[name]}'), name)

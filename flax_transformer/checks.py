@@ -1,0 +1,50 @@
+"""Checks of dataclass fields, each with what was got and what was expected."""
+
+import math
+import typing
+from typing import Any, Literal
+
+from flax_transformer.errors import UserError, nearest
+
+
+def check(condition: bool, message: str) -> None:
+    """Raises UserError(message) unless the condition holds."""
+    if not condition:
+        raise UserError(message)
+
+
+def check_types(config: Any) -> None:
+    """Every field has the type it is declared with: a Literal one of its words, a float a finite number."""
+    for name, kind in typing.get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        if typing.get_origin(kind) is Literal:
+            words = typing.get_args(kind)
+            check(value in words, f'{name}={value!r}: expected one of {", ".join(words)}.{nearest(str(value), words)}')
+        else:
+            check(_is_instance(value, kind), f'{name}={value!r}: expected {_name_of(kind)}')
+            check(not isinstance(value, float) or math.isfinite(value), f'{name}={value}: expected a finite number')
+
+
+def _is_instance(value: Any, kind: Any) -> bool:
+    options = typing.get_args(kind) or (kind,)
+    if isinstance(value, bool):  # to Python it is an int; to a reader of a config it is not
+        return bool in options
+    return isinstance(value, options) or (float in options and isinstance(value, int))
+
+
+def _name_of(kind: Any) -> str:
+    return str(kind) if typing.get_args(kind) else kind.__name__
+
+
+def check_positive(config: Any, *names: str) -> None:
+    """The fields are at least 1."""
+    for name in names:
+        value = getattr(config, name)
+        check(value >= 1, f'{name}={value}: expected at least 1')
+
+
+def check_rates(config: Any, *names: str) -> None:
+    """The fields are at least 0 and less than 1."""
+    for name in names:
+        value = getattr(config, name)
+        check(0.0 <= value < 1.0, f'{name}={value}: expected a rate of at least 0 and less than 1')

@@ -1,0 +1,99 @@
+"""Pictures: attention over the source, learning curves, position encodings. Needs matplotlib (extra `notebooks`)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flax_transformer.layers import sinusoids
+from flax_transformer.model import shift_right
+from flax_transformer.reporting import read_metrics
+from flax_transformer.translator import Translator
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """What each target piece looked at in the source; T target pieces, S source pieces, EOS among both."""
+
+    source: list[str]  # [S]
+    target: list[str]  # [T]
+    weights: np.ndarray  # [layers, H, T, S], each row sums to 1
+
+
+def attention_map(translator: Translator, line: str, translation: str | None = None) -> AttentionMap:
+    """The decoder's attention over `line` while it writes `translation` (by default its own)."""
+    tokenizer = translator.tokenizer
+    if translation is None:
+        translation = translator([line])[0].text
+    source, target = tokenizer.encode([line, translation])
+    pad_id = translator.model.config.pad_id
+    weights = translator.model.apply(
+        {'params': translator.params},
+        jnp.asarray([source]),
+        shift_right(jnp.asarray([target]), pad_id),
+        method='cross_attention',
+    )
+    return AttentionMap(
+        [tokenizer.piece(i) for i in source],
+        [tokenizer.piece(i) for i in target],
+        np.asarray(jax.device_get(weights))[:, 0],
+    )
+
+
+def plot_attention(attention: AttentionMap, *, layer: int = -1, head: int | None = None) -> 'Figure':
+    """The map of one layer: of one head, or the mean over heads."""
+    import matplotlib.pyplot as plt
+
+    weights = attention.weights[layer]
+    picture = weights.mean(axis=0) if head is None else weights[head]
+    figure, axes = plt.subplots(
+        figsize=(1.5 + 0.38 * len(attention.source), 1.5 + 0.32 * len(attention.target)), layout='constrained'
+    )
+    image = axes.imshow(picture, cmap='viridis', vmin=0.0)
+    axes.set_xticks(range(len(attention.source)), attention.source, rotation=60, ha='right')
+    axes.set_yticks(range(len(attention.target)), attention.target)
+    axes.set_xlabel('source')
+    axes.set_ylabel('translation')
+    which = 'mean of heads' if head is None else f'head {head}'
+    axes.set_title(f'attention of decoder layer {range(len(attention.weights))[layer] + 1}, {which}')
+    figure.colorbar(image, label='weight', shrink=0.8)
+    return figure
+
+
+def plot_curves(runs: Path | str | Sequence[Path | str], *, metric: str = 'loss') -> 'Figure':
+    """A metric of training and validation by step, for one run directory or several."""
+    import matplotlib.pyplot as plt
+
+    runs = [runs] if isinstance(runs, (str, Path)) else list(runs)
+    figure, axes = plt.subplots(figsize=(7, 4), layout='constrained')
+    for run in map(Path, runs):
+        records = read_metrics(run)
+        for kind, style in (('train', '-'), ('validation', 'o--')):
+            points = [(r['step'], r[metric]) for r in records if r['kind'] == kind and metric in r]
+            if points:
+                label = kind if len(runs) == 1 else f'{run.name} {kind}'
+                axes.plot(*zip(*points, strict=True), style, markersize=4, label=label)
+    axes.set_xlabel('step')
+    axes.set_ylabel(metric)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure
+
+
+def plot_positions(length: int = 64, d_model: int = 128, layout: str = 'interleaved') -> 'Figure':
+    """The table of sinusoids: positions down, dimensions across (Vaswani et al. 2017, section 3.5)."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 4), layout='constrained')
+    image = axes.imshow(sinusoids(length, d_model, layout), cmap='RdBu', aspect='auto', vmin=-1.0, vmax=1.0)
+    axes.set_xlabel('dimension')
+    axes.set_ylabel('position')
+    figure.colorbar(image)
+    return figure

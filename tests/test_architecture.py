@@ -1,0 +1,88 @@
+"""The house: a file imports strictly lower floors, and none has grown too large to read."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import flax_transformer
+
+PACKAGE = Path(flax_transformer.__file__).parent
+
+# Floor by module; a folder is one module, its files may import each other.
+FLOORS = {
+    'errors': 0,
+    'checks': 1,
+    'config': 2,
+    'attention': 1,
+    'layers': 1,
+    'losses': 1,
+    'schedules': 1,
+    'tokenizer': 1,
+    'decoding': 1,
+    'segments': 1,
+    'reporting': 1,
+    'config_json': 3,
+    'config_files': 3,
+    'encoder': 3,
+    'optimizer': 3,
+    'data': 3,
+    'parallel': 3,
+    'decoder': 4,
+    'run_directory': 4,
+    'model': 5,
+    'train_state': 6,
+    'checkpoints': 7,
+    'training': 8,
+    'translator': 9,
+    'evaluation': 10,
+    'experiment': 10,
+    'visualize': 10,
+    'cli': 11,
+}
+FILES = sorted(file for file in PACKAGE.rglob('*.py') if file != PACKAGE / '__init__.py')
+
+
+def module_of(file: Path) -> str:
+    return file.relative_to(PACKAGE).parts[0].removesuffix('.py')
+
+
+def imported_modules(file: Path) -> set[str]:
+    """Modules of the package that a file imports anywhere, inside functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f'{file}: imports are absolute here'
+            names = (
+                [f'{node.module}.{alias.name}' for alias in node.names]
+                if node.module == 'flax_transformer'
+                else [node.module]
+            )
+        else:
+            continue
+        found |= {name.split('.')[1] for name in names if name.startswith('flax_transformer.')}
+    return found
+
+
+def test_every_module_has_a_floor() -> None:
+    assert {module_of(file) for file in FILES} == set(FLOORS)
+
+
+@pytest.mark.parametrize('file', FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_a_file_imports_strictly_lower_floors(file: Path) -> None:
+    own = module_of(file)
+    others = imported_modules(file) - {own}
+    higher = {name: FLOORS[name] for name in others if FLOORS[name] >= FLOORS[own]}
+    assert not higher, f'{file.name} is on floor {FLOORS[own]} and imports {higher}'
+
+
+def test_training_never_imports_translation() -> None:
+    for name in ('training', 'checkpoints', 'train_state'):
+        assert not imported_modules(PACKAGE / f'{name}.py') & {'translator', 'evaluation'}
+
+
+@pytest.mark.parametrize('file', FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_no_file_is_over_some_300_lines(file: Path) -> None:
+    assert len(file.read_text(encoding='utf-8').splitlines()) <= 300

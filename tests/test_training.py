@@ -1,0 +1,238 @@
+"""One step: sums over tokens, one global division; and the loop around it."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from conftest import copy_config
+
+from flax_transformer.config import OptimizerConfig, ParallelConfig, TransformerConfig
+from flax_transformer.data import Batch
+from flax_transformer.data.batches import make_batch
+from flax_transformer.data.tokenized import TokenizedPairs, flatten
+from flax_transformer.errors import UserError
+from flax_transformer.model import Transformer
+from flax_transformer.parallel import Devices
+from flax_transformer.train_state import TrainState, init_params, init_state
+from flax_transformer.training import Trainer, Window, fit, loss_sums, mean_loss, train_step
+
+MODEL = TransformerConfig(
+    vocab_size=30, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0
+)
+
+
+def uneven_batch(rows: int = 8, slots: int = 12) -> Batch:
+    """Rows with very different numbers of tokens; two of them empty."""
+    rng = np.random.default_rng(0)
+    sentences = [[*rng.integers(3, 30, n), 1] for n in (1, 9, 3, 2, 5, 4, 10, 1)]
+    side = flatten(sentences)
+    rows_of = [[0], [1], [2, 3], [], [4], [5, 7], [6], []]
+    assert len(rows_of) == rows
+    return make_batch(TokenizedPairs(side, side, 0, 0), rows_of, slots, slots, 0)
+
+
+LOSS = partial(loss_sums, model=Transformer(MODEL), label_smoothing=0.1)
+
+
+def one_update(strategy: str, num_devices: int, params: Any) -> tuple[Any, dict[str, Any]]:
+    """Gradients (by SGD of rate 1) and metrics of the uneven batch."""
+    devices = Devices(ParallelConfig(strategy, num_devices))
+    tx = optax.sgd(1.0)
+    step = devices.compile(partial(train_step, loss_fn=LOSS, tx=tx))
+    state = devices.replicate(TrainState(jnp.int32(0), params, tx.init(params), None))
+    new, metrics = step(state, devices.split(uneven_batch()), jax.random.key(0))
+    grads = jax.tree.map(lambda old, new: np.asarray(old) - np.asarray(new), params, new.params)
+    return grads, jax.device_get(metrics)
+
+
+@pytest.fixture(scope='module')
+def params() -> Any:
+    tokens = jnp.zeros((1, 1), jnp.int32)
+    return Transformer(MODEL).init(jax.random.key(3), tokens, tokens)['params']
+
+
+@pytest.fixture(scope='module')
+def on_one_device(params: Any) -> tuple[Any, dict[str, Any]]:
+    return one_update('mesh', 1, params)
+
+
+@pytest.mark.parametrize(('strategy', 'num_devices'), [('pmap', 1), ('pmap', 2), ('pmap', 8), ('mesh', 4), ('mesh', 8)])
+def test_gradients_do_not_depend_on_the_devices(
+    strategy: str, num_devices: int, params: Any, on_one_device: tuple[Any, dict[str, Any]]
+) -> None:
+    """PEERS 7: of means of means, uneven rows would show: here two rows of eight are empty."""
+    expected_grads, expected = on_one_device
+    grads, metrics = one_update(strategy, num_devices, params)
+    assert metrics['target_tokens'] == expected['target_tokens'] == 43
+    np.testing.assert_allclose(metrics['loss'], expected['loss'], rtol=1e-6)
+    # float32 sums in another order: some 1e-7 of the largest term.
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-6), grads, expected_grads)
+
+
+def test_gradients_are_those_of_the_mean_over_all_tokens(
+    params: Any, on_one_device: tuple[Any, dict[str, Any]]
+) -> None:
+    batch = uneven_batch()
+
+    def mean(params: Any) -> jax.Array:
+        loss, sums = LOSS(params, batch, None)
+        return loss / sums['target_tokens']
+
+    expected = jax.grad(mean)(params)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-6), on_one_device[0], expected)
+
+
+@pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
+def test_the_old_state_is_given_away(strategy: str, params: Any) -> None:
+    devices = Devices(ParallelConfig(strategy, 2))
+    tx = optax.adam(1e-3)
+    step = devices.compile(partial(train_step, loss_fn=LOSS, tx=tx), donate_state=True)
+    state = devices.replicate(TrainState(jnp.int32(0), jax.tree.map(jnp.copy, params), tx.init(params), None))
+    # The first call takes what `replicate` made, later ones what a step made: both must be reused.
+    for _ in range(2):
+        old, (state, _) = state, step(state, devices.split(uneven_batch()), jax.random.key(0))
+        jax.block_until_ready(state)
+        assert all(leaf.is_deleted() for leaf in jax.tree.leaves((old.params, old.opt_state)))
+
+
+def test_rows_that_do_not_divide_among_the_devices_are_refused() -> None:
+    with pytest.raises(UserError, match=r'8 rows .* among 3 devices'):
+        Devices(ParallelConfig('pmap', 3)).check_rows(8)
+
+
+def test_more_devices_than_there_are_is_refused() -> None:
+    with pytest.raises(UserError, match='num_devices=99: this process sees 8 cpu'):
+        Devices(ParallelConfig('pmap', 99))
+
+
+def test_dropout_differs_from_step_to_step_and_repeats_with_the_seed(params: Any) -> None:
+    from dataclasses import replace
+
+    loss_fn = partial(loss_sums, model=Transformer(replace(MODEL, dropout_rate=0.5)), label_smoothing=0.0)
+    tx = optax.sgd(0.0)
+    step = jax.jit(partial(train_step, loss_fn=loss_fn, tx=tx))
+    state = TrainState(jnp.int32(0), params, tx.init(params), None)
+    later, first = step(state, uneven_batch(), jax.random.key(0))
+    _, again = step(state, uneven_batch(), jax.random.key(0))
+    _, second = step(later, uneven_batch(), jax.random.key(0))
+    assert first['loss'] == again['loss']
+    assert first['loss'] != second['loss']
+
+
+def test_moving_average_follows_its_formula(params: Any) -> None:
+    tx = optax.sgd(0.5)
+    step = jax.jit(partial(train_step, loss_fn=LOSS, tx=tx, ema_decay=0.15))
+    state = TrainState(jnp.int32(0), params, tx.init(params), params)
+    expected = np.asarray(params['embedding']['table'])
+    for number in (1, 2, 3):
+        state, _ = step(state, uneven_batch(), jax.random.key(0))
+        decay = min(0.15, (1 + number) / (10 + number))
+        expected = decay * expected + (1 - decay) * np.asarray(state.params['embedding']['table'])
+    np.testing.assert_allclose(state.ema['embedding']['table'], expected, rtol=1e-5, atol=1e-7)
+    assert state.params_to_keep is state.ema
+
+
+def test_batches_of_any_size_give_the_same_mean_loss(params: Any) -> None:
+    """Sums over all, one division: the loss of a set does not depend on how it is cut."""
+    batch = uneven_batch()
+    whole = mean_loss([LOSS(params, batch, None)[1]])
+    halves = [Batch(*(x[part] for x in batch)) for part in (slice(0, 3), slice(3, 8))]
+    split = mean_loss(LOSS(params, half, None)[1] for half in halves)
+    assert whole['loss'] == pytest.approx(split['loss'], rel=1e-6)
+    assert whole['perplexity'] == pytest.approx(np.exp(whole['nll']), rel=1e-6)
+    unsmoothed, _ = loss_sums(params, batch, None, model=Transformer(MODEL), label_smoothing=0.0)
+    assert whole['nll'] == pytest.approx(float(unsmoothed) / 43, rel=1e-6)
+
+
+@pytest.mark.parametrize('name', ['adam', 'adamw', 'adafactor', 'lion'])
+def test_every_optimizer_lowers_the_loss(name: str, tmp_path: Any) -> None:
+    from dataclasses import replace
+
+    config = copy_config(tmp_path)
+    rate = {'adafactor': 0.05, 'lion': 1e-3}.get(name, 1e-2)
+    optimizer = OptimizerConfig(name=name, schedule='constant', warmup_steps=0, learning_rate=rate, clip_norm=1.0)
+    config = replace(config, model=MODEL, optimizer=optimizer)
+    trainer = Trainer(replace(config, training=replace(config.training, tokens_per_step=8 * 32)))
+    state = init_state(trainer.config, trainer.tx)
+    losses = []
+    for _ in range(15):
+        state, metrics = trainer.step(state, uneven_batch())
+        losses.append(float(metrics['loss']))
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_initial_parameters_depend_on_the_seed_alone(tmp_path: Any) -> None:
+    from dataclasses import replace
+
+    config = copy_config(tmp_path)
+    first, again = init_params(config, jax.random.key(1)), init_params(config, jax.random.key(1))
+    other = init_params(replace(config, seed=1), jax.random.key(2))
+    assert all(jax.tree.leaves(jax.tree.map(lambda a, b: bool((a == b).all()), first, again)))
+    assert not (first['embedding']['table'] == other['embedding']['table']).all()
+
+
+class RecordedMetric:
+    """A number that notes when it is read."""
+
+    def __init__(self, events: list[str], step: int) -> None:
+        self.events, self.step = events, step
+
+    def __float__(self) -> float:
+        self.events.append(f'read {self.step}')
+        return 1.0
+
+
+class RecordedTrainer:
+    def __init__(self, config: Any) -> None:
+        self.config, self.events = config, []
+        self.learning_rate = lambda step: 0.0
+
+    def step(self, state: TrainState, batch: Any) -> tuple[TrainState, dict[str, Any]]:
+        step = state.step + 1
+        self.events.append(f'dispatch {step}')
+        metrics = dict.fromkeys(('loss', 'nll', 'target_tokens', 'source_tokens', 'grad_norm'), 1.0)
+        return state._replace(step=step), metrics | {'loss': RecordedMetric(self.events, step)}
+
+
+class SilentReporter:
+    def __getattr__(self, _: str) -> Any:
+        return lambda *args: None
+
+
+def test_metrics_are_read_one_step_late(tmp_path: Any) -> None:
+    trainer = RecordedTrainer(copy_config(tmp_path, steps=4, log_every=4, evaluate_every=4, checkpoint_every=4))
+    state = TrainState(0, None, None, None)
+    saved = []
+    fit(
+        state,
+        iter(range(99)),
+        trainer,
+        save=lambda state, metrics: saved.append((state.step, metrics)),
+        reporter=SilentReporter(),
+        evaluate=lambda state: {'loss': 2.0},
+    )
+    assert trainer.events == [
+        'dispatch 1',
+        'dispatch 2',
+        'read 1',
+        'dispatch 3',
+        'read 2',
+        'dispatch 4',
+        'read 3',
+        'read 4',
+    ]
+    assert saved == [(4, {'validation_loss': 2.0})]
+
+
+def test_a_window_averages_over_tokens_not_steps() -> None:
+    window = Window()
+    for loss, tokens in ((10.0, 10.0), (60.0, 20.0)):
+        window.add({'loss': loss, 'nll': loss, 'target_tokens': tokens, 'source_tokens': tokens, 'grad_norm': 1.0})
+    averages = window.close()
+    assert averages['loss'] == pytest.approx(70 / 30)
+    assert averages['target_tokens'] == 15
+    assert 0 <= averages['data_wait'] <= 1
