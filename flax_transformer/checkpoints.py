@@ -79,9 +79,13 @@ class Checkpoints:
 
         Raises UserError where there are none.
         """
-        step = self.best() if step is None else step
-        if step is None:
+        steps = sorted(self._manager.all_steps())
+        if not steps:
             raise UserError(f'{self.folder} holds no checkpoint yet; train until the first one is saved')
+        if step is None:
+            step = self.best()
+        elif step not in steps:
+            raise UserError(f'{self.folder} has no checkpoint of step {step}; there are {", ".join(map(str, steps))}')
         return self._manager.restore(step, args=ocp.args.Composite(params=ocp.args.StandardRestore(like)))[
             'params'
         ], step

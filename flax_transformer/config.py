@@ -211,10 +211,11 @@ class Config:
     training: TrainingConfig = field(default_factory=TrainingConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
-    seed: int = 0  # of the initial parameters, the order of the data and dropout
+    seed: int = 0  # of the initial parameters, the order of the data and dropout; below 2^31
 
     def __post_init__(self) -> None:
         check_types(self)
+        check(0 <= self.seed < 2**31 - 1, f'seed={self.seed}: expected 0 to {2**31 - 2}')
         row = self.data.target_length
         check(
             self.training.tokens_per_step % row == 0,

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import grain
+
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.config import Config
 from flax_transformer.data import PackedBatches, Pairs, TokenizedPairs, read_corpus, tokenize, validation_batches
@@ -41,7 +43,9 @@ def train(config: Config, workdir: Path | str) -> RunDirectory:
     run.note_environment(str(trainer.devices))
 
     state = trainer.devices.replicate(init_state(config, trainer.tx))
-    batches = iter(_training_batches(config, tokenized))
+    batches = iter(
+        grain.experimental.ThreadPrefetchIterDataset(_training_batches(config, tokenized), prefetch_buffer_size=2)
+    )
     fingerprint = _fingerprint(tokenized)
     checkpoints = Checkpoints(run.checkpoints, keep_last=config.training.keep_last)
     try:
@@ -73,6 +77,7 @@ def train(config: Config, workdir: Path | str) -> RunDirectory:
                 evaluate=evaluate,
             )
     finally:
+        batches.close()
         checkpoints.close()
     return run
 

@@ -71,7 +71,7 @@ class RunDirectory:
     def check(self, config: Config) -> None:
         """Raises UserError where the directory cannot take this config's run; writes nothing."""
         if not self.exists():
-            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            if self.path.exists() and not _is_empty_folder(self.path):
                 raise UserError(f'{self.path} exists and is not a run directory; give another --workdir, or empty it')
             return
         changed = changed_fields(self.read_config(), config)
@@ -92,9 +92,7 @@ class RunDirectory:
         self._write_config(config)
 
     def _write_config(self, config: Config) -> None:
-        partial = self.config_file.with_suffix('.partial')
-        partial.write_text(to_json(config), encoding='utf-8')
-        partial.replace(self.config_file)
+        _write_whole(self.config_file, to_json(config))
 
     def has_tokenizer(self) -> bool:
         return (self.path / 'tokenizer' / 'tokenizer.json').is_file()
@@ -108,9 +106,23 @@ class RunDirectory:
     def note_environment(self, devices: str) -> None:
         """Adds this start's versions and devices to environment.json."""
         file = self.path / 'environment.json'
-        starts: list[dict[str, Any]] = json.loads(file.read_text(encoding='utf-8')) if file.is_file() else []
-        starts.append(environment(devices))
-        file.write_text(json.dumps(starts, indent=2) + '\n', encoding='utf-8')
+        try:
+            starts = list(json.loads(file.read_text(encoding='utf-8')))
+        except (FileNotFoundError, ValueError, TypeError):
+            starts = []  # the first start, or a damaged file: no reason not to train
+        _write_whole(file, json.dumps([*starts, environment(devices)], indent=2) + '\n')
+
+
+def _is_empty_folder(path: Path) -> bool:
+    """Whether nothing is there but what an interrupted write left."""
+    return path.is_dir() and all(file.suffix == '.partial' for file in path.iterdir())
+
+
+def _write_whole(file: Path, text: str) -> None:
+    """Writes the file whole or not at all."""
+    partial = file.with_suffix('.partial')
+    partial.write_text(text, encoding='utf-8')
+    partial.replace(file)
 
 
 def environment(devices: str) -> dict[str, Any]:

@@ -45,6 +45,9 @@ class Tokenizer:
         Raises UserError, with the limit, where the lines do not suffice for the vocabulary or the vocabulary not
         for their characters. BPE's pieces do not depend on the number of threads.
         """
+        for name, value in (('pad_id', pad_id), ('eos_id', eos_id), ('unk_id', unk_id)):
+            if not 0 <= value < vocab_size:
+                raise UserError(f'{name}={value}: expected an id from 0 to vocab_size - 1 = {vocab_size - 1}')
         writer = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
@@ -60,6 +63,7 @@ class Tokenizer:
                 eos_id=eos_id,
                 unk_id=unk_id,
                 bos_id=-1,
+                max_sentence_length=1_000_000,  # bytes; a longer line would be left out without a word
                 num_threads=os.cpu_count() or 1,
                 minloglevel=2,
             )
@@ -73,13 +77,19 @@ class Tokenizer:
         for name in (MODEL_FILE, DESCRIPTION_FILE):
             if not (folder / name).is_file():
                 raise UserError(f'{folder / name} is missing: a run directory keeps its tokenizer there')
-        kind = json.loads((folder / DESCRIPTION_FILE).read_text(encoding='utf-8')).get('kind')
+        try:
+            kind = json.loads((folder / DESCRIPTION_FILE).read_text(encoding='utf-8'))['kind']
+        except (ValueError, TypeError, KeyError):
+            raise UserError(f'{folder / DESCRIPTION_FILE} is damaged: expected {{"kind": "sentencepiece"}}') from None
         if kind != 'sentencepiece':
             raise UserError(f'{folder / DESCRIPTION_FILE}: kind is {kind!r}, expected "sentencepiece"')
+        model = (folder / MODEL_FILE).read_bytes()
         try:
-            return cls((folder / MODEL_FILE).read_bytes())
+            if model:  # nothing at all would load, as a tokenizer without pieces
+                return cls(model)
         except (RuntimeError, TypeError):
-            raise UserError(f'{folder / MODEL_FILE} is not a SentencePiece model; copy it from the run again') from None
+            pass
+        raise UserError(f'{folder / MODEL_FILE} is not a SentencePiece model; copy it from the run again')
 
     def save(self, folder: Path) -> None:
         """Writes the folder that `load` reads; a tokenizer is whole or not there."""
@@ -116,13 +126,11 @@ class Tokenizer:
         return self._processor.encode(lines, add_eos=True)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """One line of valid UTF-8, whatever the ids: special ids give nothing, a generated line break a space.
+        """One line of valid UTF-8, whatever ids below vocab_size: pad and EOS give nothing, a line break a space.
 
         Bytes that are no character become U+FFFD.
         """
-        special = {self.pad_id, self.eos_id}
-        text = self._processor.decode([int(i) for i in ids if int(i) not in special])
-        return text.replace('\n', ' ')
+        return self._processor.decode([int(i) for i in ids]).replace('\n', ' ')
 
 
 def _explained(message: str, vocab_size: int) -> UserError:

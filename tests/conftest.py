@@ -51,7 +51,7 @@ def copy_config(folder: Path, **training: Any) -> Config:
     settings = {'steps': 250, 'tokens_per_step': 512, 'log_every': 10, 'evaluate_every': 125, 'checkpoint_every': 125}
     return Config(
         model=TransformerConfig(
-            vocab_size=22, d_model=32, num_heads=4, d_ff=64, num_encoder_layers=1, num_decoder_layers=1
+            vocab_size=20, d_model=32, num_heads=4, d_ff=64, num_encoder_layers=1, num_decoder_layers=1
         ),
         tokenizer=TokenizerConfig(byte_fallback=False),
         data=DataConfig(

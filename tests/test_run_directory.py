@@ -188,9 +188,6 @@ def test_every_start_adds_its_environment(run):
     assert starts[0].keys() == environment('').keys()
 
 
-@pytest.mark.xfail(
-    strict=True, raises=json.JSONDecodeError, reason='environment.json is written in place, read unchecked'
-)
 def test_an_environment_that_was_cut_off_does_not_stop_the_run(run):
     """As a full disk, or a kill while it is written, leaves it."""
     (run.path / 'environment.json').write_text('')

@@ -69,7 +69,6 @@ def test_a_long_line_of_spaces_has_no_parts():
     assert split_line(' ' * 100, len, LIMIT) == []
 
 
-@pytest.mark.xfail(strict=True, reason='rejoined clauses get a space that was not there: 10:30 becomes 10: 30')
 @pytest.mark.parametrize(
     'line', ['at 10:30 or 11:45 in the hall of the house', 'it costs 3,50 or 1,000,000 in all the old shops']
 )

@@ -30,6 +30,9 @@ def main(argv: list[str]) -> None:
     run = argv[0]
     if (options.source is None) != (options.reference is None):
         raise UserError('got one of --source and --reference, expected both or neither')
+    if options.output is not None and not options.output.parent.is_dir():
+        raise UserError(f'--output {options.output}: the folder {options.output.parent} does not exist')
+
     from flax_transformer.parallel import prepare_devices
 
     prepare_devices(options.parallel.num_devices)

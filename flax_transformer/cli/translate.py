@@ -57,7 +57,7 @@ def chunks(stream: BinaryIO) -> Iterator[list[str]]:
     chunk: list[str] = []
     for number, line in enumerate(stream, start=1):
         try:
-            chunk.append(line.decode('utf-8').removesuffix('\n').removesuffix('\r'))
+            chunk.append(line.decode('utf-8-sig' if number == 1 else 'utf-8').removesuffix('\n').removesuffix('\r'))
         except UnicodeDecodeError as error:
             yield chunk
             raise UserError(

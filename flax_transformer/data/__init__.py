@@ -1,0 +1,16 @@
+"""From a corpus by name to packed batches: sources, packing, the reader that Grain drives."""
+
+from flax_transformer.data.batches import Batch, PackedBatches, validation_batches
+from flax_transformer.data.pairs import Pairs
+from flax_transformer.data.sources import read_corpus
+from flax_transformer.data.tokenized import TokenizedPairs, tokenize
+
+__all__ = [
+    'Batch',
+    'PackedBatches',
+    'Pairs',
+    'TokenizedPairs',
+    'read_corpus',
+    'tokenize',
+    'validation_batches',
+]

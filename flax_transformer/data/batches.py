@@ -1,0 +1,137 @@
+"""Packed batches of static shape, read by Grain: the plan says what lies where, one integer is the position."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import grain
+import numpy as np
+
+from flax_transformer.data.packing import Place, Plan
+from flax_transformer.data.tokenized import Side, TokenizedPairs
+
+
+class Batch(NamedTuple):
+    """Rows of packed sentences, all arrays int32; R rows, S source slots, T target slots.
+
+    Segments number the sentences of a row from 1, the same on both sides; 0 is padding, which weighs nothing.
+    Positions count each sentence's tokens from 0.
+    """
+
+    source: np.ndarray  # [R, S]
+    target: np.ndarray  # [R, T]
+    source_segments: np.ndarray  # [R, S]
+    target_segments: np.ndarray  # [R, T]
+    source_positions: np.ndarray  # [R, S]
+    target_positions: np.ndarray  # [R, T]
+
+
+def make_batch(
+    pairs: TokenizedPairs, rows: list[list[int]], source_slots: int, target_slots: int, pad_id: int
+) -> Batch:
+    """The batch of rows of sentence indices; an empty row is padding."""
+    source = _fill(pairs.source, rows, source_slots, pad_id)
+    target = _fill(pairs.target, rows, target_slots, pad_id)
+    return Batch(*(array for both in zip(source, target, strict=True) for array in both))
+
+
+def _fill(side: Side, rows: list[list[int]], slots: int, pad_id: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    ids = np.full((len(rows), slots), pad_id, np.int32)
+    segments, positions = np.zeros_like(ids), np.zeros_like(ids)
+    for r, row in enumerate(rows):
+        end = 0
+        for number, index in enumerate(row, start=1):
+            sentence = side.sentence(index)
+            begin, end = end, end + len(sentence)
+            ids[r, begin:end] = sentence
+            segments[r, begin:end] = number
+            positions[r, begin:end] = np.arange(len(sentence))
+    return ids, segments, positions
+
+
+class PackedBatches(grain.IterDataset):
+    """Training batches without end: `num_rows` consecutive rows of the plan each, from epoch to epoch.
+
+    Of every global batch a process takes the slice rows[first:last], so that the order of the sentences does not
+    depend on the number of processes.
+    """
+
+    def __init__(
+        self,
+        pairs: TokenizedPairs,
+        plan: Plan,
+        *,
+        num_rows: int,
+        source_slots: int,
+        target_slots: int,
+        pad_id: int,
+        process: int = 0,
+        num_processes: int = 1,
+    ) -> None:
+        super().__init__()
+        if num_rows % num_processes:
+            raise ValueError(f'{num_rows} rows of a batch do not divide among {num_processes} processes')
+        self.pairs, self.plan, self.num_rows = pairs, plan, num_rows
+        share = num_rows // num_processes
+        self.slice = slice(process * share, (process + 1) * share)
+        self._fill = (source_slots, target_slots, pad_id)
+
+    def batch(self, rows: list[list[int]]) -> Batch:
+        return make_batch(self.pairs, rows[self.slice], *self._fill)
+
+    def __iter__(self) -> 'PackedIterator':
+        return PackedIterator(self)
+
+
+class PackedIterator(grain.DatasetIterator):
+    """The reader's place: get_state and set_state speak of one integer."""
+
+    def __init__(self, dataset: PackedBatches) -> None:
+        super().__init__()
+        self._dataset = dataset
+        self._place = Place(0, 0)
+        self._block: tuple[int, list[list[int]]] | None = None  # the block that was planned last, and its rows
+
+    def __next__(self) -> Batch:
+        rows: list[list[int]] = []
+        place = self._place
+        while len(rows) < self._dataset.num_rows:
+            if self._block is None or self._block[0] != place.block:
+                self._block = place.block, self._dataset.plan.rows(place.block)
+            taken = self._block[1][place.row : place.row + self._dataset.num_rows - len(rows)]
+            rows += taken
+            row = place.row + len(taken)
+            place = Place(place.block + 1, 0) if row >= len(self._block[1]) else Place(place.block, row)
+        self._place = place
+        return self._dataset.batch(rows)
+
+    def get_state(self) -> dict[str, Any]:
+        return {'position': self._place.position}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._place = Place.of(int(state['position']))
+
+
+def validation_batches(
+    pairs: TokenizedPairs, *, num_rows: int, source_slots: int, target_slots: int, pad_id: int
+) -> Iterator[Batch]:
+    """Every pair once, never shuffled, in batches of one shape.
+
+    The slots grow to hold the longest sentence: evaluation leaves none out. The last batch is filled with empty rows.
+    """
+    source_slots = max(source_slots, int(pairs.source.lengths.max(initial=0)))
+    target_slots = max(target_slots, int(pairs.target.lengths.max(initial=0)))
+    if not len(pairs):
+        return
+    plan = Plan(
+        pairs.source.lengths,
+        pairs.target.lengths,
+        source_slots=source_slots,
+        target_slots=target_slots,
+        block_size=len(pairs),
+        seed=0,
+        shuffle=False,
+    )
+    rows = plan.rows(0)
+    rows += [[] for _ in range(-len(rows) % num_rows)]
+    for first in range(0, len(rows), num_rows):
+        yield make_batch(pairs, rows[first : first + num_rows], source_slots, target_slots, pad_id)

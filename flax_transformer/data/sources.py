@@ -1,0 +1,36 @@
+"""A corpus by its name: aligned text files, TensorFlow Datasets, or number words."""
+
+import os
+from pathlib import Path
+
+from flax_transformer.config import DataConfig
+from flax_transformer.data.number_words import number_words
+from flax_transformer.data.pairs import Pairs
+from flax_transformer.data.text_files import read_text_files
+from flax_transformer.data.tfds_source import read_tfds
+from flax_transformer.errors import UserError
+
+ROOT_VARIABLE = 'FLAX_TRANSFORMER_DATA'
+
+
+def data_root(config: DataConfig) -> Path:
+    """The folder where relative paths start: data.root, else $FLAX_TRANSFORMER_DATA, else data/."""
+    return Path(config.root or os.environ.get(ROOT_VARIABLE) or 'data').expanduser()
+
+
+def read_corpus(name: str, config: DataConfig) -> Pairs:
+    """The sentence pairs of a corpus; DataConfig lists the forms of a name. Raises UserError where it cannot."""
+    if name.startswith('number_words:'):
+        return number_words(name.removeprefix('number_words:'), config)
+    if name.startswith('tfds:'):
+        return read_tfds(name, config, data_root(config))
+    if '{lang}' in name:
+        paths = [name.replace('{lang}', language) for language in (config.source_language, config.target_language)]
+    elif name.count(',') == 1:
+        paths = name.split(',')
+    else:
+        raise UserError(
+            f'corpus {name!r}: expected a path with {{lang}} in it, two paths with a comma between them, '
+            'tfds:NAME/CONFIG:SPLIT, or number_words:train'
+        )
+    return read_text_files(*(data_root(config) / path.strip() for path in paths))

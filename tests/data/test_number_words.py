@@ -1,0 +1,70 @@
+"""Number words: the splits share no number, every run draws the same ones, and num2words spells them."""
+
+import numpy as np
+import pytest
+from num2words import num2words
+
+from flax_transformer.config import DataConfig
+from flax_transformer.data.number_words import SPLITS, number_words, split_numbers
+from flax_transformer.data.sources import read_corpus
+from flax_transformer.errors import UserError
+
+SMALL = DataConfig(numbers_below=5000, numbers_train=300, numbers_held_out=40)
+TIGHT = DataConfig(numbers_below=1200, numbers_train=1000, numbers_held_out=100)  # every number is in some split
+CONFIGS = pytest.mark.parametrize('config', [DataConfig(), SMALL, TIGHT], ids=['default', 'small', 'tight'])
+
+
+@CONFIGS
+def test_no_number_is_in_two_splits_nor_twice_in_one(config):
+    numbers = np.concatenate([split_numbers(split, config) for split in SPLITS])
+    assert len(np.unique(numbers)) == len(numbers) == config.numbers_train + 2 * config.numbers_held_out
+    assert numbers.min() >= 0
+    assert numbers.max() < config.numbers_below
+
+
+@CONFIGS
+def test_every_run_draws_the_same_numbers(config):
+    for split in SPLITS:
+        assert (split_numbers(split, config) == split_numbers(split, config)).all()
+
+
+def test_the_held_out_numbers_stay_the_same_from_version_to_version():
+    """A trained model's scores mean something only on numbers that it has not seen."""
+    assert split_numbers('test', DataConfig())[:3].tolist() == [13670, 176144, 199651]
+    assert split_numbers('validation', DataConfig())[:3].tolist() == [228120, 743804, 520162]
+
+
+@pytest.mark.parametrize(
+    'config',
+    [
+        pytest.param(DataConfig(), id='default'),
+        pytest.param(DataConfig(numbers_below=1200, numbers_train=1100, numbers_held_out=50), id='all'),
+    ],
+)
+def test_all_below_1000_that_are_not_held_out_are_in_train(config):
+    held_out = np.concatenate([split_numbers('validation', config), split_numbers('test', config)])
+    expected = np.setdiff1d(np.arange(1000), held_out)
+    assert np.setdiff1d(expected, split_numbers('train', config)).tolist() == []
+
+
+@pytest.mark.parametrize(('source', 'target'), [('en', 'de'), ('fr', 'en')])
+@pytest.mark.parametrize('split', SPLITS)
+def test_the_strings_are_those_of_num2words(split, source, target):
+    config = DataConfig(
+        source_language=source, target_language=target, numbers_below=5000, numbers_train=300, numbers_held_out=40
+    )
+    pairs = number_words(split, config)
+    numbers = split_numbers(split, config).tolist()
+    assert pairs.sources == [num2words(number, lang=source) for number in numbers]
+    assert pairs.targets == [num2words(number, lang=target) for number in numbers]
+    assert read_corpus(f'number_words:{split}', config) == pairs
+
+
+def test_an_unknown_language_is_told_with_the_known_ones():
+    with pytest.raises(UserError, match=r"knows no language 'xx'; it knows .*\bde\b.*\ben\b"):
+        number_words('test', DataConfig(source_language='xx'))
+
+
+def test_an_unknown_split_is_told_with_the_nearest():
+    with pytest.raises(UserError, match=r'number_words:valid: expected one of .* Did you mean validation'):
+        read_corpus('number_words:valid', DataConfig())

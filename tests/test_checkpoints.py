@@ -1,0 +1,74 @@
+"""What is kept, and what comes back."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from flax_transformer.checkpoints import Checkpoints
+from flax_transformer.train_state import TrainState
+
+
+def make_state(step: int, *, ema: bool = False) -> TrainState:
+    params = {'w': jnp.arange(6.0).reshape(2, 3) + step, 'b': jnp.full(3, float(step))}
+    average = jax.tree.map(lambda x: x / 2, params) if ema else None
+    return TrainState(jnp.int32(step), params, optax.adam(1e-3).init(params), average)
+
+
+@pytest.mark.parametrize('ema', [False, True])
+def test_a_state_comes_back_to_the_bit(tmp_path: Path, ema: bool) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    saved = make_state(3, ema=ema)
+    checkpoints.save(saved, {'position': 17}, {})
+    checkpoints.wait()
+    state, position = checkpoints.restore(make_state(0, ema=ema))
+    assert position == {'position': 17}
+    jax.tree.map(np.testing.assert_array_equal, state, saved)
+    params, step = checkpoints.restore_params(
+        jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), saved.params)
+    )
+    assert step == 3
+    jax.tree.map(np.testing.assert_array_equal, params, saved.params_to_keep)
+    checkpoints.close()
+
+
+def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
+    """The newest is kept even where its loss is poor, and the best however old it is."""
+    checkpoints = Checkpoints(tmp_path, keep_last=2)
+    for step, loss in enumerate((5.0, 1.0, 2.0, 3.0, 4.0), start=1):
+        checkpoints.save(make_state(step), {}, {'validation_loss': loss})
+    checkpoints.wait()
+    checkpoints.close()
+    again = Checkpoints(tmp_path, read_only=True)
+    assert sorted(int(folder.name) for folder in tmp_path.iterdir() if folder.name.isdigit()) == [2, 4, 5]
+    assert again.latest() == 5
+    assert again.best() == 2
+    again.close()
+
+
+def test_without_metrics_the_newest_is_the_best(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    assert checkpoints.latest() is None
+    assert checkpoints.best() is None
+    for step in (1, 2):
+        checkpoints.save(make_state(step), {}, {})
+    checkpoints.wait()
+    assert checkpoints.best() == 2
+    checkpoints.close()
+
+
+def test_a_half_written_checkpoint_is_ignored(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(make_state(1), {}, {})
+    checkpoints.wait()
+    checkpoints.close()
+    (tmp_path / '2.orbax-checkpoint-tmp').mkdir()
+    again = Checkpoints(tmp_path)
+    assert again.latest() == 1
+    again.save(make_state(2), {}, {})
+    again.wait()
+    assert again.latest() == 2
+    again.close()

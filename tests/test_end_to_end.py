@@ -1,0 +1,233 @@
+"""The whole way: text files -> training -> a run directory -> translations and scores."""
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from conftest import copy_config
+
+import flax_transformer
+from flax_transformer import Translator, train
+from flax_transformer.checkpoints import Checkpoints
+from flax_transformer.cli import main
+from flax_transformer.data.text_files import read_lines
+from flax_transformer.errors import UserError
+from flax_transformer.reporting import read_metrics
+from flax_transformer.run_directory import RunDirectory
+
+ROOT = Path(flax_transformer.__file__).parents[1]
+
+
+def parameters(run: Path) -> list[np.ndarray]:
+    """The newest checkpoint's parameters."""
+    with contextlib.closing(Checkpoints(run / 'checkpoints', read_only=True)) as checkpoints:
+        translator = Translator.from_run(run, step=checkpoints.latest())
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(translator.params)]
+
+
+def test_a_small_model_learns_to_copy(copy_run: Path, copy_folder: Path) -> None:
+    lines = read_lines(copy_folder / 'test.in')
+    translations = Translator.from_run(copy_run)(lines)
+    assert np.mean([t.text == line for t, line in zip(translations, lines, strict=True)]) >= 0.95
+
+
+def test_a_run_directory_holds_what_it_should(copy_run: Path) -> None:
+    assert {file.name for file in copy_run.iterdir()} == {
+        'config.json',
+        'tokenizer',
+        'checkpoints',
+        'metrics.jsonl',
+        'tensorboard',
+        'environment.json',
+    }
+    environment = json.loads((copy_run / 'environment.json').read_text())[0]
+    assert environment['versions']['jax'] == jax.__version__
+    kinds = {record['kind'] for record in read_metrics(copy_run)}
+    assert kinds == {'train', 'validation'}
+    losses = [record['loss'] for record in read_metrics(copy_run) if record['kind'] == 'train']
+    assert losses[-1] < losses[0] / 2
+    assert list((copy_run / 'tensorboard').glob('events*'))
+
+
+def test_a_moved_run_directory_suffices(
+    copy_run: Path,
+    copy_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Moved elsewhere, without the corpus it was trained on and without a data root, it translates and scores files."""
+    moved = tmp_path / 'moved'
+    shutil.copytree(copy_run, moved)
+    config = RunDirectory(moved).read_config()
+    gone = replace(config, data=replace(config.data, root=str(tmp_path / 'gone')))
+    RunDirectory(moved).open(gone)
+    monkeypatch.delenv('FLAX_TRANSFORMER_DATA', raising=False)
+    monkeypatch.chdir(tmp_path)
+    files = ['--source', str(copy_folder / 'test.in'), '--reference', str(copy_folder / 'test.out')]
+    assert main(['evaluate', str(moved), *files, '--json']) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores['bleu'] > 90
+    assert scores['num_lines'] == 50
+    assert 'tok:13a' in scores['bleu_signature']
+    assert scores['perplexity'] < 2
+
+
+def test_evaluate_prints_scores_with_signatures(copy_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['evaluate', str(copy_run), '--examples', '2', '--decoding.beam-width', '1']) == 0
+    out = capsys.readouterr().out
+    assert out.count('reference ') == 2
+    for word in (
+        'BLEU',
+        'chrF',
+        'nrefs:1|case:mixed|eff:no|tok:13a',
+        'perplexity',
+        'negative log-likelihood',
+        'beam 1',
+    ):
+        assert word in out
+
+
+def translate(run: Path, text: bytes, *options: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, bytes]:
+    """Exit code and output of the translate command on standard input."""
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, 'stdin', io.TextIOWrapper(io.BytesIO(text)))
+    monkeypatch.setattr(sys, 'stdout', io.TextIOWrapper(output, write_through=True))
+    code = main(['translate', str(run), *options])
+    return code, output.getvalue()
+
+
+def test_translate_gives_a_line_for_a_line(copy_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'a b c\n\n  \nd e\u2028f\r\nh g\n\na'.encode()
+    code, out = translate(copy_run, text, '--decoding.beam-width', '1', monkeypatch=monkeypatch)
+    lines = out.decode().split('\n')
+    assert code == 0
+    assert len(lines) == 8
+    assert lines[-1] == ''
+    assert [lines[i] for i in (0, 1, 2, 4, 5)] == ['a b c', '', '', 'h g', '']
+
+
+def test_translate_names_the_line_that_is_not_utf8_and_keeps_those_before(
+    copy_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out = translate(copy_run, b'a b\nc d\n\xff\n', monkeypatch=monkeypatch)
+    assert code == 2
+    assert out == b'a b\nc d\n'
+    assert 'input line 3: byte 0xff' in capsys.readouterr().err
+
+
+def test_resumed_training_equals_uninterrupted_training(copy_folder: Path, tmp_path: Path) -> None:
+    """To the bit, with dropout, a moving average and a stop in mid-epoch."""
+    config = copy_config(copy_folder, steps=40, checkpoint_every=13, evaluate_every=40)
+    config = replace(config, optimizer=replace(config.optimizer, ema_decay=0.9))
+    train(config, tmp_path / 'whole')
+    for steps in (13, 26, 40):
+        training = replace(config.training, steps=steps)
+        # The schedule's end must not move with the stop: it is part of the run.
+        part = replace(config, training=training, optimizer=replace(config.optimizer, schedule='inverse_sqrt'))
+        train(part, tmp_path / 'pieces')
+    whole = replace(config, optimizer=replace(config.optimizer, schedule='inverse_sqrt'))
+    train(whole, tmp_path / 'at_once')
+    for ours, expected in zip(parameters(tmp_path / 'pieces'), parameters(tmp_path / 'at_once'), strict=True):
+        np.testing.assert_array_equal(ours, expected)
+
+
+def test_a_killed_run_goes_on_where_it_was(copy_folder: Path, tmp_path: Path) -> None:
+    """SIGKILL in the middle, then the same command: the same parameters as if nothing had happened."""
+    config = copy_config(copy_folder, steps=60, checkpoint_every=10, evaluate_every=60)
+    train(config, tmp_path / 'whole')
+    script = tmp_path / 'killed.py'
+    script.write_text(
+        'import os, signal, sys\n'
+        f'sys.path.insert(0, {str(Path(__file__).parent)!r})\n'
+        'from conftest import copy_config\n'
+        'from pathlib import Path\n'
+        'from flax_transformer import train\n'
+        'from flax_transformer.reporting import Reporter\n'
+        'def advance(self, step):\n'
+        '    if step == 37: os.kill(os.getpid(), signal.SIGKILL)\n'
+        'Reporter.advance = advance\n'
+        f'config = copy_config(Path({str(copy_folder)!r}), steps=60, checkpoint_every=10, evaluate_every=60)\n'
+        f'train(config, {str(tmp_path / "killed")!r})\n'
+    )
+    killed = subprocess.run([sys.executable, str(script)], capture_output=True, timeout=120)
+    assert killed.returncode == -9, killed.stderr.decode()
+    with contextlib.closing(Checkpoints(tmp_path / 'killed' / 'checkpoints', read_only=True)) as checkpoints:
+        assert checkpoints.latest() in (20, 30)  # the save in the background may not have ended
+    train(config, tmp_path / 'killed')
+    for ours, expected in zip(parameters(tmp_path / 'killed'), parameters(tmp_path / 'whole'), strict=True):
+        np.testing.assert_array_equal(ours, expected)
+
+
+def test_a_corpus_that_changed_is_refused_on_resume(copy_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / 'corpus'
+    shutil.copytree(copy_folder, folder)
+    train(copy_config(folder, steps=5), tmp_path / 'run')
+    for language in ('in', 'out'):
+        file = folder / f'train.{language}'
+        file.write_text(file.read_text() + 'a b c\n')
+    with pytest.raises(UserError, match=r'is not what .* was trained on'):
+        train(copy_config(folder, steps=6), tmp_path / 'run')
+
+
+def test_a_finished_run_is_not_trained_again(
+    copy_run: Path, copy_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = read_metrics(copy_run)
+    train(copy_config(copy_folder), copy_run)
+    assert 'trained already, to step 250; raise --training.steps' in capsys.readouterr().err
+    assert read_metrics(copy_run) == before
+
+
+def losses_of(config_file: Path, run: Path, *options: str) -> list[float]:
+    """Losses by step of a run of train.py in a process of its own."""
+    environment = {k: v for k, v in os.environ.items() if k != 'JAX_NUM_CPU_DEVICES'} | {'JAX_PLATFORMS': 'cpu'}
+    command = [sys.executable, str(ROOT / 'train.py'), '--config', str(config_file), '--workdir', str(run), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr
+    devices = json.loads((run / 'environment.json').read_text())[-1]['devices']
+    assert devices.startswith(options[1] if options else '1')
+    return [record['loss'] for record in read_metrics(run) if record['kind'] == 'train']
+
+
+@pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
+def test_eight_devices_give_the_losses_of_one(strategy: str, copy_folder: Path, tmp_path: Path) -> None:
+    """50 steps without dropout, 1e-4 relative; the option itself makes the eight simulated devices."""
+    config_file = tmp_path / 'experiment.py'
+    config_file.write_text(
+        f'import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n'
+        'from conftest import copy_config\nfrom dataclasses import replace\nfrom pathlib import Path\n'
+        'def get_config():\n'
+        f'    config = copy_config(Path({str(copy_folder)!r}), steps=50, log_every=1, sample_translations=0)\n'
+        '    return replace(config, model=replace(config.model, dropout_rate=0.0))\n'
+    )
+    one = losses_of(config_file, tmp_path / 'one')
+    eight = losses_of(config_file, tmp_path / 'eight', '--parallel.num-devices', '8', '--parallel.strategy', strategy)
+    assert len(one) == 50
+    np.testing.assert_allclose(eight, one, rtol=1e-4)
+
+
+def test_train_py_is_the_train_command(copy_folder: Path) -> None:
+    sys.path.insert(0, str(ROOT))
+    try:
+        from train import positional
+    finally:
+        sys.path.pop(0)
+    assert positional(['--workdir', 'R', '--config', 'c.py', '--seed', '1']) == [
+        'c.py',
+        '--workdir',
+        'R',
+        '--seed',
+        '1',
+    ]
+    assert positional(['--config=c.py', '--seed', '1']) == ['c.py', '--seed', '1']
+    assert positional(['c.py', '--seed', '1']) == ['c.py', '--seed', '1']

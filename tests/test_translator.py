@@ -1,0 +1,127 @@
+"""Lines in, translations out: in order, one for each, whatever the company."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from flax_transformer import Translator
+from flax_transformer.checkpoints import Checkpoints
+from flax_transformer.errors import UserError
+from flax_transformer.losses import cross_entropy
+from flax_transformer.model import shift_right
+
+
+@pytest.fixture(scope='module')
+def translator(copy_run: Path) -> Translator:
+    return Translator.from_run(copy_run)
+
+
+def random_lines(count: int) -> list[str]:
+    rng = np.random.default_rng(5)
+    return [' '.join(rng.choice(list('abcdefgh'), rng.integers(1, 12))) for _ in range(count)]
+
+
+def test_a_translation_does_not_depend_on_its_company(translator: Translator) -> None:
+    lines = random_lines(24)
+    together = translator(lines)
+    backwards = translator(lines[::-1])[::-1]
+    for first, second in zip(together, backwards, strict=True):
+        assert first.text == second.text
+        # Batches of other shapes sum float32 in another order.
+        assert first.score == pytest.approx(second.score, abs=1e-5)
+    for i in (0, 7, 13):
+        alone = translator([lines[i]])[0]
+        assert alone.text == together[i].text
+        assert alone.score == pytest.approx(together[i].score, abs=1e-5)
+
+
+def test_blank_lines_give_blank_lines(translator: Translator) -> None:
+    texts = [t.text for t in translator(['', 'a b', ' \t', '\u2003'])]
+    assert texts == ['', 'a b', '', '']
+    assert translator([]) == []
+
+
+def test_one_string_is_refused(translator: Translator) -> None:
+    with pytest.raises(TypeError, match='expected a list of lines'):
+        translator('a b')
+
+
+def test_a_line_that_is_too_long_is_split_and_flagged(copy_run: Path) -> None:
+    translator = Translator.from_run(copy_run, max_source_tokens=16)
+    long = ' '.join('abcdef' * 8)
+    short, split = translator(['a b', long])
+    assert not short.split
+    assert split.split
+    assert split.num_tokens > 16
+
+
+def test_a_translation_that_is_cut_is_flagged(copy_run: Path) -> None:
+    # Greedy, one token more than the source at the most: a model that has learned to copy needs none.
+    translator = Translator.from_run(copy_run, beam_width=1, max_extra_tokens=1)
+    assert not translator(['a b c'])[0].truncated
+    # Parameters that know nothing of EOS never end.
+    endless = dict(translator.params)
+    table = endless['embedding']['table']
+    endless['embedding'] = {'table': table.at[translator.tokenizer.eos_id].set(0.0).at[5].set(3.0)}
+    assert translator.with_params(endless)(['a b c'])[0].truncated
+
+
+def test_translate_ids_is_one_pure_function(translator: Translator) -> None:
+    """Jitted inside another program, and the same on padded sources."""
+    ids = translator.tokenizer.encode(['a b c', 'h'])
+    batch = np.zeros((2, 16), np.int32)
+    wide = np.zeros((3, 32), np.int32)
+    for i, sentence in enumerate(ids):
+        batch[i, : len(sentence)] = wide[i, : len(sentence)] = sentence
+
+    @jax.jit
+    def program(params, source):
+        return translator.translate_ids(params, source)
+
+    plain, inside = translator.translate_ids(translator.params, batch), program(translator.params, wide)
+    length = min(plain.tokens.shape[-1], inside.tokens.shape[-1])
+    np.testing.assert_array_equal(plain.tokens[..., :length], inside.tokens[:2, :, :length])
+    np.testing.assert_allclose(plain.scores, inside.scores[:2], atol=1e-5)
+
+
+def test_log_probs_are_those_of_the_full_forward(translator: Translator) -> None:
+    """The cached search and the model that is trained agree on what a translation is worth."""
+    source = jnp.asarray(translator.tokenizer.encode(['a b c d']))
+    found = translator.translate_ids(translator.params, source)
+    length = int(found.lengths[0, 0])
+    target = found.tokens[0, :1, :length]
+    logits = translator.model.apply({'params': translator.params}, source, shift_right(target, 0))
+    nll, count = cross_entropy(logits, target, jnp.ones(target.shape))
+    assert count == length
+    assert float(found.log_probs[0, 0]) == pytest.approx(-float(nll), abs=1e-5)
+
+
+def test_the_best_checkpoint_is_loaded_unless_a_step_is_given(copy_run: Path) -> None:
+    checkpoints = Checkpoints(copy_run / 'checkpoints', read_only=True)
+    best = checkpoints.best()
+    checkpoints.close()
+    first, given = Translator.from_run(copy_run), Translator.from_run(copy_run, step=best)
+    jax.tree.map(np.testing.assert_array_equal, first.params, given.params)
+
+
+def test_a_run_without_checkpoints_is_refused(copy_run: Path, tmp_path: Path) -> None:
+    import shutil
+
+    run = tmp_path / 'run'
+    shutil.copytree(copy_run, run, ignore=shutil.ignore_patterns('checkpoints'))
+    with pytest.raises(UserError, match='holds no checkpoint'):
+        Translator.from_run(run)
+
+
+def test_an_unknown_step_is_refused_with_those_there_are(copy_run: Path) -> None:
+    with pytest.raises(UserError, match=r'no checkpoint of step 7; there are 125, 250'):
+        Translator.from_run(copy_run, step=7)
+
+
+def test_the_compiled_shapes_are_few(copy_run: Path) -> None:
+    translator = Translator.from_run(copy_run, beam_width=1, batch_tokens=128)
+    translator(random_lines(60))
+    assert translator.translate_ids._cache_size() <= 3
