@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import orbax.checkpoint as ocp
 from absl import logging
 from etils import epath
@@ -89,6 +90,14 @@ class Checkpoints:
         return self._manager.restore(step, args=ocp.args.Composite(params=ocp.args.StandardRestore(like)))[
             'params'
         ], step
+
+    def restore_average(self, like: Any, count: int) -> Any:
+        """The mean of the newest `count` checkpoints' parameters, or of all where there are fewer."""
+        newest = sorted(self._manager.all_steps())[-count:]
+        total, _ = self.restore_params(like, newest[-1] if newest else None)
+        for step in newest[:-1]:
+            total = jax.tree.map(jnp.add, total, self.restore_params(like, step)[0])
+        return jax.tree.map(lambda x: x / len(newest), total)
 
     def wait(self) -> None:
         """Returns when everything is on disk."""

@@ -162,12 +162,17 @@ class TrainingConfig:
     evaluate_every: int = 1000  # steps; loss on the validation set, and two translations to look at
     checkpoint_every: int = 1000  # steps; the last step is always saved
     keep_last: int = 2  # newest checkpoints kept, beside the best by validation loss
+    average_last: int = 1  # newest checkpoints whose parameters translate, averaged (section 6.1); 1: the best alone
     sample_translations: int = 3  # validation sentences printed at each evaluation
 
     def __post_init__(self) -> None:
         check_positive(self, 'steps', 'tokens_per_step', 'log_every', 'evaluate_every', 'checkpoint_every', 'keep_last')
         check_rates(self, 'label_smoothing')
         check(self.sample_translations >= 0, f'sample_translations={self.sample_translations}: expected at least 0')
+        check(
+            1 <= self.average_last <= self.keep_last,
+            f'average_last={self.average_last}: expected 1 to keep_last={self.keep_last}, the checkpoints there are',
+        )
 
 
 @dataclass(frozen=True)
@@ -193,7 +198,7 @@ class ParallelConfig:
     """On which devices, and how."""
 
     strategy: Literal['pmap', 'mesh'] = 'pmap'  # pmap: data parallel; mesh: jit over a mesh with a data axis
-    num_devices: int = 0  # 0: all there are; on a machine with CPUs only, as many are simulated as asked for
+    num_devices: int = 0  # 0: every accelerator, or one CPU; CPU devices are simulated, as many as asked for
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -72,6 +72,7 @@ def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pair
     """Smoothed loss, unsmoothed negative log-likelihood and perplexity per target token, EOS counted; no pair left out
     but those with a blank side."""
     devices = Devices(config.parallel)
+    devices.check_rows(config.rows_per_step)
     loss_fn = partial(loss_sums, model=Transformer(config.model), label_smoothing=config.training.label_smoothing)
     compiled = devices.compile(partial(eval_step, loss_fn=loss_fn))
     tokenized = tokenize(pairs, tokenizer)

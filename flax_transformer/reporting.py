@@ -4,7 +4,7 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tqdm import tqdm
 
@@ -20,7 +20,7 @@ class Reporter:
     def __init__(self, folder: Path, *, steps: int, first_step: int) -> None:
         from tensorboardX import SummaryWriter
 
-        self._file = (folder / METRICS_FILE).open('a', encoding='utf-8')
+        self._file = _append_lines(folder / METRICS_FILE)
         self._board = SummaryWriter(str(folder / 'tensorboard'), purge_step=first_step, write_to_disk=True)
         self._is_terminal = sys.stderr.isatty()
         self._bar = tqdm(
@@ -80,11 +80,26 @@ class Reporter:
         self.close()
 
 
+def _append_lines(file: Path) -> IO[str]:
+    """The file, open behind its last whole line: a kill may have cut one short."""
+    opened = file.open('a+b')
+    size = opened.tell()
+    if size:
+        opened.seek(size - 1)
+        if opened.read(1) != b'\n':
+            opened.write(b'\n')
+    opened.close()
+    return file.open('a', encoding='utf-8')
+
+
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The records of a run, oldest first; of a step that was reported twice, before and after a resume, the last."""
     records: dict[tuple[str, int], dict[str, Any]] = {}
     for line in (folder / METRICS_FILE).read_text(encoding='utf-8').splitlines():
-        record = json.loads(line)
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            continue  # cut short by a kill
         records[record['kind'], record['step']] = record
     return sorted(records.values(), key=lambda record: record['step'])
 

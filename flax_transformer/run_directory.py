@@ -29,6 +29,7 @@ MAY_CHANGE = {
     'training.evaluate_every',
     'training.checkpoint_every',
     'training.keep_last',
+    'training.average_last',
     'training.sample_translations',
     'decoding.beam_width',
     'decoding.length_penalty',

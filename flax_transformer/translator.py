@@ -78,7 +78,8 @@ class Translator:
 
     @classmethod
     def from_run(cls, path: Path | str, *, step: int | None = None, **decoding: Any) -> 'Translator':
-        """The translator of a run directory: its best checkpoint by validation loss, or the one of `step`.
+        """The translator of a run directory: its best checkpoint by validation loss, or that of `step`, or the mean of
+        the newest where training.average_last says so.
 
         `decoding` overrides fields of the run's DecodingConfig, such as beam_width=1.
         """
@@ -88,7 +89,10 @@ class Translator:
         sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
         like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes['params'])
         checkpoints = Checkpoints(run.checkpoints, read_only=True)
-        params, _ = checkpoints.restore_params(like, step)
+        if step is None and config.training.average_last > 1:
+            params = checkpoints.restore_average(like, config.training.average_last)
+        else:
+            params, _ = checkpoints.restore_params(like, step)
         checkpoints.close()
         return cls(config.model, params, run.read_tokenizer(), replace(config.decoding, **decoding))
 

@@ -60,6 +60,18 @@ def test_without_metrics_the_newest_is_the_best(tmp_path: Path) -> None:
     checkpoints.close()
 
 
+def test_the_newest_checkpoints_are_averaged(tmp_path: Path) -> None:
+    """PEERS 15: parameters alone, of the last few."""
+    checkpoints = Checkpoints(tmp_path, keep_last=4)
+    for step in (1, 2, 3, 7):
+        checkpoints.save(make_state(step), {}, {})
+    checkpoints.wait()
+    like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), make_state(0).params)
+    np.testing.assert_allclose(checkpoints.restore_average(like, 3)['b'], 4.0)
+    np.testing.assert_allclose(checkpoints.restore_average(like, 9)['b'], 13 / 4)
+    checkpoints.close()
+
+
 def test_a_half_written_checkpoint_is_ignored(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(make_state(1), {}, {})

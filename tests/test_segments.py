@@ -41,7 +41,7 @@ def test_a_line_that_fits_is_left_as_it_is():
     ('line', 'parts'),
     [
         ('One, two, three. Four five six. Seven.', ['One, two, three.', 'Four five six. Seven.']),
-        ('Is it so? Yes it is! Good then…  Well.', ['Is it so? Yes it is!', 'Good then… Well.']),
+        ('Is it so? Yes it is! Good then…  Well.', ['Is it so? Yes it is!', 'Good then…  Well.']),
         ('one two, three four, five six seven', ['one two, three four,', 'five six seven']),
         ('one two three four five six seven', ['one two three four five', 'six seven']),
         ('你好你好你好你好你好。 再见再见再见再见再见再见。', ['你好你好你好你好你好。', '再见再见再见再见再见再见。']),

@@ -33,7 +33,8 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         return _fail(f'{error.strerror or error}{f": {error.filename}" if error.filename else ""}', 1)
     except KeyboardInterrupt:
-        return _fail('interrupted; the same command goes on from the last checkpoint', 130)
+        hint = '; the same command goes on from the last checkpoint' if name == 'train' else ''
+        return _fail(f'interrupted{hint}', 130)
     return 0
 
 

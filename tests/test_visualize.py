@@ -1,0 +1,42 @@
+"""Pictures show what they say."""
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+
+from flax_transformer import Translator
+
+matplotlib.use('agg')
+
+from flax_transformer.visualize import attention_map, plot_attention, plot_curves, plot_positions
+
+
+def test_the_map_of_a_copy_is_a_diagonal(copy_run: Path) -> None:
+    translator = Translator.from_run(copy_run, beam_width=1)
+    attention = attention_map(translator, 'a b c d e f', 'a b c d e f')
+    assert attention.source == attention.target
+    assert attention.weights.shape == (1, 4, len(attention.target), len(attention.source))
+    np.testing.assert_allclose(attention.weights.sum(axis=-1), 1.0, rtol=1e-5)
+    figure = plot_attention(attention)
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == attention.source
+    np.testing.assert_allclose(axes.images[0].get_array(), attention.weights[-1].mean(axis=0))
+    np.testing.assert_allclose(
+        plot_attention(attention, head=2).axes[0].images[0].get_array(), attention.weights[-1][2]
+    )
+
+
+def test_curves_have_a_line_for_training_and_one_for_validation(copy_run: Path) -> None:
+    lines = plot_curves(copy_run).axes[0].get_lines()
+    assert [line.get_label() for line in lines] == ['train', 'validation']
+    assert lines[0].get_ydata()[-1] < lines[0].get_ydata()[0]
+    assert list(lines[1].get_xdata()) == [125, 250]
+    assert len(plot_curves([copy_run, copy_run]).axes[0].get_lines()) == 4
+
+
+@pytest.mark.parametrize('layout', ['interleaved', 'concatenated'])
+def test_positions_are_drawn_by_layout(layout: str) -> None:
+    picture = plot_positions(10, 8, layout).axes[0].images[0].get_array()
+    assert picture.shape == (10, 8)
