@@ -5,6 +5,7 @@ Each step's folder holds the items `params` (what translation loads, alone), `tr
 """
 
 import contextlib
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,8 @@ class Checkpoints:
             training=ocp.args.StandardSave(_training(state)),
             position=ocp.args.JsonSave(position),
         )
-        self._manager.save(int(state.step), args=args, metrics=metrics or None)
+        with self._saving():
+            self._manager.save(int(state.step), args=args, metrics=metrics or None)
 
     def restore(self, like: TrainState) -> tuple[TrainState, dict[str, Any]]:
         """The newest state, placed as `like` is, and its data position."""
@@ -101,10 +103,27 @@ class Checkpoints:
 
     def wait(self) -> None:
         """Returns when everything is on disk."""
-        self._manager.wait_until_finished()
+        with self._saving():
+            self._manager.wait_until_finished()
 
     def close(self) -> None:
-        self._manager.close()
+        """Waits for what is being saved, and closes."""
+        with self._saving():
+            self._manager.close()
+
+    @contextlib.contextmanager
+    def _saving(self) -> Iterator[None]:
+        """Says plainly that the disk is full. The save runs in the background, so that a later call may learn of it."""
+        try:
+            yield
+        except (OSError, ValueError, RuntimeError) as error:
+            if 'RESOURCE_EXHAUSTED' not in str(error) and 'No space left' not in str(error):
+                raise
+            message = (
+                'no space left for a checkpoint; those before it are whole: make room, and the same command goes on '
+                'from the last of them'
+            )
+            raise OSError(errno.ENOSPC, message, str(self.folder)) from None
 
 
 @contextlib.contextmanager

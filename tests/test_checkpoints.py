@@ -1,5 +1,6 @@
 """What is kept, and what comes back."""
 
+import errno
 from pathlib import Path
 
 import jax
@@ -70,6 +71,25 @@ def test_the_newest_checkpoints_are_averaged(tmp_path: Path) -> None:
     np.testing.assert_allclose(checkpoints.restore_average(like, 3)['b'], 4.0)
     np.testing.assert_allclose(checkpoints.restore_average(like, 9)['b'], 13 / 4)
     checkpoints.close()
+
+
+def test_a_full_disk_is_told_and_leaves_the_earlier_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensorstore reports it as a ValueError, in the background: the next save, or the end, learns of it."""
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(make_state(1), {}, {})
+    checkpoints.wait()
+
+    def fails(*_: object, **__: object) -> None:
+        raise ValueError('RESOURCE_EXHAUSTED: Error writing local file "x": Failed to write 12771 bytes')
+
+    monkeypatch.setattr(checkpoints._manager, 'save', fails)
+    with pytest.raises(OSError, match='no space left for a checkpoint; those before it are whole') as caught:
+        checkpoints.save(make_state(2), {}, {})
+    assert caught.value.errno == errno.ENOSPC
+    checkpoints.close()
+    again = Checkpoints(tmp_path, read_only=True)
+    assert again.latest() == 1
+    again.close()
 
 
 def test_a_half_written_checkpoint_is_ignored(tmp_path: Path) -> None:

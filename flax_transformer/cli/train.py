@@ -34,8 +34,12 @@ def main(argv: list[str]) -> None:
 
     prepare_devices(options.config.parallel.num_devices)
 
+    from absl import logging
+
     from flax_transformer.experiment import train
 
+    # Orbax logs the traceback of a save that failed in the background; we say what it means.
+    logging.set_verbosity(logging.FATAL)
     run = train(options.config, options.workdir)
     print(f'The run is in {run.path}. Next:')
     print(f'  flax-transformer evaluate {run.path}')
