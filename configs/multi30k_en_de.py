@@ -1,6 +1,13 @@
 """Multi30k, English to German."""
 
-from flax_transformer.config import Config, DataConfig, OptimizerConfig, TrainingConfig, TransformerConfig
+from flax_transformer.config import (
+    Config,
+    DataConfig,
+    DecodingConfig,
+    OptimizerConfig,
+    TrainingConfig,
+    TransformerConfig,
+)
 
 
 def get_config() -> Config:
@@ -25,6 +32,7 @@ def get_config() -> Config:
         ),
         optimizer=OptimizerConfig(schedule='linear', learning_rate=2e-3, warmup_steps=800, ema_decay=0.999),
         training=TrainingConfig(
-            steps=7000, tokens_per_step=1280, log_every=100, evaluate_every=1000, checkpoint_every=1000
+            steps=8000, tokens_per_step=1280, log_every=100, evaluate_every=1000, checkpoint_every=1000
         ),
+        decoding=DecodingConfig(alpha=1.0),
     )

@@ -20,7 +20,7 @@ from flax_transformer.translator import Translation, Translator
 class Scores:
     """How translations compare with their references, on detokenised text."""
 
-    bleu: float  # sacreBLEU, 0 to 100
+    bleu: float  # sacreBLEU, 0 to 100; 0 where no line has the four words that it counts
     bleu_signature: str
     bleu_details: str  # n-gram precisions, brevity penalty, lengths
     chrf: float  # chrF2, 0 to 100
@@ -28,10 +28,14 @@ class Scores:
     exact: float  # share of lines equal to their reference, 0 to 1
     num_lines: int
     num_truncated: int
+    has_four_words: bool  # whether any translation has 4-grams for BLEU to count
 
     def __str__(self) -> str:
+        words = (
+            '' if self.has_four_words else '\n  (no line has the four words that BLEU counts: look at the scores below)'
+        )
         return (
-            f'BLEU {self.bleu:.2f}  {self.bleu_details}\n  {self.bleu_signature}\n'
+            f'BLEU {self.bleu:.2f}  {self.bleu_details}{words}\n  {self.bleu_signature}\n'
             f'chrF {self.chrf:.2f}\n  {self.chrf_signature}\n'
             f'exactly as the reference: {self.exact:.1%} of {self.num_lines} lines; cut short: {self.num_truncated}'
         )
@@ -56,6 +60,7 @@ def score(translations: Sequence[str], references: Sequence[str], *, num_truncat
         exact=same / max(len(references), 1),
         num_lines=len(references),
         num_truncated=num_truncated,
+        has_four_words=bleu_score.totals[3] > 0,
     )
 
 

@@ -24,6 +24,13 @@ def test_bleu_is_cased_detokenised_sacrebleu() -> None:
     assert f'{scores.bleu:.2f}' in str(scores)
 
 
+def test_a_bleu_of_single_words_is_explained() -> None:
+    scores = score(['eins', 'zwei'], ['eins', 'zwei'])
+    assert scores.exact == 1.0
+    assert 'no line has the four words' in str(scores)
+    assert 'no line has the four words' not in str(score(OURS, THEIRS))
+
+
 def test_unequal_numbers_of_lines_are_refused() -> None:
     with pytest.raises(ValueError, match='2 translations, 3 references'):
         score(OURS[:2], THEIRS)

@@ -20,9 +20,10 @@ def split_numbers(split: str, config: DataConfig) -> np.ndarray:
     validation, test, train = np.split(drawn, [held_out, 2 * held_out])
     if split != 'train':
         return test if split == 'test' else validation
-    # A uniform draw hardly ever meets a small number, and small numbers are what people try first.
-    small = np.setdiff1d(np.arange(min(1000, config.numbers_below)), drawn[: 2 * held_out])
-    return np.concatenate([small, train[train >= 1000]])[: config.numbers_train]
+    # A uniform draw hardly ever meets small and round numbers, which are what people try first.
+    simple = np.union1d(np.arange(1000), np.arange(1000) * 1000)
+    simple = np.setdiff1d(simple[simple < config.numbers_below], drawn[: 2 * held_out])
+    return np.concatenate([simple, np.setdiff1d(train, simple, assume_unique=True)])[: config.numbers_train]
 
 
 def number_words(split: str, config: DataConfig) -> Pairs:

@@ -68,3 +68,11 @@ def test_an_unknown_language_is_told_with_the_known_ones():
 def test_an_unknown_split_is_told_with_the_nearest():
     with pytest.raises(UserError, match=r'number_words:valid: expected one of .* Did you mean validation'):
         read_corpus('number_words:valid', DataConfig())
+
+
+def test_round_numbers_are_in_train_unless_held_out():
+    config = DataConfig()
+    held_out = np.concatenate([split_numbers('validation', config), split_numbers('test', config)])
+    missing = np.setdiff1d(np.arange(1000) * 1000, np.concatenate([held_out, split_numbers('train', config)]))
+    assert missing.tolist() == []
+    assert len(np.unique(split_numbers('train', config))) == config.numbers_train
