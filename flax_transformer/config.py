@@ -160,7 +160,7 @@ class TrainingConfig:
     label_smoothing: float = 0.1  # section 5.4; spread over the other vocab_size - 1 pieces
     log_every: int = 50  # steps
     evaluate_every: int = 1000  # steps; loss on the validation set, and two translations to look at
-    checkpoint_every: int = 1000  # steps; the last step is always saved
+    checkpoint_every: int = 1000  # steps; the last is always saved; the best is found among those evaluated too
     keep_last: int = 2  # newest checkpoints kept, beside the best by validation loss
     average_last: int = 1  # newest checkpoints whose parameters translate, averaged (section 6.1); 1: the best alone
     sample_translations: int = 3  # validation sentences printed at each evaluation

@@ -1,6 +1,7 @@
 """Training: one pure step, and the loop around it."""
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -139,7 +140,7 @@ def per_token(sums: dict[str, float]) -> dict[str, float]:
     return {
         'loss': sums['loss'] / count,
         'nll': nll,
-        'perplexity': float(jnp.exp(jnp.minimum(nll, 80.0))),
+        'perplexity': math.exp(min(nll, 80.0)),
         'target_tokens': sums['target_tokens'],
     }
 
@@ -159,7 +160,7 @@ def fit(
       batches: an iterator of Batch, at the position that belongs to `state`.
       save: saves a state, with the validation loss where it was measured; called every checkpoint_every steps and
         after the last.
-      evaluate: validation metrics of a state; called every evaluate_every steps and after the last.
+      evaluate: validation metrics of a state, if any; called every evaluate_every steps and after the last.
 
     The metrics of a step are read after the next one is dispatched, so that the devices never wait for Python.
     """
@@ -183,6 +184,7 @@ def fit(
         if step % config.evaluate_every == 0 or is_last:
             with window.pause():
                 scores = evaluate(state)
+            if scores:
                 reporter.evaluation(step, scores)
         if step % config.checkpoint_every == 0 or is_last:
             with window.pause():

@@ -48,7 +48,14 @@ def copy_corpus(folder: Path, *, pairs: int = 2000, seed: int = 0) -> None:
 
 def copy_config(folder: Path, **training: Any) -> Config:
     """A model that learns to copy in seconds."""
-    settings = {'steps': 250, 'tokens_per_step': 512, 'log_every': 10, 'evaluate_every': 125, 'checkpoint_every': 125}
+    settings = {
+        'steps': 250,
+        'tokens_per_step': 512,
+        'log_every': 10,
+        'evaluate_every': 125,
+        'checkpoint_every': 125,
+        'sample_translations': 0,  # each needs a compilation of the search
+    }
     return Config(
         model=TransformerConfig(
             vocab_size=20, d_model=32, num_heads=4, d_ff=64, num_encoder_layers=1, num_decoder_layers=1
@@ -85,5 +92,5 @@ def copy_run(copy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     from flax_transformer import train
 
     run = tmp_path_factory.mktemp('runs') / 'copy'
-    train(copy_config(copy_folder), run)
+    train(copy_config(copy_folder, sample_translations=1), run)
     return run

@@ -11,7 +11,7 @@ _SEED = 2017  # of the draw of the numbers: every run has the same held-out ones
 
 
 def split_numbers(split: str, config: DataConfig) -> np.ndarray:
-    """The numbers of a split; no number is in two. All below 1,000 that are not held out are in train, if they fit."""
+    """The numbers of a split; none is in two. Train has all below 1,000, and round thousands, that are not held out."""
     if split not in SPLITS:
         raise UserError(f'number_words:{split}: expected one of {", ".join(SPLITS)}.{nearest(split, SPLITS)}')
     held_out = config.numbers_held_out
