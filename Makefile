@@ -31,7 +31,7 @@ format: .venv/installed-dev
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "flax_transformer needs Python 3.11 or later")'
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
 .venv/installed: .venv/bin/python pyproject.toml requirements.lock
 	$(BIN)/python -m pip install -q -c requirements.lock -e .

@@ -34,5 +34,5 @@ def get_config() -> Config:
         training=TrainingConfig(
             steps=8000, tokens_per_step=1280, log_every=100, evaluate_every=1000, checkpoint_every=1000
         ),
-        decoding=DecodingConfig(alpha=1.0),
+        decoding=DecodingConfig(alpha=1.0, max_source_tokens=64),
     )

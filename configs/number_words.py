@@ -25,5 +25,5 @@ def get_config() -> Config:
         training=TrainingConfig(
             steps=1500, tokens_per_step=2048, log_every=50, evaluate_every=500, checkpoint_every=500
         ),
-        decoding=DecodingConfig(beam_width=1),
+        decoding=DecodingConfig(beam_width=1, max_source_tokens=64),
     )

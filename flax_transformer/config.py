@@ -72,7 +72,7 @@ class TokenizerConfig:
     byte_fallback: bool = True  # spell characters outside the vocabulary as UTF-8 bytes instead of unk (256 pieces)
     character_coverage: float = 0.9999  # share of the characters that get a piece of their own
     unk_id: int = 2
-    max_sentences: int = 2_000_000  # lines of each side used for training, drawn at random when there are more
+    max_sentences: int = 2_000_000  # lines of each side used for training, evenly spaced where there are more
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -109,6 +109,7 @@ class DataConfig:
         check_positive(self, 'source_length', 'target_length', 'block_size', 'numbers_train', 'numbers_held_out')
         for name in ('source_language', 'target_language', 'train'):
             check(bool(getattr(self, name)), f'{name} is empty: expected a value')
+        check(self.numbers_below <= 10**15, f'numbers_below={self.numbers_below}: expected at most 10^15')
         needed = self.numbers_train + 2 * self.numbers_held_out
         check(
             self.numbers_below >= needed,
@@ -124,9 +125,9 @@ class OptimizerConfig:
     schedule: Literal['noam', 'inverse_sqrt', 'linear', 'cosine', 'constant'] = 'noam'
     learning_rate: float = 1.0  # noam: a factor on d_model^-0.5 * min(step^-0.5, step * warmup^-1.5); others: the peak
     warmup_steps: int = 4000
-    beta1: float = 0.9
-    beta2: float = 0.98
-    epsilon: float = 1e-9
+    beta1: float = 0.9  # all but adafactor
+    beta2: float = 0.98  # all but adafactor
+    epsilon: float = 1e-9  # adam and adamw
     weight_decay: float = 0.0  # adamw and lion; matrices only
     clip_norm: float | None = None  # clip the global gradient norm; None: never, as in the paper
     ema_decay: float = 0.0  # evaluate and keep an exponential moving average of the parameters; 0: off
@@ -159,7 +160,7 @@ class TrainingConfig:
     tokens_per_step: int = 25_600  # target slots of a batch over all devices
     label_smoothing: float = 0.1  # section 5.4; spread over the other vocab_size - 1 pieces
     log_every: int = 50  # steps
-    evaluate_every: int = 1000  # steps; loss on the validation set, and two translations to look at
+    evaluate_every: int = 1000  # steps; loss on the validation set, and a few translations to look at
     checkpoint_every: int = 1000  # steps; the last is always saved; the best is found among those evaluated too
     keep_last: int = 2  # newest checkpoints kept, beside the best by validation loss
     average_last: int = 1  # newest checkpoints whose parameters translate, averaged (section 6.1); 1: the best alone
@@ -183,7 +184,7 @@ class DecodingConfig:
     length_penalty: Literal['gnmt', 'power', 'none'] = 'gnmt'  # gnmt: ((5 + length) / 6)^alpha; power: length^alpha
     alpha: float = 0.6  # exponent of the length penalty; length counts EOS
     max_extra_tokens: int = 50  # a translation has at most its source's tokens + this many, EOS counted
-    max_source_tokens: int = 256  # a longer line is split, translated in parts and rejoined
+    max_source_tokens: int = 256  # a longer line is split and rejoined; no more than training's rows is wise
     batch_tokens: int = 4096  # source slots of one batch; bounds memory, does not change translations
 
     def __post_init__(self) -> None:

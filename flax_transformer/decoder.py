@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.attention import KVCache
+from flax_transformer.blocks import compute_dtype, make_attention, make_feed_forward, make_final_norm, make_residual
 from flax_transformer.config import TransformerConfig
 from flax_transformer.decoding import DecodeState
-from flax_transformer.encoder import compute_dtype, make_attention, make_feed_forward, make_final_norm, make_residual
 
 
 class Memory(NamedTuple):

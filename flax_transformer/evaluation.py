@@ -8,7 +8,8 @@ from typing import Any
 import jax
 
 from flax_transformer.config import Config
-from flax_transformer.data import Pairs, tokenize, validation_batches
+from flax_transformer.data import Pairs, loss_batches, tokenize
+from flax_transformer.errors import UserError
 from flax_transformer.model import Transformer
 from flax_transformer.parallel import Devices
 from flax_transformer.tokenizer import Tokenizer
@@ -76,17 +77,12 @@ def evaluate_translation(
 def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pairs) -> dict[str, float]:
     """Smoothed loss, unsmoothed negative log-likelihood and perplexity per target token, EOS counted; no pair left out
     but those with a blank side."""
+    tokenized = tokenize(pairs, tokenizer)
+    if not len(tokenized):
+        raise UserError(f'each of the {len(pairs)} pairs has a blank side; expected at least one to evaluate on')
     devices = Devices(config.parallel)
-    devices.check_rows(config.rows_per_step)
     loss_fn = partial(loss_sums, model=Transformer(config.model), label_smoothing=config.training.label_smoothing)
     compiled = devices.compile(partial(eval_step, loss_fn=loss_fn))
-    tokenized = tokenize(pairs, tokenizer)
-    batches = validation_batches(
-        tokenized,
-        num_rows=config.rows_per_step,
-        source_slots=config.data.source_length,
-        target_slots=config.data.target_length,
-        pad_id=config.model.pad_id,
-    )
-    key = jax.random.key(0)
-    return mean_loss(compiled(devices.replicate(params), devices.split(batch), key) for batch in batches)
+    placed, key = devices.replicate(params), jax.random.key(0)
+    batches = loss_batches(tokenized, config, multiple_of=len(devices))
+    return mean_loss(compiled(placed, devices.split(batch), key) for batch in batches)

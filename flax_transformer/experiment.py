@@ -4,13 +4,14 @@ import hashlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import grain
+import numpy as np
 
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.config import Config
-from flax_transformer.data import PackedBatches, Pairs, TokenizedPairs, read_corpus, tokenize, validation_batches
+from flax_transformer.data import PackedBatches, Pairs, TokenizedPairs, loss_batches, read_corpus, tokenize
 from flax_transformer.data.packing import Plan
 from flax_transformer.errors import UserError
 from flax_transformer.reporting import Reporter
@@ -31,11 +32,11 @@ def train(config: Config, workdir: Path | str) -> RunDirectory:
     run.check(config)
     trainer = Trainer(config)
     pairs = _read(config.data.train, config)
-    validation = _read(config.data.validation, config) if config.data.validation else None
     tokenizer = run.read_tokenizer() if run.has_tokenizer() else train_tokenizer(config, pairs)
     _check_tokenizer(config, tokenizer)
     tokenized = tokenize(pairs, tokenizer, config.data.source_length, config.data.target_length)
     _say_what_is_left(tokenized, len(pairs), config)
+    validation = _read_validation(config, tokenizer)
 
     run.open(config)
     if not run.has_tokenizer():
@@ -65,7 +66,7 @@ def train(config: Config, workdir: Path | str) -> RunDirectory:
             + (f'going on from step {first_step}' if first_step else f'{config.training.steps} steps')
         )
         with Reporter(run.path, steps=config.training.steps, first_step=first_step) as reporter:
-            evaluate = _evaluator(config, trainer, tokenizer, validation, reporter)
+            evaluate = _evaluator(trainer, tokenizer, validation, reporter)
             fit(
                 state,
                 batches,
@@ -85,9 +86,9 @@ def train(config: Config, workdir: Path | str) -> RunDirectory:
 def train_tokenizer(config: Config, pairs: Pairs) -> Tokenizer:
     """A joint tokenizer of both sides of the pairs."""
     settings = config.tokenizer
-    step = -(-len(pairs) // settings.max_sentences)
+    chosen = np.linspace(0, len(pairs) - 1, min(len(pairs), settings.max_sentences)).astype(int)
     return Tokenizer.train(
-        [*pairs.sources[::step], *pairs.targets[::step]],
+        [side[i] for side in (pairs.sources, pairs.targets) for i in chosen],
         vocab_size=config.model.vocab_size,
         algorithm=settings.algorithm,
         normalization=settings.normalization,
@@ -126,6 +127,28 @@ def _say_what_is_left(tokenized: TokenizedPairs, total: int, config: Config) -> 
         _say(f'left out: {tokenized.num_too_long:,} pairs of more than {slots}')
 
 
+class Validation(NamedTuple):
+    """The validation set, as text and as ids."""
+
+    pairs: Pairs
+    tokenized: TokenizedPairs
+
+
+def _read_validation(config: Config, tokenizer: Tokenizer) -> Validation | None:
+    """The validation set, checked: a fault in it must not wait for the first evaluation."""
+    if not config.data.validation:
+        return None
+    pairs = _read(config.data.validation, config)
+    tokenized = tokenize(pairs, tokenizer)
+    if not len(tokenized):
+        raise UserError(
+            f'each of the {len(pairs)} pairs of {config.data.validation} has a blank side; mend it, or set '
+            "--data.validation '' to train without validation"
+        )
+    loss_batches(tokenized, config)
+    return Validation(pairs, tokenized)
+
+
 def _training_batches(config: Config, tokenized: TokenizedPairs) -> PackedBatches:
     slots = {'source_slots': config.data.source_length, 'target_slots': config.data.target_length}
     plan = Plan(
@@ -148,29 +171,23 @@ def _fingerprint(tokenized: TokenizedPairs) -> str:
 
 
 def _evaluator(
-    config: Config, trainer: Trainer, tokenizer: Tokenizer, validation: Pairs | None, reporter: Reporter
+    trainer: Trainer, tokenizer: Tokenizer, validation: Validation | None, reporter: Reporter
 ) -> Callable[[TrainState], dict[str, float]]:
     """A function that measures the loss of a state on the validation set, and shows a few translations."""
     if validation is None:
         return lambda state: {}
-    tokenized = tokenize(validation, tokenizer)
-    shape = {
-        'num_rows': config.rows_per_step,
-        'source_slots': config.data.source_length,
-        'target_slots': config.data.target_length,
-        'pad_id': config.model.pad_id,
-    }
+    config = trainer.config
     translator = Translator(config.model, None, tokenizer, config.decoding)
-    samples = range(min(config.training.sample_translations, len(validation)))
+    sources = validation.pairs.sources[: config.training.sample_translations]
 
     def evaluate(state: TrainState) -> dict[str, float]:
         params: Any = state.params_to_keep
-        metrics = trainer.evaluate(params, validation_batches(tokenized, **shape))
-        for i, translation in zip(
-            samples, translator.with_params(params)([validation.sources[i] for i in samples]), strict=True
-        ):
-            reporter.say(f'  source       {validation.sources[i]}')
-            reporter.say(f'  reference    {validation.targets[i]}')
+        batches = loss_batches(validation.tokenized, config, multiple_of=len(trainer.devices))
+        metrics = trainer.evaluate(params, batches)
+        translations = translator.with_params(trainer.devices.gather(params))(sources) if sources else []
+        for source, target, translation in zip(sources, validation.pairs.targets, translations, strict=False):
+            reporter.say(f'  source       {source}')
+            reporter.say(f'  reference    {target}')
             reporter.say(f'  translation  {translation.text}')
         return metrics
 

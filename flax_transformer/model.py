@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.attention import causal_mask, padding_mask, segment_mask
+from flax_transformer.blocks import compute_dtype
 from flax_transformer.config import TransformerConfig
 from flax_transformer.decoder import Decoder
 from flax_transformer.decoding import DecodeState
-from flax_transformer.encoder import Encoder, compute_dtype
+from flax_transformer.encoder import Encoder
 from flax_transformer.layers import Embedding, Positions
 
 

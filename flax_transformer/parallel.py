@@ -68,6 +68,10 @@ class Devices:
         """The tree, whole on every device."""
         return jax.device_put(tree, self._replicated)
 
+    def gather(self, tree: Any) -> Any:
+        """A replicated tree on the first device alone."""
+        return jax.device_put(tree, self.devices[0])
+
     def split(self, batch: Any) -> Any:
         """The batch with its rows dealt out to the devices."""
         if self.strategy == 'pmap':

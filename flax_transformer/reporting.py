@@ -21,7 +21,9 @@ class Reporter:
         from tensorboardX import SummaryWriter
 
         self._file = _append_lines(folder / METRICS_FILE)
-        self._board = SummaryWriter(str(folder / 'tensorboard'), purge_step=first_step, write_to_disk=True)
+        self._board = SummaryWriter(
+            str(folder / 'tensorboard'), purge_step=first_step + 1 if first_step else None, write_to_disk=True
+        )
         self._is_terminal = sys.stderr.isatty()
         self._bar = tqdm(
             total=steps,

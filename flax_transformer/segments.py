@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 # What a part may end with: the end of a sentence; of a clause; of a word. Between the digits of 10:30 there is none.
-_SEAMS = (r'[.!?…]+[\'")\]»”’]*\s+|[。！？]\s*', r'[,;:]\s+|[，；：、]\s*', r'\s+')
+_SEAMS = (r'(?<![.!?…])[.!?…]+[\'")\]»”’]*\s+|[。！？]\s*', r'[,;:]\s+|[，；：、]\s*', r'\s+')
 
 
 def is_blank(line: str) -> bool:

@@ -183,7 +183,11 @@ def fit(
         scores: dict[str, float] = {}
         if step % config.evaluate_every == 0 or is_last:
             with window.pause():
-                scores = evaluate(state)
+                try:
+                    scores = evaluate(state)
+                except Exception:
+                    save(state, {})  # a fault in the evaluation must not cost the training
+                    raise
             if scores:
                 reporter.evaluation(step, scores)
         if step % config.checkpoint_every == 0 or is_last:

@@ -45,14 +45,15 @@ def translate_ids(
 
     Static shapes: L = S + max_extra_tokens output slots. Each sentence ends, at the latest, max_extra_tokens after
     its own source's length, so neither padding nor company changes its result. A row of padding alone yields nothing
-    of use and costs one row.
+    of use; its search is over after one token.
     """
     pad_id, eos_id = model.config.pad_id, model.config.eos_id
+    lengths = (source != pad_id).sum(axis=-1)
     variables = {'params': params}
     length = source.shape[1] + decoding.max_extra_tokens
     options = {
         'start': jnp.full(source.shape[0], pad_id, jnp.int32),
-        'max_lengths': (source != pad_id).sum(axis=-1) + decoding.max_extra_tokens,
+        'max_lengths': jnp.where(lengths == 0, 1, lengths + decoding.max_extra_tokens),
         'length': length,
         'eos_id': eos_id,
         'pad_id': pad_id,
@@ -66,7 +67,7 @@ def translate_ids(
 
 
 class Translator:
-    """`translator(lines)` translates lines of text. Compiles once for each bucket of source lengths."""
+    """`translator(lines)` translates lines of text. Compiles once for each length bucket and size of a batch."""
 
     def __init__(
         self, config: TransformerConfig, params: Any, tokenizer: Tokenizer, decoding: DecodingConfig | None = None
@@ -85,6 +86,7 @@ class Translator:
         """
         run = RunDirectory(path)
         config = run.read_config()
+        config = replace(config, decoding=replace(config.decoding, **decoding))
         shapes = jax.eval_shape(Transformer(config.model).init, jax.random.key(0), *[jnp.zeros((1, 1), jnp.int32)] * 2)
         sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
         like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes['params'])
@@ -94,7 +96,7 @@ class Translator:
         else:
             params, _ = checkpoints.restore_params(like, step)
         checkpoints.close()
-        return cls(config.model, params, run.read_tokenizer(), replace(config.decoding, **decoding))
+        return cls(config.model, params, run.read_tokenizer(), config.decoding)
 
     def with_params(self, params: Any) -> 'Translator':
         """The same translator, compilations included, with other parameters of the same shapes."""
@@ -109,7 +111,7 @@ class Translator:
         return jax.jit(partial(translate_ids, model=self.model, decoding=self.decoding, banned=banned))
 
     def __call__(self, lines: Sequence[str], *, progress: Callable[[int], None] | None = None) -> list[Translation]:
-        """One translation for each line, in order. A blank line gives itself back without asking the model.
+        """One translation for each line, in order; a blank one for a blank line, without asking the model.
 
         Args:
           lines: sentences, without line ends.
@@ -132,7 +134,7 @@ class Translator:
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         while order:
             slots = min(_bucket(len(sources[order[0]])), self.decoding.max_source_tokens)
-            rows = 1 if len(order) == 1 else max(1, self.decoding.batch_tokens // slots)
+            rows = _rows(len(order), max(1, self.decoding.batch_tokens // slots))
             chosen, order = order[:rows], order[rows:]
             batch = np.full((rows, slots), self.tokenizer.pad_id, np.int32)
             for row, i in enumerate(chosen):
@@ -153,6 +155,11 @@ class Translator:
             num_tokens=length,
             truncated=not bool(best.is_finished),
         )
+
+
+def _rows(left: int, full: int) -> int:
+    """Rows of the next batch: a full one, or the smallest of 1, 8, 64 that holds what is left."""
+    return next((rows for rows in (1, 8, 64) if left <= rows < full), full)
 
 
 def _bucket(length: int) -> int:

@@ -182,6 +182,44 @@ def test_a_corpus_that_changed_is_refused_on_resume(copy_folder: Path, tmp_path:
         train(without_validation(copy_config(folder, steps=6)), tmp_path / 'run')
 
 
+def test_pairs_that_are_left_out_are_reported(
+    copy_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / 'corpus'
+    shutil.copytree(copy_folder, folder)
+    for language, extra in (('in', 'a b\n \n' + 'a b c d ' * 20 + '\n'), ('out', '\nb\na\n')):
+        file = folder / f'train.{language}'
+        file.write_text(file.read_text() + extra)
+    train(without_validation(copy_config(folder, steps=1)), tmp_path / 'run')
+    told = capsys.readouterr().err
+    assert '2,000 of 2,003 pairs are trained on' in told
+    assert 'left out: 2 pairs with a blank side' in told
+    assert 'left out: 1 pairs of more than 32 source or 32 target tokens' in told
+
+
+def test_a_blank_validation_set_is_refused_before_anything_is_written(copy_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / 'corpus'
+    shutil.copytree(copy_folder, folder)
+    (folder / 'validation.out').write_text('\n' * 50)
+    with pytest.raises(UserError, match=r'each of the 50 pairs of .* has a blank side'):
+        train(copy_config(folder, steps=1), tmp_path / 'run')
+    assert not (tmp_path / 'run').exists()
+
+
+def test_a_fault_in_the_evaluation_does_not_cost_the_training(
+    copy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError('out of memory')
+
+    monkeypatch.setattr('flax_transformer.training.Trainer.evaluate', fails)
+    with pytest.raises(RuntimeError, match='out of memory'):
+        train(copy_config(copy_folder, steps=9, evaluate_every=3, checkpoint_every=9), tmp_path / 'run')
+    checkpoints = Checkpoints(tmp_path / 'run' / 'checkpoints', read_only=True)
+    assert checkpoints.latest() == 3
+    checkpoints.close()
+
+
 def test_a_finished_run_is_not_trained_again(
     copy_run: Path, copy_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

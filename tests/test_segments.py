@@ -77,7 +77,9 @@ def test_rejoined_neighbours_get_no_space_that_was_not_there(line):
     assert ' '.join(split_line(line, len, 30)) == line
 
 
-@pytest.mark.parametrize('text', ['x' * 50_000, '你好' * 25_000, 'a,' * 10_000, 'Ja. ' * 5_000, 'ab ' * 5_000])
+@pytest.mark.parametrize(
+    'text', ['x' * 50_000, '你好' * 25_000, 'a,' * 10_000, 'Ja. ' * 5_000, 'ab ' * 5_000, '.' * 20_000]
+)
 def test_very_long_lines_are_cut_in_reasonable_time(text):
     """Quadratic cutting takes minutes; the limit leaves room for a slow, shared machine."""
     tokenizer = Tokenizer.train(['Ja, a b ab x.', 'Das ist ja so.'] * 20, vocab_size=275)

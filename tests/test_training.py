@@ -1,5 +1,6 @@
 """One step: sums over tokens, one global division; and the loop around it."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -60,7 +61,9 @@ def on_one_device(params: Any) -> tuple[Any, dict[str, Any]]:
     return one_update('mesh', 1, params)
 
 
-@pytest.mark.parametrize(('strategy', 'num_devices'), [('pmap', 1), ('pmap', 2), ('pmap', 8), ('mesh', 4), ('mesh', 8)])
+@pytest.mark.parametrize(
+    ('strategy', 'num_devices'), [(strategy, n) for strategy in ('pmap', 'mesh') for n in (1, 2, 4, 8)]
+)
 def test_gradients_do_not_depend_on_the_devices(
     strategy: str, num_devices: int, params: Any, on_one_device: tuple[Any, dict[str, Any]]
 ) -> None:
@@ -110,8 +113,6 @@ def test_more_devices_than_there_are_is_refused() -> None:
 
 
 def test_dropout_differs_from_step_to_step_and_repeats_with_the_seed(params: Any) -> None:
-    from dataclasses import replace
-
     loss_fn = partial(loss_sums, model=Transformer(replace(MODEL, dropout_rate=0.5)), label_smoothing=0.0)
     tx = optax.sgd(0.0)
     step = jax.jit(partial(train_step, loss_fn=loss_fn, tx=tx))
@@ -148,10 +149,25 @@ def test_batches_of_any_size_give_the_same_mean_loss(params: Any) -> None:
     assert whole['nll'] == pytest.approx(float(unsmoothed) / 43, rel=1e-6)
 
 
+def test_a_step_in_bfloat16_keeps_parameters_and_sums_in_float32(params: Any) -> None:
+    """What `dtype = auto` means on an accelerator."""
+    model = Transformer(replace(MODEL, dtype='bfloat16'))
+    tx = optax.sgd(1.0)
+    state = TrainState(jnp.int32(0), params, tx.init(params), None)
+    updates = {}
+    for name, loss_fn in (('float32', LOSS), ('bfloat16', partial(loss_sums, model=model, label_smoothing=0.1))):
+        new, metrics = jax.jit(partial(train_step, loss_fn=loss_fn, tx=tx))(state, uneven_batch(), jax.random.key(0))
+        assert {leaf.dtype for leaf in jax.tree.leaves((new.params, metrics['loss']))} == {jnp.dtype('float32')}
+        updates[name] = np.concatenate(
+            [np.ravel(a - b) for a, b in zip(*map(jax.tree.leaves, (params, new.params)), strict=True)]
+        )
+    exact, rounded = updates['float32'], updates['bfloat16']
+    # bfloat16 has 8 bits: a few tenths of a percent a product, more where terms cancel.
+    assert np.linalg.norm(rounded - exact) < 0.05 * np.linalg.norm(exact)
+
+
 @pytest.mark.parametrize('name', ['adam', 'adamw', 'adafactor', 'lion'])
 def test_every_optimizer_lowers_the_loss(name: str, tmp_path: Any) -> None:
-    from dataclasses import replace
-
     config = copy_config(tmp_path)
     rate = {'adafactor': 0.05, 'lion': 1e-3}.get(name, 1e-2)
     optimizer = OptimizerConfig(name=name, schedule='constant', warmup_steps=0, learning_rate=rate, clip_norm=1.0)
@@ -166,8 +182,6 @@ def test_every_optimizer_lowers_the_loss(name: str, tmp_path: Any) -> None:
 
 
 def test_initial_parameters_depend_on_the_seed_alone(tmp_path: Any) -> None:
-    from dataclasses import replace
-
     config = copy_config(tmp_path)
     first, again = init_params(config, jax.random.key(1)), init_params(config, jax.random.key(1))
     other = init_params(replace(config, seed=1), jax.random.key(2))

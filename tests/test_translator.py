@@ -1,5 +1,7 @@
 """Lines in, translations out: in order, one for each, whatever the company."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -12,6 +14,9 @@ from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.errors import UserError
 from flax_transformer.losses import cross_entropy
 from flax_transformer.model import shift_right
+from flax_transformer.run_directory import RunDirectory
+from flax_transformer.train_state import init_state
+from flax_transformer.training import Trainer
 
 
 @pytest.fixture(scope='module')
@@ -99,17 +104,37 @@ def test_log_probs_are_those_of_the_full_forward(translator: Translator) -> None
     assert float(found.log_probs[0, 0]) == pytest.approx(-float(nll), abs=1e-5)
 
 
-def test_the_best_checkpoint_is_loaded_unless_a_step_is_given(copy_run: Path) -> None:
-    checkpoints = Checkpoints(copy_run / 'checkpoints', read_only=True)
-    best = checkpoints.best()
+@pytest.fixture
+def run_with_a_poor_last_checkpoint(copy_run: Path, tmp_path: Path) -> Path:
+    """The copy run with one more checkpoint, of step 300: all parameters 0, and a high loss."""
+    run = tmp_path / 'run'
+    shutil.copytree(copy_run, run)
+    config = RunDirectory(run).read_config()
+    trainer = Trainer(config)
+    state = init_state(config, trainer.tx)
+    zeros = jax.tree.map(jnp.zeros_like, state.params)
+    checkpoints = Checkpoints(run / 'checkpoints')
+    checkpoints.save(state._replace(step=jnp.int32(300), params=zeros), {}, {'validation_loss': 99.0})
     checkpoints.close()
-    first, given = Translator.from_run(copy_run), Translator.from_run(copy_run, step=best)
-    jax.tree.map(np.testing.assert_array_equal, first.params, given.params)
+    return run
+
+
+def test_the_best_checkpoint_is_loaded_unless_a_step_is_given(run_with_a_poor_last_checkpoint: Path) -> None:
+    run = run_with_a_poor_last_checkpoint
+    assert np.any(Translator.from_run(run).params['embedding']['table'])
+    assert not np.any(Translator.from_run(run, step=300).params['embedding']['table'])
+
+
+def test_the_newest_checkpoints_are_averaged_where_the_config_says_so(run_with_a_poor_last_checkpoint: Path) -> None:
+    """PEERS 15."""
+    run = run_with_a_poor_last_checkpoint
+    config = RunDirectory(run).read_config()
+    trained = Translator.from_run(run, step=250).params['embedding']['table']
+    RunDirectory(run).open(replace(config, training=replace(config.training, average_last=2)))
+    np.testing.assert_allclose(Translator.from_run(run).params['embedding']['table'], trained / 2, rtol=1e-6)
 
 
 def test_a_run_without_checkpoints_is_refused(copy_run: Path, tmp_path: Path) -> None:
-    import shutil
-
     run = tmp_path / 'run'
     shutil.copytree(copy_run, run, ignore=shutil.ignore_patterns('checkpoints'))
     with pytest.raises(UserError, match='holds no checkpoint'):
@@ -119,6 +144,16 @@ def test_a_run_without_checkpoints_is_refused(copy_run: Path, tmp_path: Path) ->
 def test_an_unknown_step_is_refused_with_those_there_are(copy_run: Path) -> None:
     with pytest.raises(UserError, match=r'no checkpoint of step 7; there are 125, 250'):
         Translator.from_run(copy_run, step=7)
+
+
+def test_learned_positions_bound_the_length_of_a_line(copy_run: Path, tmp_path: Path) -> None:
+    """Refused by name when the option is given, not by a traceback when the line comes."""
+    run = tmp_path / 'run'
+    shutil.copytree(copy_run, run, ignore=shutil.ignore_patterns('checkpoints'))
+    config = RunDirectory(run).read_config()
+    RunDirectory(run)._write_config(replace(config, model=replace(config.model, positions='learned', max_length=400)))
+    with pytest.raises(UserError, match=r'max_length=400: expected 1074 learned positions'):
+        Translator.from_run(run, max_source_tokens=1024)
 
 
 def test_the_compiled_shapes_are_few(copy_run: Path) -> None:

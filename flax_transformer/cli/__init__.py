@@ -16,6 +16,8 @@ COMMANDS = {
 def main(argv: list[str] | None = None) -> int:
     """Runs a command and returns its exit code: 0 done, 1 the system refused, 2 the user can mend it."""
     argv = sys.argv[1:] if argv is None else argv
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors='backslashreplace')  # a terminal that cannot show a letter must not lose the rest
     if not argv or argv[0] in ('-h', '--help'):
         print(_usage())
         return 0 if argv else 2

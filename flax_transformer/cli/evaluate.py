@@ -3,10 +3,16 @@
 import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flax_transformer.cli.options import note, parse, progress_bar, read_run_config
 from flax_transformer.config import DataConfig, DecodingConfig, ParallelConfig
 from flax_transformer.errors import UserError
+
+if TYPE_CHECKING:
+    from flax_transformer.data import Pairs
+    from flax_transformer.evaluation import Scores
+    from flax_transformer.translator import Translation
 
 DESCRIPTION = """Score a trained model: sacreBLEU and chrF with their signatures, and the loss per target token.
 Without --source and --reference it is scored on the test set of its config."""
@@ -17,7 +23,7 @@ class EvaluateOptions:
     source: Path | None = None  # a text file to translate, one sentence a line
     reference: Path | None = None  # its translations, line by line
     output: Path | None = None  # a file to write the translations to
-    step: int | None = None  # the checkpoint; None: the best by validation loss
+    step: int | None = None  # the checkpoint; None: the best by validation loss, or training.average_last's mean
     examples: int = 5  # translations to print
     json: bool = False  # print one JSON object instead
     data: DataConfig = field(default_factory=DataConfig)
@@ -30,8 +36,10 @@ def main(argv: list[str]) -> None:
     run = argv[0]
     if (options.source is None) != (options.reference is None):
         raise UserError('got one of --source and --reference, expected both or neither')
-    if options.output is not None and not options.output.parent.is_dir():
-        raise UserError(f'--output {options.output}: the folder {options.output.parent} does not exist')
+    if options.examples < 0:
+        raise UserError(f'--examples {options.examples}: expected at least 0')
+    if options.output is not None:
+        options.output.open('a').close()  # what cannot be written is better known before the work than after
 
     from flax_transformer.parallel import prepare_devices
 
@@ -53,12 +61,23 @@ def main(argv: list[str]) -> None:
     loss = evaluate_loss(config, translator.params, translator.tokenizer, pairs)
     with progress_bar(len(pairs), 'sentence') as bar:
         scores, translations = evaluate_translation(translator, pairs, progress=bar.update)
+    if options.json:
+        print(json.dumps({'set': name, **asdict(scores), **loss}, ensure_ascii=False))
+    else:
+        _print_scores(name, options, pairs, scores, translations, loss)
     if options.output is not None:
         options.output.write_text(''.join(t.text + '\n' for t in translations), encoding='utf-8')
         note(f'translations written to {options.output}')
-    if options.json:
-        print(json.dumps({'set': name, **asdict(scores), **loss}, ensure_ascii=False))
-        return
+
+
+def _print_scores(
+    name: str,
+    options: EvaluateOptions,
+    pairs: 'Pairs',
+    scores: 'Scores',
+    translations: 'list[Translation]',
+    loss: dict[str, float],
+) -> None:
     for source, reference, translation in list(zip(pairs.sources, pairs.targets, translations, strict=True))[
         : options.examples
     ]:

@@ -3,7 +3,6 @@
 import sys
 import typing
 from collections.abc import Callable
-from typing import Any
 
 import tyro
 from tqdm import tqdm
@@ -31,24 +30,13 @@ def parse(
       first: that argument's name, for messages.
       default: makes the options' defaults from the first argument, so that `--help CONFIG` shows that config's values.
     """
-    asks_help = any(arg in ('-h', '--help') for arg in argv)
-    if not argv or argv[0].startswith('-'):
-        if not asks_help:
-            got = f'got {argv[0]!r}' if argv else 'got nothing'
-            raise UserError(
-                f'{command}: {got}, expected {first} first: flax-transformer {command} {first} [--field value ...]'
-            )
-        made: Any = None
-    else:
-        made = default(argv[0])
-    kwargs = {} if made is None else {'default': made}
-    return tyro.cli(
-        options,
-        prog=f'flax-transformer {command} {first}',
-        description=description,
-        args=argv[1:] if made else ['--help'],
-        **kwargs,
-    )
+    prog = f'flax-transformer {command} {first}'
+    if argv and not argv[0].startswith('-'):
+        return tyro.cli(options, prog=prog, description=description, args=argv[1:], default=default(argv[0]))
+    if any(arg in ('-h', '--help') for arg in argv):
+        return tyro.cli(options, prog=prog, description=description, args=['--help'])
+    got = f'got {argv[0]!r}' if argv else 'got nothing'
+    raise UserError(f'{command}: {got}, expected {first} first: {prog} [--field value ...]')
 
 
 def read_run_config(path: str) -> Config:

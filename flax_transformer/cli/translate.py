@@ -17,7 +17,7 @@ CHUNK = 2048  # lines that are read, translated and written together; bounds mem
 
 @dataclass(frozen=True)
 class TranslateOptions:
-    step: int | None = None  # the checkpoint; None: the best by validation loss
+    step: int | None = None  # the checkpoint; None: the best by validation loss, or training.average_last's mean
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
 
 
@@ -60,8 +60,9 @@ def chunks(stream: BinaryIO) -> Iterator[list[str]]:
             chunk.append(line.decode('utf-8-sig' if number == 1 else 'utf-8').removesuffix('\n').removesuffix('\r'))
         except UnicodeDecodeError as error:
             yield chunk
+            got = error.object[error.start]
             raise UserError(
-                f'input line {number}: byte 0x{line[error.start]:02x} is not valid UTF-8; expected UTF-8, for example '
+                f'input line {number}: byte 0x{got:02x} is not valid UTF-8; expected UTF-8, for example '
                 f'from `iconv -f LATIN1 -t UTF-8`. The {number - 1} lines before it are translated'
             ) from None
         if len(chunk) == CHUNK:

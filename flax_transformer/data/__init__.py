@@ -1,6 +1,6 @@
 """From a corpus by name to packed batches: sources, packing, the reader that Grain drives."""
 
-from flax_transformer.data.batches import Batch, PackedBatches, validation_batches
+from flax_transformer.data.batches import Batch, PackedBatches, loss_batches, validation_batches
 from flax_transformer.data.pairs import Pairs
 from flax_transformer.data.sources import read_corpus
 from flax_transformer.data.tokenized import TokenizedPairs, tokenize
@@ -10,6 +10,7 @@ __all__ = [
     'PackedBatches',
     'Pairs',
     'TokenizedPairs',
+    'loss_batches',
     'read_corpus',
     'tokenize',
     'validation_batches',

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 import grain
 import numpy as np
 
+from flax_transformer.config import Config
 from flax_transformer.data.packing import Place, Plan
 from flax_transformer.data.tokenized import Side, TokenizedPairs
+from flax_transformer.errors import UserError
 
 
 class Batch(NamedTuple):
@@ -109,6 +111,30 @@ class PackedIterator(grain.DatasetIterator):
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._place = Place.of(int(state['position']))
+
+
+def loss_batches(pairs: TokenizedPairs, config: Config, *, multiple_of: int = 1) -> Iterator[Batch]:
+    """`validation_batches` in the shape of a config's training batches, rows rounded up to deal out to devices.
+
+    Raises UserError where a sentence has more tokens than a learned position table.
+    """
+    model, data = config.model, config.data
+    longest = max(int(side.lengths.max(initial=0)) for side in (pairs.source, pairs.target))
+    if model.positions == 'learned' and longest > model.max_length:
+        raise UserError(
+            f'a sentence to evaluate on has {longest} tokens, more than the model.max_length={model.max_length} '
+            'positions that are learned; leave it out of the set'
+        )
+    # Longer rows, where a sentence asks for them, are fewer: a batch takes no more memory than in training.
+    growth = max(longest / min(data.source_length, data.target_length), 1.0)
+    num_rows = -(-max(int(config.rows_per_step / growth), 1) // multiple_of) * multiple_of
+    return validation_batches(
+        pairs,
+        num_rows=num_rows,
+        source_slots=data.source_length,
+        target_slots=data.target_length,
+        pad_id=model.pad_id,
+    )
 
 
 def validation_batches(

@@ -38,4 +38,9 @@ def _spell(numbers: np.ndarray, language: str) -> list[str]:
     if language not in CONVERTER_CLASSES:
         known = ', '.join(sorted(CONVERTER_CLASSES))
         raise UserError(f'num2words knows no language {language!r}; it knows {known}')
-    return [num2words(int(number), lang=language) for number in numbers]
+    try:
+        return [num2words(int(number), lang=language) for number in numbers]
+    except Exception as error:  # num2words raises many kinds, some of its languages on any number
+        raise UserError(
+            f'num2words cannot spell all numbers in {language!r} ({error!r}); choose another language'
+        ) from None

@@ -23,7 +23,10 @@ def read_corpus(name: str, config: DataConfig) -> Pairs:
     if name.startswith('number_words:'):
         return number_words(name.removeprefix('number_words:'), config)
     if name.startswith('tfds:'):
-        return read_tfds(name, config, data_root(config))
+        pairs = read_tfds(name, config, data_root(config))
+        if not len(pairs):
+            raise UserError(f'corpus {name!r} is empty; expected at least one sentence pair')
+        return pairs
     if '{lang}' in name:
         paths = [name.replace('{lang}', language) for language in (config.source_language, config.target_language)]
     elif name.count(',') == 1:
@@ -33,4 +36,11 @@ def read_corpus(name: str, config: DataConfig) -> Pairs:
             f'corpus {name!r}: expected a path with {{lang}} in it, two paths with a comma between them, '
             'tfds:NAME/CONFIG:SPLIT, or number_words:train'
         )
-    return read_text_files(*(data_root(config) / path.strip() for path in paths))
+    files = [data_root(config) / path.strip() for path in paths]
+    try:
+        return read_text_files(*files)
+    except UserError as error:
+        if all(file.is_file() for file in files):
+            raise
+        hint = 'relative paths start at --data.root, else $FLAX_TRANSFORMER_DATA, else data/'
+        raise UserError(f'{error}; {hint}') from None

@@ -17,9 +17,7 @@ def read_lines(path: Path) -> list[str]:
     if not path.is_file():
         why = 'is a folder, not a file' if path.is_dir() else 'does not exist'
         hint = '' if path.parent.is_dir() else f' (nor does the folder {path.parent})'
-        raise UserError(
-            f'{path} {why}{hint}; relative paths start at --data.root, else $FLAX_TRANSFORMER_DATA, else data/'
-        )
+        raise UserError(f'{path} {why}{hint}')
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == '.gz' else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
