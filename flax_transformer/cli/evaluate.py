@@ -92,4 +92,5 @@ def _print_scores(
 
 def _defaults(run: str) -> EvaluateOptions:
     config = read_run_config(run)
-    return EvaluateOptions(data=config.data, decoding=config.decoding, parallel=config.parallel)
+    # Not the devices that it was trained on: this may be another machine.
+    return EvaluateOptions(data=config.data, decoding=config.decoding)
