@@ -1,4 +1,15 @@
-"""Multi30k, English to German."""
+"""Multi30k, English to German: 29,000 image captions, a model of 1.9 M parameters.
+
+    flax-transformer train multi30k_en_de --workdir runs/multi30k
+
+The files lie below --data.root, else $FLAX_TRANSFORMER_DATA, else data/: multi30k/train.en.gz and so on
+(github.com/multi30k/dataset, data/task1/raw). For a corpus of your own copy this file and change paths and languages.
+
+Hardware: two CPU cores (x86-64 with AVX-512), other work running beside. Time: 28 minutes.
+Score on test_2016_flickr, cased detokenised sacreBLEU (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0):
+37.24 with beam 4, 36.45 greedy; chrF 61.04; perplexity 5.18 per target token. One run, seed 0. The exponent of the
+length penalty was chosen on the validation set (38.0 BLEU with 0.6, 38.6 with 1.0).
+"""
 
 from flax_transformer.config import (
     Config,
@@ -32,7 +43,7 @@ def get_config() -> Config:
         ),
         optimizer=OptimizerConfig(schedule='linear', learning_rate=2e-3, warmup_steps=800, ema_decay=0.999),
         training=TrainingConfig(
-            steps=8000, tokens_per_step=1280, log_every=100, evaluate_every=1000, checkpoint_every=1000
+            steps=7000, tokens_per_step=1280, log_every=100, evaluate_every=1000, checkpoint_every=1000
         ),
         decoding=DecodingConfig(alpha=1.0, max_source_tokens=64),
     )
