@@ -1,11 +1,17 @@
 """Settings of every test: CPU, float32 products, no silent broadcasting; and where real corpora lie."""
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 os.environ.setdefault('JAX_NUM_CPU_DEVICES', '8')
+# Tiny models: compiling takes longer than running, so compile with little effort, and the same thing once.
+_COMPILED = tempfile.TemporaryDirectory(prefix='flax_transformer_tests_')
+os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1')
+os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', _COMPILED.name)
+os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.3')
 
 import jax
 import numpy as np
