@@ -1,8 +1,8 @@
 """From a corpus by name to packed batches: sources, packing, the reader that Grain drives."""
 
 from flax_transformer.data.batches import Batch, PackedBatches, loss_batches, validation_batches
-from flax_transformer.data.pairs import Pairs
-from flax_transformer.data.sources import read_corpus
+from flax_transformer.data.corpus import Pairs
+from flax_transformer.data.sources import open_corpus, read_corpus
 from flax_transformer.data.tokenized import TokenizedPairs, tokenize
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     'Pairs',
     'TokenizedPairs',
     'loss_batches',
+    'open_corpus',
     'read_corpus',
     'tokenize',
     'validation_batches',

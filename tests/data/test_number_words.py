@@ -5,7 +5,7 @@ import pytest
 from num2words import num2words
 
 from flax_transformer.config import DataConfig
-from flax_transformer.data.number_words import SPLITS, number_words, split_numbers
+from flax_transformer.data.number_words import SPLITS, split_numbers
 from flax_transformer.data.sources import read_corpus
 from flax_transformer.errors import UserError
 
@@ -53,7 +53,7 @@ def test_the_strings_are_those_of_num2words(split, source, target):
     config = DataConfig(
         source_language=source, target_language=target, numbers_below=5000, numbers_train=300, numbers_held_out=40
     )
-    pairs = number_words(split, config)
+    pairs = read_corpus(f'number_words:{split}', config)
     numbers = split_numbers(split, config).tolist()
     assert pairs.sources == [num2words(number, lang=source) for number in numbers]
     assert pairs.targets == [num2words(number, lang=target) for number in numbers]
@@ -62,7 +62,7 @@ def test_the_strings_are_those_of_num2words(split, source, target):
 
 def test_an_unknown_language_is_told_with_the_known_ones():
     with pytest.raises(UserError, match=r"knows no language 'xx'; it knows .*\bde\b.*\ben\b"):
-        number_words('test', DataConfig(source_language='xx'))
+        read_corpus('number_words:test', DataConfig(source_language='xx'))
 
 
 def test_an_unknown_split_is_told_with_the_nearest():

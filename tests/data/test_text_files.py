@@ -7,7 +7,7 @@ import pytest
 
 from flax_transformer.config import DataConfig
 from flax_transformer.data.sources import data_root, read_corpus
-from flax_transformer.data.text_files import read_lines, read_text_files, split_lines
+from flax_transformer.data.text_files import read_lines, read_text_files
 from flax_transformer.errors import UserError
 
 
@@ -47,7 +47,6 @@ def test_unequal_counts_are_told_with_both(tmp_path):
     ],
 )
 def test_a_line_ends_at_the_line_feed_alone(tmp_path, content, lines):
-    assert split_lines(content.encode(), 'name') == lines
     assert read_lines(write(tmp_path / 'plain.txt', content)) == lines
     assert read_lines(write(tmp_path / 'packed.txt.gz', gzip.compress(content.encode()))) == lines
 
@@ -71,9 +70,9 @@ def test_invalid_utf_8_is_told_with_file_line_byte_and_remedy(tmp_path, content,
 
 
 @pytest.mark.parametrize(('content', 'line'), [(b'abcdef\xe4\n', 1), (b'abc\ndef\n\xe4\n', 3)])
-def test_invalid_utf_8_behind_a_byte_order_mark_is_told_with_the_right_line_and_byte(content, line):
+def test_invalid_utf_8_behind_a_byte_order_mark_is_told_with_the_right_line_and_byte(tmp_path, content, line):
     with pytest.raises(UserError, match=f'line {line}: byte 0xe4 is not'):
-        split_lines(b'\xef\xbb\xbf' + content, 'name')
+        read_lines(write(tmp_path / 'text', b'\xef\xbb\xbf' + content))
 
 
 def test_a_missing_file_is_named_with_where_paths_start(tmp_path):
@@ -136,7 +135,7 @@ def test_relative_paths_start_at_the_root_else_the_variable_else_data(monkeypatc
     assert str(data_root(DataConfig())) == 'data'
 
 
-@pytest.mark.parametrize('name', ['train.txt', 'a,b,c', ''])
+@pytest.mark.parametrize('name', ['train.txt', 'train.csv.gz', ''])
 def test_a_name_of_no_known_form_lists_the_forms(name):
     with pytest.raises(UserError, match=r'expected a path with \{lang\} in it, two paths .* tfds:.* number_words:'):
         read_corpus(name, DataConfig())
