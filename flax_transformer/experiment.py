@@ -12,12 +12,13 @@ from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.config import Config
 from flax_transformer.data import Order, PackedBatches, Plan, PreparedPairs, Sampling, loss_batches, shares
 from flax_transformer.errors import UserError
+from flax_transformer.loop import fit
 from flax_transformer.preparation import Prepared, ValidationSet, interleaved, prepare, tag_of
 from flax_transformer.reporting import Reporter
 from flax_transformer.run_directory import RunDirectory
 from flax_transformer.tokenizer import Tokenizer
 from flax_transformer.train_state import TrainState, count_parameters, init_state
-from flax_transformer.training import Trainer, fit
+from flax_transformer.training import Trainer
 from flax_transformer.translator import Translator
 
 

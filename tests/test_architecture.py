@@ -36,6 +36,7 @@ FLOORS = {
     'train_state': 7,
     'checkpoints': 8,
     'training': 9,
+    'loop': 10,
     'translator': 10,
     'evaluation': 11,
     'preparation': 5,
@@ -82,7 +83,7 @@ def test_a_file_imports_strictly_lower_floors(file: Path) -> None:
 
 
 def test_training_never_imports_translation() -> None:
-    for name in ('training', 'checkpoints', 'train_state'):
+    for name in ('training', 'loop', 'checkpoints', 'train_state'):
         assert not imported_modules(PACKAGE / f'{name}.py') & {'translator', 'evaluation'}
 
 
