@@ -77,7 +77,7 @@ class Corpus(ABC):
         except AttributeError:
             raise UserError(self._missing(side, first + lines.index(None))) from None
         except UnicodeDecodeError as error:
-            number = next(i for i, line in enumerate(lines) if line is error.object)
+            number = next(i for i, line in enumerate(lines) if line == error.object)
             raise not_utf8(self.place(first + number, side), error) from None
 
     def _missing(self, side: int, index: int) -> str:
