@@ -33,7 +33,7 @@ def open_binary(path: Path) -> BinaryIO:
 
 
 class _Zstandard(io.RawIOBase):
-    """The bytes in a .zst file. zstandard's own reader ends at the first frame, and takes a cut file for a whole one."""
+    """The bytes of a .zst file. zstandard's own reader ends at the first frame and takes a cut file for a whole one."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open('rb')

@@ -132,9 +132,7 @@ def _local_files_and_little_patience() -> Iterator[None]:
     """
     from tensorflow_datasets.core.download import downloader, extractor
 
-    files = SimpleNamespace(
-        compat=SimpleNamespace(as_text=str), io=SimpleNamespace(gfile=SimpleNamespace(GFile=open))
-    )
+    files = SimpleNamespace(compat=SimpleNamespace(as_text=str), io=SimpleNamespace(gfile=SimpleNamespace(GFile=open)))
     before = extractor.tf, downloader.MAX_RETRIES, downloader._open_with_requests
     extractor.tf, downloader.MAX_RETRIES = files, 3
     downloader._open_with_requests = partial(before[2], timeout=(10, 60))  # seconds: to connect, between two blocks
