@@ -40,10 +40,15 @@ class TfdsCorpus(Corpus):
         super().__init__(name, files, {'split': self._split, 'languages': languages})
 
     def records(self) -> Iterator[Records]:
-        rows = self._builder.as_data_source(self._split)
+        from tensorflow_datasets.core.decode import DeserializeMethod
+        from tensorflow_datasets.proto import tf_example_pb2
+
+        # TFDS's own way through NumPy takes four times as long.
+        rows = self._builder.as_data_source(self._split, deserialize_method=DeserializeMethod.RAW_BYTES)
         for first in range(0, len(rows), CHUNK):
             chunk = rows.__getitems__(range(first, min(first + CHUNK, len(rows))))
-            yield Records(*([_bytes(row[language]) for row in chunk] for language in self._languages))
+            features = [tf_example_pb2.Example.FromString(row).features.feature for row in chunk]
+            yield Records(*([row[language].bytes_list.value[0] for row in features] for language in self._languages))
 
     def place(self, index: int, side: int) -> str:
         return f'{self.name}, example {index + 1} ({self._languages[side]})'
@@ -117,10 +122,6 @@ def _parsed(name: str) -> tuple[str, str]:
 
 def _command(name: str, root: Path) -> str:
     return shlex.join(['flax-transformer', 'prepare', name, '--root', str(root)])
-
-
-def _bytes(text: Any) -> bytes:
-    return text if isinstance(text, bytes) else str(text).encode('utf-8', 'replace')
 
 
 @contextmanager
