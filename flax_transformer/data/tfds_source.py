@@ -37,6 +37,8 @@ class TfdsCorpus(Corpus):
             files = [Path(file) for file in splits[self._split].filepaths]
         except ValueError as error:
             raise UserError(f'corpus {name!r}: {str(error).splitlines()[0]}') from None
+        if not files:
+            raise UserError(f'corpus {name!r} is empty; expected at least one sentence pair')
         super().__init__(name, files, {'split': self._split, 'languages': languages})
 
     def records(self) -> Iterator[Records]:
