@@ -47,6 +47,8 @@ def sgm(*lines):
 
 def test_a_set_that_sacrebleu_unpacked_is_read(home):
     """Its own parser turns the downloaded files into text."""
+    from sacrebleu.dataset import base
+
     raw = {
         'raw/wmt14.test-filtered.tgz': 'kept',
         'raw/test/newstest2014-deen-src.en.sgm': sgm('one', 'two\u2028 parts'),
@@ -58,6 +60,8 @@ def test_a_set_that_sacrebleu_unpacked_is_read(home):
         assert (pairs.sources, pairs.targets, pairs.references) == (['one', 'two parts'], ['eins', 'zwei Teile'], ())
     (home / 'wmt14' / 'raw' / 'wmt14.test-filtered.tgz').unlink()
     assert read('sacrebleu:wmt14/en-de') == pairs
+    with pytest.raises(AssertionError, match='was to be downloaded'):  # sacrebleu itself is left as it was
+        base.download_file('a set')
 
 
 def test_all_references_of_a_set_are_read(home, monkeypatch):
