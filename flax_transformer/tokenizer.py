@@ -125,6 +125,11 @@ class Tokenizer:
         lines = [line.encode('utf-8', 'replace').decode('utf-8') for line in lines]
         return self._processor.encode(lines, add_eos=True)
 
+    def has_piece_for(self, character: str) -> bool:
+        """Whether a character becomes pieces, not bytes and not unk. What normalisation takes away needs none."""
+        ids = self._processor.encode(character)
+        return not any(i == self.unk_id or self._processor.is_byte(i) for i in ids)
+
     def decode(self, ids: Sequence[int]) -> str:
         """One line of valid UTF-8, whatever ids below vocab_size: pad and EOS give nothing, a line break a space.
 
