@@ -50,9 +50,11 @@ def shifted_stretches(lengths: np.ndarray, signs: np.ndarray) -> list[Stretch]:
     best = max(evidence, key=lambda offset: evidence[offset].correlation)
     model = evidence[best]
     aligned = model.log_ratios(source, target, signs, 0)
+    # Half of what a source tells of its target's length: a list in order (numbers one by one) fits its neighbours too.
+    drift = max(0.5 * np.log(model.spread / model.deviation), 0)
     found: list[Stretch] = []
     for offset in OFFSETS:
-        gain = np.clip(model.log_ratios(source, target, signs, offset) - aligned, -CLIP, CLIP)
+        gain = np.clip(model.log_ratios(source, target, signs, offset) - aligned, -CLIP, CLIP) - drift
         found += [Stretch(first, last, offset) for first, last in _climbs(gain, CERTAIN + np.log(count))]
     return sorted(found)
 

@@ -48,7 +48,8 @@ class Report:
     """All findings, the gravest first; and how many pairs each corpus has."""
 
     findings: tuple[Finding, ...]
-    pairs: dict[str, int]
+    pairs: dict[str, int]  # that were read
+    only_begun: tuple[str, ...] = ()  # corpora of which only the first pairs were read
 
     def of(self, severity: Severity) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.severity == severity)
@@ -67,12 +68,13 @@ class Report:
 
     def summary(self) -> str:
         """One line: what was read, and how much was found."""
-        read = ', '.join(f'{name} {count:,}' for name, count in self.pairs.items())
+        first = {name: 'first ' for name in self.only_begun}
+        read = ', '.join(f'{name} ({first.get(name, "")}{count:,})' for name, count in self.pairs.items())
         counts = [
             f'{len(found)} {word}{"s" * (len(found) != 1)}'
             for word, found in (('error', self.errors), ('warning', self.warnings), ('note', self.notes))
         ]
-        return f'checked the pairs of {read}: {", ".join(counts)}'
+        return f'checked {read}: {", ".join(counts)}'
 
     def __str__(self) -> str:
         return '\n\n'.join([*map(str, self.findings), self.summary()])
@@ -86,12 +88,14 @@ class Report:
         return json.dumps({'pairs': self.pairs, 'findings': findings}, ensure_ascii=False)
 
 
-def sorted_report(findings: Sequence[Finding], pairs: dict[str, int]) -> Report:
+def sorted_report(findings: Sequence[Finding], pairs: dict[str, int], only_begun: tuple[str, ...] = ()) -> Report:
     """A report with the gravest findings first, otherwise in the order of the table of kinds."""
     order = list(KINDS)
     severities = ('error', 'warning', 'note')
     return Report(
-        tuple(sorted(findings, key=lambda found: (severities.index(found.severity), order.index(found.kind)))), pairs
+        tuple(sorted(findings, key=lambda found: (severities.index(found.severity), order.index(found.kind)))),
+        pairs,
+        only_begun,
     )
 
 
