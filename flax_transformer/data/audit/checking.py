@@ -28,8 +28,9 @@ def audit(
 ) -> Report:
     """What is wrong with the training, validation and test corpora of a config. KINDS lists what is looked for.
 
-    Each corpus is read once, from its beginning to its end (and as far as the examples lie once more), but of number
-    words, which cannot be damaged, only the first 4,096. Memory: 24 bytes for each pair, twice that while pairs are compared, and the first 65,536 pairs of each corpus.
+    Each corpus is read once, from its beginning to its end (and as far as the examples lie once more); of number
+    words, which cannot be damaged, only the first 4,096 pairs are. Memory: 24 bytes for each pair, twice that while
+    pairs are compared, and the first 65,536 pairs of each corpus.
 
     Args:
       tokenizer: that of the run, where there is one: tokens and characters are then counted by it, not estimated.
@@ -86,8 +87,10 @@ def _open_all(config: Config) -> Iterator[tuple[str, str, Corpus, tuple[str, str
 
 
 def _open(name: str, config: Config, languages: tuple[str, str]) -> Corpus:
-    if name.startswith('sacrebleu:') or (name.count(',') > 1 and '#' not in name):
+    if name.startswith('sacrebleu:'):
         return _InMemory(name, read_corpus(name, config.data))
+    if name.count(',') > 1 and '#' not in name:  # several references: the first stands for them
+        name = ','.join(name.split(',')[:2])
     corpus = open_corpus(name, config.data, languages)
     return _Beginning(corpus) if isinstance(corpus, NumberWords) else corpus
 
@@ -107,7 +110,7 @@ class _Beginning(Corpus):
 
 
 class _InMemory(Corpus):
-    """A test set that is read whole, with its first reference."""
+    """A test set of sacrebleu's, with its first reference."""
 
     def __init__(self, name: str, pairs: Pairs) -> None:
         super().__init__(name)
@@ -132,15 +135,14 @@ def weigh(
     details = compare(corpora)
     for number, facts in enumerate(corpora):
         findings += _of_sides(facts)
-        texts = facts.texts(hit.index for hits in facts.examples.values() for hit in hits if not hit.source + hit.target)
+        hits = itertools.chain.from_iterable(facts.examples.values())
+        texts = facts.texts(hit.index for hit in hits if not hit.source + hit.target)
         for kind in KINDS:
             if facts.counts[kind]:
                 examples = _examples(facts, kind, texts)
                 severity = _severity(config, kind, facts.counts[kind] / len(facts))
                 detail = details.get((number, kind), '')
-                findings.append(
-                    Finding(kind, severity, facts.name, facts.counts[kind], len(facts), examples, detail)
-                )
+                findings.append(Finding(kind, severity, facts.name, facts.counts[kind], len(facts), examples, detail))
     findings += _normalization(config, corpora)
     training = [facts for facts in corpora if facts.role == 'train']
     findings += _vocabulary(config, training, tokenizer)

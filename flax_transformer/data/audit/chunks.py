@@ -55,7 +55,7 @@ class Facts(NamedTuple):
     first_seen: dict[str, tuple[int, int]]  # pair and side of characters that are not common
 
 
-def learn(records: Sequence[Records], languages: tuple[str, str], **settings: object) -> Model:
+def learn(records: Sequence[Records], languages: tuple[str | None, str | None], **settings: object) -> Model:
     """The Model of the first pairs of a corpus; `settings` are its fields that no pair decides.
 
     Only some 16,000 pairs are looked at, evenly spaced.
@@ -71,7 +71,7 @@ def learn(records: Sequence[Records], languages: tuple[str, str], **settings: ob
     tallies = [np.bincount(text.codes, minlength=LAST + 1) for text in sides]
     coverage = settings.pop('character_coverage')
     return Model(
-        sides=tuple(language.learn_side([text]) for text in sides),
+        sides=tuple(map(language.learn_side, sides)),
         languages=tuple(code if code and language.is_known(code) else None for code in languages),
         usual_ratio=float(max(lengths[1], 1) / max(lengths[0], 1)),
         common=sum(tallies) > (1 - coverage) * sum(lengths),

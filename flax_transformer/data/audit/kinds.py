@@ -121,7 +121,7 @@ KINDS = {
             'numbers',
             'share',
             False,
-            'pairs whose digits differ: a number above 12 on one side that the other lacks',
+            'pairs whose digits differ, small numbers and round ones aside, which may be written in words',
             'trains on them as they are',
             'look at the examples; dates, times and units may differ rightly',
         ),

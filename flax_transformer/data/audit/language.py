@@ -22,9 +22,9 @@ from flax_transformer.data.audit.characters import (
 
 SLOTS = 1 << 17  # of the table that trigrams are hashed into
 MARGIN = 12.0  # nats by which a line must look like the other side
-UNLIKELY = 4.0  # robust standard deviations of a line's mean log-probability below the median: worth asking
+UNLIKELY = 3.0  # robust standard deviations of a line's mean log-probability below the median: worth asking
 FEWEST_LETTERS = 20  # of a line that the library is asked about; it is often wrong about shorter ones
-CERTAIN = 0.9  # the library's confidence
+CERTAIN = 0.7  # the library's confidence
 ALIKE = ({'no', 'nb', 'nn', 'da'}, {'hr', 'sr', 'bs', 'sh'}, {'id', 'ms'}, {'cs', 'sk'}, {'gl', 'pt'})
 
 
@@ -32,8 +32,8 @@ class SideModel(NamedTuple):
     """What one side of a corpus looks like."""
 
     log_probs: np.ndarray  # [SLOTS] float32, nats
-    threshold: float  # of a line's mean log-probability times the root of its length, from the median; see `unlikely`
-    median: float  # mean log-probability of a character
+    median: float  # of its lines' mean log-probabilities
+    threshold: float  # nats below the median from which on a line is unlike its side
     scripts: np.ndarray  # [scripts + 1] bool: those that are at home here
 
 
@@ -61,24 +61,21 @@ def trigrams(text: Text) -> np.ndarray:
     return slots
 
 
-def learn_side(texts: list[Text]) -> SideModel:
+def learn_side(text: Text) -> SideModel:
     """The model of a side from some of its lines."""
-    counts = np.zeros(SLOTS)
-    letters = np.zeros(len(SCRIPTS) + 1)
-    for text in texts:
-        counts += np.bincount(trigrams(text), minlength=SLOTS)
-        letters += np.bincount(scripts_of_characters()[text.codes], minlength=len(letters))
+    counts = np.bincount(trigrams(text), minlength=SLOTS)
+    letters = np.bincount(scripts_of_characters()[text.codes], minlength=len(SCRIPTS) + 1)
     counts[0] = 0
     log_probs = np.log((counts + 0.1) / (counts.sum() + 0.1 * SLOTS)).astype(np.float32)
     log_probs[0] = 0
     letters[0] = 0
     scripts = letters >= 0.1 * letters.sum()
     scripts[0] = True
-    model = SideModel(log_probs, 0.0, 0.0, scripts)
-    sums, lengths = (np.concatenate(parts) for parts in zip(*(_likelihoods(text, model) for text in texts), strict=True))
+    model = SideModel(log_probs, 0.0, math.inf, scripts)
+    sums, lengths = _likelihoods(text, model)
     means = (sums / lengths)[lengths >= FEWEST_LETTERS]
     if not len(means):
-        return model._replace(threshold=math.inf)
+        return model
     median = float(np.median(means))
     deviation = 1.4826 * float(np.median(np.abs(means - median)))
     return model._replace(median=median, threshold=UNLIKELY * max(deviation, 0.05))

@@ -14,10 +14,15 @@ def numbers_of(line: str) -> Counter[str]:
 
 
 def numbers_differ(source: Counter[str], target: Counter[str]) -> bool:
-    """Whether one side has a number above SPELLED that the other lacks. Grouping does not count: 10 000 is 10000."""
+    """Whether one side has a number that the other lacks, and that is not likely to be written in words there.
+
+    Grouping does not count: 10 000 is 10000. Where one side has no digits at all, only numbers like 1987 do.
+    """
     if source == target:
         return False
     alone = [*(source - target), *(target - source)]
+    if not source or not target:
+        return any(len(number) > 2 and number[-1] != '0' for number in alone)
     return any(len(number) > 2 or int(number) > SPELLED for number in alone) and _digits(source) != _digits(target)
 
 

@@ -93,7 +93,7 @@ def read_facts(
         return facts
     model = learn(
         head,
-        languages,
+        languages if corpus.files else (None, None),  # what is made is in the language that was asked for
         max_ratio=config.check.max_length_ratio,
         slots=(config.data.source_length, config.data.target_length),
         tokenizer=tokenizer,
