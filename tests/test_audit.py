@@ -1,8 +1,6 @@
 """Faults are planted in a clean corpus: each is found, counted and located, and nothing else is reported."""
 
 import dataclasses
-import hashlib
-import json
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +9,8 @@ from typing import NamedTuple
 import pytest
 from clean_corpus import clean_corpus, write_corpus
 
-from flax_transformer.config import CheckConfig, Config, DataConfig, TokenizerConfig, TransformerConfig
-from flax_transformer.data.audit import KINDS, Report, audit, changed_since
+from flax_transformer.config import Config, DataConfig, TransformerConfig
+from flax_transformer.data.audit import KINDS, Report, audit
 
 
 def config_of(folder: Path, **data: object) -> Config:
@@ -28,46 +26,66 @@ def config_of(folder: Path, **data: object) -> Config:
 
 
 class Fault(NamedTuple):
-    """What is planted, and what is to be found: so many, the first of them at that place."""
+    """What is planted, and what is to be found."""
 
     name: str
     kind: str
-    plant: Callable[[dict], object]
-    count: int
-    place: str = ''
-    corpus: str = 'train'
+    plant: Callable[[dict], range | list[int] | None]  # changes a corpus; returns the lines that show the fault
+    file: str = 'train.de'  # that the places name
     severity: str = 'warning'
     change: Callable[[Config], Config] = lambda config: config
+    corpus: str = ''  # by default that of the file
     also: tuple[str, ...] = ()  # kinds that such a corpus shows besides
-    near: int = 0  # by how much the count may differ
+    count: int | None = None  # by default the number of lines
+    near: int = 0  # by how much count and first line may differ
 
 
-def edit(side, lines, change, split='train'):
-    """A function that changes some lines of a side."""
+SIX = range(40, 46)
+
+
+def edit(file, lines, change):
+    """Changes some lines of a file."""
 
     def plant(corpus):
+        split, language = file.split('.')
+        side = corpus[split][language == 'de']
         for line in lines:
-            corpus[split][side][line] = change(corpus[split][side][line])
+            side[line] = change(side[line])
+        return lines
 
     return plant
 
 
-def add(*pairs, split='train'):
+def edit_first(file, what, change, count=6):
+    """Changes the first lines of a file that contain `what`."""
+
     def plant(corpus):
-        for source, target in pairs:
-            corpus[split][0].append(source.encode())
-            corpus[split][1].append(target.encode())
+        split, language = file.split('.')
+        side = corpus[split][language == 'de']
+        lines = [i for i, line in enumerate(side) if what.encode() in line][:count]
+        for line in lines:
+            side[line] = change(side[line])
+        return lines
 
     return plant
 
 
-def shift(first, last, split='train', side=1):
-    """Loses line `first` of a side and gains one after line `last`."""
+def insert(text):
+    return lambda line: line.replace(b' ', b' ' + text.encode() + b' ', 1)
+
+
+def put(text):
+    return lambda line: text.encode()
+
+
+def shift(file, first, last):
+    """Loses line `first` of a file, and has it behind line `last`."""
 
     def plant(corpus):
-        lines = corpus[split][side]
-        lost = lines.pop(first)
-        lines.insert(last, lost)
+        split, language = file.split('.')
+        side = corpus[split][language == 'de']
+        side.insert(last, side.pop(first))
+        return range(first, last)
 
     return plant
 
@@ -77,106 +95,168 @@ def exchange(lines):
         sources, targets = corpus['train']
         for line in lines:
             sources[line], targets[line] = targets[line], sources[line]
+        return lines
 
     return plant
 
 
-def copy_lines(lines):
-    def plant(corpus):
-        for line in lines:
-            corpus['train'][1][line] = corpus['train'][0][line]
-
-    return plant
+def copy_sources(corpus):
+    corpus['train'][1][40:55] = corpus['train'][0][40:55]
+    return range(40, 55)
 
 
-def take(lines, split, side):
-    """Puts a side of held-out pairs into the training data."""
-
-    def plant(corpus):
-        for line in lines:
-            corpus['train'][side][line + 100] = corpus[split][side][line].upper()
-
-    return plant
+def drop_targets(corpus):
+    del corpus['train'][1][-3:]
+    return [497, 498, 499]
 
 
-def repeat(count):
-    def plant(corpus):
-        for lines in corpus['train']:
-            lines.extend(lines[:count])
-
-    return plant
+def lengthen(corpus):
+    for side in corpus['train']:
+        side[40:46] = [b' '.join([line] * 16) for line in side[40:46]]
+    return SIX
 
 
-def again_otherwise(count):
-    """Sources that come again with the targets of others, neighbours of like length."""
+def take_held_out(split, side):
+    """Training pairs of which a side is held out too, but for its case and spaces."""
 
     def plant(corpus):
-        sources, targets = corpus['train']
-        sources += sources[:count]
-        targets += [line.replace(b' ', b' auch ', 1) for line in targets[:count]]
+        for line in range(4):
+            corpus['train'][side][line + 100] = corpus[split][side][line].upper().replace(b' ', b'  ', 1)
+        return range(4)
 
     return plant
 
 
-def replace_in(section, **values):
+def repeat(corpus):
+    for lines in corpus['train']:
+        lines += lines[:60]
+    return range(500, 560)
+
+
+def translate_again(corpus):
+    sources, targets = corpus['train']
+    sources += sources[:30]
+    targets += [line.replace(b' ', b' auch ', 1) for line in targets[:30]]
+    return range(500, 530)
+
+
+def score_on_training(corpus):
+    corpus['test'] = tuple(lines[:60] for lines in corpus['train'])
+    return range(60)
+
+
+def validate_on_test(corpus):
+    corpus['validation'] = corpus['test']
+    return range(60)
+
+
+def nothing(corpus):
+    return None
+
+
+def setting(section, **values):
     return lambda config: dataclasses.replace(
         config, **{section: dataclasses.replace(getattr(config, section), **values)}
     )
 
 
-def same(from_split, to_split):
-    def plant(corpus):
-        corpus[to_split] = tuple(list(lines) for lines in corpus[from_split])
-
-    return plant
-
-
-def test_from_training(corpus):
-    corpus['test'] = tuple(lines[:60] for lines in corpus['train'])
-
-
-test_from_training.__test__ = False
-FRENCH = 'La vieille dame achète du pain et du fromage au marché près de la gare.'.encode()
-RUSSIAN = 'Старик читает газету в саду, потому что идёт дождь.'.encode()
-some = range(40, 46)
+FRENCH = 'La vieille dame achète du pain et du fromage au marché.'
+GERMAN = 'Der Hund sucht seit gestern den Knochen unter dem Tisch.'
+RUSSIAN = 'Старик читает газету в саду, потому что идёт дождь.'
+WHOLE_FILE = {'severity': 'error', 'near': 8}
 
 FAULTS = [
-    Fault('unequal line counts', 'missing_side', lambda c: c['train'][1].__delitem__(slice(-3, None)), 3, 'train.de, line 498', severity='error'),
-    Fault('a part shifted by one line', 'shifted', shift(150, 300), 150, 'train.en, line 151', severity='error', near=6),
-    Fault('a part shifted the other way', 'shifted', shift(150, 300, side=0), 150, 'train.en, line 151', severity='error', near=6),
-    Fault('the whole file shifted by one line', 'shifted', shift(0, 499), 500, 'train.en, line 1', severity='error', near=6),
-    Fault('a shifted validation set', 'shifted', shift(0, 59, 'validation'), 60, 'validation.en, line 1', 'validation', 'error', near=6),
-    Fault('all pairs swapped', 'swapped_corpus', exchange(range(500)), 500, severity='error'),
-    Fault('single pairs swapped', 'swapped_pair', exchange(some), 6, 'train.en, line 41'),
-    Fault('sources copied', 'copy', copy_lines(range(40, 55)), 15, 'train.en, line 41'),
-    Fault('blank sides', 'blank', edit(1, some, lambda line: b' \t'), 6, 'train.de, line 41'),
-    Fault('a blank test line', 'blank', edit(0, [7], lambda line: b''), 1, 'test.en, line 8', 'test'),
-    Fault('invalid UTF-8', 'invalid_utf8', edit(1, some, lambda line: line + b'\xfc'), 6, 'train.de, line 41', severity='error'),
-    Fault('invalid UTF-8 in the test set', 'invalid_utf8', edit(0, [9], lambda line: line + b'\xff'), 1, 'test.en, line 10', 'test', 'error'),
-    Fault('two Unicode forms', 'normalization', edit(1, range(500), lambda line: line), 0, 'train.de, line', 'language de'),
-    Fault('control characters', 'control', edit(0, some, lambda line: line.replace(b' ', b' \x07', 1)), 6, 'train.en, line 41'),
-    Fault('zero-width characters', 'control', edit(1, some, lambda line: line.replace(b' ', ' \u200b'.encode(), 1)), 6, 'train.de, line 41'),
-    Fault('a byte order mark inside', 'control', edit(1, [44], lambda line: '\ufeff'.encode() + line), 1, 'train.de, line 45'),
-    Fault('HTML entities', 'entity', edit(0, some, lambda line: line.replace(b' ', b' &quot;', 1)), 6, 'train.en, line 41'),
-    Fault('numbered HTML entities', 'entity', edit(1, some, lambda line: line.replace(b' ', b'&#160;', 1)), 6, 'train.de, line 41'),
-    Fault('HTML tags', 'entity', edit(0, some, lambda line: b'<b>' + line + b'</b>'), 6, 'train.en, line 41'),
-    Fault('mojibake', 'mojibake', edit(1, some, lambda line: line + ' Ã¤hnlich schÃ¶n'.encode()), 6, 'train.de, line 41'),
-    Fault('mojibake of quotation marks', 'mojibake', edit(0, some, lambda line: line + ' â€œyesâ€\x9d'.encode()), 6, 'train.en, line 41'),
-    Fault('replacement characters', 'mojibake', edit(0, some, lambda line: line + ' caf\ufffd'.encode()), 6, 'train.en, line 41'),
-    Fault('lines in French', 'wrong_language', edit(1, some, lambda line: FRENCH[:60] + line[:9]), 6, 'train.de, line 41'),
-    Fault('lines in another script', 'wrong_language', edit(1, some, lambda line: RUSSIAN), 6, 'train.de, line 41'),
-    Fault('German on both sides', 'wrong_language', edit(0, some, lambda line: b'Der Hund sucht seit gestern den Knochen unter dem Tisch.'), 6, 'train.en, line 41'),
-    Fault('lengths that do not fit', 'length_ratio', edit(0, some, lambda line: b'Oh!'), 6, 'train.en, line 41'),
-    Fault('over-long lines', 'too_long', lambda c: [edit(side, some, lambda line: b' '.join([line] * 16))(c) for side in (0, 1)], 6, 'train.en, line 41'),
-    Fault('duplicates', 'duplicate', repeat(60), 60, 'train.en, line 501'),
-    Fault('several targets for a source', 'contradiction', again_otherwise(30), 30, 'train.en, line 501', change=replace_in('check', contradiction=0.01)),
-    Fault('validation sources in training', 'leaked', take(range(4), 'validation', 0), 4, 'validation.en, line 1', 'validation'),
-    Fault('test targets in training', 'leaked', take(range(4), 'test', 1), 4, 'test.de, line 1', 'test'),
-    Fault('a test set from training', 'test_is_training', test_from_training, 60, 'test.en, line 1', 'test', 'error', also=('leaked',)),
-    Fault('validation is test', 'validation_is_test', same('test', 'validation'), 60, 'test.en, line 1', 'test'),
-    Fault('too few pairs', 'few_pairs', lambda c: None, 500, corpus='training', change=replace_in('model', vocab_size=8000)),
-    Fault('characters without pieces', 'uncovered', add(('A snowman ☃ stands in the garden.', 'Ein Schneemann steht im Garten.')), 1, 'train.en, line 501', 'training', change=replace_in('tokenizer', byte_fallback=False)),
-    Fault('numbers that differ', 'numbers', add(*((f'The {word} train leaves at 1987.', f'Der {wort} Zug fährt um 1978 ab.') for word, wort in zip(['first', 'second', 'third'] * 10, [f'{n}.' for n in range(30)], strict=False))), 30, 'train.en, line 501'),
-    Fault('an empty corpus', 'empty', lambda c: c.__setitem__('test', ([], [])), 0, corpus='test', severity='error'),
-    Fault('another language than configured', 'other_language', lambda c: None, 500, change=None),
-]  # fmt: skip
+    Fault('unequal counts', 'missing_side', drop_targets, severity='error'),
+    Fault('a part shifted', 'shifted', shift('train.de', 150, 300), 'train.en', **WHOLE_FILE),
+    Fault('a part shifted the other way', 'shifted', shift('train.en', 150, 300), 'train.en', **WHOLE_FILE),
+    Fault('a whole file shifted', 'shifted', shift('train.de', 0, 500), 'train.en', **WHOLE_FILE),
+    Fault('validation shifted', 'shifted', shift('validation.de', 0, 60), 'validation.en', **WHOLE_FILE),
+    Fault('all swapped', 'swapped_corpus', exchange(range(500)), 'train.en', 'error'),
+    Fault('single pairs swapped', 'swapped_pair', exchange(SIX), 'train.en'),
+    Fault('sources copied', 'copy', copy_sources, 'train.en'),
+    Fault('blank targets', 'blank', edit('train.de', SIX, put(' \t'))),
+    Fault('a blank test source', 'blank', edit('test.en', [7], put('')), 'test.en'),
+    Fault('invalid UTF-8', 'invalid_utf8', edit('train.de', SIX, lambda line: line + b'\xfc'), severity='error'),
+    Fault('invalid test line', 'invalid_utf8', edit('test.en', [9], lambda line: b'\xff'), 'test.en', 'error'),
+    Fault(
+        'decomposed letters',
+        'normalization',
+        edit_first('train.de', 'ä', lambda line: unicodedata.normalize('NFD', line.decode()).encode()),
+        corpus='language de',
+    ),
+    Fault('control characters', 'control', edit('train.en', SIX, insert('\x07')), 'train.en'),
+    Fault('zero-width characters', 'control', edit('train.de', SIX, insert('\u200b'))),
+    Fault('a joiner between Latin letters', 'control', edit('train.de', [8], insert('a\u200db'))),
+    Fault('a byte order mark inside', 'control', edit('train.de', [44], insert('\ufeff'))),
+    Fault('HTML entities', 'entity', edit('train.en', SIX, insert('&quot;')), 'train.en'),
+    Fault('numbered HTML entities', 'entity', edit('train.de', SIX, insert('&#160;'))),
+    Fault('HTML tags', 'entity', edit('train.en', SIX, insert('<br/>')), 'train.en'),
+    Fault('mojibake', 'mojibake', edit('train.de', SIX, insert('grÃ¶ÃŸer'))),
+    Fault('mojibake of quotation marks', 'mojibake', edit('train.en', SIX, insert('itâ€™s')), 'train.en'),
+    Fault('replacement characters', 'mojibake', edit('train.en', SIX, insert('caf\ufffd')), 'train.en'),
+    Fault('another script', 'wrong_language', edit('train.de', SIX, put(RUSSIAN)), also=('duplicate',)),
+    Fault('another language', 'wrong_language', edit('train.de', SIX, put(FRENCH)), also=('duplicate',)),
+    Fault('German on both sides', 'wrong_language', edit('train.en', SIX, put(GERMAN)), 'train.en'),
+    Fault('lengths that do not fit', 'length_ratio', edit_first('train.en', 'queen', put('Oh!')), 'train.en'),
+    Fault('over-long lines', 'too_long', lengthen, 'train.en'),
+    Fault('duplicates', 'duplicate', repeat, 'train.en'),
+    Fault(
+        'several targets for a source',
+        'contradiction',
+        translate_again,
+        'train.en',
+        change=setting('check', contradiction=0.01),
+    ),
+    Fault('validation sources in training', 'leaked', take_held_out('validation', 0), 'validation.en'),
+    Fault('test targets in training', 'leaked', take_held_out('test', 1), 'test.en'),
+    Fault('tested on training', 'test_is_training', score_on_training, 'test.en', 'error', also=('leaked',)),
+    Fault('validated on the test set', 'validation_is_test', validate_on_test, 'test.en'),
+    Fault('few pairs', 'few_pairs', nothing, '', corpus='training', change=setting('model', vocab_size=8000)),
+    Fault(
+        'characters without a piece',
+        'uncovered',
+        edit('train.de', [40], insert('☃')),
+        corpus='training',
+        change=setting('tokenizer', byte_fallback=False),
+    ),
+    Fault('numbers that differ', 'numbers', edit_first('train.de', '35', lambda line: line.replace(b'35', b'53'), 30), 'train.en'),
+    Fault('an empty test set', 'empty', lambda corpus: corpus.update(test=([], [])), '', 'error', corpus='test'),
+]
+
+
+def faults_of(report: Report, severities=('error', 'warning')) -> set[str]:
+    return {finding.kind for finding in report.findings if finding.severity in severities}
+
+
+def test_nothing_is_reported_of_a_clean_corpus(tmp_path):
+    write_corpus(tmp_path, clean_corpus())
+    report = audit(config_of(tmp_path))
+    assert report.findings == (), str(report)
+    assert report.pairs == {'train': 500, 'validation': 60, 'test': 60}
+
+
+@pytest.mark.parametrize('fault', FAULTS, ids=lambda fault: fault.name)
+def test_a_planted_fault_is_found_and_nothing_else(tmp_path, fault):
+    corpus = clean_corpus()
+    lines = fault.plant(corpus)
+    write_corpus(tmp_path, corpus)
+    report = audit(fault.change(config_of(tmp_path)))
+    (found,) = [finding for finding in report.findings if finding.kind == fault.kind]
+    assert faults_of(report) <= {fault.kind, *fault.also}, str(report)
+    assert found.severity == fault.severity
+    assert found.corpus == (fault.corpus or fault.file.split('.')[0])
+    if lines:
+        assert abs(found.count - len(lines)) <= fault.near
+        places = [f'{tmp_path / fault.file}, line {line + 1}' for line in lines[:5]]
+        if fault.near:
+            first = int(found.examples[0].place.rpartition(' ')[2])
+            assert found.examples[0].place.startswith(f'{tmp_path / fault.file}, line ')
+            assert abs(first - (lines[0] + 1)) <= fault.near
+        else:
+            assert [example.place for example in found.examples] == places
+    assert all(example.source or example.target or fault.kind == 'blank' for example in found.examples)
+
+
+def test_every_kind_of_the_table_is_planted():
+    elsewhere = {'changed', 'other_language', 'odd_spaces'}  # in the tests below
+    assert {fault.kind for fault in FAULTS} | elsewhere == set(KINDS)

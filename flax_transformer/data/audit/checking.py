@@ -173,15 +173,19 @@ def _of_sides(facts: CorpusFacts) -> Iterator[Finding]:
         return
     (source, _), (target, _) = facts.languages_found
     first, second = facts.languages
+    size = len(facts)
+    texts = facts.texts(range(min(EXAMPLES, size)))
+    examples = [tuple(Example(facts.corpus.place(i, side), *texts[i]) for i in texts) for side in (0, 1)]
     if is_language(source, second) and is_language(target, first) and not is_language(source, first):
         detail = f'source lines are {source}, target lines are {target}; the config says {first} and {second}'
-        yield Finding('swapped_corpus', 'error', facts.name, len(facts), len(facts), detail=detail)
+        yield Finding('swapped_corpus', 'error', facts.name, size, size, examples[0], detail)
         return
-    for side, (found, share) in zip(('source', 'target'), facts.languages_found, strict=True):
-        expected = facts.languages[side == 'target']
+    for side, (found, share) in enumerate(facts.languages_found):
+        expected = facts.languages[side]
         if not is_language(found, expected) and share > 0.5:
-            detail = f'{share:.0%} of the {side} lines looked at are {found}, the config says {expected}'
-            yield Finding('other_language', 'warning', facts.name, len(facts), len(facts), detail=detail)
+            word = ('source', 'target')[side]
+            detail = f'{share:.0%} of the {word} lines looked at are {found}, the config says {expected}'
+            yield Finding('other_language', 'warning', facts.name, size, size, examples[side], detail)
 
 
 def _normalization(config: Config, corpora: list[CorpusFacts]) -> Iterator[Finding]:
