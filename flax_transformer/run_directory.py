@@ -2,16 +2,20 @@
 
 config.json        the config, with its schema version
 tokenizer/         the tokenizer that the model was trained with
+data_cache/        the training corpora as ids; may be deleted, and is made again where it is needed
 checkpoints/       parameters, optimiser, data position, by step
 metrics.jsonl      what training and validation measured; tensorboard/ holds the same
 environment.json   versions and devices of each start
 """
 
+import contextlib
 import importlib.metadata
 import json
 import platform
+import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +24,14 @@ from flax_transformer.config_json import changed_fields, from_json, to_json
 from flax_transformer.errors import UserError
 from flax_transformer.tokenizer import Tokenizer
 
+CACHE = 'data_cache'
+
 # What may change when a run goes on; everything else would make it another run.
 MAY_CHANGE = {
     'data.root',
+    'data.cache',
     'data.test',
+    'check.before_training',
     'training.steps',
     'training.log_every',
     'training.evaluate_every',
@@ -37,6 +45,7 @@ MAY_CHANGE = {
     'decoding.max_extra_tokens',
     'decoding.max_source_tokens',
     'decoding.batch_tokens',
+    'decoding.target_language',
     'parallel.strategy',
     'parallel.num_devices',
 }
@@ -95,6 +104,23 @@ class RunDirectory:
     def _write_config(self, config: Config) -> None:
         _write_whole(self.config_file, to_json(config))
 
+    @contextlib.contextmanager
+    def data_cache(self, config: Config) -> Iterator[Path]:
+        """The folder of tokenised corpora: data.cache, else one in the run directory. What failed leaves no trace."""
+        if config.data.cache is not None:
+            yield Path(config.data.cache).expanduser()
+            return
+        folder = self.path / CACHE
+        try:
+            yield folder
+        except BaseException:
+            if not any(file.is_dir() for file in _files_in(folder)):
+                shutil.rmtree(folder, ignore_errors=True)
+            if not _files_in(self.path):
+                with contextlib.suppress(OSError):
+                    self.path.rmdir()
+            raise
+
     def has_tokenizer(self) -> bool:
         return (self.path / 'tokenizer' / 'tokenizer.json').is_file()
 
@@ -115,8 +141,12 @@ class RunDirectory:
 
 
 def _is_empty_folder(path: Path) -> bool:
-    """Whether nothing is there but what an interrupted write left."""
-    return path.is_dir() and all(file.suffix == '.partial' for file in path.iterdir())
+    """Whether nothing is there but what an interrupted start left."""
+    return path.is_dir() and all(file.suffix == '.partial' or file.name == CACHE for file in path.iterdir())
+
+
+def _files_in(path: Path) -> list[Path]:
+    return list(path.iterdir()) if path.is_dir() else []
 
 
 def _write_whole(file: Path, text: str) -> None:

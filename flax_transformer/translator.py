@@ -76,6 +76,7 @@ class Translator:
         self.params = params
         self.tokenizer = tokenizer
         self.decoding = decoding or DecodingConfig()
+        tokenizer.tag_id(self.decoding.target_language)  # an unknown language is better refused now
 
     @classmethod
     def from_run(cls, path: Path | str, *, step: int | None = None, **decoding: Any) -> 'Translator':
@@ -86,7 +87,7 @@ class Translator:
         """
         run = RunDirectory(path)
         config = run.read_config()
-        config = replace(config, decoding=replace(config.decoding, **decoding))
+        settings = replace(config.decoding, **decoding)
         shapes = jax.eval_shape(Transformer(config.model).init, jax.random.key(0), *[jnp.zeros((1, 1), jnp.int32)] * 2)
         sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
         like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes['params'])
@@ -96,18 +97,22 @@ class Translator:
         else:
             params, _ = checkpoints.restore_params(like, step)
         checkpoints.close()
-        return cls(config.model, params, run.read_tokenizer(), config.decoding)
+        tokenizer = run.read_tokenizer()
+        if tokenizer.languages and settings.target_language is None:
+            settings = replace(settings, target_language=config.data.target_language)
+        return cls(config.model, params, tokenizer, settings)
 
-    def with_params(self, params: Any) -> 'Translator':
+    def with_params(self, params: Any, *, target_language: str | None = None) -> 'Translator':
         """The same translator, compilations included, with other parameters of the same shapes."""
-        other = Translator(self.model.config, params, self.tokenizer, self.decoding)
+        decoding = replace(self.decoding, target_language=target_language or self.decoding.target_language)
+        other = Translator(self.model.config, params, self.tokenizer, decoding)
         other.translate_ids = self.translate_ids
         return other
 
     @cached_property
     def translate_ids(self) -> Callable[[Any, jax.Array], Hypotheses]:
         """`translate_ids(params, source)`, jitted, with this translator's model and search."""
-        banned = (self.tokenizer.unk_id,)
+        banned = (self.tokenizer.unk_id, *self.tokenizer.languages.values())
         return jax.jit(partial(translate_ids, model=self.model, decoding=self.decoding, banned=banned))
 
     def __call__(self, lines: Sequence[str], *, progress: Callable[[int], None] | None = None) -> list[Translation]:
@@ -125,8 +130,9 @@ class Translator:
 
     def _parts(self, line: str) -> list[list[int]]:
         """The ids of a line, or of its parts where it is longer than max_source_tokens."""
-        count = lambda text: len(self.tokenizer.encode([text])[0])
-        return self.tokenizer.encode(split_line(line, count, self.decoding.max_source_tokens))
+        encode = partial(self.tokenizer.encode, target_language=self.decoding.target_language)
+        count = lambda text: len(encode([text])[0])
+        return encode(split_line(line, count, self.decoding.max_source_tokens))
 
     def _translate_parts(self, sources: list[list[int]], progress: Callable[[int], None] | None) -> list[Translation]:
         done: list[Translation | None] = [None] * len(sources)

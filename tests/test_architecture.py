@@ -38,6 +38,7 @@ FLOORS = {
     'training': 9,
     'translator': 10,
     'evaluation': 11,
+    'preparation': 5,
     'experiment': 11,
     'visualize': 11,
     'cli': 12,

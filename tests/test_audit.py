@@ -219,7 +219,12 @@ FAULTS = [
         corpus='training',
         change=setting('tokenizer', byte_fallback=False),
     ),
-    Fault('numbers that differ', 'numbers', edit_first('train.de', '35', lambda line: line.replace(b'35', b'53'), 30), 'train.en'),
+    Fault(
+        'numbers that differ',
+        'numbers',
+        edit_first('train.de', '35', lambda line: line.replace(b'35', b'53'), 30),
+        'train.en',
+    ),
     Fault('an empty test set', 'empty', lambda corpus: corpus.update(test=([], [])), '', 'error', corpus='test'),
 ]
 
@@ -260,3 +265,183 @@ def test_a_planted_fault_is_found_and_nothing_else(tmp_path, fault):
 def test_every_kind_of_the_table_is_planted():
     elsewhere = {'changed', 'other_language', 'odd_spaces'}  # in the tests below
     assert {fault.kind for fault in FAULTS} | elsewhere == set(KINDS)
+
+
+def test_a_side_in_another_language_is_a_warning_about_the_side(tmp_path):
+    write_corpus(tmp_path, clean_corpus())
+    for split in ('train', 'validation', 'test'):
+        (tmp_path / f'{split}.fr').write_bytes((tmp_path / f'{split}.de').read_bytes())
+    report = audit(config_of(tmp_path, target_language='fr'))
+    assert [(found.kind, found.corpus, found.severity) for found in report.findings] == [
+        ('other_language', name, 'warning') for name in ('train', 'validation', 'test')
+    ]
+    assert 'target lines looked at are de, the config says fr' in report.findings[0].detail
+
+
+def test_odd_spaces_are_a_note(tmp_path):
+    corpus = clean_corpus()
+    edit('train.de', [3], lambda line: line + b' ')(corpus)
+    edit('train.de', [4], insert('\u00a0'))(corpus)
+    edit('train.en', [5], insert('\t'))(corpus)
+    edit('train.en', [6], lambda line: b' ' + line)(corpus)
+    write_corpus(tmp_path, corpus)
+    (found,) = audit(config_of(tmp_path)).findings
+    assert (found.kind, found.severity, found.count) == ('odd_spaces', 'note', 4)
+
+
+def test_one_consistent_unicode_form_is_no_fault_whichever_it_is(tmp_path):
+    corpus = clean_corpus()
+    for split in corpus:
+        corpus[split] = tuple([unicodedata.normalize('NFD', line.decode()).encode() for line in lines] for lines in corpus[split])
+    write_corpus(tmp_path, corpus)
+    assert 'normalization' not in {found.kind for found in audit(config_of(tmp_path)).findings}
+
+
+def test_a_share_below_its_field_is_a_note_and_from_it_on_a_warning(tmp_path):
+    corpus = clean_corpus()
+    edit('train.de', SIX, put(''))(corpus)  # 6 of 500
+    write_corpus(tmp_path, corpus)
+    for share, severity in ((0.0121, 'note'), (0.012, 'warning')):
+        (found,) = audit(setting('check', blank=share)(config_of(tmp_path))).findings
+        assert (found.kind, found.severity) == ('blank', severity)
+
+
+def test_files_that_changed_since_a_run_began_are_an_error(tmp_path):
+    write_corpus(tmp_path, clean_corpus())
+    files = sorted(tmp_path.iterdir())
+    recorded = {str(file): (file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files}
+    assert audit(config_of(tmp_path), recorded=recorded).findings == ()
+    swapped, longer, lost = files[:3]
+    swapped.write_bytes(swapped.read_bytes()[::-1])
+    longer.write_bytes(longer.read_bytes() + b'!\n')
+    lost.unlink()
+    new = tmp_path / 'new'
+    (found,) = changed_since(recorded, [*files, new])
+    assert (found.kind, found.severity, found.count) == ('changed', 'error', 4)
+    assert [example.place for example in found.examples] == list(map(str, [swapped, longer, lost, new]))
+    assert list(changed_since(None, files)) == []
+
+
+def test_a_tokenizer_counts_tokens_and_knows_its_characters(tmp_path):
+    corpus = clean_corpus()
+    write_corpus(tmp_path, corpus)
+    lines = [line.decode() for lines in corpus['train'] for line in lines]
+    tokenizer = Tokenizer.train(lines, vocab_size=330, character_coverage=1.0)
+    longest = max(len(ids) for ids in tokenizer.encode(lines))
+    fits = config_of(tmp_path, source_length=longest, target_length=longest)
+    assert audit(fits, tokenizer=tokenizer).findings == ()
+    too_short = config_of(tmp_path, source_length=longest - 1, target_length=longest - 1)
+    (found,) = audit(too_short, tokenizer=tokenizer).findings
+    assert found.kind == 'too_long'
+    expected = {
+        i
+        for side in corpus['train']
+        for i, ids in enumerate(tokenizer.encode([line.decode() for line in side]))
+        if len(ids) > longest - 1
+    }
+    assert found.count == len(expected)
+
+    edit('train.de', [40], insert('☃☃'))(corpus)
+    write_corpus(tmp_path, corpus)
+    (found,) = audit(fits, tokenizer=tokenizer).findings
+    assert (found.kind, found.severity, found.count) == ('uncovered', 'note', 1)
+    assert found.examples[0].source == 'U+2603 ☃ 2 times'
+    assert found.examples[0].place == f'{tmp_path / "train.de"}, line 41'
+
+
+def test_several_processes_find_what_one_finds(tmp_path, monkeypatch):
+    corpus = clean_corpus()
+    for fault in FAULTS:
+        if fault.kind in ('blank', 'control', 'copy', 'duplicate'):
+            fault.plant(corpus)
+    write_corpus(tmp_path, corpus)
+    monkeypatch.setattr(corpus_module, 'CHUNK', 100)
+    monkeypatch.setattr(text_files, 'CHUNK', 100)
+    whole = audit(config_of(tmp_path))
+    monkeypatch.setattr(reading, 'HEAD', 300)
+    config = config_of(tmp_path)
+    in_parts = audit(config)
+    assert faults_of(in_parts) == faults_of(whole)
+    assert audit(config, processes=2) == in_parts
+    assert {found.kind: found.count for found in in_parts.findings} == {found.kind: found.count for found in whole.findings}
+
+
+def test_a_corpus_of_copies_warns_and_does_not_stop(copy_folder):
+    report = audit(copy_config(copy_folder))
+    assert report.errors == ()
+    assert 'copy' in faults_of(report)
+
+
+def test_number_words_give_nothing():
+    """Numbers in their order resemble their neighbours; that is no shift."""
+    assert audit(Config(model=TransformerConfig(vocab_size=400))).findings == ()
+
+
+def test_a_mixture_is_checked_part_by_part(tmp_path):
+    corpus = clean_corpus()
+    write_corpus(tmp_path, corpus)
+    edit('train.de', SIX, put(''))(corpus)
+    (tmp_path / 'broken').mkdir()
+    write_corpus(tmp_path / 'broken', corpus)
+    parts = CorpusConfig('one', 'train.{lang}', 'validation.{lang}'), CorpusConfig('two', 'broken/train.{lang}')
+    report = audit(config_of(tmp_path, mixture=parts))
+    assert report.pairs == {'one': 500, 'one validation': 60, 'two': 500, 'test': 60}
+    assert {(found.kind, found.corpus, found.count) for found in report.findings} == {
+        ('blank', 'two', 6),
+        ('duplicate', 'two', 494),
+    }
+
+
+def test_pairs_in_the_other_direction_leak_too(tmp_path):
+    """A test sentence on the target side of another part of the mixture was seen as well."""
+    corpus = clean_corpus()
+    write_corpus(tmp_path, corpus)
+    sources, targets = corpus['test']
+    (tmp_path / 'back.de').write_bytes(b'\n'.join(targets[:5]) + b'\n')
+    (tmp_path / 'back.en').write_bytes(b'\n'.join(b'%d!' % i for i in range(5)) + b'\n')
+    parts = (
+        CorpusConfig('one', 'train.{lang}'),
+        CorpusConfig('two', 'back.{lang}', source_language='de', target_language='en'),
+    )
+    report = audit(config_of(tmp_path, mixture=parts, language_tags=True))
+    assert [(found.corpus, found.count) for found in report.findings if found.kind == 'leaked'] == [('test', 5)]
+
+
+def test_the_report_is_json_and_readable_text(tmp_path):
+    corpus = clean_corpus()
+    edit('train.en', SIX, insert('\x07'))(corpus)
+    write_corpus(tmp_path, corpus)
+    report = audit(config_of(tmp_path))
+    (found,) = json.loads(report.to_json())['findings']
+    assert (found['kind'], found['severity'], found['count'], found['total']) == ('control', 'warning', 6, 500)
+    assert found['training'] == KINDS['control'].training
+    assert found['examples'][0]['place'].endswith('train.en, line 41')
+    text = str(report)
+    assert 'warning: train: control: 6 of 500 (1.20%)' in text
+    assert r'\x07' in text
+    assert '\x07' not in text
+    assert text.endswith('checked train (500), validation (60), test (60): 0 errors, 1 warning, 0 notes')
+
+
+def test_the_audit_needs_neither_jax_nor_grain():
+    code = 'import sys, flax_transformer.data.audit; print({"jax", "grain", "flax", "orbax"} & set(sys.modules))'
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    assert done.stdout == 'set()\n'
+
+
+@pytest.mark.parametrize(
+    ('corpus_name', 'kinds'),
+    [
+        ('multi30k/train.{lang}.gz', {'control': 0, 'entity': 16, 'duplicate': 3, 'odd_spaces': 85, 'length_ratio': 2}),
+        ('tatoeba_en_de/train.{lang}.gz', {'control': 10, 'entity': 0, 'duplicate': 0, 'odd_spaces': 380}),
+    ],
+)
+def test_real_corpora_show_what_is_known_of_them_and_no_error(corpus_name, kinds):
+    file = corpus(*corpus_name.format(lang='en').split('/'))
+    root = str(file.parents[1])
+    config = config_of(file, train=corpus_name, validation='', test='', root=root)
+    report = audit(dataclasses.replace(config, model=TransformerConfig(vocab_size=4000)))
+    assert report.errors + report.warnings == ()
+    counts = {found.kind: found.count for found in report.findings}
+    assert {kind: counts.get(kind, 0) for kind in kinds} == kinds
+    assert not counts.keys() & {'wrong_language', 'swapped_pair', 'shifted', 'mojibake', 'normalization', 'copy'}

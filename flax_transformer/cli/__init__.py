@@ -7,6 +7,7 @@ import sys
 from flax_transformer.errors import UserError, nearest
 
 COMMANDS = {
+    'prepare': 'prepare CONFIG|tfds:NAME: do once what training would begin with, or download a corpus',
     'train': 'train CONFIG [--workdir RUN]: train a model, or go on with a run that was stopped',
     'check': 'check CONFIG: find what is damaged in its corpora, and where',
     'clean': 'clean CONFIG --output FOLDER: write what is not damaged of its training corpora',

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from flax_transformer.cli.options import parse, progress_bar
+from flax_transformer.cli.options import parse, progress_bar, read_run_tokenizer
 from flax_transformer.config import Config
 from flax_transformer.config_files import load_config
 
@@ -33,9 +33,8 @@ def main(argv: list[str]) -> int:
         default=lambda name: CheckOptions(config=load_config(name)),
     )
     from flax_transformer.data.audit import audit
-    from flax_transformer.run_directory import RunDirectory
 
-    tokenizer = RunDirectory(options.workdir).read_tokenizer() if options.workdir else None
+    tokenizer = read_run_tokenizer(options.workdir)
     with progress_bar(None, 'pair') as bar:
         report = audit(options.config, tokenizer=tokenizer, processes=os.cpu_count() or 1, progress=bar.update)
     print(report.to_json() if options.json else report)

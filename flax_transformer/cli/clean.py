@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from flax_transformer.cli.options import note, parse, progress_bar
+from flax_transformer.cli.options import note, parse, progress_bar, read_run_tokenizer
 from flax_transformer.config import Config
 from flax_transformer.config_files import load_config
 from flax_transformer.errors import UserError
@@ -34,12 +34,11 @@ def main(argv: list[str]) -> None:
         description=DESCRIPTION,
         default=lambda name: CleanOptions(config=load_config(name)),
     )
+    tokenizer = read_run_tokenizer(options.workdir)
     if options.output is None:
         raise UserError(f'clean: expected a folder to write to: flax-transformer clean {argv[0]} --output FOLDER')
     from flax_transformer.data.audit import clean
-    from flax_transformer.run_directory import RunDirectory
 
-    tokenizer = RunDirectory(options.workdir).read_tokenizer() if options.workdir else None
     with progress_bar(None, 'pair') as bar:
         cleaned, report = clean(
             options.config,

@@ -56,8 +56,11 @@ def main(argv: list[str]) -> None:
         name, pairs = options.data.test, read_corpus(options.data.test, options.data)
     else:
         raise UserError(f'{run} has no test set (data.test is empty); give --source and --reference')
-    translator = Translator.from_run(run, step=options.step, **asdict(options.decoding))
-    config = replace(read_run_config(run), data=options.data, decoding=options.decoding, parallel=options.parallel)
+    settings = asdict(options.decoding)
+    if settings['target_language'] is None and options.data.language_tags:
+        settings['target_language'] = options.data.target_language
+    translator = Translator.from_run(run, step=options.step, **settings)
+    config = replace(read_run_config(run), data=options.data, decoding=translator.decoding, parallel=options.parallel)
     loss = evaluate_loss(config, translator.params, translator.tokenizer, pairs)
     with progress_bar(len(pairs), 'sentence') as bar:
         scores, translations = evaluate_translation(translator, pairs, progress=bar.update)

@@ -61,7 +61,8 @@ class Corpus(ABC):
             yield Pairs(*(self._decoded(side, lines, first) for side, lines in enumerate(records)))
             first += len(records.sources)
         if not first:
-            raise UserError(f'corpus {self.name!r} is empty; expected at least one sentence pair')
+            files = f' ({", ".join(map(str, self.files))})' if self.files else ''
+            raise UserError(f'corpus {self.name!r} is empty{files}; expected at least one sentence pair')
 
     def read(self) -> Pairs:
         """All pairs, in memory."""
@@ -72,13 +73,15 @@ class Corpus(ABC):
         return Pairs(sources, targets)
 
     def _decoded(self, side: int, lines: Sequence[bytes | None], first: int) -> list[str]:
+        texts: list[str] = []
         try:
-            return [line.decode('utf-8') for line in lines]
+            for line in lines:
+                texts.append(line.decode('utf-8'))
         except AttributeError:
-            raise UserError(self._missing(side, first + lines.index(None))) from None
+            raise UserError(self._missing(side, first + len(texts))) from None
         except UnicodeDecodeError as error:
-            number = next(i for i, line in enumerate(lines) if line is error.object)
-            raise not_utf8(self.place(first + number, side), error) from None
+            raise not_utf8(self.place(first + len(texts), side), error) from None
+        return texts
 
     def _missing(self, side: int, index: int) -> str:
         """What to say of a pair that lacks a side."""

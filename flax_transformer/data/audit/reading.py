@@ -95,7 +95,7 @@ def read_facts(
         head,
         languages if corpus.files else (None, None),  # what is made is in the language that was asked for
         max_ratio=config.check.max_length_ratio,
-        slots=(config.data.source_length, config.data.target_length),
+        slots=(config.data.source_length - config.data.language_tags, config.data.target_length),
         tokenizer=tokenizer,
         character_coverage=config.tokenizer.character_coverage,
     )
