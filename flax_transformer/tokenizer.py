@@ -187,6 +187,11 @@ class Tokenizer:
             sentencepiece.set_random_generator_seed(seed)
             return self._processor.encode(line, add_eos=True, enable_sampling=True, alpha=alpha, nbest_size=-1)
 
+    def has_piece_for(self, character: str) -> bool:
+        """Whether a character becomes pieces, not bytes and not unk. What normalisation takes away needs none."""
+        ids = self._processor.encode(character)
+        return not any(i == self.unk_id or self._processor.is_byte(i) for i in ids)
+
     def decode(self, ids: Sequence[int]) -> str:
         """One line of valid UTF-8, whatever ids below vocab_size: pad and EOS give nothing, a line break a space.
 
