@@ -49,7 +49,10 @@ class Order:
 def shares(sizes: Sequence[int], weights: Sequence[float | None], temperature: float) -> list[Fraction]:
     """The share of each corpus in training: by its weight, else by its size ^ (1 / temperature)."""
     if None in weights:
-        weights = [size if temperature == 1 else size ** (1 / temperature) for size in sizes]
-    # Of few digits, so that every machine rounds alike.
-    exact = [Fraction(weight).limit_denominator(10**6) for weight in weights]
+        # Of few digits, so that every machine rounds alike.
+        exact = [
+            Fraction(size if temperature == 1 else size ** (1 / temperature)).limit_denominator(10**6) for size in sizes
+        ]
+    else:
+        exact = [Fraction(repr(weight)) for weight in weights]  # 0.1 is a tenth
     return [weight / sum(exact) for weight in exact]
