@@ -172,8 +172,12 @@ class Tokenizer:
         return [[tag, *line] for line in ids]
 
     def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids [tokens] int32 of all lines, one behind the other, EOS last, and their lengths [lines]; on all cores."""
-        ids = self._processor.encode(list(lines), add_eos=True, num_threads=os.cpu_count() or 1)
+        """Ids [tokens] int32 of all lines, one behind the other, EOS last, and their lengths [lines]; on all cores.
+
+        Lone surrogates as in `encode`.
+        """
+        texts = [line.encode('utf-8', 'replace') for line in lines]
+        ids = self._processor.encode(texts, add_eos=True, num_threads=os.cpu_count() or 1)
         lengths = np.fromiter(map(len, ids), np.int64, len(ids))
         return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
 
