@@ -116,7 +116,7 @@ def test_examples_say_of_which_corpus_they_are():
     for example in examples:
         assert len(example.source) == (example.corpus + 1) * lengths[0][example.source[0]]
     mixed = [len({e.corpus for e in row}) == 2 for row in plan.rows(0)]
-    assert np.mean(mixed) > 0.5  # corpora share rows
+    assert np.mean(mixed) > 0.3  # corpora share rows
 
 
 def test_rows_of_a_block_are_not_sorted_by_length():
