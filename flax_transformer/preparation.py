@@ -97,7 +97,8 @@ def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Sa
     found = []
     for settings, corpus in zip(config.data.corpora, corpora, strict=True):
         pairs = _tokenised(config, settings, corpus, tokenizer, cache, say)
-        _say_what_is_left(corpus.name, pairs, config, say)
+        name = f'{settings.name} ({corpus.name})' if config.data.mixture else corpus.name
+        _say_what_is_left(name, pairs, config, say)
         found.append(pairs)
     return Prepared(tokenizer, found, validation)
 
@@ -142,10 +143,10 @@ def _say_what_is_left(name: str, pairs: TokenizedPairs, config: Config, say: Say
     tokens = int(pairs.target.offsets[-1])
     say(f'{name}: {len(pairs):,} of {total:,} pairs are trained on, {tokens:,} target tokens')
     if pairs.num_blank:
-        say(f'left out: {pairs.num_blank:,} pairs with a blank side')
+        say(f'  left out: {pairs.num_blank:,} pairs with a blank side')
     if pairs.num_too_long:
         slots = f'{config.data.source_length} source or {config.data.target_length} target tokens'
-        say(f'left out: {pairs.num_too_long:,} pairs of more than {slots}')
+        say(f'  left out: {pairs.num_too_long:,} pairs of more than {slots}')
 
 
 def interleaved(sets: Sequence[ValidationSet], count: int) -> list[tuple[ValidationSet, int]]:

@@ -92,11 +92,14 @@ def test_an_unknown_command_names_the_nearest_and_lists_all(refuse, command, nea
     assert_says(message, 'usage: flax-transformer', *COMMANDS)
 
 
+OF_A_CONFIG = ('prepare', 'train')  # the commands whose first argument is a config
+
+
 @pytest.mark.parametrize('command', COMMANDS)
 @pytest.mark.parametrize('argv', [(), ('--workdir', 'new')], ids=['nothing', 'an option'])
 def test_a_missing_first_argument_is_told_with_the_usage(refuse, folder, command, argv):
     code, message = refuse(command, *argv)
-    first = 'CONFIG' if command == 'train' else 'RUN'
+    first = 'CONFIG' if command in OF_A_CONFIG else 'RUN'
     assert code == 2
     assert_says(message, f'expected {first} first', f'flax-transformer {command} {first} [--field value ...]')
     assert not (folder / 'new').exists()
@@ -282,7 +285,7 @@ def test_a_run_of_a_later_version_is_told_by_name(refuse, folder):
     file = folder / 'old' / 'config.json'
     file.write_text(file.read_text().replace('"schema_version": 1', '"schema_version": 2'))
     for command in COMMANDS:
-        code, message = refuse(command, *(('mine.py', '--workdir') if command == 'train' else ()), 'old')
+        code, message = refuse(command, *(('mine.py', '--workdir') if command in OF_A_CONFIG else ()), 'old')
         assert code == 2
         assert_says(message, 'config.json: schema_version=2', 'upgrade flax_transformer')
 

@@ -7,6 +7,7 @@ import sys
 from flax_transformer.errors import UserError, nearest
 
 COMMANDS = {
+    'prepare': 'prepare CONFIG|tfds:NAME: do once what training would begin with, or download a corpus',
     'train': 'train CONFIG [--workdir RUN]: train a model, or go on with a run that was stopped',
     'translate': 'translate RUN < lines > translations: translate line by line',
     'evaluate': 'evaluate RUN: score a trained model on its test set, or on given files',

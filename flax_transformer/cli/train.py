@@ -20,6 +20,11 @@ class TrainOptions:
     config: Annotated[Config, tyro.conf.arg(name='')] = field(default_factory=Config)
 
 
+def train_options(name: str) -> TrainOptions:
+    """The defaults for a config by its name."""
+    return TrainOptions(Path('runs') / Path(name).stem, load_config(name))
+
+
 def main(argv: list[str]) -> None:
     options = parse(
         'train',
@@ -27,7 +32,7 @@ def main(argv: list[str]) -> None:
         argv,
         first='CONFIG',
         description=DESCRIPTION,
-        default=lambda name: TrainOptions(Path('runs') / Path(name).stem, load_config(name)),
+        default=train_options,
     )
     # JAX counts its devices once, when it is first asked: simulated ones must be ordered before.
     from flax_transformer.parallel import prepare_devices
