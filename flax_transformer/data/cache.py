@@ -64,7 +64,7 @@ class Settings:
 def find(corpus: Corpus, tokenizer: Tokenizer, settings: Settings, cache: Path) -> PreparedPairs | None:
     """The corpus as it was prepared before; None where it was not, or from other text."""
     folder = cache / _key(corpus, tokenizer, settings)
-    with contextlib.suppress(OSError, ValueError, KeyError):  # not there, or damaged
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, ZeroDivisionError):  # not there, or damaged
         meta = json.loads((folder / META_FILE).read_text(encoding='utf-8'))
         files = _unchanged(meta['files'], corpus.files)
         if files is not None:
