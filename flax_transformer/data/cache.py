@@ -204,8 +204,9 @@ class _Files:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for file in self._files.values():
-            file.close()
+        with contextlib.ExitStack() as all_of_them:  # also where one cannot be: a full disk shows when a file is closed
+            for file in self._files.values():
+                all_of_them.callback(file.close)
 
 
 def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
