@@ -45,7 +45,8 @@ def open_corpus(name: str, config: DataConfig, languages: Languages | None = Non
     if name.startswith('tfds:'):
         return TfdsCorpus(name, data_root(config), languages)
     if '{lang}' in name:
-        return AlignedFiles(name, _aligned([name.replace('{lang}', language) for language in languages], config))
+        files = _aligned([name.replace('{lang}', language) for language in languages], config)
+        return AlignedFiles(name, files, {'languages': languages})
     path, columns = _columns(name)
     kind = packed_or_plain(Path(path))
     if kind == '.tsv' and ',' not in path:

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from flax_transformer.data.corpus import CHUNK, Corpus, Pairs, Records, not_utf8
 from flax_transformer.errors import UserError
@@ -63,8 +63,8 @@ def packed_or_plain(path: Path) -> str:
 class AlignedFiles(Corpus):
     """Pairs of files, one sentence a line: line n of one translates line n of the other."""
 
-    def __init__(self, name: str, files: list[tuple[Path, Path]]) -> None:
-        super().__init__(name, [file for both in files for file in both])
+    def __init__(self, name: str, files: list[tuple[Path, Path]], settings: dict[str, Any] | None = None) -> None:
+        super().__init__(name, [file for both in files for file in both], settings)
         self._pairs_of_files = files
         self._starts: list[int] = []  # of each pair of files that was begun: the index of its first pair
 
