@@ -182,7 +182,7 @@ class Tokenizer:
         return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
 
     def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
-        """Ids of one segmentation of a line, drawn at random, EOS last: a pure function of the seed (1 to 2^32 - 1).
+        """Ids of one segmentation of a line, drawn at random, EOS last: a pure function of the seed (1 to 2^32 - 2).
 
         For bpe, alpha is the rate of merges that are left out (Provilkov et al. 2020); for unigram, how much likelier
         segmentations are preferred, 0 not at all (Kudo 2018, section 3.2).
