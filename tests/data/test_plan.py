@@ -1,8 +1,10 @@
 """The plan is a pure function of (seed, block), loses no sentence, and leaves little of a row empty."""
 
+import hashlib
 import itertools
 import threading
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -301,6 +303,17 @@ def test_what_does_not_fit_a_row_when_drawn_comes_as_it_is(prepared):
             assert sides[side] == (ids if len(ids) <= slots else BPE.encode([line])[0])
             fell_back += len(ids) > slots
     assert fell_back > COUNT // 2
+
+
+@pytest.mark.parametrize('number', [0, 1, 2**32 - 4, 2**32 - 3, 2**32 - 2, 2**32 - 1])
+def test_seeds_are_those_that_sentencepiece_takes(prepared, monkeypatch, number):
+    """It takes 2^32 - 1 for no seed at all."""
+    seeds = []
+    monkeypatch.setattr(Tokenizer, 'sample', lambda _, line, seed, alpha: seeds.append(seed) or [1])
+    monkeypatch.setattr(hashlib, 'blake2b', lambda *_, **__: SimpleNamespace(digest=lambda: number.to_bytes(4)))
+    sampling_plan(prepared(BPE), BPE).rows(0)
+    assert len(seeds) == 2 * COUNT
+    assert all(1 <= seed <= 2**32 - 2 for seed in seeds)
 
 
 def test_two_plans_read_from_two_threads_give_what_each_gives_alone(prepared):
