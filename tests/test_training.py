@@ -53,7 +53,7 @@ def one_update(strategy: str, num_devices: int, params: Any) -> tuple[Any, dict[
 @pytest.fixture(scope='module')
 def params() -> Any:
     tokens = jnp.zeros((1, 1), jnp.int32)
-    return Transformer(MODEL).init(jax.random.key(3), tokens, tokens)['params']
+    return jax.jit(Transformer(MODEL).init)(jax.random.key(3), tokens, tokens)['params']
 
 
 @pytest.fixture(scope='module')

@@ -174,7 +174,7 @@ def multilingual() -> Translator:
     config = TransformerConfig(
         vocab_size=22, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1
     )
-    params = Transformer(config).init(jax.random.key(1), *[jnp.zeros((1, 1), jnp.int32)] * 2)['params']
+    params = jax.jit(Transformer(config).init)(jax.random.key(1), *[jnp.zeros((1, 1), jnp.int32)] * 2)['params']
     return Translator(config, params, tokenizer, DecodingConfig(beam_width=2, target_language='de'))
 
 
@@ -207,7 +207,7 @@ def test_no_translation_holds_a_tag(multilingual: Translator) -> None:
     table = multilingual.params['embedding']['table']
     wishful = {**multilingual.params, 'embedding': {'table': table.at[jnp.array(tags)].mul(50.0)}}
     source = np.array(multilingual.tokenizer.encode(['a b c', 'h g f'], target_language='fr'))
-    logits = multilingual.model.apply({'params': wishful}, source, shift_right(jnp.asarray(source), 0))
+    logits = jax.jit(multilingual.model.apply)({'params': wishful}, source, shift_right(jnp.asarray(source), 0))
     assert np.isin(np.asarray(logits).argmax(-1), tags).any()
     assert not np.isin(multilingual.translate_ids(wishful, source).tokens, tags).any()
 
