@@ -47,7 +47,8 @@ def open_corpus(name: str, config: DataConfig, languages: Languages | None = Non
         return TfdsCorpus(name, data_root(config), languages)
     form = _form(name, config)
     if form == '{lang}':
-        return AlignedFiles(name, _aligned([name.replace('{lang}', language) for language in languages], config))
+        files = _aligned([name.replace('{lang}', language) for language in languages], config)
+        return AlignedFiles(name, files, {'languages': languages})
     path, columns = _columns(name)
     if form == '.tsv':
         return TsvFiles(name, _files(path, config), columns)

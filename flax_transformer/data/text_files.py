@@ -96,8 +96,8 @@ def packed_or_plain(path: Path) -> str:
 class AlignedFiles(Corpus):
     """Pairs of files, one sentence a line: line n of one translates line n of the other."""
 
-    def __init__(self, name: str, files: list[tuple[Path, Path]]) -> None:
-        super().__init__(name, [file for both in files for file in both])
+    def __init__(self, name: str, files: list[tuple[Path, Path]], settings: dict[str, Any] | None = None) -> None:
+        super().__init__(name, [file for both in files for file in both], settings)
         self._pairs_of_files = files
         self._starts: list[int] = []  # of each pair of files that was begun: the index of its first pair
 
