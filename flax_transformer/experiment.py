@@ -10,7 +10,17 @@ import grain
 
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.config import Config
-from flax_transformer.data import Order, PackedBatches, Plan, PreparedPairs, Sampling, loss_batches, shares
+from flax_transformer.data import (
+    Order,
+    PackedBatches,
+    Plan,
+    PreparedPairs,
+    Sampling,
+    TokenizedPairs,
+    loss_batches,
+    shares,
+)
+from flax_transformer.data.tokenized import flatten
 from flax_transformer.errors import UserError
 from flax_transformer.loop import fit
 from flax_transformer.preparation import Prepared, ValidationSet, interleaved, prepare, tag_of
@@ -79,7 +89,7 @@ def open_run(config: Config, run: RunDirectory) -> Prepared:
     with run.data_cache(config) as cache:
         prepared = prepare(config, tokenizer, cache, say=_say)
         if prepared.validation:
-            loss_batches([each.tokenized for each in prepared.validation], config)  # refuses what is too long
+            loss_batches(_of_each_corpus(config, prepared.validation), config)  # refuses what is too long
         run.open(config)
         if tokenizer is None:
             run.write_tokenizer(prepared.tokenizer)
@@ -121,7 +131,7 @@ def _evaluator(
     samples = interleaved(validation, config.training.sample_translations)
 
     def evaluate(state: TrainState) -> dict[str, float]:
-        batches = loss_batches([each.tokenized for each in validation], config, multiple_of=len(trainer.devices))
+        batches = loss_batches(_of_each_corpus(config, validation), config, multiple_of=len(trainer.devices))
         metrics = trainer.evaluate(state.params_to_keep, batches)
         params = trainer.devices.gather(state.params_to_keep)
         for each, i in samples:
@@ -132,6 +142,12 @@ def _evaluator(
         return metrics
 
     return evaluate
+
+
+def _of_each_corpus(config: Config, validation: Sequence[ValidationSet]) -> list[TokenizedPairs]:
+    """The validation set of each corpus, empty where it has none: a corpus is known by its number in the mixture."""
+    sets = {each.name: each.tokenized for each in validation}
+    return [sets.get(corpus.name, TokenizedPairs(flatten([]), flatten([]))) for corpus in config.data.corpora]
 
 
 def _say(text: str) -> None:

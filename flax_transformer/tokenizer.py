@@ -172,13 +172,17 @@ class Tokenizer:
         return [[tag, *line] for line in ids]
 
     def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids [tokens] int32 of all lines, one behind the other, EOS last, and their lengths [lines]; on all cores."""
-        ids = self._processor.encode(list(lines), add_eos=True, num_threads=os.cpu_count() or 1)
+        """Ids [tokens] int32 of all lines, one behind the other, EOS last, and their lengths [lines]; on all cores.
+
+        Lone surrogates as in `encode`.
+        """
+        texts = [line.encode('utf-8', 'replace') for line in lines]
+        ids = self._processor.encode(texts, add_eos=True, num_threads=os.cpu_count() or 1)
         lengths = np.fromiter(map(len, ids), np.int64, len(ids))
         return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
 
     def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
-        """Ids of one segmentation of a line, drawn at random, EOS last: a pure function of the seed (1 to 2^32 - 1).
+        """Ids of one segmentation of a line, drawn at random, EOS last: a pure function of the seed (1 to 2^32 - 2).
 
         For bpe, alpha is the rate of merges that are left out (Provilkov et al. 2020); for unigram, how much likelier
         segmentations are preferred, 0 not at all (Kudo 2018, section 3.2).
@@ -186,6 +190,11 @@ class Tokenizer:
         with _SAMPLING:
             sentencepiece.set_random_generator_seed(seed)
             return self._processor.encode(line, add_eos=True, enable_sampling=True, alpha=alpha, nbest_size=-1)
+
+    def has_piece_for(self, character: str) -> bool:
+        """Whether a character becomes pieces, not bytes and not unk. What normalisation takes away needs none."""
+        ids = self._processor.encode(character)
+        return not any(i == self.unk_id or self._processor.is_byte(i) for i in ids)
 
     def decode(self, ids: Sequence[int]) -> str:
         """One line of valid UTF-8, whatever ids below vocab_size: pad and EOS give nothing, a line break a space.

@@ -92,7 +92,7 @@ def test_an_unknown_command_names_the_nearest_and_lists_all(refuse, command, nea
     assert_says(message, 'usage: flax-transformer', *COMMANDS)
 
 
-OF_A_CONFIG = ('prepare', 'train')  # the commands whose first argument is a config
+OF_A_CONFIG = ('check', 'clean', 'prepare', 'train')  # the commands whose first argument is a config
 
 
 @pytest.mark.parametrize('command', COMMANDS)

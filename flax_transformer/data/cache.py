@@ -64,7 +64,7 @@ class Settings:
 def find(corpus: Corpus, tokenizer: Tokenizer, settings: Settings, cache: Path) -> PreparedPairs | None:
     """The corpus as it was prepared before; None where it was not, or from other text."""
     folder = cache / _key(corpus, tokenizer, settings)
-    with contextlib.suppress(OSError, ValueError, KeyError):  # not there, or damaged
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, ZeroDivisionError):  # not there, or damaged
         meta = json.loads((folder / META_FILE).read_text(encoding='utf-8'))
         files = _unchanged(meta['files'], corpus.files)
         if files is not None:
@@ -204,8 +204,9 @@ class _Files:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for file in self._files.values():
-            file.close()
+        with contextlib.ExitStack() as all_of_them:  # also where one cannot be: a full disk shows when a file is closed
+            for file in self._files.values():
+                all_of_them.callback(file.close)
 
 
 def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
