@@ -1,12 +1,14 @@
 """Checkpoints by Orbax: the train state, the data position, and the parameters to translate with.
 
 Each step's folder holds the items `params` (what translation loads, alone), `training` (the rest of the state) and
-`position` (where the data stands, JSON).
+`position` (where the data stands, JSON); and manifest.json, the checksums of them all.
 """
 
 import contextlib
 import errno
-from collections.abc import Iterator
+import shutil
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,32 @@ from absl import logging
 from etils import epath
 
 from flax_transformer.errors import UserError
+from flax_transformer.manifest import faults, has_manifest, told, write_manifest
 from flax_transformer.train_state import TrainState
 
 BEST_METRIC = 'validation_loss'
+DAMAGED = 'damaged_checkpoints'  # beside the checkpoints: where training puts those that it cannot go on from
 
 
 class Checkpoints:
     """The checkpoints of a run: the newest few and the best by validation loss."""
 
-    def __init__(self, folder: Path, *, keep_last: int = 2, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        keep_last: int = 2,
+        read_only: bool = False,
+        say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
+    ) -> None:
+        """Unless `read_only`, damaged checkpoints are put aside, saying so.
+
+        Raises UserError where all are damaged, and where a damaged one cannot even be listed.
+        """
+        self.folder, self._say = folder, say
+        self._saving_step, self._needed = 0, 0
+        if not read_only:
+            self._put_damaged_aside()
         managers = ocp.checkpoint_managers
         best = {'get_metric_fn': _loss, 'reverse': True, 'n': 1, 'keep_checkpoints_without_metrics': False}
         # max_to_keep with best_fn would delete the newest checkpoint whenever its metric is poor.
@@ -38,10 +57,15 @@ class Checkpoints:
             read_only=read_only,
             save_interval_steps=0 if read_only else 1,
             enable_async_checkpointing=not read_only,
+            async_options=None if read_only else ocp.AsyncOptions(post_finalization_callback=self._write_manifest),
         )
-        self.folder = folder
         with _without_warnings():
-            self._manager = ocp.CheckpointManager(epath.Path(folder.absolute()), options=options)
+            try:
+                self._manager = ocp.CheckpointManager(epath.Path(folder.absolute()), options=options)
+            except Exception:  # whatever it is that Orbax meets in a damaged file
+                for step in _steps_in(folder):
+                    self._check(step)
+                raise
 
     def latest(self) -> int | None:
         """The step of the newest checkpoint."""
@@ -58,12 +82,66 @@ class Checkpoints:
             training=ocp.args.StandardSave(_training(state)),
             position=ocp.args.JsonSave(position),
         )
+        failed = None
+        try:
+            self.wait()
+        except OSError as error:
+            failed = error  # of the save before: this one is tried all the same
+        self._saving_step = int(state.step)
+        self._needed = sum(leaf.nbytes for leaf in jax.tree.leaves((state.params_to_keep, _training(state))))
         with self._saving():
-            self._manager.save(int(state.step), args=args, metrics=metrics or None)
+            self._manager.save(self._saving_step, args=args, metrics=metrics or None)
+        if failed:
+            raise failed
+
+    def _write_manifest(self) -> None:
+        """Called by Orbax, in its thread, when all files are written and before the checkpoint gets its name."""
+        for folder in self.folder.glob(f'{self._saving_step}.orbax-checkpoint-tmp*'):
+            write_manifest(folder)
+
+    def _put_damaged_aside(self) -> None:
+        steps = _steps_in(self.folder)
+        found = {step: faults(self.folder / str(step)) for step in steps if has_manifest(self.folder / str(step))}
+        damaged = {step: lines for step, lines in found.items() if lines}
+        good = [step for step in steps if step not in damaged]
+        if damaged and not good:
+            which = '\n'.join(f'checkpoint {step}:\n{told(lines)}' for step, lines in damaged.items())
+            raise UserError(
+                f'every checkpoint in {self.folder} is damaged, there is none to go on from:\n{which}\n'
+                'Bring back a copy of one, or delete that folder to train from the beginning'
+            )
+        for step, lines in damaged.items():
+            to = self.folder.with_name(DAMAGED) / str(step)
+            to.parent.mkdir(exist_ok=True)
+            if to.exists():
+                shutil.rmtree(to)
+            (self.folder / str(step)).rename(to)
+            self._say(f'checkpoint {step} is damaged and was put aside, into {to}:\n{told(lines)}')
+            if step > max(good):
+                self._say(f'going back to checkpoint {max(good)}')
+
+    def _check(self, step: int) -> None:
+        """Raises UserError where the checkpoint is damaged; what translation does not read is not read through."""
+        folder = self.folder / str(step)
+        if not has_manifest(folder):
+            self._say(f'checkpoint {step} has no checksums, as an earlier version wrote it: it cannot be verified')
+            return
+        found = faults(folder, is_read=lambda name: not name.startswith('training/'))
+        if found:
+            others = ', '.join(str(other) for other in _steps_in(self.folder) if other != step) or 'none'
+            raise UserError(
+                f'checkpoint {step} in {self.folder} is damaged:\n{told(found)}\n'
+                f'Bring back a copy of it, or choose another with --step: there are {others}'
+            )
 
     def restore(self, like: TrainState) -> tuple[TrainState, dict[str, Any]]:
-        """The newest state, placed as `like` is, and its data position."""
+        """The newest state, placed as `like` is, and its data position.
+
+        It was verified when the checkpoints were opened. Raises UserError where it cannot be read nevertheless.
+        """
         step = self.latest()
+        if not has_manifest(self.folder / str(step)):
+            self._say(f'checkpoint {step} has no checksums, as an earlier version wrote it: it cannot be verified')
         args = ocp.args.Composite(
             params=ocp.args.StandardRestore(_abstract(like.params_to_keep)),
             training=ocp.args.StandardRestore(_abstract(_training(like))),
@@ -89,6 +167,7 @@ class Checkpoints:
             step = self.best()
         elif step not in steps:
             raise UserError(f'{self.folder} has no checkpoint of step {step}; there are {", ".join(map(str, steps))}')
+        self._check(step)
         return self._manager.restore(step, args=ocp.args.Composite(params=ocp.args.StandardRestore(like)))[
             'params'
         ], step
@@ -119,9 +198,14 @@ class Checkpoints:
         except (OSError, ValueError, RuntimeError) as error:
             if 'RESOURCE_EXHAUSTED' not in str(error) and 'No space left' not in str(error):
                 raise
+            for folder in self.folder.glob('*.orbax-checkpoint-tmp*'):
+                shutil.rmtree(folder, ignore_errors=True)
+            self._manager.reload()  # or the checkpoint that failed would count as one of those to keep
+            free = shutil.disk_usage(self.folder).free
             message = (
-                'no space left for a checkpoint; those before it are whole: make room, and the same command goes on '
-                'from the last of them'
+                f'no space left for the checkpoint of step {self._saving_step}: it needs up to {_size(self._needed)}, '
+                f'{_size(free)} are free; those before it are whole: make room, and the same command goes on from the '
+                'last of them'
             )
             raise OSError(errno.ENOSPC, message, str(self.folder)) from None
 
@@ -135,6 +219,17 @@ def _without_warnings() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(level)
+
+
+def _steps_in(folder: Path) -> list[int]:
+    """The steps of the checkpoints in a folder, the last one last."""
+    return sorted(int(each.name) for each in folder.iterdir() if each.name.isdigit()) if folder.is_dir() else []
+
+
+def _size(count: int) -> str:
+    """Bytes for people."""
+    unit, name = next((each for each in ((1e9, 'GB'), (1e6, 'MB')) if count >= each[0]), (1e3, 'kB'))
+    return f'{count / unit:,.1f} {name}'
 
 
 def _loss(metrics: dict[str, float]) -> float:

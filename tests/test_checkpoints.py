@@ -83,7 +83,9 @@ def test_a_full_disk_is_told_and_leaves_the_earlier_checkpoint(tmp_path: Path, m
         raise ValueError('RESOURCE_EXHAUSTED: Error writing local file "x": Failed to write 12771 bytes')
 
     monkeypatch.setattr(checkpoints._manager, 'save', fails)
-    with pytest.raises(OSError, match='no space left for a checkpoint; those before it are whole') as caught:
+    with pytest.raises(
+        OSError, match=r'no space left for the checkpoint of step 2: it needs up to .* are free; those before'
+    ) as caught:
         checkpoints.save(make_state(2), {}, {})
     assert caught.value.errno == errno.ENOSPC
     checkpoints.close()
