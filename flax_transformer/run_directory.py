@@ -6,22 +6,25 @@ data_cache/        the training corpora as ids; may be deleted, and is made agai
 checkpoints/       parameters, optimiser, data position, by step
 metrics.jsonl      what training and validation measured; tensorboard/ holds the same
 environment.json   versions and devices of each start
+lock               held by the process that trains here
 """
 
 import contextlib
 import importlib.metadata
 import json
+import os
 import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from flax_transformer.config import Config
 from flax_transformer.config_json import changed_fields, from_json, to_json
 from flax_transformer.errors import UserError
+from flax_transformer.locks import LOCK_FILE, in_use
 from flax_transformer.tokenizer import Tokenizer
 
 CACHE = 'data_cache'
@@ -39,6 +42,8 @@ MAY_CHANGE = {
     'training.keep_last',
     'training.average_last',
     'training.sample_translations',
+    'training.max_skipped_steps',
+    'training.on_full_disk',
     'decoding.beam_width',
     'decoding.length_penalty',
     'decoding.alpha',
@@ -80,6 +85,7 @@ class RunDirectory:
 
     def check(self, config: Config) -> None:
         """Raises UserError where the directory cannot take this config's run; writes nothing."""
+        self._check_links()
         if not self.exists():
             if self.path.exists() and not _is_empty_folder(self.path):
                 raise UserError(f'{self.path} exists and is not a run directory; give another --workdir, or empty it')
@@ -94,6 +100,24 @@ class RunDirectory:
                 + '\n'.join(refused)
                 + '\nGive another --workdir, or the values that are there'
             )
+
+    def _check_links(self) -> None:
+        """Raises UserError for a link out of the directory: a stranger's run must not write where it leads."""
+        inside = self.path.resolve()
+        for folder, folders, files in os.walk(self.path):
+            for name in (*folders, *files):
+                file = Path(folder, name)
+                if file.is_symlink() and not file.resolve().is_relative_to(inside):
+                    raise UserError(
+                        f'{file} is a link to {os.readlink(file)}, and training would write there; put the run itself '
+                        'where there is room (--workdir), and the tokenised corpora with --data.cache'
+                    )
+
+    @contextlib.contextmanager
+    def in_use(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Keeps other processes out of the directory. Raises UserError where one is at work in it."""
+        with in_use(self.path, say=say):
+            yield
 
     def open(self, config: Config) -> None:
         """Makes the directory, or finds this config's run there, and keeps the config."""
@@ -142,7 +166,8 @@ class RunDirectory:
 
 def _is_empty_folder(path: Path) -> bool:
     """Whether nothing is there but what an interrupted start left."""
-    return path.is_dir() and all(file.suffix == '.partial' or file.name == CACHE for file in path.iterdir())
+    left = (CACHE, LOCK_FILE)
+    return path.is_dir() and all(file.suffix == '.partial' or file.name in left for file in path.iterdir())
 
 
 def _files_in(path: Path) -> list[Path]:

@@ -30,7 +30,8 @@ def main(argv: list[str]) -> None:
 
     run = RunDirectory(options.workdir)
     run.check(options.config)
-    open_run(options.config, run)
+    with run.in_use(note):
+        open_run(options.config, run)
     note(f'{run.path} is prepared. Next:\n  flax-transformer train {argv[0]} --workdir {run.path}')
 
 

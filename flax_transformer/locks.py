@@ -1,0 +1,58 @@
+"""One process at a time in a folder, by a lock that the system frees when the process ends, however it ends."""
+
+import contextlib
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from flax_transformer.errors import UserError
+
+LOCK_FILE = 'lock'
+
+
+@contextlib.contextmanager
+def in_use(folder: Path, *, say: Callable[[str], None]) -> Iterator[None]:
+    """Holds the folder, which is made where it is new, and removed where nothing came into it.
+
+    Raises UserError, naming the process, where another one holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / LOCK_FILE
+    opened = _opened_and_locked(file, say)
+    try:
+        os.ftruncate(opened, 0)
+        with contextlib.suppress(OSError):  # a full disk: the name is a courtesy, the lock holds without it
+            since = time.strftime('%Y-%m-%d %H:%M:%S')
+            os.write(opened, f'process {os.getpid()} on {socket.gethostname()} since {since}\n'.encode())
+        yield
+    finally:
+        if all(other.name == LOCK_FILE for other in folder.iterdir()):
+            with contextlib.suppress(OSError):
+                file.unlink()
+                folder.rmdir()
+        os.close(opened)
+
+
+def _opened_and_locked(file: Path, say: Callable[[str], None]) -> int:
+    while True:
+        opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held it before may have removed the file in between: a lock on that one keeps nobody out.
+            if os.fstat(opened).st_ino == os.stat(file).st_ino:
+                return opened
+        except BlockingIOError:
+            who = os.read(opened, 200).decode('utf-8', 'replace').strip() or 'another process'
+            os.close(opened)
+            raise UserError(
+                f'{file.parent} is in use by {who}; wait until it ends, stop it, or give another --workdir'
+            ) from None
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            say(f'{file} cannot be locked on this file system ({error.strerror}): train with one process at a time')
+            return opened
+        os.close(opened)
