@@ -143,9 +143,13 @@ class TrainingConfig:
     keep_last: int = 2  # newest checkpoints kept, beside the best by validation loss
     average_last: int = 1  # newest checkpoints whose parameters translate, averaged (section 6.1); 1: the best alone
     sample_translations: int = 3  # validation sentences printed at each evaluation
+    max_skipped_steps: int = 10  # steps in a row that are not finite, and so are skipped, before training stops
+    on_full_disk: Literal['stop', 'continue'] = 'stop'  # continue: train on, and try again at the next checkpoint
 
     def __post_init__(self) -> None:
+        check_types(self)
         check_positive(self, 'steps', 'tokens_per_step', 'log_every', 'evaluate_every', 'checkpoint_every', 'keep_last')
+        check_positive(self, 'max_skipped_steps')
         check_rates(self, 'label_smoothing')
         check(self.sample_translations >= 0, f'sample_translations={self.sample_translations}: expected at least 0')
         check(

@@ -1,13 +1,16 @@
 """The whole way of a training run: config -> tokenizer -> batches -> steps -> checkpoints."""
 
+import errno
 import hashlib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grain
 
+from flax_transformer import non_finite
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.config import Config
 from flax_transformer.data import (
@@ -22,7 +25,8 @@ from flax_transformer.data import (
 )
 from flax_transformer.data.tokenized import flatten
 from flax_transformer.errors import UserError
-from flax_transformer.loop import fit
+from flax_transformer.interruption import Stop, stop_on_signals
+from flax_transformer.loop import NotFinite, Progress, fit
 from flax_transformer.preparation import Prepared, ValidationSet, interleaved, prepare, tag_of
 from flax_transformer.reporting import Reporter
 from flax_transformer.run_directory import RunDirectory
@@ -32,14 +36,21 @@ from flax_transformer.training import Trainer
 from flax_transformer.translator import Translator
 
 
-def train(config: Config, workdir: Path | str) -> RunDirectory:
+def train(config: Config, workdir: Path | str, *, exit_at_second: bool = False) -> RunDirectory:
     """Trains the config's model into the run directory `workdir`, or goes on where the run there stopped.
 
     Everything that the user can have got wrong raises UserError before the first step, and before a config or a
-    tokenizer is written where the run is new.
+    tokenizer is written where the run is new. At SIGTERM or Ctrl-C it saves and raises Interrupted; at a second Ctrl-C
+    it leaves at once, with `exit_at_second` by ending the process.
     """
     run = RunDirectory(workdir)
     run.check(config)
+    with stop_on_signals(exit_at_second=exit_at_second) as stop, run.in_use(_say):
+        _train(config, run, stop)
+    return run
+
+
+def _train(config: Config, run: RunDirectory, stop: Stop) -> None:
     trainer = Trainer(config)
     prepared = open_run(config, run)
     run.note_environment(str(trainer.devices))
@@ -49,7 +60,8 @@ def train(config: Config, workdir: Path | str) -> RunDirectory:
         grain.experimental.ThreadPrefetchIterDataset(training_batches(config, prepared), prefetch_buffer_size=2)
     )
     fingerprint = _fingerprint(prepared.corpora)
-    checkpoints = Checkpoints(run.checkpoints, keep_last=config.training.keep_last)
+    checkpoints = Checkpoints(run.checkpoints, keep_last=config.training.keep_last, say=_say)
+    position: dict[str, Any] = {}
     try:
         if checkpoints.latest() is not None:
             state, position = checkpoints.restore(state)
@@ -58,29 +70,44 @@ def train(config: Config, workdir: Path | str) -> RunDirectory:
                 raise UserError(f'{names} is not what {run.path} was trained on so far; give another --workdir')
             batches.set_state(position['batches'])
         first_step = int(state.step)
-        if first_step >= config.training.steps:
+        progress = position.get('progress', {})
+        if first_step >= config.training.steps and not progress.get('evaluate'):
             _say(f'{run.path} is trained already, to step {first_step}; raise --training.steps to go on')
-            return run
+            return
         _say(
             f'{count_parameters(state.params):,} parameters on {trainer.devices}; '
             + (f'going on from step {first_step}' if first_step else f'{config.training.steps} steps')
         )
         with Reporter(run.path, steps=config.training.steps, first_step=first_step) as reporter:
             evaluate = _evaluator(trainer, prepared.tokenizer, prepared.validation, reporter)
-            fit(
-                state,
-                batches,
-                trainer,
-                save=lambda state, metrics: checkpoints.save(
-                    state, {'batches': batches.get_state(), 'data': fingerprint}, metrics
-                ),
-                reporter=reporter,
-                evaluate=evaluate,
-            )
+
+            def save(state: TrainState, metrics: dict[str, float], progress: Progress) -> None:
+                position = {'batches': batches.get_state(), 'data': fingerprint, 'progress': progress}
+                try:
+                    checkpoints.save(state, position, metrics)
+                except OSError as error:
+                    if error.errno != errno.ENOSPC or config.training.on_full_disk == 'stop':
+                        raise
+                    reporter.say(f'{error.strerror}; training goes on, and tries again at the next checkpoint')
+
+            with stop.deferred():
+                fit(
+                    state,
+                    batches,
+                    trainer,
+                    save=save,
+                    reporter=reporter,
+                    evaluate=evaluate,
+                    progress=progress,
+                    stop=stop,
+                )
+                checkpoints.wait()
+    except NotFinite as found:
+        gradients, sums = trainer.gradients(found.state._replace(step=found.state.step - 1), found.batch)
+        raise non_finite.report(run.path, found.step, found.batch, found.state.params, gradients, sums) from None
     finally:
         batches.close()
         checkpoints.close()
-    return run
 
 
 def open_run(config: Config, run: RunDirectory) -> Prepared:

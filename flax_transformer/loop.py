@@ -1,16 +1,28 @@
-"""The loop around the step: metrics, evaluation, checkpoints."""
+"""The loop around the step: metrics, evaluation, checkpoints, and what happens when something goes wrong."""
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 
 from flax_transformer.checkpoints import BEST_METRIC
 from flax_transformer.data import Batch
+from flax_transformer.interruption import Interrupted, Stop
 from flax_transformer.reporting import Reporter
 from flax_transformer.train_state import TrainState
 from flax_transformer.training import Metrics, Trainer, per_token
+
+Progress = dict[str, Any]
+
+
+class NotFinite(Exception):
+    """So many steps in a row were not finite; with the last of them."""
+
+    def __init__(self, step: int, batch: Batch, state: TrainState) -> None:
+        super().__init__(f'step {step} is not finite')
+        self.step, self.batch, self.state = step, batch, state
 
 
 def fit(
@@ -18,67 +30,125 @@ def fit(
     batches: Iterator[Batch],
     trainer: Trainer,
     *,
-    save: Callable[[TrainState, dict[str, float]], None],
+    save: Callable[[TrainState, dict[str, float], Progress], None],
     reporter: Reporter,
     evaluate: Callable[[TrainState], dict[str, float]],
+    progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> TrainState:
     """Trains from `state` to the config's last step, and saves, reports and evaluates on the way.
 
     Args:
       batches: an iterator of Batch, at the position that belongs to `state`.
-      save: saves a state, with the validation loss where it was measured; called every checkpoint_every steps and
-        after the last.
+      save: saves a state, with the validation loss where it was measured, and with the loop's own progress (JSON);
+        called every checkpoint_every steps, after the last, and when training is asked to stop.
       evaluate: validation metrics of a state, if any; called every evaluate_every steps and after the last.
+      progress: what was saved with `state`, so that the metrics are those of a run without a break.
 
-    The metrics of a step are read after the next one is dispatched, so that the devices never wait for Python.
+    Raises Interrupted, after saving, where `stop` asks for it, and NotFinite after max_skipped_steps skipped steps in
+    a row. The metrics of a step are read after the next one is dispatched, so that the devices never wait for Python.
     """
-    config = trainer.config.training
-    window = Window()
+    config, stop = trainer.config.training, stop or Stop()
+    progress = progress or {}
+    window = Window(progress.get('window'))
+
+    def scores_of(state: TrainState, step: int) -> dict[str, float]:
+        so_far = {'window': window.state(), 'evaluate': True}
+        with window.pause():
+            try:
+                with stop.deferred(False):
+                    scores = evaluate(state)
+            except (Exception, Interrupted) as reason:
+                # Neither a fault in the evaluation nor its length must cost the training.
+                save(state, {}, so_far)
+                raise (stopped(step) if isinstance(reason, Interrupted) else reason) from None
+        if scores:
+            reporter.evaluation(step, scores)
+        return scores
+
+    def stopped(step: int) -> Interrupted:
+        return Interrupted(f'{stop.requested}: stopped after step {step}, which is saved; the same command goes on')
+
+    def read(step: int, batch: Batch, metrics: Metrics) -> None:
+        window.add(jax.device_get(metrics))
+        if window.skipped_in_a_row:
+            reporter.say(f'step {step}: loss or gradients are not finite; the update is skipped')
+            if window.skipped_in_a_row >= config.max_skipped_steps:
+                raise NotFinite(step, batch, state)
+
     first, pending = int(state.step), None
+    if progress.get('evaluate'):
+        scores_of(state, first)
     for step in range(first + 1, config.steps + 1):
         with window.waiting():
             batch = next(batches)
         state, metrics = trainer.step(state, batch)
         if pending is not None:
-            window.add(jax.device_get(pending))
-        pending = metrics
+            read(*pending)
+        pending = step, batch, metrics
         reporter.advance(step)
         is_last = step == config.steps
-        if step % config.log_every == 0 or is_last:
-            window.add(jax.device_get(pending))
+        is_saved = step % config.checkpoint_every == 0 or is_last or bool(stop.requested)
+        # Where steps are skipped they are read at once: whoever stops must not have gone on with another batch.
+        in_doubt = window.skipped_in_a_row or config.max_skipped_steps == 1
+        if in_doubt or is_saved or step % config.log_every == 0:
+            read(*pending)
             pending = None
-            reporter.train(step, window.close() | {'learning_rate': float(trainer.learning_rate(step))})
+        if (step % config.log_every == 0 or is_last) and window.steps:
+            rate = trainer.learning_rate(step - window.skipped_in_all)  # skipped steps do not move the schedule
+            reporter.train(step, window.close() | {'learning_rate': float(rate)})
         scores: dict[str, float] = {}
         if step % config.evaluate_every == 0 or is_last:
-            with window.pause():
-                try:
-                    scores = evaluate(state)
-                except Exception:
-                    save(state, {})  # a fault in the evaluation must not cost the training
-                    raise
-            if scores:
-                reporter.evaluation(step, scores)
-        if step % config.checkpoint_every == 0 or is_last:
+            scores = scores_of(state, step)
+        if is_saved:
+            so_far = {'window': window.state()}
             with window.pause():
                 measured = {BEST_METRIC: scores['loss']} if 'loss' in scores else {}
-                save(state, measured)
+                save(state, measured, so_far)
+        if stop.requested and is_saved and not is_last:
+            raise stopped(step)
     return state
 
 
 class Window:
     """Sums over the steps since the last report, and the time that they took."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: dict[str, Any] | None = None) -> None:
+        """From what `state` gave, else empty."""
+        self.skipped_in_all = self.skipped_in_a_row = 0
         self._reset()
+        if state:
+            self._sums, self.steps, self._skipped = dict(state['sums']), state['steps'], state['skipped']
+            self._waited = state['waited']
+            self._began -= state['seconds']
+            self.skipped_in_all, self.skipped_in_a_row = state['skipped_in_all'], state['skipped_in_a_row']
 
     def _reset(self) -> None:
         self._sums: dict[str, float] = {}
-        self._steps, self._waited, self._paused = 0, 0.0, 0.0
+        self.steps, self._skipped, self._waited, self._paused = 0, 0, 0.0, 0.0
         self._began = time.perf_counter()
 
+    def state(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            'sums': self._sums,
+            'steps': self.steps,
+            'skipped': self._skipped,
+            'waited': self._waited,
+            'seconds': self._seconds(),
+            'skipped_in_all': self.skipped_in_all,
+            'skipped_in_a_row': self.skipped_in_a_row,
+        }
+
     def add(self, metrics: Metrics) -> None:
-        """Takes in the metrics of one step."""
-        self._steps += 1
+        """Takes in the metrics of one step; one that was skipped is only counted."""
+        if metrics['skipped']:
+            self._skipped += 1
+            self.skipped_in_all += 1
+            self.skipped_in_a_row += 1
+            return
+        self.skipped_in_a_row = 0
+        self.steps += 1
         for name, value in metrics.items():
             self._sums[name] = self._sums.get(name, 0.0) + float(value)
 
@@ -96,16 +166,19 @@ class Window:
         yield
         self._paused += time.perf_counter() - began
 
+    def _seconds(self) -> float:
+        return max(time.perf_counter() - self._began - self._paused, 1e-9)
+
     def close(self) -> dict[str, float]:
-        """Averages since the last call."""
-        seconds = max(time.perf_counter() - self._began - self._paused, 1e-9)
-        sums, steps = self._sums, max(self._steps, 1)
+        """Averages since the last call, over the steps that were not skipped."""
+        seconds, sums, steps = self._seconds(), self._sums, self.steps
         out = per_token(sums) | {
             'target_tokens': sums['target_tokens'] / steps,
             'source_tokens': sums['source_tokens'] / steps,
             'grad_norm': sums['grad_norm'] / steps,
+            'skipped_steps': self._skipped,
             'target_tokens_per_second': sums['target_tokens'] / seconds,
-            'seconds_per_step': seconds / steps,
+            'seconds_per_step': seconds / (steps + self._skipped),
             'data_wait': self._waited / seconds,
         }
         self._reset()

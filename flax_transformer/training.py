@@ -68,7 +68,29 @@ def train_step(
     ema_decay: float = 0.0,
     axis_name: str | None = None,
 ) -> tuple[TrainState, Metrics]:
-    """One update. Metrics are sums over the batch, but for grad_norm.
+    """One update. Metrics are sums over the batch, but for grad_norm, and for `skipped`.
+
+    Where the loss or the norm of the gradients is not finite the update is skipped: parameters, moments, their counts
+    (on which the learning rate depends) and the moving average stay what they were to the bit. The step counts on,
+    and with it go the place in the data and the random numbers.
+    """
+    grads, sums = gradients(state, batch, key, loss_fn=loss_fn, axis_name=axis_name)
+    norm = optax.tree.norm(grads)
+    is_finite = jnp.isfinite(norm) & jnp.isfinite(sums['loss'])
+    updates, opt_state = tx.update(grads, state.opt_state, state.params)
+    params = optax.apply_updates(state.params, updates)
+    step = state.step + 1
+    ema = None if state.ema is None else _moving_average(state.ema, params, step, ema_decay)
+    new = TrainState(step, params, opt_state, ema)
+    # A choice element by element, not lax.cond: it is part of the update's own loops, and costs no pass over memory.
+    state = jax.tree.map(lambda new, old: jnp.where(is_finite, new, old), new, state)._replace(step=step)
+    return state, sums | {'grad_norm': norm, 'skipped': ~is_finite}
+
+
+def gradients(
+    state: TrainState, batch: Batch, key: jax.Array, *, loss_fn: LossFn, axis_name: str | None = None
+) -> tuple[Any, Metrics]:
+    """The gradients of the mean loss, as the state's params, and the sums over the batch.
 
     Losses and gradients are sums over tokens, divided once by the count over all devices: the mean of the devices'
     means would weigh tokens by the company they happen to be in.
@@ -79,12 +101,7 @@ def train_step(
     grads, sums = jax.grad(loss_fn, has_aux=True)(state.params, batch, key)
     if axis_name:
         grads, sums = jax.lax.psum((grads, sums), axis_name)
-    grads = jax.tree.map(lambda g: g / jnp.maximum(sums['target_tokens'], 1.0), grads)
-    updates, opt_state = tx.update(grads, state.opt_state, state.params)
-    params = optax.apply_updates(state.params, updates)
-    step = state.step + 1
-    ema = None if state.ema is None else _moving_average(state.ema, params, step, ema_decay)
-    return TrainState(step, params, opt_state, ema), sums | {'grad_norm': optax.tree.norm(grads)}
+    return jax.tree.map(lambda g: g / jnp.maximum(sums['target_tokens'], 1.0), grads), sums
 
 
 def _moving_average(ema: Any, params: Any, step: jax.Array, decay: float) -> Any:
@@ -119,11 +136,16 @@ class Trainer:
         step = partial(train_step, loss_fn=loss_fn, tx=self.tx, ema_decay=decay)
         self._train_step = self.devices.compile(step, donate_state=True)
         self._eval_step = self.devices.compile(partial(eval_step, loss_fn=loss_fn))
+        self._gradients = self.devices.compile(partial(gradients, loss_fn=loss_fn))
         self._key = jax.random.key(config.seed + 1)  # not that of the initial parameters
 
     def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
         """One update over all devices; `state` is given away. The metrics are not waited for."""
         return self._train_step(state, self.devices.split(batch), self._key)
+
+    def gradients(self, state: TrainState, batch: Batch) -> tuple[Any, Metrics]:
+        """The gradients that `step` would make of the same state and batch, and its sums."""
+        return self._gradients(state, self.devices.split(batch), self._key)
 
     def evaluate(self, params: Any, batches: Iterable[Batch]) -> dict[str, float]:
         """Smoothed loss, unsmoothed negative log-likelihood and perplexity per target token, over all batches."""

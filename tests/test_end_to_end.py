@@ -54,6 +54,7 @@ def test_a_run_directory_holds_what_it_should(copy_run: Path) -> None:
         'metrics.jsonl',
         'tensorboard',
         'environment.json',
+        'lock',
     }
     environment = json.loads((copy_run / 'environment.json').read_text())[0]
     assert environment['versions']['jax'] == jax.__version__

@@ -257,7 +257,9 @@ class RecordedTrainer:
     def step(self, state: TrainState, batch: Any) -> tuple[TrainState, dict[str, Any]]:
         step = state.step + 1
         self.events.append(f'dispatch {step}')
-        metrics = dict.fromkeys(('loss', 'nll', 'target_tokens', 'source_tokens', 'grad_norm'), 1.0)
+        metrics = dict.fromkeys(('loss', 'nll', 'target_tokens', 'source_tokens', 'grad_norm'), 1.0) | {
+            'skipped': False
+        }
         return state._replace(step=step), metrics | {'loss': RecordedMetric(self.events, step)}
 
 
@@ -274,7 +276,7 @@ def test_metrics_are_read_one_step_late(tmp_path: Any) -> None:
         state,
         iter(range(99)),
         trainer,
-        save=lambda state, metrics: saved.append((state.step, metrics)),
+        save=lambda state, metrics, _: saved.append((state.step, metrics)),
         reporter=SilentReporter(),
         evaluate=lambda state: {'loss': 2.0},
     )
@@ -294,7 +296,16 @@ def test_metrics_are_read_one_step_late(tmp_path: Any) -> None:
 def test_a_window_averages_over_tokens_not_steps() -> None:
     window = Window()
     for loss, tokens in ((10.0, 10.0), (60.0, 20.0)):
-        window.add({'loss': loss, 'nll': loss, 'target_tokens': tokens, 'source_tokens': tokens, 'grad_norm': 1.0})
+        window.add(
+            {
+                'loss': loss,
+                'nll': loss,
+                'target_tokens': tokens,
+                'source_tokens': tokens,
+                'grad_norm': 1.0,
+                'skipped': False,
+            }
+        )
     averages = window.close()
     assert averages['loss'] == pytest.approx(70 / 30)
     assert averages['target_tokens'] == 15
@@ -303,7 +314,7 @@ def test_a_window_averages_over_tokens_not_steps() -> None:
 
 def test_a_window_tells_the_losses_of_the_corpora_that_came() -> None:
     window = Window()
-    common = {'loss': 1.0, 'nll': 9.0, 'target_tokens': 9.0, 'source_tokens': 9.0, 'grad_norm': 1.0}
+    common = {'loss': 1.0, 'nll': 9.0, 'target_tokens': 9.0, 'source_tokens': 9.0, 'grad_norm': 1.0, 'skipped': False}
     for a, tokens in ((2.0, 1.0), (10.0, 5.0)):
         window.add(common | {'nll/a': a, 'target_tokens/a': tokens, 'nll/b': 0.0, 'target_tokens/b': 0.0})
     averages = window.close()

@@ -5,6 +5,7 @@ import os
 import sys
 
 from flax_transformer.errors import UserError, nearest
+from flax_transformer.interruption import EXIT_CODE, Interrupted
 
 COMMANDS = {
     'prepare': 'prepare CONFIG|tfds:NAME: do once what training would begin with, or download a corpus',
@@ -17,7 +18,10 @@ COMMANDS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs a command and returns its exit code: its own, or 0 done, 1 the system refused, 2 the user can mend it."""
+    """Runs a command and returns its exit code: its own, or 0 done, 1 the system refused, 2 the user can mend it.
+
+    75 where training was asked to stop, and saved.
+    """
     argv = sys.argv[1:] if argv is None else argv
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors='backslashreplace')  # a terminal that cannot show a letter must not lose the rest
@@ -37,6 +41,8 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except OSError as error:
         return _fail(f'{error.strerror or error}{f": {error.filename}" if error.filename else ""}', 1)
+    except Interrupted as stopped:
+        return _fail(str(stopped), EXIT_CODE)
     except KeyboardInterrupt:
         hint = '; the same command goes on from the last checkpoint' if name == 'train' else ''
         return _fail(f'interrupted{hint}', 130)

@@ -45,7 +45,7 @@ def main(argv: list[str]) -> None:
 
     # Orbax logs the traceback of a save that failed in the background; we say what it means.
     logging.set_verbosity(logging.FATAL)
-    run = train(options.config, options.workdir)
+    run = train(options.config, options.workdir, exit_at_second=True)
     print(f'The run is in {run.path}. Next:')
     print(f'  flax-transformer evaluate {run.path}')
     print(f'  flax-transformer translate {run.path} < lines > translations')

@@ -1,0 +1,58 @@
+"""What to say when training stops because its numbers are not finite; and the batch, kept for replay."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from flax_transformer.data import Batch
+from flax_transformer.errors import UserError
+
+
+def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, sums: dict[str, Any]) -> UserError:
+    """The error of a run in `folder`: it names the first tensor that is not finite; the batch is written there.
+
+    Args:
+      gradients, sums: those of the step, made again.
+    """
+    file = save_batch(folder / f'not_finite_step_{step}.npz', batch)
+    return UserError(
+        f'step {step}: the loss or its gradients are not finite, again and again (training.max_skipped_steps); every '
+        f'such step was skipped, so that the parameters are those of before.\n'
+        f'  first: {first_non_finite(params, gradients, sums)}\n'
+        f'  the batch: {file} (docs/training.md says how to replay it)\n'
+        'A lower optimizer.learning_rate, more warmup_steps or a clip_norm in a new --workdir may help; with '
+        '--training.max_skipped_steps raised, the same command goes on from the last checkpoint'
+    )
+
+
+def first_non_finite(params: Any, gradients: Any, sums: dict[str, Any]) -> str:
+    """The first tensor that is not finite, by its path, and how much of it: of the parameters, loss, gradients.
+
+    The loss comes before the gradients, since those of a loss that is no number are none either.
+    """
+    trees = {'parameters': params, 'loss': {name: sums[name] for name in ('loss', 'nll')}, 'gradients': gradients}
+    for name, tree in trees.items():
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+            values = np.asarray(leaf, np.float32)
+            if not np.isfinite(values).all():
+                where = jax.tree_util.keystr(path, simple=True, separator='/')
+                nan, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
+                return f'{name}/{where}: {nan:,} NaN and {infinite:,} infinite of {values.size:,} values'
+    largest = max(float(np.abs(np.asarray(leaf, np.float32)).max()) for leaf in jax.tree.leaves(gradients))
+    return f'no tensor, but the norm of the gradients is beyond float32: the largest value is {largest:.3g}'
+
+
+def save_batch(file: Path, batch: Batch) -> Path:
+    """Writes the arrays of a batch by their names; returns the file."""
+    partial = file.with_suffix('.partial')
+    with partial.open('wb') as opened:
+        np.savez_compressed(opened, **{name: x for name, x in batch._asdict().items() if x is not None})
+    return partial.replace(file)
+
+
+def load_batch(file: Path) -> Batch:
+    """The batch that `save_batch` wrote; nothing in the file is run."""
+    with np.load(file, allow_pickle=False) as arrays:
+        return Batch(**{name: arrays[name] for name in arrays.files})
