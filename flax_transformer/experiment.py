@@ -36,8 +36,11 @@ from flax_transformer.training import Trainer
 from flax_transformer.translator import Translator
 
 
-def train(config: Config, workdir: Path | str, *, exit_at_second: bool = False) -> RunDirectory:
+def train(config: Config, workdir: Path | str, *, processes: int = 1, exit_at_second: bool = False) -> RunDirectory:
     """Trains the config's model into the run directory `workdir`, or goes on where the run there stopped.
+
+    `processes` check a large corpus before it is tokenised; more than one need `if __name__ == '__main__':` in the
+    program that calls this.
 
     Everything that the user can have got wrong raises UserError before the first step, and before a config or a
     tokenizer is written where the run is new. At SIGTERM or Ctrl-C it saves and raises Interrupted; at a second Ctrl-C
@@ -46,13 +49,13 @@ def train(config: Config, workdir: Path | str, *, exit_at_second: bool = False) 
     run = RunDirectory(workdir)
     run.check(config)
     with stop_on_signals(exit_at_second=exit_at_second) as stop, run.in_use(_say):
-        _train(config, run, stop)
+        _train(config, run, stop, processes)
     return run
 
 
-def _train(config: Config, run: RunDirectory, stop: Stop) -> None:
+def _train(config: Config, run: RunDirectory, stop: Stop, processes: int) -> None:
     trainer = Trainer(config)
-    prepared = open_run(config, run)
+    prepared = open_run(config, run, processes=processes)
     run.note_environment(str(trainer.devices))
 
     state = trainer.devices.replicate(init_state(config, trainer.tx))
@@ -110,11 +113,11 @@ def _train(config: Config, run: RunDirectory, stop: Stop) -> None:
         checkpoints.close()
 
 
-def open_run(config: Config, run: RunDirectory) -> Prepared:
+def open_run(config: Config, run: RunDirectory, *, processes: int = 1) -> Prepared:
     """Prepares the data of a run and keeps its config and tokenizer, after all of it was found good."""
     tokenizer = run.read_tokenizer() if run.has_tokenizer() else None
     with run.data_cache(config) as cache:
-        prepared = prepare(config, tokenizer, cache, say=_say)
+        prepared = prepare(config, tokenizer, cache, say=_say, processes=processes)
         if prepared.validation:
             loss_batches(_of_each_corpus(config, prepared.validation), config)  # refuses what is too long
         run.open(config)

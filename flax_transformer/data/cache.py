@@ -113,6 +113,16 @@ def prepare(
     return _mapped(folder, meta)
 
 
+def recorded_files(cache: Path) -> dict[str, tuple[int, str]]:
+    """Path -> (bytes, SHA-256) of every text file that the corpora of a cache were made from."""
+    found = {}
+    for file in cache.glob(f'*/{META_FILE}'):
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # damaged: it is made again anyway
+            listed = json.loads(file.read_text(encoding='utf-8'))['files']
+            found |= {each['path']: (each['bytes'], each['sha256']) for each in listed}
+    return found
+
+
 def _key(corpus: Corpus, tokenizer: Tokenizer, settings: Settings) -> str:
     parts = [_FORMAT, corpus.name, corpus.settings, vars(settings), tokenizer.digest]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]

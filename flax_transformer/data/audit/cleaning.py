@@ -49,7 +49,7 @@ def clean(
     existing = [path for paths in planned for path in paths if path.exists()]
     if existing and not overwrite:
         raise UserError(
-            f'{", ".join(map(str, existing))}: there already; choose another --output, or replace with --overwrite True'
+            f'{", ".join(map(str, existing))}: there already; choose another --output, or replace them with --overwrite'
         )
     corpora = read_all(config, tokenizer=tokenizer, processes=processes, keep_reasons=True, progress=progress)
     for file in (file.resolve() for facts in corpora for file in facts.corpus.files):
