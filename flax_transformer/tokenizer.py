@@ -13,7 +13,6 @@ import itertools
 import json
 import os
 import re
-import threading
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -22,10 +21,10 @@ import numpy as np
 import sentencepiece
 
 from flax_transformer.errors import UserError, nearest
+from flax_transformer.segmentation import Segmenter
 
 MODEL_FILE = 'sentencepiece.model'
 DESCRIPTION_FILE = 'tokenizer.json'
-_SAMPLING = threading.Lock()  # SentencePiece has one seed for all
 
 
 class Tokenizer:
@@ -112,6 +111,10 @@ class Tokenizer:
             partial.replace(folder / name)
 
     @cached_property
+    def _segmenter(self) -> Segmenter:
+        return Segmenter(self._processor)
+
+    @cached_property
     def digest(self) -> str:
         """What tells this tokenizer from others."""
         return hashlib.sha256(self._model).hexdigest()
@@ -187,9 +190,7 @@ class Tokenizer:
         For bpe, alpha is the rate of merges that are left out (Provilkov et al. 2020); for unigram, how much likelier
         segmentations are preferred, 0 not at all (Kudo 2018, section 3.2).
         """
-        with _SAMPLING:
-            sentencepiece.set_random_generator_seed(seed)
-            return self._processor.encode(line, add_eos=True, enable_sampling=True, alpha=alpha, nbest_size=-1)
+        return [*self._segmenter.sample(line, seed=seed, alpha=alpha), self.eos_id]
 
     def has_piece_for(self, character: str) -> bool:
         """Whether a character becomes pieces, not bytes and not unk. What normalisation takes away needs none."""

@@ -23,6 +23,7 @@ FLOORS = {
     'decoding': 1,
     'segments': 1,
     'interruption': 1,
+    'segmentation': 0,
     'manifest': 1,
     'locks': 1,
     'reporting': 1,
