@@ -25,6 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1')  # compiling takes longer than running
 
 import jax
 import numpy as np

@@ -1,0 +1,182 @@
+"""SIGTERM and Ctrl-C: saved within a step, code 75; a second one leaves at once; and no handler stays behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import copy_config
+
+from flax_transformer import train
+from flax_transformer.cli import main
+from flax_transformer.interruption import EXIT_CODE, Interrupted, Stop, stop_on_signals
+from flax_transformer.loop import fit
+from flax_transformer.train_state import TrainState
+
+
+def test_a_deferred_signal_is_noted_and_the_handlers_come_back(capfd: pytest.CaptureFixture[str]) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    with stop_on_signals() as stop, stop.deferred():
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.requested == 'SIGTERM'
+        os.kill(os.getpid(), signal.SIGTERM)  # a scheduler may send it to the job and to each process
+        with pytest.raises(KeyboardInterrupt) as caught:
+            os.kill(os.getpid(), signal.SIGINT)
+        assert caught.type is KeyboardInterrupt
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+    assert capfd.readouterr().err == '\nSIGTERM: saving after this step; Ctrl-C now leaves at once\n'
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_before_the_first_step_raises_where_it_arrives(number: signal.Signals) -> None:
+    with stop_on_signals(), pytest.raises(Interrupted, match=rf'{number.name}: stopped; the same command goes on'):
+        os.kill(os.getpid(), number)
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    """As Ctrl-C is for a job that a shell has put into the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with stop_on_signals() as stop:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert stop.requested is None
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_in_a_thread_nothing_is_installed() -> None:
+    before, seen = signal.getsignal(signal.SIGTERM), []
+
+    def inside() -> None:
+        with stop_on_signals(exit_at_second=True):
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
+class CountingTrainer:
+    """Steps that take no time; a signal is asked for at one of them."""
+
+    def __init__(self, config: Any, stop: Stop, at: int) -> None:
+        self.config, self.stop, self.at = config, stop, at
+        self.learning_rate = lambda step: 0.0
+
+    def step(self, state: TrainState, batch: Any) -> tuple[TrainState, dict[str, Any]]:
+        if state.step + 1 == self.at:
+            self.stop.requested = 'SIGTERM'
+        metrics = dict.fromkeys(('loss', 'nll', 'target_tokens', 'source_tokens', 'grad_norm'), 1.0)
+        return state._replace(step=state.step + 1), metrics | {'skipped': False}
+
+
+class SilentReporter:
+    def __getattr__(self, _: str) -> Any:
+        return lambda *args: None
+
+
+def run_fit(folder: Path, at: int, evaluate: Any = lambda state: {}, **training: Any) -> list[tuple[int, Any]]:
+    stop, saved = Stop(), []
+    trainer = CountingTrainer(copy_config(folder, steps=9, checkpoint_every=4, **training), stop, at)
+    try:
+        fit(
+            TrainState(0, None, None, None),
+            iter(range(99)),
+            trainer,
+            save=lambda state, metrics, progress: saved.append((state.step, progress)),
+            reporter=SilentReporter(),
+            evaluate=evaluate,
+            stop=stop,
+        )
+    finally:
+        run_fit.saved = saved
+    return saved
+
+
+def test_the_step_under_way_is_saved_and_no_other_is_made(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted, match=r'SIGTERM: stopped after step 6, which is saved; the same command goes on'):
+        run_fit(tmp_path, at=6)
+    assert [step for step, _ in run_fit.saved] == [4, 6]
+    assert run_fit.saved[-1][1]['window']['steps'] == 6  # the metrics since the last report go on, too
+
+
+def test_a_stop_at_a_checkpoint_saves_once_and_one_at_the_end_is_the_end(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        run_fit(tmp_path, at=4)
+    assert [step for step, _ in run_fit.saved] == [4]
+    assert [step for step, _ in run_fit(tmp_path, at=9)] == [4, 8, 9]
+
+
+def test_a_signal_in_the_evaluation_saves_and_the_evaluation_is_made_up_for(tmp_path: Path) -> None:
+    """It may last for minutes; a scheduler waits for seconds."""
+
+    def evaluate(_: TrainState) -> dict[str, float]:
+        raise Interrupted('SIGTERM')
+
+    with pytest.raises(Interrupted, match=r'stopped after step 3, which is saved'):
+        run_fit(tmp_path, at=99, evaluate=evaluate, evaluate_every=3)
+    (step, progress), evaluated = run_fit.saved[-1], []
+    assert (step, progress['evaluate']) == (3, True)
+    trainer = CountingTrainer(copy_config(tmp_path, steps=4), Stop(), 99)
+    fit(
+        TrainState(3, None, None, None),
+        iter(range(99)),
+        trainer,
+        save=lambda *_: None,
+        reporter=SilentReporter(),
+        evaluate=lambda state: evaluated.append(state.step) or {},
+        progress=progress,
+    )
+    assert evaluated == [3, 4]
+
+
+def test_the_command_ends_with_75_and_goes_on(copy_folder: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    """In this process: the signal comes at step 7, as the scheduler would send it."""
+    config = copy_config(copy_folder, steps=12, checkpoint_every=100, evaluate_every=100, log_every=12)
+    config = replace(config, data=replace(config.data, validation=''))
+    monkeypatch.setattr('flax_transformer.cli.train.load_config', lambda name: config)
+    from flax_transformer.reporting import Reporter
+
+    signal_at = {7}
+    monkeypatch.setattr(Reporter, 'advance', lambda _, step: step in signal_at and os.kill(os.getpid(), signal.SIGTERM))
+    assert main(['train', 'any', '--workdir', str(tmp_path / 'run')]) == EXIT_CODE == 75
+    assert 'SIGTERM: stopped after step 7, which is saved' in capsys.readouterr().err
+    signal_at.clear()
+    assert main(['train', 'any', '--workdir', str(tmp_path / 'run')]) == 0
+    assert 'going on from step 7' in capsys.readouterr().err
+
+
+def test_a_second_ctrl_c_leaves_at_once_even_where_python_waits() -> None:
+    """In C code, as while a model is compiled: Python's own handler would run only afterwards."""
+    code = (
+        'import signal, threading, os, time\n'
+        'signal.signal(signal.SIGINT, signal.default_int_handler)\n'
+        'from flax_transformer.interruption import stop_on_signals\n'
+        'with stop_on_signals(exit_at_second=True) as stop, stop.deferred():\n'
+        '    def send():\n'
+        '        for _ in range(2):\n'
+        '            time.sleep(0.3); os.kill(os.getpid(), signal.SIGINT)\n'
+        '    threading.Thread(target=send, daemon=True).start()\n'
+        # A mutex that this thread holds already: a call that no signal ends.
+        '    import ctypes; libc = ctypes.CDLL(None); mutex = ctypes.create_string_buffer(64)\n'
+        '    libc.pthread_mutex_lock(mutex); libc.pthread_mutex_lock(mutex)\n'
+    )
+    left = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=60)
+    assert left.returncode == 130
+    assert 'left at once; the same command goes on from the last checkpoint' in left.stderr
+
+
+def test_training_in_a_thread_works(copy_folder: Path, tmp_path: Path) -> None:
+    config = copy_config(copy_folder, steps=2)
+    config = replace(config, data=replace(config.data, validation=''))
+    ended = []
+    thread = threading.Thread(target=lambda: ended.append(train(config, tmp_path / 'run')))
+    thread.start()
+    thread.join()
+    assert ended
