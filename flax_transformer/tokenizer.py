@@ -88,23 +88,30 @@ class Tokenizer:
             if not (folder / name).is_file():
                 raise UserError(f'{folder / name} is missing: a run directory keeps its tokenizer there')
         try:
-            kind = json.loads((folder / DESCRIPTION_FILE).read_text(encoding='utf-8'))['kind']
+            description = json.loads((folder / DESCRIPTION_FILE).read_text(encoding='utf-8'))
+            kind = description['kind']
         except (ValueError, TypeError, KeyError):
             raise UserError(f'{folder / DESCRIPTION_FILE} is damaged: expected {{"kind": "sentencepiece"}}') from None
         if kind != 'sentencepiece':
             raise UserError(f'{folder / DESCRIPTION_FILE}: kind is {kind!r}, expected "sentencepiece"')
         model = (folder / MODEL_FILE).read_bytes()
         try:
-            if model:  # nothing at all would load, as a tokenizer without pieces
+            # Nothing at all would load, as a tokenizer without pieces; half a model as one that lacks half of them.
+            # Earlier versions kept no checksum.
+            if model and description.get('sha256') in (None, hashlib.sha256(model).hexdigest()):
                 return cls(model)
         except (RuntimeError, TypeError):
             pass
-        raise UserError(f'{folder / MODEL_FILE} is not a SentencePiece model; copy it from the run again')
+        raise UserError(
+            f'{folder / MODEL_FILE} is damaged, or is not a SentencePiece model; copy it from the run again'
+        )
 
     def save(self, folder: Path) -> None:
         """Writes the folder that `load` reads; a tokenizer is whole or not there."""
         folder.mkdir(parents=True, exist_ok=True)
-        description = json.dumps({'kind': 'sentencepiece', 'vocab_size': self.vocab_size}, indent=2) + '\n'
+        description = (
+            json.dumps({'kind': 'sentencepiece', 'vocab_size': self.vocab_size, 'sha256': self.digest}, indent=2) + '\n'
+        )
         for name, content in ((MODEL_FILE, self._model), (DESCRIPTION_FILE, description.encode())):
             partial = folder / (name + '.partial')
             partial.write_bytes(content)

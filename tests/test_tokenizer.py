@@ -223,7 +223,7 @@ def test_a_damaged_model_is_named(tmp_path, damage):
     TOKENIZER.save(tmp_path)
     file = tmp_path / MODEL_FILE
     file.write_bytes(damage(file.read_bytes()))
-    with pytest.raises(UserError, match=f'{re.escape(str(file))} is not a SentencePiece model'):
+    with pytest.raises(UserError, match=f'{re.escape(str(file))} is damaged, or is not a SentencePiece model'):
         Tokenizer.load(tmp_path)
 
 

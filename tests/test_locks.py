@@ -1,0 +1,101 @@
+"""One process at a time in a run directory."""
+
+import errno
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import copy_config
+
+from flax_transformer import train
+from flax_transformer.errors import UserError
+from flax_transformer.locks import LOCK_FILE, in_use
+
+HOLD = (
+    'import sys, time; from pathlib import Path; from flax_transformer.locks import in_use\n'
+    'with in_use(Path(sys.argv[1]), say=print): print("held", flush=True); time.sleep(60)\n'
+)
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> subprocess.Popen:
+    """A process that is at work in tmp_path/run."""
+    process = subprocess.Popen([sys.executable, '-c', HOLD, str(tmp_path / 'run')], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == 'held\n'
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_run_that_another_process_works_in_is_refused_by_its_number(
+    holder: subprocess.Popen, tmp_path: Path, copy_folder: Path
+) -> None:
+    with pytest.raises(UserError, match=rf'run is in use by process {holder.pid} on .* since .*another --workdir'):
+        train(copy_config(copy_folder, steps=1), tmp_path / 'run')
+    assert [file.name for file in (tmp_path / 'run').iterdir()] == [LOCK_FILE]
+
+
+def test_a_killed_process_holds_nothing(holder: subprocess.Popen, tmp_path: Path) -> None:
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    with in_use(tmp_path / 'run', say=print):
+        assert f'process {os.getpid()} ' in (tmp_path / 'run' / LOCK_FILE).read_text()
+
+
+def test_a_new_folder_into_which_nothing_came_is_removed_and_another_kept(tmp_path: Path) -> None:
+    with in_use(tmp_path / 'empty', say=print):
+        assert (tmp_path / 'empty').is_dir()
+    assert not (tmp_path / 'empty').exists()
+    with in_use(tmp_path / 'filled', say=print):
+        (tmp_path / 'filled' / 'config.json').touch()
+    assert {file.name for file in (tmp_path / 'filled').iterdir()} == {'config.json', LOCK_FILE}
+
+
+def test_two_in_one_process_keep_each_other_out(tmp_path: Path) -> None:
+    """As two cells of a notebook, in two threads."""
+    with in_use(tmp_path / 'run', say=print), pytest.raises(UserError, match=rf'in use by process {os.getpid()}'):
+        in_use(tmp_path / 'run', say=print).__enter__()
+
+
+def test_a_lock_on_a_file_that_was_removed_keeps_nobody_out_and_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between opening and locking, the process before removes its file: the next one is locked."""
+    file, lock, calls = tmp_path / 'run' / LOCK_FILE, fcntl.flock, []
+
+    def remove_first(opened: int, how: int) -> None:
+        calls.append(opened)
+        if len(calls) == 1:
+            file.unlink()
+        lock(opened, how)
+
+    monkeypatch.setattr(fcntl, 'flock', remove_first)
+    with in_use(tmp_path / 'run', say=print):
+        assert len(calls) == 2
+        assert file.exists()
+
+
+def test_a_file_system_without_locks_is_told_and_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOLCK, 'No locks available')
+
+    monkeypatch.setattr(fcntl, 'flock', unsupported)
+    said = []
+    with in_use(tmp_path / 'run', say=said.append):
+        pass
+    assert re.search(r'cannot be locked on this file system \(No locks available\).*one process at a time', said[0])
+
+
+def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / 'precious').write_text('words')
+    (tmp_path / 'run').mkdir()
+    (tmp_path / 'run' / LOCK_FILE).symlink_to(tmp_path / 'precious')
+    with pytest.raises(OSError, match='symbolic link'), in_use(tmp_path / 'run', say=print):
+        pass
+    assert (tmp_path / 'precious').read_text() == 'words'

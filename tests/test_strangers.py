@@ -1,0 +1,170 @@
+"""A run directory from a stranger: it runs no code, and training in it writes nowhere else."""
+
+import ast
+import gc
+import json
+import os
+import pickle
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import flax_transformer
+from flax_transformer import Translator, train
+from flax_transformer.errors import UserError
+from flax_transformer.non_finite import load_batch
+from flax_transformer.run_directory import RunDirectory
+from flax_transformer.tokenizer import DESCRIPTION_FILE, MODEL_FILE
+
+EXECUTED = []
+
+
+def explode() -> None:
+    EXECUTED.append(1)
+
+
+class Bomb:
+    """What, unpickled, is noticed."""
+
+    def __reduce__(self) -> Any:
+        return explode, ()
+
+
+PICKLED = pickle.dumps(Bomb())
+
+
+@pytest.fixture
+def run(copy_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(copy_run, tmp_path / 'stranger'))
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_executed() -> Any:
+    pickle.loads(PICKLED)
+    assert EXECUTED  # the bomb goes off where it is unpickled
+    EXECUTED.clear()
+    yield
+    assert not EXECUTED
+
+
+@pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')  # what Orbax leaves where it fails
+def test_a_pickle_in_the_place_of_any_file_is_not_run(run: Path) -> None:
+    """Of all files that translation reads; manifests removed, so that nothing is stopped by a checksum."""
+    for manifest in run.rglob('manifest.json'):
+        manifest.unlink()
+    step = Path('checkpoints', max(folder.name for folder in (run / 'checkpoints').iterdir()))
+    files = [file for file in (run / step).rglob('*') if file.is_file() and 'training' not in file.parts]
+    files += [run / 'config.json', *(run / 'tokenizer').iterdir()]
+    assert len(files) > 12
+    refused = []
+    for file in files:
+        before = file.read_bytes()
+        file.write_bytes(PICKLED)
+        try:
+            Translator.from_run(run)
+        except Exception as error:
+            refused.append(error)
+        file.write_bytes(before)
+    Translator.from_run(run)
+    assert len(refused) > 5  # they were read
+    refused.clear()
+    gc.collect()
+
+
+def test_a_pickle_in_a_kept_batch_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / 'batch.npz', source=np.array([Bomb()], object))
+    with pytest.raises(ValueError, match='allow_pickle'):
+        load_batch(tmp_path / 'batch.npz')
+
+
+def test_no_file_of_the_package_can_unpickle() -> None:
+    """Nor evaluate text as code, but for configs, which the user names as programs."""
+    for file in Path(flax_transformer.__file__).parent.rglob('*.py'):
+        for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
+            if isinstance(node, ast.Import):
+                imported = {alias.name.partition('.')[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported = {(node.module or '').partition('.')[0]}
+            else:
+                imported = set()
+            assert not imported & {'pickle', 'cloudpickle', 'dill', 'marshal', 'shelve', 'joblib'}, file
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                assert called not in ('eval', 'exec', '__import__'), file
+                if called in ('np.load', 'numpy.load'):
+                    assert 'allow_pickle=False' in ast.unparse(node), file
+
+
+@pytest.mark.parametrize(
+    'values',
+    [
+        {'model': {'activation': '__import__("os").system("touch executed")'}},
+        {'__class__': 'os.system', 'args': ['touch executed']},
+        {'!!python/object/apply:os.system': ['touch executed']},
+        {'model': {'__init__': 1}},
+        {'training': {'steps': '$(touch executed)'}},
+    ],
+)
+def test_a_config_is_only_data(run: Path, values: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (run / 'config.json').write_text(json.dumps({'schema_version': 1, **values}))
+    with pytest.raises(UserError, match='config'):
+        RunDirectory(run).read_config()
+    assert not (tmp_path / 'executed').exists()
+
+
+@pytest.mark.parametrize('kind', ['../../evil', 'os.system', '/etc/passwd', ['x'], None])
+def test_a_tokenizer_of_another_kind_is_refused_by_name(run: Path, kind: Any) -> None:
+    (run / 'tokenizer' / DESCRIPTION_FILE).write_text(json.dumps({'kind': kind}))
+    with pytest.raises(UserError, match=r'tokenizer\.json: kind is .*expected "sentencepiece"'):
+        RunDirectory(run).read_tokenizer()
+
+
+def test_a_broken_tokenizer_model_is_refused(run: Path) -> None:
+    file = run / 'tokenizer' / MODEL_FILE
+    model = file.read_bytes()
+    flipped = bytes([*model[:-1], model[-1] ^ 1])
+    for content in (PICKLED, model[: len(model) // 2], os.urandom(1000), b'', flipped):
+        file.write_bytes(content)
+        with pytest.raises(UserError, match='is damaged, or is not a SentencePiece model'):
+            RunDirectory(run).read_tokenizer()
+
+
+@pytest.mark.parametrize(
+    'name',
+    [
+        'metrics.jsonl',
+        'config.partial',
+        'environment.json',
+        'tensorboard',
+        'checkpoints',
+        'checkpoints/9999',
+        'data_cache',
+    ],
+)
+def test_training_does_not_follow_a_link_out_of_the_run(run: Path, name: str, tmp_path: Path) -> None:
+    """Each of these would be appended to, replaced or removed."""
+    precious = tmp_path / 'precious'
+    precious.mkdir()
+    (precious / 'thesis.tex').write_text('words')
+    place = run / name
+    if place.is_dir():
+        shutil.rmtree(place)
+    place.unlink(missing_ok=True)
+    place.symlink_to(precious if '.' not in name else precious / 'thesis.tex')
+    config = RunDirectory(run).read_config()
+    config = replace(config, training=replace(config.training, steps=config.training.steps + 1))
+    with pytest.raises(UserError, match=r'is a link to .*, and training would write there'):
+        train(config, run)
+    assert {file.name: file.read_text() for file in precious.iterdir()} == {'thesis.tex': 'words'}
+
+
+def test_a_link_within_the_run_and_a_link_to_it_are_taken(run: Path, tmp_path: Path) -> None:
+    (run / 'tensorboard').rename(run / 'curves')
+    (run / 'tensorboard').symlink_to('curves')
+    (tmp_path / 'here').symlink_to(run)
+    RunDirectory(tmp_path / 'here').check(RunDirectory(run).read_config())
