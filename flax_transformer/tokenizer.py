@@ -109,9 +109,8 @@ class Tokenizer:
     def save(self, folder: Path) -> None:
         """Writes the folder that `load` reads; a tokenizer is whole or not there."""
         folder.mkdir(parents=True, exist_ok=True)
-        description = (
-            json.dumps({'kind': 'sentencepiece', 'vocab_size': self.vocab_size, 'sha256': self.digest}, indent=2) + '\n'
-        )
+        described = {'kind': 'sentencepiece', 'vocab_size': self.vocab_size, 'sha256': self.digest}
+        description = json.dumps(described, indent=2) + '\n'
         for name, content in ((MODEL_FILE, self._model), (DESCRIPTION_FILE, description.encode())):
             partial = folder / (name + '.partial')
             partial.write_bytes(content)
