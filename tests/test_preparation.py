@@ -111,9 +111,7 @@ def mixture(folder: Path, **data: object) -> Config:
     }
     # Three lines over and over, blank sides: the check of corpora has tests of its own.
     config = replace(config, check=CheckConfig(before_training=False))
-    return replace(
-        config, model=replace(config.model, vocab_size=70), data=replace(config.data, mixture=corpora, **values)
-    )
+    return replace(config, model=replace(config.model, vocab_size=70), data=replace(config.data, **values))
 
 
 def test_the_tokenizer_learns_from_every_corpus_and_has_its_languages(folder: Path) -> None:
