@@ -15,7 +15,7 @@ from clean_corpus import clean_corpus, write_corpus
 from conftest import copy_config
 from conftest import corpus as real_corpus
 
-from flax_transformer.config import Config, CorpusConfig, DataConfig, TransformerConfig
+from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig, TransformerConfig
 from flax_transformer.data import text_files
 from flax_transformer.data.audit import KINDS, Report, audit, changed_since, reading
 from flax_transformer.tokenizer import Tokenizer
@@ -453,3 +453,16 @@ def test_real_corpora_show_what_is_known_of_them_and_no_error(corpus_name, kinds
     assert {kind: counts.get(kind, 0) for kind in kinds} == kinds
     assert not counts.keys() & {'swapped_pair', 'shifted', 'mojibake', 'normalization', 'copy'}
     assert counts.get('wrong_language', 0) < 1e-4 * report.pairs['train']
+
+
+def row_of(kind: str) -> str:
+    """The row of docs/data.md."""
+    severity = {'share': f'warning from {getattr(CheckConfig(), kind, 0):.2%} on'}
+    gravity = severity.get(KINDS[kind].gravity, KINDS[kind].gravity)
+    cells = f'`{kind}`', gravity, KINDS[kind].what, KINDS[kind].training, 'yes' if KINDS[kind].rejected else ''
+    return '| ' + ' | '.join(cells) + ' |'
+
+
+def test_the_documentation_has_the_table_of_kinds():
+    text = (Path(__file__).parents[1] / 'docs' / 'data.md').read_text(encoding='utf-8')
+    assert [line for line in text.splitlines() if line.startswith('| `')][-len(KINDS) :] == [row_of(k) for k in KINDS]
