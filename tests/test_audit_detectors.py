@@ -5,8 +5,10 @@ import pytest
 
 from flax_transformer.data.audit import alignment, characters, language
 from flax_transformer.data.audit.characters import bits_of_characters, lay_out
+from flax_transformer.data.audit.chunks import inspect, learn
 from flax_transformer.data.audit.numbers import numbers_differ, numbers_of
 from flax_transformer.data.audit.repeats import contradictions, exact_keys, key, keys_of, repeated_pairs, shared_pairs
+from flax_transformer.data.corpus import Records
 
 
 def lengths_and_signs(pairs: int, seed: int = 0, noise: float = 0.15) -> tuple[np.ndarray, np.ndarray]:
@@ -160,3 +162,24 @@ def test_languages_that_the_library_does_not_know_are_not_judged():
     assert language.is_known('pt_BR')
     assert not language.is_known('in')
     assert not language.is_known('klingon')
+
+
+def facts_of(*pairs: tuple[str, str]):
+    sources, targets = ([text.encode() for text in side] for side in zip(*pairs, strict=True))
+    records = Records(sources, targets)
+    settings = {'max_ratio': 4.0, 'slots': (99, 99), 'tokenizer': None, 'character_coverage': 1.0}
+    return inspect(records, learn([records], (None, None), **settings))
+
+
+def test_a_copy_has_letters():
+    assert facts_of(('1984', '1984'), ('...', '...'), ('Tom', 'tom '), ('a', 'b')).found['copy'].tolist() == [2]
+
+
+def test_signs_are_those_of_numbers_and_of_the_end():
+    """What a shift is found by, beside the lengths: equal where the numbers are, whatever separates their digits."""
+    facts = facts_of(('In 1,987.', '1.987!'), ('In 1988?', 'In 1989?'), ('No', 'Nein'))
+    numbers, ends = facts.signs // 4, facts.signs % 4
+    assert numbers[0, 0] == numbers[1, 0] > 0
+    assert numbers[0, 1] != numbers[1, 1]
+    assert numbers[:, 2].tolist() == [0, 0]
+    assert ends.tolist() == [[1, 2, 0], [3, 2, 0]]

@@ -158,3 +158,8 @@ def test_an_interrupted_clean_leaves_no_half_file(folder, monkeypatch, capsys):
 def test_clean_needs_a_folder(capsys):
     assert main(['clean', 'mine.py']) == 2
     assert 'clean mine.py --output FOLDER' in capsys.readouterr().err
+
+
+def test_clean_refuses_text_that_is_made(capsys):
+    assert main(['clean', 'mine.py', '--output', 'new', '--data.train', 'number_words:train']) == 2
+    assert 'needs no cleaning' in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from flax_transformer.config import Config
 from flax_transformer.data.audit.changes import changed_since
@@ -234,8 +233,3 @@ def _vocabulary(config: Config, training: list[CorpusFacts], tokenizer: Tokenize
         severity = 'note' if config.tokenizer.byte_fallback else 'warning'
         detail = f'{len(uncovered):,} characters, {uncovered.total():,} times in {characters:,}'
         yield Finding('uncovered', severity, 'training', len(uncovered), total, tuple(examples), detail)
-
-
-def files_of(config: Config) -> list[Path]:
-    """The files that the corpora of a config come from."""
-    return [file for _, _, corpus, _ in _open_all(config) for file in corpus.files]

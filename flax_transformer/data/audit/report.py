@@ -85,7 +85,8 @@ class Report:
             {**asdict(finding), 'training': KINDS[finding.kind].training, 'remedy': KINDS[finding.kind].remedy}
             for finding in self.findings
         ]
-        return json.dumps({'pairs': self.pairs, 'findings': findings}, ensure_ascii=False)
+        whole = {'pairs': self.pairs, 'only_begun': self.only_begun, 'findings': findings}
+        return json.dumps(whole, ensure_ascii=False)
 
 
 def sorted_report(findings: Sequence[Finding], pairs: dict[str, int], only_begun: tuple[str, ...] = ()) -> Report:
