@@ -206,7 +206,7 @@ FAULTS = [
     Fault('another language', 'wrong_language', edit('train.de', SIX, put(FRENCH)), also=('duplicate',)),
     Fault('German on both sides', 'wrong_language', edit('train.en', SIX, put(GERMAN)), 'train.en'),
     Fault('lengths that do not fit', 'length_ratio', edit_first('train.en', 'queen', put('Oh!')), 'train.en'),
-    Fault('targets too short for their sources', 'length_ratio', edit_first('train.de', 'Königin', put('Oh!')), 'train.en'),
+    Fault('targets too short', 'length_ratio', edit_first('train.de', 'Königin', put('Oh!')), 'train.en'),
     Fault('over-long lines', 'too_long', lengthen, 'train.en'),
     Fault('duplicates', 'duplicate', repeat, 'train.en'),
     Fault(

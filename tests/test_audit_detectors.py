@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from clean_corpus import clean_corpus
 
 from flax_transformer.data.audit import alignment, characters, language
 from flax_transformer.data.audit.characters import bits_of_characters, lay_out
@@ -183,3 +184,26 @@ def test_signs_are_those_of_numbers_and_of_the_end():
     assert numbers[0, 1] != numbers[1, 1]
     assert numbers[:, 2].tolist() == [0, 0]
     assert ends.tolist() == [[1, 2, 0], [3, 2, 0]]
+
+
+def test_a_length_ratio_is_extreme_beside_what_is_usual_in_the_corpus():
+    """A target of a fifth of its source's characters is usual in some scripts; one as long as its source is not."""
+    usual = [('w' * 100, 'z' * 20)] * 30
+    assert facts_of(*usual, ('w' * 100, 'z' * 130)).found['length_ratio'].tolist() == [30]
+    assert 'length_ratio' not in facts_of(*usual, ('w' * 100, 'z' * 100), ('w', 'zzzz')).found
+
+
+def test_without_a_tokenizer_words_and_the_end_count_as_tokens():
+    assert facts_of(('w ' * 98, 'w'), ('w ' * 99, 'w'), ('w', '  w' * 99)).found['too_long'].tolist() == [1, 2]
+
+
+def test_the_library_has_a_say_where_a_pair_looks_swapped(monkeypatch):
+    train = [tuple(line.decode() for line in pair) for pair in zip(*clean_corpus()['train'], strict=True)]
+    train[7] = train[7][::-1]
+    records = Records(*([text.encode() for text in side] for side in zip(*train, strict=True)))
+    settings = {'max_ratio': 4.0, 'slots': (99, 99), 'tokenizer': None, 'character_coverage': 1.0}
+    model = learn([records], ('en', 'de'), **settings)
+    assert inspect(records, model).found['swapped_pair'].tolist() == [7]
+    in_place = {train[7][0]: ('en', 1.0), train[7][1]: ('de', 1.0)}
+    monkeypatch.setattr(language, 'identify', lambda line: in_place[line])
+    assert 'swapped_pair' not in inspect(records, model).found
