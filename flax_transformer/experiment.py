@@ -10,7 +10,17 @@ import grain
 
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.config import Config
-from flax_transformer.data import Order, PackedBatches, Plan, PreparedPairs, Sampling, loss_batches, shares
+from flax_transformer.data import (
+    Order,
+    PackedBatches,
+    Plan,
+    PreparedPairs,
+    Sampling,
+    TokenizedPairs,
+    loss_batches,
+    shares,
+)
+from flax_transformer.data.tokenized import flatten
 from flax_transformer.errors import UserError
 from flax_transformer.preparation import Prepared, ValidationSet, interleaved, prepare, tag_of
 from flax_transformer.reporting import Reporter
@@ -21,8 +31,11 @@ from flax_transformer.training import Trainer, fit
 from flax_transformer.translator import Translator
 
 
-def train(config: Config, workdir: Path | str) -> RunDirectory:
+def train(config: Config, workdir: Path | str, *, processes: int = 1) -> RunDirectory:
     """Trains the config's model into the run directory `workdir`, or goes on where the run there stopped.
+
+    `processes` check a large corpus before it is tokenised; more than one need `if __name__ == '__main__':` in the
+    program that calls this.
 
     Everything that the user can have got wrong raises UserError before the first step, and before a config or a
     tokenizer is written where the run is new.
@@ -30,7 +43,7 @@ def train(config: Config, workdir: Path | str) -> RunDirectory:
     run = RunDirectory(workdir)
     run.check(config)
     trainer = Trainer(config)
-    prepared = open_run(config, run)
+    prepared = open_run(config, run, processes=processes)
     run.note_environment(str(trainer.devices))
 
     state = trainer.devices.replicate(init_state(config, trainer.tx))
@@ -72,13 +85,13 @@ def train(config: Config, workdir: Path | str) -> RunDirectory:
     return run
 
 
-def open_run(config: Config, run: RunDirectory) -> Prepared:
+def open_run(config: Config, run: RunDirectory, *, processes: int = 1) -> Prepared:
     """Prepares the data of a run and keeps its config and tokenizer, after all of it was found good."""
     tokenizer = run.read_tokenizer() if run.has_tokenizer() else None
     with run.data_cache(config) as cache:
-        prepared = prepare(config, tokenizer, cache, say=_say)
+        prepared = prepare(config, tokenizer, cache, say=_say, processes=processes)
         if prepared.validation:
-            loss_batches([each.tokenized for each in prepared.validation], config)  # refuses what is too long
+            loss_batches(_of_each_corpus(config, prepared.validation), config)  # refuses what is too long
         run.open(config)
         if tokenizer is None:
             run.write_tokenizer(prepared.tokenizer)
@@ -120,7 +133,7 @@ def _evaluator(
     samples = interleaved(validation, config.training.sample_translations)
 
     def evaluate(state: TrainState) -> dict[str, float]:
-        batches = loss_batches([each.tokenized for each in validation], config, multiple_of=len(trainer.devices))
+        batches = loss_batches(_of_each_corpus(config, validation), config, multiple_of=len(trainer.devices))
         metrics = trainer.evaluate(state.params_to_keep, batches)
         params = trainer.devices.gather(state.params_to_keep)
         for each, i in samples:
@@ -131,6 +144,12 @@ def _evaluator(
         return metrics
 
     return evaluate
+
+
+def _of_each_corpus(config: Config, validation: Sequence[ValidationSet]) -> list[TokenizedPairs]:
+    """The validation set of each corpus, empty where it has none: a corpus is known by its number in the mixture."""
+    sets = {each.name: each.tokenized for each in validation}
+    return [sets.get(corpus.name, TokenizedPairs(flatten([]), flatten([]))) for corpus in config.data.corpora]
 
 
 def _say(text: str) -> None:

@@ -81,13 +81,20 @@ def sample_lines(corpora: Sequence[Corpus], max_pairs: int) -> list[str]:
     return [line for side in (0, 1) for line in (pair[side] for pair in kept)]
 
 
-def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Say) -> Prepared:
-    """Reads and tokenises everything, or finds it in the cache; without a tokenizer one is trained.
+def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Say, processes: int = 1) -> Prepared:
+    """Reads and tokenises everything, or finds it in the cache; without a tokenizer the corpora are checked, and one is
+    trained.
+
+    Args:
+      cache: the folder of tokenised corpora.
+      processes: that check a large corpus.
 
     Raises UserError for whatever the user can mend.
     """
     corpora = open_corpora(config)
     if tokenizer is None:
+        if config.check.before_training:
+            check_corpora(config, say=say, processes=processes)
         tokenizer = train_tokenizer(config, corpora)
     check_tokenizer(config, tokenizer)
     # A fault in a validation set must not wait for the first evaluation, nor for a large corpus.
@@ -101,6 +108,23 @@ def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Sa
         _say_what_is_left(name, pairs, config, say)
         found.append(pairs)
     return Prepared(tokenizer, found, validation)
+
+
+def check_corpora(config: Config, *, say: Say, processes: int = 1) -> None:
+    """Says what is wrong with the corpora of a config. Raises UserError where training on them makes no sense."""
+    from flax_transformer.data.audit import audit
+
+    with tqdm(desc='checking', unit=' pairs', disable=not sys.stderr.isatty(), delay=1) as bar:
+        report = audit(config, processes=processes, progress=bar.update)
+    if report.errors:
+        raise UserError(
+            'the corpora are damaged:\n\n'
+            + '\n\n'.join(map(str, report.errors))
+            + '\n\nMend this, or train all the same with --check.no-before-training'
+        )
+    for warning in report.warnings:
+        say(str(warning).partition('\n')[0])
+    say(report.summary() + ('; `flax-transformer check` with this config shows them' if report.findings else ''))
 
 
 def _tokenised(

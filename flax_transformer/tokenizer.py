@@ -172,13 +172,17 @@ class Tokenizer:
         return [[tag, *line] for line in ids]
 
     def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids [tokens] int32 of all lines, one behind the other, EOS last, and their lengths [lines]; on all cores."""
-        ids = self._processor.encode(list(lines), add_eos=True, num_threads=os.cpu_count() or 1)
+        """Ids [tokens] int32 of all lines, one behind the other, EOS last, and their lengths [lines]; on all cores.
+
+        Lone surrogates as in `encode`.
+        """
+        texts = [line.encode('utf-8', 'replace') for line in lines]
+        ids = self._processor.encode(texts, add_eos=True, num_threads=os.cpu_count() or 1)
         lengths = np.fromiter(map(len, ids), np.int64, len(ids))
         return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
 
     def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
-        """Ids of one segmentation of a line, drawn at random, EOS last: a pure function of the seed (1 to 2^32 - 1).
+        """Ids of one segmentation of a line, drawn at random, EOS last: a pure function of the seed (1 to 2^32 - 2).
 
         For bpe, alpha is the rate of merges that are left out (Provilkov et al. 2020); for unigram, how much likelier
         segmentations are preferred, 0 not at all (Kudo 2018, section 3.2).

@@ -39,6 +39,44 @@ def test_training_goes_on_from_what_was_prepared(
     assert 'the run is in' in capsys.readouterr().out.lower()
 
 
+def test_a_file_that_has_changed_since_a_run_began_is_an_error_of_the_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy_corpus(tmp_path)
+    (tmp_path / 'config.json').write_text(to_json(copy_config(tmp_path)))
+    (tmp_path / 'tiny.py').write_text(CONFIG)
+    arguments = [str(tmp_path / 'tiny.py'), '--workdir', str(tmp_path / 'run')]
+    assert main(['prepare', *arguments]) == 0
+    assert main(['check', *arguments]) == 0
+    assert ': changed: ' not in capsys.readouterr().out
+    with (tmp_path / 'train.out').open('r+b') as file:
+        file.write(b'h')
+    assert main(['check', *arguments]) == 2
+    out = capsys.readouterr().out
+    assert 'error: files: changed: 1 of 2' in out
+    assert f'{tmp_path / "train.out"}\n      has other bytes, though as many' in out
+
+
+@pytest.mark.parametrize('command', ['prepare', 'train'])
+def test_a_damaged_corpus_stops_before_anything_is_written_unless_told_not_to(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy_corpus(tmp_path)
+    lines = (tmp_path / 'train.out').read_text().splitlines()
+    (tmp_path / 'train.out').write_text(''.join(f'{line}\n' for line in [*lines[1:], lines[0]]))
+    (tmp_path / 'config.json').write_text(to_json(copy_config(tmp_path, steps=1, evaluate_every=1)))
+    (tmp_path / 'tiny.py').write_text(CONFIG)
+    run = tmp_path / 'run'
+    arguments = [str(tmp_path / 'tiny.py'), '--workdir', str(run)]
+    assert main([command, *arguments]) == 2
+    message = capsys.readouterr().err
+    assert 'the corpora are damaged' in message
+    assert 'error: train: shifted: ' in message
+    assert '--check.no-before-training' in message
+    assert not run.exists()
+    assert main([command, *arguments, '--check.no-before-training']) == 0
+
+
 def test_preparing_needs_a_config(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(['prepare']) == 2
     assert 'expected CONFIG first' in capsys.readouterr().err

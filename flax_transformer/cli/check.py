@@ -33,10 +33,15 @@ def main(argv: list[str]) -> int:
         default=lambda name: CheckOptions(config=load_config(name)),
     )
     from flax_transformer.data.audit import audit
+    from flax_transformer.data.cache import recorded_files
+    from flax_transformer.run_directory import CACHE
 
     tokenizer = read_run_tokenizer(options.workdir)
+    # Of a run whose cache was deleted nothing is known.
+    recorded = (recorded_files(options.workdir / CACHE) or None) if options.workdir else None
+    settings = {'tokenizer': tokenizer, 'recorded': recorded, 'processes': os.cpu_count() or 1}
     with progress_bar(None, 'pair') as bar:
-        report = audit(options.config, tokenizer=tokenizer, processes=os.cpu_count() or 1, progress=bar.update)
+        report = audit(options.config, **settings, progress=bar.update)
     print(report.to_json() if options.json else report)
     if report.errors:
         return 2

@@ -1,5 +1,6 @@
 """`flax-transformer prepare CONFIG|tfds:NAME/CONFIG:SPLIT`: what must be done once before a training run."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def main(argv: list[str]) -> None:
 
     run = RunDirectory(options.workdir)
     run.check(options.config)
-    open_run(options.config, run)
+    open_run(options.config, run, processes=os.cpu_count() or 1)
     note(f'{run.path} is prepared. Next:\n  flax-transformer train {argv[0]} --workdir {run.path}')
 
 

@@ -1,5 +1,6 @@
 """`flax-transformer train CONFIG [--workdir RUN] [--field value ...]`."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -45,7 +46,7 @@ def main(argv: list[str]) -> None:
 
     # Orbax logs the traceback of a save that failed in the background; we say what it means.
     logging.set_verbosity(logging.FATAL)
-    run = train(options.config, options.workdir)
+    run = train(options.config, options.workdir, processes=os.cpu_count() or 1)
     print(f'The run is in {run.path}. Next:')
     print(f'  flax-transformer evaluate {run.path}')
     print(f'  flax-transformer translate {run.path} < lines > translations')

@@ -64,7 +64,7 @@ class Settings:
 def find(corpus: Corpus, tokenizer: Tokenizer, settings: Settings, cache: Path) -> PreparedPairs | None:
     """The corpus as it was prepared before; None where it was not, or from other text."""
     folder = cache / _key(corpus, tokenizer, settings)
-    with contextlib.suppress(OSError, ValueError, KeyError):  # not there, or damaged
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, ZeroDivisionError):  # not there, or damaged
         meta = json.loads((folder / META_FILE).read_text(encoding='utf-8'))
         files = _unchanged(meta['files'], corpus.files)
         if files is not None:
@@ -111,6 +111,16 @@ def prepare(
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return _mapped(folder, meta)
+
+
+def recorded_files(cache: Path) -> dict[str, tuple[int, str]]:
+    """Path -> (bytes, SHA-256) of every text file that the corpora of a cache were made from."""
+    found = {}
+    for file in cache.glob(f'*/{META_FILE}'):
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # damaged: it is made again anyway
+            listed = json.loads(file.read_text(encoding='utf-8'))['files']
+            found |= {each['path']: (each['bytes'], each['sha256']) for each in listed}
+    return found
 
 
 def _key(corpus: Corpus, tokenizer: Tokenizer, settings: Settings) -> str:
@@ -204,8 +214,9 @@ class _Files:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for file in self._files.values():
-            file.close()
+        with contextlib.ExitStack() as all_of_them:  # also where one cannot be: a full disk shows when a file is closed
+            for file in self._files.values():
+                all_of_them.callback(file.close)
 
 
 def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:

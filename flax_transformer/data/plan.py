@@ -78,7 +78,7 @@ class Plan:
         tokenizer, alpha, tags = self._sampling
         text = self.corpora[corpus].text[side].sentence(index).tobytes().decode('utf-8')
         what = f'{self._seed} {epoch} {corpus} {index} {side}'.encode()
-        seed = int.from_bytes(hashlib.blake2b(what, digest_size=4).digest()) % (2**32 - 1) + 1
+        seed = int.from_bytes(hashlib.blake2b(what, digest_size=4).digest()) % (2**32 - 2) + 1
         ids = tokenizer.sample(text, seed=seed, alpha=alpha)
         tag = tags[corpus] if side == 0 else None
         return np.array(ids if tag is None else [tag, *ids], np.int32)

@@ -65,7 +65,9 @@ class JsonLines(TableFiles):
     def parse(self, line: bytes) -> Pair:
         try:
             row = json.loads(line)
-        except ValueError:
+        except UnicodeDecodeError:
+            return line, line  # whoever decodes it says what is wrong
+        except (ValueError, RecursionError):
             return None, None
         if isinstance(row, dict) and isinstance(row.get('translation'), dict):
             row = row['translation']
@@ -73,9 +75,11 @@ class JsonLines(TableFiles):
             return None, None
         sides = zip(self._languages, ('source', 'target'), strict=True)
         texts = [row.get(language, row.get(side)) for language, side in sides]
-        # A line break inside a JSON string would tear its line apart in every text file that comes of it.
+        # A line break inside a JSON string would tear its line apart in every text file that comes of it. Half of a
+        # surrogate pair, which JSON may hold, becomes bytes that are not UTF-8, and are found as such.
         return tuple(
-            ' '.join(text.split('\n')).encode('utf-8', 'replace') if isinstance(text, str) else None for text in texts
+            text.replace('\n', ' ').encode('utf-8', 'surrogatepass') if isinstance(text, str) else None
+            for text in texts
         )
 
     def expected(self) -> str:

@@ -3,12 +3,13 @@
 import bz2
 import codecs
 import gzip
+import io
 import lzma
 import zlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from flax_transformer.data.corpus import CHUNK, Corpus, Pairs, Records, not_utf8
 from flax_transformer.errors import UserError
@@ -25,12 +26,44 @@ def open_binary(path: Path) -> BinaryIO:
         raise UserError(f'{path} {why}{hint}')
     try:
         if path.suffix == '.zst':
-            import zstandard
-
-            return zstandard.open(path)
+            return io.BufferedReader(_Zstandard(path))
         return PACKED.get(path.suffix, open)(path, 'rb')
     except OSError as error:
         raise UserError(f'{path} could not be read: {error}') from None
+
+
+class _Zstandard(io.RawIOBase):
+    """The bytes of a .zst file. zstandard's own reader ends at the first frame and takes a cut file for a whole one."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open('rb')
+        self._frame: Any = None  # that was begun
+        self._packed = self._unpacked = b''
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:
+        import zstandard
+
+        while not self._unpacked:
+            self._packed = self._packed or self._file.read(1 << 14)
+            if not self._packed:
+                if self._frame is not None:
+                    raise EOFError('it ends in the middle of a frame')
+                return 0
+            self._frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
+            self._unpacked = memoryview(self._frame.decompress(self._packed))
+            self._packed = self._frame.unused_data
+            if self._frame.eof:
+                self._frame = None
+        count = min(len(buffer), len(self._unpacked))
+        buffer[:count], self._unpacked = self._unpacked[:count], self._unpacked[count:]
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def lines_of(path: Path) -> Iterator[list[bytes]]:
@@ -63,8 +96,8 @@ def packed_or_plain(path: Path) -> str:
 class AlignedFiles(Corpus):
     """Pairs of files, one sentence a line: line n of one translates line n of the other."""
 
-    def __init__(self, name: str, files: list[tuple[Path, Path]]) -> None:
-        super().__init__(name, [file for both in files for file in both])
+    def __init__(self, name: str, files: list[tuple[Path, Path]], settings: dict[str, Any] | None = None) -> None:
+        super().__init__(name, [file for both in files for file in both], settings)
         self._pairs_of_files = files
         self._starts: list[int] = []  # of each pair of files that was begun: the index of its first pair
 

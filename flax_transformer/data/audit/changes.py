@@ -11,7 +11,7 @@ def changed_since(recorded: dict[str, tuple[int, str]] | None, files: Iterable[P
     """The finding for files that differ from what a run recorded of them, if any.
 
     Args:
-      recorded: path -> (size in bytes, SHA-256 in hexadecimal) of each file that the run began with; None: no run.
+      recorded: absolute path -> (bytes, SHA-256 in hexadecimal) of each file that the run began with; None: no run.
       files: those of the corpora now; one that was not recorded is new, which is a change too.
     """
     if recorded is None:
@@ -25,7 +25,9 @@ def changed_since(recorded: dict[str, tuple[int, str]] | None, files: Iterable[P
             changed.append(Example(name, f'has {path.stat().st_size:,} bytes, had {size:,}'))
         elif _sha256(path) != digest:
             changed.append(Example(name, 'has other bytes, though as many'))
-    changed += [Example(str(file), 'is new') for file in dict.fromkeys(files) if str(file) not in recorded]
+    changed += [
+        Example(str(file), 'is new') for file in dict.fromkeys(map(Path.absolute, files)) if str(file) not in recorded
+    ]
     if changed:
         total = len(recorded.keys() | {example.place for example in changed})
         yield Finding('changed', 'error', 'files', len(changed), total, tuple(changed[:5]))

@@ -80,7 +80,9 @@ def _open_all(config: Config) -> Iterator[tuple[str, str, Corpus, tuple[str, str
         if part.validation:
             name = f'{part.name} validation' if data.mixture else 'validation'
             yield name, 'validation', _open(part.validation, config, languages), languages
-    if data.test:
+    made = any(part.train.startswith('number_words:') for part in data.corpora)
+    # The default test set is not meant where the training text is another.
+    if data.test and (made or not data.test.startswith('number_words:')):
         languages = (data.source_language, data.target_language)
         yield 'test', 'test', _open(data.test, config, languages), languages
 
@@ -130,7 +132,8 @@ def weigh(
     recorded: dict[str, tuple[int, str]] | None = None,
 ) -> Report:
     """Compares the corpora, and says how grave what was found is."""
-    findings = list(changed_since(recorded, [file for facts in corpora for file in facts.corpus.files]))
+    training = [facts for facts in corpora if facts.role == 'train']
+    findings = list(changed_since(recorded, [file for facts in training for file in facts.corpus.files]))
     details = compare(corpora)
     for number, facts in enumerate(corpora):
         findings += _of_sides(facts)
@@ -143,7 +146,6 @@ def weigh(
                 detail = details.get((number, kind), '')
                 findings.append(Finding(kind, severity, facts.name, facts.counts[kind], len(facts), examples, detail))
     findings += _normalization(config, corpora)
-    training = [facts for facts in corpora if facts.role == 'train']
     findings += _vocabulary(config, training, tokenizer)
     made = tuple(facts.name for facts in corpora if isinstance(facts.corpus, _Beginning))
     return sorted_report(findings, {facts.name: len(facts) for facts in corpora}, made)
