@@ -87,6 +87,9 @@ def test_a_corpus_that_is_not_there_is_told_in_one_message(capsys):
 
 
 def test_clean_writes_what_passes_and_says_why_the_rest_does_not(folder, capsys):
+    lines = (folder / 'train.en').read_bytes().split(b'\n')
+    lines[40] += b'\x07'  # of two reasons the one that is first in the table
+    (folder / 'train.en').write_bytes(b'\n'.join(lines))
     assert main(['clean', 'mine.py', '--output', 'new']) == 0
     out = capsys.readouterr().out
     assert 'train: 496 pairs kept, 5 left out, see new/train.rejected.tsv' in out
