@@ -259,6 +259,7 @@ def test_a_planted_fault_is_found_and_nothing_else(tmp_path, fault):
     assert faults_of(report) <= {fault.kind, *fault.also}, str(report)
     assert found.severity == fault.severity
     assert found.corpus == (fault.corpus or fault.file.split('.')[0])
+    assert str(found).startswith(f'{fault.severity}: {found.corpus}: {fault.kind}: {found.count}')
     if lines:
         assert abs(found.count - len(lines)) <= fault.near
         places = [f'{tmp_path / fault.file}, line {line + 1}' for line in lines[:5]]
@@ -471,3 +472,13 @@ def row_of(kind: str) -> str:
 def test_the_documentation_has_the_table_of_kinds():
     text = (Path(__file__).parents[1] / 'docs' / 'data.md').read_text(encoding='utf-8')
     assert [line for line in text.splitlines() if line.startswith('| `')][-len(KINDS) :] == [row_of(k) for k in KINDS]
+
+
+def test_the_first_fault_that_stops_is_told_in_full(tmp_path):
+    corpus = clean_corpus()
+    drop_targets(corpus)
+    edit('test.de', [4], lambda line: b'f\xfcnf')(corpus)
+    write_corpus(tmp_path, corpus)
+    missing, invalid = audit(config_of(tmp_path)).errors
+    assert missing.detail.startswith(f'{tmp_path / "train.en"} has 500 lines, {tmp_path / "train.de"} has 497;')
+    assert invalid.detail == f'{tmp_path / "test.de"}, line 5: byte 0xfc is not valid UTF-8'

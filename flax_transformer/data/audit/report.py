@@ -32,7 +32,7 @@ class Finding:
 
     def __str__(self) -> str:
         kind = KINDS[self.kind]
-        share = f' of {self.total:,} ({self.count / self.total:.2%})' if self.count <= self.total else ''
+        share = f' of {self.total:,} ({self.count / self.total:.2%})' if 0 < self.total >= self.count else ''
         lines = [f'{self.severity}: {self.corpus}: {self.kind}: {self.count:,}{share}', f'  {kind.what}']
         if self.detail:
             lines.append(f'  {self.detail}')
