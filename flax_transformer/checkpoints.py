@@ -82,17 +82,11 @@ class Checkpoints:
             training=ocp.args.StandardSave(_training(state)),
             position=ocp.args.JsonSave(position),
         )
-        failed = None
-        try:
-            self.wait()
-        except OSError as error:
-            failed = error  # of the save before: this one is tried all the same
+        self.wait()  # a failure of the save before is told with its own step
         self._saving_step = int(state.step)
         self._needed = sum(leaf.nbytes for leaf in jax.tree.leaves((state.params_to_keep, _training(state))))
         with self._saving():
             self._manager.save(self._saving_step, args=args, metrics=metrics or None)
-        if failed:
-            raise failed
 
     def _write_manifest(self) -> None:
         """Called by Orbax, in its thread, when all files are written and before the checkpoint gets its name."""

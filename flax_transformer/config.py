@@ -144,7 +144,6 @@ class TrainingConfig:
     average_last: int = 1  # newest checkpoints whose parameters translate, averaged (section 6.1); 1: the best alone
     sample_translations: int = 3  # validation sentences printed at each evaluation
     max_skipped_steps: int = 10  # steps in a row that are not finite, and so are skipped, before training stops
-    on_full_disk: Literal['stop', 'continue'] = 'stop'  # continue: train on, and try again at the next checkpoint
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -1,6 +1,5 @@
 """The whole way of a training run: config -> tokenizer -> batches -> steps -> checkpoints."""
 
-import errno
 import hashlib
 import sys
 from collections.abc import Callable, Sequence
@@ -86,12 +85,7 @@ def _train(config: Config, run: RunDirectory, stop: Stop, processes: int) -> Non
 
             def save(state: TrainState, metrics: dict[str, float], progress: Progress) -> None:
                 position = {'batches': batches.get_state(), 'data': fingerprint, 'progress': progress}
-                try:
-                    checkpoints.save(state, position, metrics)
-                except OSError as error:
-                    if error.errno != errno.ENOSPC or config.training.on_full_disk == 'stop':
-                        raise
-                    reporter.say(f'{error.strerror}; training goes on, and tries again at the next checkpoint')
+                checkpoints.save(state, position, metrics)
 
             with stop.deferred():
                 fit(

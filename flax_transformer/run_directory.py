@@ -43,7 +43,6 @@ MAY_CHANGE = {
     'training.average_last',
     'training.sample_translations',
     'training.max_skipped_steps',
-    'training.on_full_disk',
     'decoding.beam_width',
     'decoding.length_penalty',
     'decoding.alpha',

@@ -269,7 +269,7 @@ def all_changed():
         ),
         check=CheckConfig(False, 3.0, 7, *(0.5 + i / 64 for i in range(1, 16))),
         optimizer=OptimizerConfig('adamw', 'cosine', 1e-3, 7, 0.8, 0.9, 1e-8, 0.01, 1.5, 0.999),
-        training=TrainingConfig(5, 960, 0.0, 1, 2, 3, 4, 3, 5, 6, 'continue'),
+        training=TrainingConfig(5, 960, 0.0, 1, 2, 3, 4, 3, 5, 6),
         decoding=DecodingConfig(1, 'power', 1.0, 20, 100, 500, 'de'),
         parallel=ParallelConfig('mesh', 2),
         seed=7,
