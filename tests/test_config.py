@@ -87,6 +87,9 @@ def test_unknown_word_is_refused_with_the_words_there_are(section, field):
         (TransformerConfig, {'positions': 'learnt'}, r"positions='learnt'.*Did you mean learned"),
         (TransformerConfig, {'pad_id': 37_000}, r'pad_id=37000.*36999'),
         (TransformerConfig, {'eos_id': 37_000}, r'eos_id=37000.*36999'),
+        (TransformerConfig, {'target_vocab_size': 0}, r'target_vocab_size=0'),
+        (TransformerConfig, {'target_vocab_size': 9}, r"target_vocab_size=9: tie_embeddings='all'"),
+        (TransformerConfig, {'target_vocab_size': 9, 'tie_embeddings': 'none', 'pad_id': 9}, r'pad_id=9.*target_vo.*8'),
         (TransformerConfig, {'pad_id': 1}, r'pad_id and eos_id are both 1'),
         (TokenizerConfig, {'character_coverage': 1.01}, r'character_coverage=1.01'),
         (TokenizerConfig, {'character_coverage': 0.5}, r'character_coverage=0.5'),
@@ -195,6 +198,7 @@ def all_changed():
     return Config(
         model=TransformerConfig(
             vocab_size=99,
+            target_vocab_size=98,
             d_model=16,
             num_heads=3,
             head_dim=5,
@@ -213,6 +217,7 @@ def all_changed():
             attention_bias=True,
             logits_bias=True,
             pad_id=3,
+            pad_row='neither',
             eos_id=4,
             max_length=700,
             dtype='bfloat16',
