@@ -36,7 +36,7 @@ class TransformerConfig:
     # What pad_id's row of the embedding is read for. output: for logits alone, where the two are tied; neither: a zero
     # vector there too, as in Marian; both: as any other row, so that the decoder starts from it.
     pad_row: Literal['output', 'neither', 'both'] = 'output'
-    eos_id: int = 1
+    eos_id: int = 1  # ends every source and target
     max_length: int = 512  # positions of a learned table; sinusoids know no limit
     dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # of computation; auto: bfloat16 on TPU and GPU
 
