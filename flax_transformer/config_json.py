@@ -47,7 +47,9 @@ def _from_dict(cls: type, values: Any, path: str) -> Any:
         if dataclasses.is_dataclass(hints[name]):
             fields[name] = _from_dict(hints[name], value, where)
         else:
-            fields[name] = value
+            # JSON has lists where a config has tuples.
+            is_tuple = typing.get_origin(hints[name]) is tuple and isinstance(value, list)
+            fields[name] = tuple(value) if is_tuple else value
     try:
         return cls(**fields)
     except UserError as error:

@@ -7,6 +7,7 @@ metrics.jsonl      what training and validation measured; tensorboard/ holds the
 environment.json   versions and devices of each start
 """
 
+import dataclasses
 import importlib.metadata
 import json
 import platform
@@ -15,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.config import Config
+from flax_transformer.config import Config, DecodingConfig
 from flax_transformer.config_json import changed_fields, from_json, to_json
 from flax_transformer.errors import UserError
 from flax_transformer.tokenizer import Tokenizer
@@ -31,12 +32,7 @@ MAY_CHANGE = {
     'training.keep_last',
     'training.average_last',
     'training.sample_translations',
-    'decoding.beam_width',
-    'decoding.length_penalty',
-    'decoding.alpha',
-    'decoding.max_extra_tokens',
-    'decoding.max_source_tokens',
-    'decoding.batch_tokens',
+    *(f'decoding.{field.name}' for field in dataclasses.fields(DecodingConfig)),
     'parallel.strategy',
     'parallel.num_devices',
 }

@@ -12,9 +12,10 @@ import numpy as np
 
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.config import DecodingConfig, TransformerConfig
-from flax_transformer.decoding import Hypotheses, beam_search
+from flax_transformer.decoding import Hypotheses
 from flax_transformer.model import Transformer
 from flax_transformer.run_directory import RunDirectory
+from flax_transformer.search import output_slots, search
 from flax_transformer.segments import is_blank, split_line
 from flax_transformer.tokenizer import Tokenizer
 
@@ -43,27 +44,15 @@ def translate_ids(
 ) -> Hypotheses:
     """The best hypotheses of source ids [B, S], EOS last and pad_id behind: encoder and whole search, purely.
 
-    Static shapes: L = S + max_extra_tokens output slots. Each sentence ends, at the latest, max_extra_tokens after
-    its own source's length, so neither padding nor company changes its result. A row of padding alone yields nothing
-    of use; its search is over after one token.
+    Static shapes: L = S + max_extra_tokens output slots, or max_tokens. Each sentence ends, at the latest, its limit
+    after its own source, so neither padding nor company changes its result. A row of padding alone yields
+    nothing of use; its search is over after one token.
     """
     pad_id, eos_id = model.config.pad_id, model.config.eos_id
-    lengths = (source != pad_id).sum(axis=-1)
     variables = {'params': params}
-    length = source.shape[1] + decoding.max_extra_tokens
-    options = {
-        'start': jnp.full(source.shape[0], pad_id, jnp.int32),
-        'max_lengths': jnp.where(lengths == 0, 1, lengths + decoding.max_extra_tokens),
-        'length': length,
-        'eos_id': eos_id,
-        'pad_id': pad_id,
-        'penalty': decoding.length_penalty,
-        'alpha': decoding.alpha,
-        'banned': (pad_id, *banned),
-    }
     step = lambda tokens, state: model.apply(variables, tokens, state, method='decode')
-    state = model.apply(variables, source, length, method='start')
-    return beam_search(step, state, width=decoding.beam_width, **options)
+    state = model.apply(variables, source, output_slots(decoding, source.shape[1]), method='start')
+    return search(step, state, decoding, source, eos_id=eos_id, pad_id=pad_id, banned=banned)
 
 
 class Translator:
@@ -107,7 +96,7 @@ class Translator:
     @cached_property
     def translate_ids(self) -> Callable[[Any, jax.Array], Hypotheses]:
         """`translate_ids(params, source)`, jitted, with this translator's model and search."""
-        banned = (self.tokenizer.unk_id,)
+        banned = (self.tokenizer.unk_id,) if self.decoding.ban_unk else ()
         return jax.jit(partial(translate_ids, model=self.model, decoding=self.decoding, banned=banned))
 
     def __call__(self, lines: Sequence[str], *, progress: Callable[[int], None] | None = None) -> list[Translation]:

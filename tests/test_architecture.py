@@ -30,6 +30,7 @@ FLOORS = {
     'data': 3,
     'parallel': 3,
     'decoder': 4,
+    'search': 3,
     'run_directory': 4,
     'model': 5,
     'train_state': 6,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from flax_transformer.checks import check, check_positive, check_rates, check_types
+from flax_transformer.config.decoding import DecodingConfig
 
 
 @dataclass(frozen=True)
@@ -194,24 +195,6 @@ class TrainingConfig:
 
 
 @dataclass(frozen=True)
-class DecodingConfig:
-    """Search. Defaults: section 6.1 of the paper."""
-
-    beam_width: int = 4  # 1: greedy
-    length_penalty: Literal['gnmt', 'power', 'none'] = 'gnmt'  # gnmt: ((5 + length) / 6)^alpha; power: length^alpha
-    alpha: float = 0.6  # exponent of the length penalty; length counts EOS
-    max_extra_tokens: int = 50  # a translation has at most its source's tokens + this many, EOS counted
-    max_source_tokens: int = 256  # a longer line is split and rejoined; no more than training's rows is wise
-    batch_tokens: int = 4096  # source slots of one batch; bounds memory, does not change translations
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        check_positive(self, 'beam_width', 'max_extra_tokens', 'batch_tokens')
-        check(self.max_source_tokens >= 8, f'max_source_tokens={self.max_source_tokens}: expected at least 8')
-        check(self.alpha >= 0, f'alpha={self.alpha}: expected at least 0; below 0 a longer translation could only lose')
-
-
-@dataclass(frozen=True)
 class ParallelConfig:
     """On which devices, and how."""
 
@@ -250,12 +233,12 @@ class Config:
         last = self.model.vocab_size - 1
         check(unk <= last, f'tokenizer.unk_id={unk}: expected an id from 0 to model.vocab_size - 1 = {last}')
         if self.model.positions == 'learned':
-            output = self.decoding.max_source_tokens + self.decoding.max_extra_tokens
-            longest = max(self.data.source_length, self.data.target_length, output)
+            output = self.decoding.max_tokens or self.decoding.max_source_tokens + self.decoding.max_extra_tokens
+            longest = max(self.data.source_length, self.data.target_length, self.decoding.max_source_tokens, output)
             check(
                 self.model.max_length >= longest,
                 f'model.max_length={self.model.max_length}: expected {longest} learned positions, as many as a row has '
-                f'slots, and as decoding.max_source_tokens + max_extra_tokens = {output}',
+                f'slots, and as decoding.max_tokens, else max_source_tokens + max_extra_tokens = {output}',
             )
 
     @property
