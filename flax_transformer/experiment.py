@@ -111,6 +111,9 @@ def _check_tokenizer(config: Config, tokenizer: Tokenizer) -> None:
         got, expected = getattr(tokenizer, name), getattr(config.model, name)
         if got != expected:
             raise UserError(f'model.{name}={expected}, but the tokenizer has {name} {got}; set --model.{name} {got}')
+    got, expected = tokenizer.target_vocab_size, config.model.vocab_size_of_target
+    if got != expected:
+        raise UserError(f'model.target_vocab_size: {expected} pieces, but the tokenizer has {got} on the target side')
 
 
 def _say_what_is_left(tokenized: TokenizedPairs, total: int, config: Config) -> None:

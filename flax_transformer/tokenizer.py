@@ -23,7 +23,7 @@ class Tokenizer:
     """Text to ids and back."""
 
     def __init__(self, model: bytes) -> None:
-        self._model = model
+        self.model = model  # SentencePiece's own bytes
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
 
     @classmethod
@@ -77,10 +77,7 @@ class Tokenizer:
         for name in (MODEL_FILE, DESCRIPTION_FILE):
             if not (folder / name).is_file():
                 raise UserError(f'{folder / name} is missing: a run directory keeps its tokenizer there')
-        try:
-            kind = json.loads((folder / DESCRIPTION_FILE).read_text(encoding='utf-8'))['kind']
-        except (ValueError, TypeError, KeyError):
-            raise UserError(f'{folder / DESCRIPTION_FILE} is damaged: expected {{"kind": "sentencepiece"}}') from None
+        kind = kind_of(folder)
         if kind != 'sentencepiece':
             raise UserError(f'{folder / DESCRIPTION_FILE}: kind is {kind!r}, expected "sentencepiece"')
         model = (folder / MODEL_FILE).read_bytes()
@@ -95,14 +92,17 @@ class Tokenizer:
         """Writes the folder that `load` reads; a tokenizer is whole or not there."""
         folder.mkdir(parents=True, exist_ok=True)
         description = json.dumps({'kind': 'sentencepiece', 'vocab_size': self.vocab_size}, indent=2) + '\n'
-        for name, content in ((MODEL_FILE, self._model), (DESCRIPTION_FILE, description.encode())):
-            partial = folder / (name + '.partial')
-            partial.write_bytes(content)
-            partial.replace(folder / name)
+        for name, content in ((MODEL_FILE, self.model), (DESCRIPTION_FILE, description.encode())):
+            write_whole(folder / name, content)
 
     @property
     def vocab_size(self) -> int:
         return self._processor.vocab_size()
+
+    @property
+    def target_vocab_size(self) -> int:
+        """Pieces of the target side; the same where the sides share their pieces."""
+        return self.vocab_size
 
     @property
     def pad_id(self) -> int:
@@ -125,12 +125,34 @@ class Tokenizer:
         lines = [line.encode('utf-8', 'replace').decode('utf-8') for line in lines]
         return self._processor.encode(lines, add_eos=True)
 
+    def encode_target(self, lines: Sequence[str]) -> list[list[int]]:
+        """Ids of each target line, EOS last; those of a source line where the sides share their pieces."""
+        return self.encode(lines)
+
     def decode(self, ids: Sequence[int]) -> str:
         """One line of valid UTF-8, whatever ids below vocab_size: pad and EOS give nothing, a line break a space.
 
         Bytes that are no character become U+FFFD.
         """
         return self._processor.decode([int(i) for i in ids]).replace('\n', ' ')
+
+
+def kind_of(folder: Path) -> str | None:
+    """What kind of tokenizer a run's folder describes; None where it describes none."""
+    file = folder / DESCRIPTION_FILE
+    if not file.is_file():
+        return None
+    try:
+        return json.loads(file.read_text(encoding='utf-8'))['kind']
+    except (ValueError, TypeError, KeyError):
+        raise UserError(f'{file} is damaged: expected {{"kind": "sentencepiece"}}') from None
+
+
+def write_whole(file: Path, content: bytes) -> None:
+    """Writes the file whole or not at all."""
+    partial = file.with_name(file.name + '.partial')
+    partial.write_bytes(content)
+    partial.replace(file)
 
 
 def _explained(message: str, vocab_size: int) -> UserError:

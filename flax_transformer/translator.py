@@ -87,6 +87,17 @@ class Translator:
         checkpoints.close()
         return cls(config.model, params, run.read_tokenizer(), config.decoding)
 
+    @classmethod
+    def from_marian(cls, folder: Path | str, **decoding: Any) -> 'Translator':
+        """The translator of a Marian model in a folder as Hugging Face's save_pretrained writes it.
+
+        `decoding` overrides fields of the search that the model's own settings ask for, such as beam_width=1.
+        """
+        from flax_transformer.interop.marian import read_marian
+
+        marian = read_marian(folder)
+        return cls(marian.config, marian.params, marian.tokenizer, replace(marian.decoding, **decoding))
+
     def with_params(self, params: Any) -> 'Translator':
         """The same translator, compilations included, with other parameters of the same shapes."""
         other = Translator(self.model.config, params, self.tokenizer, self.decoding)

@@ -251,6 +251,8 @@ def all_changed():
             min_tokens=2,
             force_eos=True,
             ban_unk=False,
+            ban_pad=False,
+            renormalize=True,
             banned_ids=(7, 8),
             banned_texts=('a b', 'ü'),
             no_repeat_ngram=3,

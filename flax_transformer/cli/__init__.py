@@ -10,6 +10,8 @@ COMMANDS = {
     'train': 'train CONFIG [--workdir RUN]: train a model, or go on with a run that was stopped',
     'translate': 'translate RUN < lines > translations: translate line by line',
     'evaluate': 'evaluate RUN: score a trained model on its test set, or on given files',
+    'import-marian': "import-marian FOLDER RUN: make a run of a Marian model in Hugging Face's format",
+    'export-marian': 'export-marian RUN FOLDER: write a trained model in that format',
 }
 
 
@@ -25,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if name not in COMMANDS:
             raise UserError(f'no command {name!r}.{nearest(name, COMMANDS)}\n{_usage()}')
-        importlib.import_module(f'flax_transformer.cli.{name}').main(rest)
+        importlib.import_module(f'flax_transformer.cli.{name.replace("-", "_")}').main(rest)
     except UserError as error:
         return _fail(str(error), 2)
     except BrokenPipeError:

@@ -41,7 +41,7 @@ def tokenize(
     pairs: Pairs, tokenizer: Tokenizer, source_slots: int | None = None, target_slots: int | None = None
 ) -> TokenizedPairs:
     """Ids of all pairs, without those that have a blank side or, where slots are given, more tokens than that."""
-    sources, targets = tokenizer.encode(pairs.sources), tokenizer.encode(pairs.targets)
+    sources, targets = tokenizer.encode(pairs.sources), tokenizer.encode_target(pairs.targets)
     kept, num_blank, num_too_long = [], 0, 0
     for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
         if not pairs.sources[i].strip() or not pairs.targets[i].strip():

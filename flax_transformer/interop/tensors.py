@@ -120,8 +120,8 @@ class _Unpickler(pickle.Unpickler):
         if module == 'torch' and name in _STORAGES:
             return _STORAGES[name]
         raise UserError(
-            f'the pickle asks for {module}.{name}; expected a state dict, which is tensors and nothing else. Unpickling '
-            'that could run any code: save the model with save_pretrained(..., safe_serialization=True) where it is trusted'
+            f'the pickle asks for {module}.{name}; expected a state dict, tensors and nothing else. Loading it could '
+            ' run any code: where it is trusted, let Hugging Face save it as safetensors'
         )
 
     def persistent_load(self, pid: Any) -> tuple[str, np.dtype]:
