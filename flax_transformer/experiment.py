@@ -3,6 +3,7 @@
 import hashlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.config import Config
+from flax_transformer.config_json import changed_fields
 from flax_transformer.data import PackedBatches, Pairs, TokenizedPairs, loss_batches, read_corpus, tokenize
 from flax_transformer.data.packing import Plan
 from flax_transformer.errors import UserError
@@ -22,8 +24,10 @@ from flax_transformer.training import Trainer, fit
 from flax_transformer.translator import Translator
 
 
-def train(config: Config, workdir: Path | str) -> RunDirectory:
+def train(config: Config, workdir: Path | str, *, init_from: Path | str | None = None) -> RunDirectory:
     """Trains the config's model into the run directory `workdir`, or goes on where the run there stopped.
+
+    A new run may start from the parameters and the tokenizer of another, `init_from`, of the same model.
 
     Everything that the user can have got wrong raises UserError before the first step, and before anything is
     written where the run is new.
@@ -32,7 +36,11 @@ def train(config: Config, workdir: Path | str) -> RunDirectory:
     run.check(config)
     trainer = Trainer(config)
     pairs = _read(config.data.train, config)
-    tokenizer = run.read_tokenizer() if run.has_tokenizer() else train_tokenizer(config, pairs)
+    start = None if init_from is None else _start(config, init_from)
+    if run.has_tokenizer():
+        tokenizer = run.read_tokenizer()
+    else:
+        tokenizer = start.tokenizer if start else train_tokenizer(config, pairs)
     _check_tokenizer(config, tokenizer)
     tokenized = tokenize(pairs, tokenizer, config.data.source_length, config.data.target_length)
     _say_what_is_left(tokenized, len(pairs), config)
@@ -43,7 +51,7 @@ def train(config: Config, workdir: Path | str) -> RunDirectory:
         run.write_tokenizer(tokenizer)
     run.note_environment(str(trainer.devices))
 
-    state = trainer.devices.replicate(init_state(config, trainer.tx))
+    state = trainer.devices.replicate(init_state(config, trainer.tx, params=start.params if start else None))
     batches = iter(
         grain.experimental.ThreadPrefetchIterDataset(_training_batches(config, tokenized), prefetch_buffer_size=2)
     )
@@ -81,6 +89,26 @@ def train(config: Config, workdir: Path | str) -> RunDirectory:
         batches.close()
         checkpoints.close()
     return run
+
+
+def _start(config: Config, init_from: Path | str) -> Translator:
+    """What a new run starts from. Raises UserError where it is another model than the config's, field by field."""
+    other = RunDirectory(init_from).read_config()
+    changed = changed_fields(replace(config, model=other.model, tokenizer=other.tokenizer), config)
+    # These change neither the parameters nor what they mean.
+    free = ('dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate', 'dtype')
+    refused = [
+        f'  {name}: {theirs!r} there, {ours!r} here'
+        for name, (theirs, ours) in changed.items()
+        if name.partition('.')[2] not in free
+    ]
+    if refused:
+        raise UserError(
+            f'{init_from} holds another model or vocabulary:\n'
+            + '\n'.join(refused)
+            + '\nTake its values: its parameters fit no other, and its tokenizer comes along'
+        )
+    return Translator.from_run(init_from)
 
 
 def train_tokenizer(config: Config, pairs: Pairs) -> Tokenizer:

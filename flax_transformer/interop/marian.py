@@ -167,7 +167,7 @@ def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> 
         ('vocab.json', tokenizer.vocab_size, config.vocab_size),
         ('the target vocabulary', tokenizer.target_vocab_size, config.vocab_size_of_target),
     ):
-        if got > rows:
+        if got != rows:
             faults.append(f'{name} has ids up to {got - 1}, and the model {rows} rows')
     if faults:
         raise UserError('\n  '.join(['tokenizer and model do not belong together:', *faults]))
