@@ -28,8 +28,8 @@ def load_run(reference: Path | str, *, step: int | None = None, **decoding: Any)
     """The config, parameters and tokenizer of a run.
 
     Without `@which` and `step`: the best checkpoint by validation loss, or the mean of the newest where
-    training.average_last says so. `@average` is that mean, or the mean of all that are kept. `decoding` overrides fields
-    of the config's.
+    training.average_last says so. `@average` is that mean, or the mean of all that are kept. `decoding` overrides
+    fields of the config's.
     """
     path, which = split_reference(reference)
     run = RunDirectory(path)

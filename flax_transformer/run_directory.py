@@ -122,9 +122,8 @@ def split_reference(reference: Path | str) -> tuple[Path, str | int | None]:
     if which.isdecimal():
         return Path(path), int(which)
     if which not in CHECKPOINTS:
-        raise UserError(
-            f'{text}: no checkpoint {which!r}.{nearest(which, CHECKPOINTS)} Expected a step, or {", ".join(CHECKPOINTS)}, behind @'
-        )
+        hint = f'{nearest(which, CHECKPOINTS)} Expected a step, or {", ".join(CHECKPOINTS)}, behind @'
+        raise UserError(f'{text}: no checkpoint {which!r}.{hint}')
     return Path(path), which
 
 

@@ -94,6 +94,12 @@ class Translator:
         other.__dict__ |= self.__dict__ | {'params': params, 'translate_ids': self.translate_ids}
         return other
 
+    def with_decoding(self, decoding: DecodingConfig) -> 'Translator':
+        """The same models with another search."""
+        configs = [model.config for model in self.models]
+        options = {'parallel': self._parallel, 'source_language': self.source_language}
+        return Translator(configs, self.params, self.tokenizer, decoding, **options)
+
     @cached_property
     def translate_ids(self) -> Callable[..., Hypotheses]:
         """`translate_ids(params, source, prefix=None)`, jitted, with this translator's models and search.
