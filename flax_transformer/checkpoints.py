@@ -51,6 +51,10 @@ class Checkpoints:
         """The step of the best checkpoint by validation loss; the newest where none was measured."""
         return self._manager.best_step() or self.latest()
 
+    def count(self) -> int:
+        """How many checkpoints there are."""
+        return len(self._manager.all_steps())
+
     def save(self, state: TrainState, position: dict[str, Any], metrics: dict[str, float]) -> None:
         """Saves in the background; metrics may hold `validation_loss`."""
         args = ocp.args.Composite(

@@ -16,6 +16,7 @@ from flax_transformer.config_json import changed_fields
 from flax_transformer.data import PackedBatches, Pairs, TokenizedPairs, loss_batches, read_corpus, tokenize
 from flax_transformer.data.packing import Plan
 from flax_transformer.errors import UserError
+from flax_transformer.loading import LoadedRun, load_run
 from flax_transformer.reporting import Reporter
 from flax_transformer.run_directory import RunDirectory
 from flax_transformer.tokenizer import Tokenizer
@@ -91,9 +92,10 @@ def train(config: Config, workdir: Path | str, *, init_from: Path | str | None =
     return run
 
 
-def _start(config: Config, init_from: Path | str) -> Translator:
+def _start(config: Config, init_from: Path | str) -> LoadedRun:
     """What a new run starts from. Raises UserError where it is another model than the config's, field by field."""
-    other = RunDirectory(init_from).read_config()
+    start = load_run(init_from)
+    other = start.config
     changed = changed_fields(replace(config, model=other.model, tokenizer=other.tokenizer), config)
     # These change neither the parameters nor what they mean.
     free = ('dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate', 'dtype')
@@ -108,7 +110,7 @@ def _start(config: Config, init_from: Path | str) -> Translator:
             + '\n'.join(refused)
             + '\nTake its values: its parameters fit no other, and its tokenizer comes along'
         )
-    return Translator.from_run(init_from)
+    return start
 
 
 def train_tokenizer(config: Config, pairs: Pairs) -> Tokenizer:

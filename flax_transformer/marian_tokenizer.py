@@ -47,6 +47,7 @@ class MarianTokenizer(Tokenizer):
         self._target_vocabulary = vocabulary if target_vocabulary is None else target_vocabulary
         self._has_two = target_vocabulary is not None
         self._pieces = {id_: piece for piece, id_ in self._target_vocabulary.items()}
+        self._source_pieces = {id_: piece for piece, id_ in vocabulary.items()}
         self._specials = [_content(settings.get(f'{name}_token', default)) for name, default in _SPECIALS]
         # Longest first, as their trie finds them.
         self._is_special = re.compile('|'.join(re.escape(s) for s in sorted(self._specials, key=len, reverse=True)))
@@ -125,6 +126,10 @@ class MarianTokenizer(Tokenizer):
     def piece(self, token_id: int) -> str:
         """The text of one piece of the target, with U+2581 for the space."""
         return self._pieces.get(int(token_id), self._specials[2])
+
+    def source_piece(self, token_id: int) -> str:
+        """The text of one piece of the source."""
+        return self._source_pieces.get(int(token_id), self._specials[2])
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Ids of each source line, EOS last. Lone surrogates, which UTF-8 cannot hold, become question marks."""

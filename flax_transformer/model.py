@@ -152,7 +152,12 @@ class Transformer(nn.Module):
 
     def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
         """Logits [N, V] of the token after `tokens` [N], and the state after it; N is a multiple of B."""
+        logits, _, state = self.decode_and_look(tokens, state)
+        return logits, state
+
+    def decode_and_look(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
+        """As `decode`, with the attention of each hypothesis over the source, [N, S], between them."""
         length = state.cache[0].k.shape[1]
         x = self._embed_target(tokens[:, None], state.position[None, None], length)
-        x, state = self.decoder.decode(x, state)
-        return self._logits(x)[:, 0], state
+        x, weights, state = self.decoder.decode(x, state)
+        return self._logits(x)[:, 0], weights, state

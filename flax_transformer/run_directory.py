@@ -18,7 +18,7 @@ from typing import Any
 
 from flax_transformer.config import Config, DecodingConfig
 from flax_transformer.config_json import changed_fields, from_json, to_json
-from flax_transformer.errors import UserError
+from flax_transformer.errors import UserError, nearest
 from flax_transformer.marian_tokenizer import KIND, MarianTokenizer
 from flax_transformer.tokenizer import Tokenizer, kind_of
 
@@ -110,6 +110,23 @@ class RunDirectory:
         except (FileNotFoundError, ValueError, TypeError):
             starts = []  # the first start, or a damaged file: no reason not to train
         _write_whole(file, json.dumps([*starts, environment(devices)], indent=2) + '\n')
+
+
+CHECKPOINTS = ('last', 'best', 'average')  # that have a name; others go by their step
+
+
+def split_reference(reference: Path | str) -> tuple[Path, str | int | None]:
+    """The run directory of `RUN[@which]`, and which checkpoint. Raises UserError where `which` is no such thing."""
+    text = str(reference)
+    if '@' not in text or Path(text).exists():
+        return Path(text), None
+    path, _, which = text.rpartition('@')
+    if which.isdecimal():
+        return Path(path), int(which)
+    if which not in CHECKPOINTS:
+        hint = f'{nearest(which, CHECKPOINTS)} Expected a step, or {", ".join(CHECKPOINTS)}, behind @'
+        raise UserError(f'{text}: no checkpoint {which!r}.{hint}')
+    return Path(path), which
 
 
 def _is_empty_folder(path: Path) -> bool:

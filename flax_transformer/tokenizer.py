@@ -120,6 +120,10 @@ class Tokenizer:
         """The text of one piece, with U+2581 for the space."""
         return self._processor.id_to_piece(int(token_id))
 
+    def source_piece(self, token_id: int) -> str:
+        """The text of one piece of a source; as `piece` where the sides share their pieces."""
+        return self.piece(token_id)
+
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Ids of each line, EOS last. Lone surrogates, which UTF-8 cannot hold, become question marks."""
         lines = [line.encode('utf-8', 'replace').decode('utf-8') for line in lines]

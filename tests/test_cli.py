@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from flax_transformer.cli import COMMANDS, main
-from flax_transformer.cli.translate import chunks
+from flax_transformer.cli.lines import chunks
 from flax_transformer.config_files import load_config
 from flax_transformer.errors import UserError
 from flax_transformer.run_directory import RunDirectory

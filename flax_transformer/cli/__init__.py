@@ -10,6 +10,10 @@ COMMANDS = {
     'train': 'train CONFIG [--workdir RUN]: train a model, or go on with a run that was stopped',
     'translate': 'translate RUN < lines > translations: translate line by line',
     'evaluate': 'evaluate RUN: score a trained model on its test set, or on given files',
+    'compare': 'compare RUN|FILE RUN|FILE: is one system better than another, or was it luck?',
+    'analyse': "analyse RUN: which faults are the search's, which the model's, over beam widths",
+    'score': 'score RUN --source F --target F: what given translations are worth to a model',
+    'warmup': 'warmup RUN: compile what `translate` needs, for later starts',
     'import-marian': "import-marian FOLDER RUN: make a run of a Marian model in Hugging Face's format",
     'export-marian': 'export-marian RUN FOLDER: write a trained model in that format',
 }

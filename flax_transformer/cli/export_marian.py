@@ -8,6 +8,7 @@ import tyro
 from flax_transformer.cli.options import note, parse, read_run_config
 from flax_transformer.config import Config, DecodingConfig
 from flax_transformer.config_files import load_config
+from flax_transformer.run_directory import split_reference
 
 DESCRIPTION = """Write a trained model as a FOLDER in Hugging Face's Marian format, which transformers loads and
 CTranslate2 converts. Without FOLDER it only says whether the format can hold the model of a RUN, or of a CONFIG that
@@ -52,4 +53,5 @@ def main(argv: list[str]) -> None:
 
 def _config(name: str) -> Config:
     """The config of a run directory, or of a file or name."""
-    return read_run_config(name) if Path(name).is_dir() else load_config(name)
+    is_run = Path(split_reference(name)[0]).is_dir()
+    return read_run_config(name) if is_run else load_config(name)

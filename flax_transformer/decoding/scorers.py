@@ -88,7 +88,8 @@ def with_coverage(
 def coverage_penalty(beta: float, is_source: jax.Array) -> Scorer:
     """beta * sum over the source of log(min(coverage, 1)) (Wu et al. 2016, eq. 14); at most 0.
 
-    Needs a step made by `with_coverage`. A slot that had no attention at all counts as one that had e^-10 of it.
+    Needs a step made by `with_coverage`, or an ensemble of such: then it is their mean. A slot that had no attention at
+    all counts as one that had e^-10 of it.
 
     Args:
       is_source: [B, S] which slots are tokens of the sentence.
@@ -96,8 +97,10 @@ def coverage_penalty(beta: float, is_source: jax.Array) -> Scorer:
     zero = lambda log_probs, lengths: jnp.zeros(jnp.shape(log_probs))
 
     def of_state(state: DecodeState) -> jax.Array:
-        coverage = state.cache.coverage
-        real = jnp.repeat(is_source, coverage.shape[0] // is_source.shape[0], axis=0)
-        return beta * jnp.where(real, jnp.log(jnp.clip(coverage, jnp.exp(-10.0), 1.0)), 0.0).sum(axis=-1)
+        members = (state.cache,) if isinstance(state.cache, Covered) else state.cache
+        coverages = jnp.stack([member.coverage for member in members])  # [members, N, S]
+        real = jnp.repeat(is_source, coverages.shape[1] // is_source.shape[0], axis=0)[None]
+        logs = jnp.log(jnp.clip(coverages, jnp.exp(-10.0), 1.0))
+        return beta * jnp.where(real, logs, 0.0).sum(axis=-1).mean(axis=0)
 
     return Scorer(zero, zero, of_state)
