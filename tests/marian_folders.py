@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import sentencepiece
+from num2words import num2words
 
 LANGUAGES = ('>>deu<<', '>>fra<<')
 
@@ -27,6 +28,12 @@ def spm(lines: list[str], size: int, **settings) -> bytes:
         | settings,
     )
     return model.getvalue()
+
+
+def number_words_models() -> tuple[bytes, bytes]:
+    """SentencePiece models of number words, English and German."""
+    en, de = ([num2words(n, lang=language) for n in range(1, 30_000, 17)] for language in ('en', 'de'))
+    return spm(en, 90), spm(de, 90, normalization_rule_name='identity')
 
 
 def pieces(model: bytes) -> list[str]:
@@ -128,5 +135,5 @@ def widen(model, values: dict, seed: int) -> None:
             if table.weight.shape[0] > pad:
                 table.weight[pad] = 0.0
         bias = 0.1 * rng.normal(size=tuple(model.final_logits_bias.shape))
-        bias[0, 0] += 3.0
+        bias[0, 0] += 5.0
         model.final_logits_bias.copy_(torch.tensor(bias, dtype=torch.float32))

@@ -50,9 +50,8 @@ def read_marian(folder: Path | str) -> Marian:
     try:
         config = read_model(settings)
         generation = folder / GENERATION_FILE
-        longest = settings.get('max_position_embeddings') or 512
         # The file stands alone where it is there; older folders have these settings in config.json.
-        decoding = read_decoding(_read_json(generation) if generation.is_file() else settings, config, longest)
+        decoding = read_decoding(_read_json(generation) if generation.is_file() else settings, config)
         tokenizer = MarianTokenizer.load(folder)
         _check_vocabulary(config, tokenizer)
         tensors = read_tensors(folder)
@@ -61,8 +60,8 @@ def read_marian(folder: Path | str) -> Marian:
     except UserError as error:
         message = str(error)
         raise UserError(message if str(folder) in message else f'{folder}: {message}') from None
-    limit = tokenizer.settings.get('model_max_length', longest)
-    decoding = replace(decoding, max_source_tokens=int(min(limit, longest)))
+    limit = min(tokenizer.settings.get('model_max_length', config.max_length), config.max_length)
+    decoding = replace(decoding, max_source_tokens=int(limit))
     return Marian(config, params, tokenizer, decoding)
 
 
@@ -109,7 +108,7 @@ def export_marian(
     for name, values in written.items():
         write_whole(folder / name, (json.dumps(values, indent=2) + '\n').encode())
     if not isinstance(tokenizer, MarianTokenizer):
-        tokenizer = as_marian(tokenizer, config.data, longest_of(decoding))
+        tokenizer = as_marian(tokenizer, config.data, longest_of(config.model, decoding))
     tokenizer.write(folder)
     return notes_on(config.model, decoding)
 

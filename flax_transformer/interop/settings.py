@@ -109,14 +109,15 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
         tie_embeddings=tie,
         target_vocab_size=target if tie != 'all' and target != theirs['vocab_size'] else None,
         pad_row='neither',
+        max_length=theirs.get('max_position_embeddings', 512),
     )
 
 
-def read_decoding(theirs: dict[str, Any], model: TransformerConfig, longest: int) -> DecodingConfig:
+def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingConfig:
     """The search that generation_config.json, or an older config.json, asks for.
 
-    Without a stored limit a translation has at most its source's tokens + 50. `longest` is the number of tokens that
-    the model takes; a longer line is split. Raises UserError with every setting that we cannot follow.
+    Without a stored limit a translation has at most its source's tokens + 50. Raises UserError with every setting that
+    we cannot follow.
     """
     theirs = {name: value for name, value in theirs.items() if value is not None}
     faults = [
@@ -143,7 +144,7 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig, longest: int
         alpha=theirs.get('length_penalty', 1.0),
         max_tokens=limit if limit > 0 else None,
         min_tokens=max(least, 1),
-        max_source_tokens=longest,
+        max_source_tokens=model.max_length,
         force_eos='forced_eos_token_id' in theirs,
         ban_unk=False,
         ban_pad=model.pad_id in ids,
@@ -187,7 +188,7 @@ def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
     if decoding.max_tokens is None:
         notes.append(
             f'decoding.max_tokens is None: a limit relative to the source, + {decoding.max_extra_tokens}, cannot be '
-            f'written; max_length will be {longest_of(decoding)}'
+            f'written; max_length will be {longest_of(model, decoding)}'
         )
     last = model.vocab_size_of_target - 1
     if (model.pad_id, model.pad_id) != (last, model.vocab_size - 1):
@@ -197,9 +198,9 @@ def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
     return notes
 
 
-def longest_of(decoding: DecodingConfig) -> int:
-    """Positions that an exported model needs: at least Marian's usual 512."""
-    return max(512, decoding.max_source_tokens, (decoding.max_tokens or 0) + 1)
+def longest_of(model: TransformerConfig, decoding: DecodingConfig) -> int:
+    """Positions that an exported model has: as many as the search here may need."""
+    return max(model.max_length, decoding.max_source_tokens, (decoding.max_tokens or 0) + 1)
 
 
 def write_model(model: TransformerConfig, decoding: DecodingConfig) -> dict[str, Any]:
@@ -216,7 +217,7 @@ def write_model(model: TransformerConfig, decoding: DecodingConfig) -> dict[str,
         'activation_function': model.activation,
         'share_encoder_decoder_embeddings': model.tie_embeddings == 'all',
         'tie_word_embeddings': model.tie_embeddings != 'none',
-        'max_position_embeddings': longest_of(decoding),
+        'max_position_embeddings': longest_of(model, decoding),
         'static_position_embeddings': True,
         'normalize_before': False,
         'normalize_embedding': False,
@@ -240,7 +241,7 @@ def write_decoding(model: TransformerConfig, decoding: DecodingConfig, unk_id: i
         'forced_eos_token_id': model.eos_id if decoding.force_eos else None,
         'num_beams': decoding.beam_width,
         'length_penalty': 0.0 if decoding.length_penalty == 'none' else decoding.alpha,
-        'max_length': longest_of(decoding) if decoding.max_tokens is None else decoding.max_tokens + 1,
+        'max_length': longest_of(model, decoding) if decoding.max_tokens is None else decoding.max_tokens + 1,
         'min_length': decoding.min_tokens if decoding.min_tokens > 1 else None,
         'bad_words_ids': [[id_] for id_ in sorted(banned)] or None,
         'no_repeat_ngram_size': decoding.no_repeat_ngram or None,
