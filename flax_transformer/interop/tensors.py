@@ -89,7 +89,7 @@ def _read_shards(index: Path, read: Callable[[Path], dict[str, np.ndarray]]) -> 
     return tensors
 
 
-class _View(NamedTuple):
+class View(NamedTuple):
     """A tensor: a window on a storage, in elements."""
 
     key: str
@@ -114,7 +114,7 @@ class _Unpickler(pickle.Unpickler):
         if (module, name) == ('collections', 'OrderedDict'):
             return OrderedDict
         if (module, name) == ('torch._utils', '_rebuild_tensor_v2'):
-            return lambda storage, offset, shape, strides, *_: _View(*storage, offset, tuple(shape), tuple(strides))
+            return lambda storage, offset, shape, strides, *_: View(*storage, offset, tuple(shape), tuple(strides))
         if (module, name) == ('torch._utils', '_rebuild_parameter'):
             return lambda tensor, *_: tensor
         if module == 'torch' and name in _STORAGES:
@@ -135,7 +135,7 @@ def _read_pickle(file: Path) -> dict[str, np.ndarray]:
     """The state dict that torch.save wrote, now (a zip archive) or before torch 1.6 (pickles in a row)."""
     try:
         views, storage = _read_zip(file) if zipfile.is_zipfile(file) else _read_legacy(file)
-        if not isinstance(views, dict) or not all(isinstance(view, _View) for view in views.values()):
+        if not isinstance(views, dict) or not all(isinstance(view, View) for view in views.values()):
             raise UserError('expected a state dict, name by name a tensor')
         return {str(name): view.of(storage(view.key)) for name, view in views.items()}
     except UserError as error:
@@ -163,7 +163,7 @@ def _read_legacy(file: Path) -> tuple[Any, Callable[[str], bytes]]:
         if not _Unpickler(stream).load()['little_endian']:
             raise UserError('was written on a big-endian machine; save it on a little-endian one')
         views = _Unpickler(stream).load()
-        sizes = {view.key: view.dtype.itemsize for view in views.values() if isinstance(view, _View)}
+        sizes = {view.key: view.dtype.itemsize for view in views.values() if isinstance(view, View)}
         storages = {str(key): _read_storage(stream, sizes[str(key)]) for key in _Unpickler(stream).load()}
     return views, storages.__getitem__
 
