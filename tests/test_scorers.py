@@ -85,7 +85,7 @@ def test_a_word_reward_is_added_for_each_token(reward):
 
 
 def test_stopping_early_under_a_word_reward_loses_nothing():
-    toys = make_toys(32, 2000)
+    toys = make_toys(32, 600)
     scorer = add(length_normalised('gnmt', 0.6), word_reward(0.7))
     run = lambda early: jax.jit(
         lambda toys: beam_search(toy_step, toy_state(toys), width=2, scorer=scorer, early_stop=early, **common(toys))
@@ -220,22 +220,21 @@ def test_diverse_groups_equal_the_algorithm_over_lists(width, groups, diversity)
     compare(result, toys, expect, least=0.7)
 
 
-def test_diverse_groups_find_nothing_twice_and_differ_more_with_the_penalty():
+def test_groups_without_a_penalty_find_the_same_and_with_one_more():
+    """Nothing is given twice."""
     toys = make_toys(37, BATCH)
-    firsts = []
-    for result in (diverse(toys, diversity, width=4, groups=2) for diversity in (0.0, 3.0)):
-        result = jax.device_get(result)
-        first = 0
-        for i in range(BATCH):
-            found = [x.tokens for x in hypotheses_of(result, i)]
-            assert len(set(found)) == len(found)
-            first += len({tokens[0] for tokens in found})
-        firsts.append(first)
-    assert firsts[1] > 1.1 * firsts[0]
+    counts = []
+    for diversity in (0.0, 3.0):
+        result = jax.device_get(diverse(toys, diversity, width=4, groups=2))
+        found = [[x.tokens for x in hypotheses_of(result, i)] for i in range(BATCH)]
+        assert all(len(set(one)) == len(one) for one in found)
+        counts.append(sum(map(len, found)))
+    assert counts[0] <= 2 * BATCH
+    assert counts[1] > counts[0]
 
 
 def test_stopping_groups_early_changes_nothing():
-    toys = make_toys(38, 600)
+    toys = make_toys(38, BATCH)
     early, full = (diverse(toys, 0.7, width=4, groups=2, early_stop=stop) for stop in (True, False))
     np.testing.assert_allclose(early.scores, full.scores, rtol=0, atol=TOLERANCE)
 
