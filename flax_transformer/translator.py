@@ -167,7 +167,9 @@ class Translator:
         prepared = [self._prepare(line) for line in lines]
         if prefixes is not None:
             # A prefix is of the whole line.
-            prepared = [Line(text, bad, '', [text] * bool(parts), ['']) for text, bad, _, parts, _ in prepared]
+            prepared = [
+                Line(text, bad, '', [text] * bool(parts), [''] * bool(parts)) for text, bad, _, parts, _ in prepared
+            ]
             prefixes = [prefix for prefix, line in zip(prefixes, prepared, strict=True) if line.parts]
         sources = self.tokenizer.encode([part for line in prepared for part in line.parts])
         translated = iter(zip(self._translate(sources, prefixes, alignment, progress), sources, strict=True))
@@ -184,11 +186,13 @@ class Translator:
         while some := list(itertools.islice(lines, chunk)):
             yield from self(some, **options)
 
-    async def stream_async(self, lines: Iterable[str | bytes], **options: Any) -> AsyncIterator[Translation]:
+    async def stream_async(
+        self, lines: Iterable[str | bytes], *, chunk: int = CHUNK, **options: Any
+    ) -> AsyncIterator[Translation]:
         """As `stream`, for an event loop: the work runs in a thread of its own."""
         lines = iter(lines)
-        while some := list(itertools.islice(lines, options.get('chunk', CHUNK))):
-            for translation in await asyncio.to_thread(partial(self, some)):
+        while some := list(itertools.islice(lines, chunk)):
+            for translation in await asyncio.to_thread(partial(self, some, **options)):
                 yield translation
 
     def score(self, sources: Sequence[str], targets: Sequence[str], *, alignment: bool = False) -> Translations:
@@ -204,7 +208,9 @@ class Translator:
         links = self._links(*columns) if alignment else [None] * len(sources)
         out = Translations()
         for target, ids, (score, gains), link in zip(targets, columns[1], scored, links, strict=True):
-            out.append(replace(self._translation(ids, float(score), gains, True), text=target, alignment=link))
+            out.append(
+                replace(self._translation(ids, float(score), gains[: len(ids)], True), text=target, alignment=link)
+            )
         return out
 
     def warm_up(self) -> int:

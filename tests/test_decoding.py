@@ -215,7 +215,9 @@ def is_clear(scores: list[float]) -> bool:
     return gaps[gaps > 0].min(initial=1.0) > NEAR
 
 
-def check(result: Hypotheses, toys: Toys, reference: Callable[[Callable, int], list[Found]]) -> None:
+def check(
+    result: Hypotheses, toys: Toys, reference: Callable[[Callable, int], list[Found]], *, least: float = 0.85
+) -> None:
     """Compares sentence by sentence, but for the few toys in which float32 may rank two hypotheses otherwise."""
     result = jax.device_get(result)
     num_clear = 0
@@ -227,7 +229,7 @@ def check(result: Hypotheses, toys: Toys, reference: Callable[[Callable, int], l
         if is_clear(finished) and is_clear(cut) and is_clear(prefixes):
             num_clear += 1
             assert_same(hypotheses_of(result, sentence), expected)
-    assert num_clear >= 0.85 * len(toys.seed), num_clear
+    assert num_clear >= least * len(toys.seed), num_clear
 
 
 # ------------------------------------------------------------------------------------------------ length penalty

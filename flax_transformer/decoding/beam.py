@@ -194,7 +194,29 @@ def _extend(
 
 
 def _ranked(live: _Live, done: _Done, max_lengths: jax.Array, scorer: Scorer, pad_id: int, groups: int) -> Hypotheses:
-    """Finished hypotheses first, then those cut at max_length, each sorted by score; nothing twice."""
+    """Of each group the finished hypotheses, then those cut at max_length; then all by the same order, none twice."""
+    size = done.scores.shape[1] // groups
+    parts = [jax.tree.map(lambda x, g=g: x[:, g * size : (g + 1) * size], (live, done)) for g in range(groups)]
+    # A group that stopped early is full: none of its live hypotheses, which are not cut but unfinished, gets in.
+    best = jax.tree.map(lambda *x: jnp.concatenate(x, axis=1), *[_best(*part, max_lengths, scorer) for part in parts])
+    if groups > 1:
+        best = _sorted(best, best.log_probs > NEG_INF / 2)
+        same = jnp.all(best.tokens[:, :, None] == best.tokens[:, None], axis=-1)
+        same &= best.lengths[:, :, None] == best.lengths[:, None]
+        came_before = jnp.any(jnp.tril(same, -1), axis=-1)
+        best = _sorted(best, (best.log_probs > NEG_INF / 2) & ~came_before)
+    # The space may hold fewer than W hypotheses; what the other beams carry was never in the race.
+    is_real = best.log_probs > NEG_INF / 2
+    return best._replace(
+        tokens=jnp.where(is_real[:, :, None], best.tokens, pad_id),
+        scores=jnp.where(is_real, best.scores, NEG_INF),
+        lengths=jnp.where(is_real, best.lengths, 0),
+        token_log_probs=jnp.where(is_real[:, :, None], best.token_log_probs, 0.0),
+    )
+
+
+def _best(live: _Live, done: _Done, max_lengths: jax.Array, scorer: Scorer) -> Hypotheses:
+    """The W best of a group."""
     width = done.scores.shape[1]
     is_finished = done.scores > NEG_INF / 2
     cut_lengths = jnp.broadcast_to(max_lengths[:, None], done.lengths.shape).astype(jnp.int32)
@@ -208,23 +230,9 @@ def _ranked(live: _Live, done: _Done, max_lengths: jax.Array, scorer: Scorer, pa
         is_finished=both(is_finished, jnp.zeros_like(is_finished)),
         token_log_probs=both(done.gains, live.gains),
     )
-    # The space may hold fewer than W hypotheses; what the other beams carry was never in the race.
-    is_real = merged.log_probs > NEG_INF / 2
-    merged = _sorted(merged, is_real)
-    if groups > 1:
-        is_real = merged.log_probs > NEG_INF / 2
-        same = jnp.all(merged.tokens[:, :, None] == merged.tokens[:, None], axis=-1)
-        same &= merged.lengths[:, :, None] == merged.lengths[:, None]
-        came_before = jnp.any(jnp.tril(same, -1), axis=-1)
-        merged = _sorted(merged, is_real & ~came_before)
-    best = jax.tree.map(lambda x: x[:, :width], merged)
-    is_real = best.log_probs > NEG_INF / 2
-    return best._replace(
-        tokens=jnp.where(is_real[:, :, None], best.tokens, pad_id),
-        scores=jnp.where(is_real, best.scores, NEG_INF),
-        lengths=jnp.where(is_real, best.lengths, 0),
-        token_log_probs=jnp.where(is_real[:, :, None], best.token_log_probs, 0.0),
-    )
+    # What is not finished among the done ones is nothing.
+    is_real = (merged.log_probs > NEG_INF / 2) & both(is_finished, jnp.ones_like(is_finished))
+    return jax.tree.map(lambda x: x[:, :width], _sorted(merged, is_real))
 
 
 def _sorted(found: Hypotheses, is_real: jax.Array) -> Hypotheses:
