@@ -288,10 +288,11 @@ class Translator:
 
     def _links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
         """The word alignment of each pair."""
-        eos_id, piece, source_piece = self.tokenizer.eos_id, self.tokenizer.piece, self.tokenizer.source_piece
-        weights = self.runner.map(self._attend_ids, self.params, [sources, targets])
+        ours, weights = self.tokenizer, self.runner.map(self._attend_ids, self.params, [sources, targets])
         return [
-            align_words(seen, [source_piece(i) for i in source[:-1]], [piece(i) for i in target if i != eos_id])
+            align_words(
+                seen, [*map(ours.source_piece, source[:-1])], [ours.piece(i) for i in target if i != ours.eos_id]
+            )
             for seen, source, target in zip(weights, sources, targets, strict=True)
         ]
 
