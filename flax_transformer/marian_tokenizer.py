@@ -13,7 +13,7 @@ from typing import Any
 
 import sentencepiece
 
-from flax_transformer.errors import UserError
+from flax_transformer.errors import UserError, nearest
 from flax_transformer.tokenizer import DESCRIPTION_FILE, Tokenizer, write_whole
 
 SETTINGS_FILE = 'tokenizer_config.json'
@@ -131,9 +131,24 @@ class MarianTokenizer(Tokenizer):
         """The text of one piece of the source."""
         return self._source_pieces.get(int(token_id), self._specials[2])
 
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Ids of each source line, EOS last. Lone surrogates, which UTF-8 cannot hold, become question marks."""
-        return self._encode(lines, self._source, self._vocabulary)
+    def tag_id(self, language: str | None) -> int | None:
+        """The tag of a target language; None for None: a line may open with its own, or the model knows one language.
+
+        Raises UserError for a language that has none, with those that have.
+        """
+        if language is None or language in self.languages:
+            return self.languages.get(language)
+        known = f'expected one of {", ".join(self.languages)}' if self.languages else 'this model has no language tags'
+        raise UserError(f'target_language={language!r}: {known}.{nearest(language, self.languages)}')
+
+    def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
+        """Ids of each source line, EOS last; with a target language its tag first.
+
+        Lone surrogates, which UTF-8 cannot hold, become question marks.
+        """
+        tag = self.tag_id(target_language)
+        ids = self._encode(lines, self._source, self._vocabulary)
+        return ids if tag is None else [[tag, *line] for line in ids]
 
     def encode_target(self, lines: Sequence[str]) -> list[list[int]]:
         """Ids of each target line, EOS last."""

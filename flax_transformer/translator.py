@@ -289,10 +289,9 @@ class Translator:
     def _links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
         """The word alignment of each pair."""
         ours, weights = self.tokenizer, self.runner.map(self._attend_ids, self.params, [sources, targets])
+        piece = lambda ids: [ours.piece(i) for i in ids if i != ours.eos_id]
         return [
-            align_words(
-                seen, [*map(ours.source_piece, source[:-1])], [ours.piece(i) for i in target if i != ours.eos_id]
-            )
+            align_words(seen, [*map(ours.source_piece, source[:-1])], piece(target))
             for seen, source, target in zip(weights, sources, targets, strict=True)
         ]
 

@@ -9,6 +9,7 @@ from conftest import corpus
 
 from flax_transformer.config import DataConfig
 from flax_transformer.data.text_files import read_lines
+from flax_transformer.errors import UserError
 from flax_transformer.interop.marian import as_marian
 from flax_transformer.marian_tokenizer import MarianTokenizer
 from flax_transformer.run_directory import RunDirectory
@@ -48,6 +49,9 @@ def test_special_ids_and_languages(tokenizer: MarianTokenizer) -> None:
     assert (tokenizer.vocab_size, tokenizer.target_vocab_size) == (136, 136)
     assert tokenizer.languages == {'deu': 2, 'fra': 3}
     assert tokenizer.encode(['>>fra<< one']) == [[3, *tokenizer.encode(['one'])[0]]]
+    assert tokenizer.encode(['one'], target_language='fra') == tokenizer.encode(['>>fra<< one'])
+    with pytest.raises(UserError, match=r"target_language='fr': expected one of deu, fra\. Did you mean fra\?"):
+        tokenizer.encode(['one'], target_language='fr')
 
 
 def test_lone_surrogates_become_question_marks(tokenizer: MarianTokenizer) -> None:
