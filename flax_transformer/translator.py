@@ -103,9 +103,8 @@ class Translator:
 
     def with_decoding(self, decoding: DecodingConfig) -> 'Translator':
         """The same models with another search."""
-        configs = [model.config for model in self.models]
-        options = {'parallel': self._parallel, 'source_language': self.source_language}
-        return Translator(configs, self.params, self.tokenizer, decoding, **options)
+        more = {'parallel': self._parallel, 'source_language': self.source_language}
+        return Translator([model.config for model in self.models], self.params, self.tokenizer, decoding, **more)
 
     @cached_property
     def translate_ids(self) -> Callable[..., Hypotheses]:
@@ -289,9 +288,9 @@ class Translator:
     def _links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
         """The word alignment of each pair."""
         ours, weights = self.tokenizer, self.runner.map(self._attend_ids, self.params, [sources, targets])
-        piece = lambda ids: [ours.piece(i) for i in ids if i != ours.eos_id]
+        targets = [[ours.piece(i) for i in target if i != ours.eos_id] for target in targets]
         return [
-            align_words(seen, [*map(ours.source_piece, source[:-1])], piece(target))
+            align_words(seen, [*map(ours.source_piece, source[:-1])], target)
             for seen, source, target in zip(weights, sources, targets, strict=True)
         ]
 
