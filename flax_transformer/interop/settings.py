@@ -145,6 +145,8 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
         max_tokens=limit if limit > 0 else None,
         min_tokens=max(least, 1),
         max_source_tokens=model.max_length,
+        # Each hypothesis' cache has a slot for every token of the limit, which OPUS-MT sets at 511.
+        batch_tokens=512 if limit > 256 else 4096,
         force_eos='forced_eos_token_id' in theirs,
         ban_unk=False,
         ban_pad=model.pad_id in ids,
