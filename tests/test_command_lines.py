@@ -95,7 +95,10 @@ def test_files_alignments_and_notes(copy_run, call, folder) -> None:
     code, out, err = call('translate', copy_run, *options, '--decoding.max-tokens', '2')
     assert (code, out) == (0, '')
     assert len((folder / 'out').read_text().splitlines()) == 4
-    assert [len(line) > 0 for line in (folder / 'links').read_text().splitlines()] == [True, False, True, True]
+    links = (folder / 'links').read_text().splitlines()
+    assert len(links) == 4
+    assert links[0].startswith('0-0')
+    assert links[1] == ''
     assert '2 translations were cut' in err
     assert 'out is not empty; give --resume' in call('translate', copy_run, *options)[2]
 
@@ -199,12 +202,12 @@ def test_translate_imports_nothing_that_it_does_not_need(copy_run: Path) -> None
 
 
 def test_a_reader_that_leaves_ends_the_command_quietly(copy_run: Path, tmp_path: Path) -> None:
-    (tmp_path / 'in').write_text('a b c d e f g h\n' * 20_000)
+    (tmp_path / 'in').write_text('a b c\n' * 20_000)
     with (tmp_path / 'in').open('rb') as lines:
         process = subprocess.Popen(
             [*COMMAND, str(copy_run), *GREEDY], stdin=lines, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        assert process.stdout.readline() == b'a b c d e f g h\n'
+        assert process.stdout.readline() == b'a b c\n'
         process.stdout.close()
         error = process.stderr.read()
         assert process.wait(timeout=120) == 1

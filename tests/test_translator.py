@@ -13,11 +13,12 @@ import sacrebleu
 
 from flax_transformer import Translator
 from flax_transformer.checkpoints import Checkpoints
-from flax_transformer.config import ParallelConfig
+from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerConfig
+from flax_transformer.decoding import Hypotheses
 from flax_transformer.errors import UserError
 from flax_transformer.losses import cross_entropy
 from flax_transformer.mbr import expected_utilities
-from flax_transformer.model import shift_right
+from flax_transformer.model import Transformer, shift_right
 from flax_transformer.run_directory import RunDirectory
 from flax_transformer.tokenizer import Tokenizer
 from flax_transformer.train_state import init_state
@@ -436,3 +437,60 @@ def test_minimum_bayes_risk_chooses_by_expected_utility(copy_run: Path) -> None:
     texts = [x.text for x in chosen.n_best]
     worth = expected_utilities(texts, [1.0] * len(texts), 'chrf')
     assert list(worth) == sorted(worth, reverse=True)
+
+
+@pytest.fixture(scope='module')
+def multilingual() -> Translator:
+    """A model with tags that has learned nothing."""
+    tokenizer = Tokenizer.train(
+        ['a b c d e f g h'] * 50, vocab_size=22, byte_fallback=False, languages=['de', 'fr'], character_coverage=1.0
+    )
+    config = TransformerConfig(
+        vocab_size=22, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1
+    )
+    params = jax.jit(Transformer(config).init)(jax.random.key(1), *[jnp.zeros((1, 1), jnp.int32)] * 2)['params']
+    return Translator(config, params, tokenizer, DecodingConfig(beam_width=2, target_language='de'))
+
+
+def test_the_tag_of_the_target_language_begins_each_source_and_each_part_of_a_long_one(
+    multilingual: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[list[int]] = []
+
+    def search(_: object, sources: np.ndarray) -> Hypotheses:
+        given.extend([int(i) for i in row if i != 0] for row in sources if row.any())
+        shapes = dict.fromkeys(('tokens', 'token_log_probs'), (len(sources), 1, 1))
+        return Hypotheses(*(np.zeros(shapes.get(name, (len(sources), 1)), int) for name in Hypotheses._fields))
+
+    tokenizer = multilingual.tokenizer
+    for language, tag in tokenizer.languages.items():
+        decoding = DecodingConfig(target_language=language, max_source_tokens=8)
+        translator = Translator(multilingual.model.config, None, tokenizer, decoding)
+        monkeypatch.setattr(translator, 'translate_ids', search)
+        given.clear()
+        assert not translator(['a b c'])[0].split
+        assert given == [[tag, *tokenizer.encode(['a b c'])[0]]]
+        assert translator(['a b c d e f g h ' * 3])[0].split
+        assert len(given) > 3
+        assert all(ids[0] == tag and tag not in ids[1:] and len(ids) <= 8 for ids in given)
+
+
+def test_no_translation_holds_a_tag(multilingual: Translator) -> None:
+    """Also where the model would rather say nothing else: tags are of the source side alone."""
+    tags = list(multilingual.tokenizer.languages.values())
+    table = multilingual.params['embedding']['table']
+    wishful = {**multilingual.params, 'embedding': {'table': table.at[jnp.array(tags)].mul(50.0)}}
+    source = np.array(multilingual.tokenizer.encode(['a b c', 'h g f'], target_language='fr'))
+    logits = jax.jit(multilingual.model.apply)({'params': wishful}, source, shift_right(jnp.asarray(source), 0))
+    assert np.isin(np.asarray(logits).argmax(-1), tags).any()
+    assert not np.isin(multilingual.translate_ids(wishful, source).tokens, tags).any()
+
+
+def test_an_unknown_target_language_is_refused_with_the_list(multilingual: Translator, copy_run: Path) -> None:
+    with pytest.raises(UserError, match=r"target_language='dee': expected one of de, fr\. Did you mean de\?"):
+        multilingual.with_params(multilingual.params, target_language='dee')
+    config = multilingual.model.config
+    with pytest.raises(UserError, match=r'target_language=None: expected one of de, fr'):
+        Translator(config, multilingual.params, multilingual.tokenizer, DecodingConfig())
+    with pytest.raises(UserError, match=r"target_language='de': this model has no language tags"):
+        Translator.from_run(copy_run, target_language='de')

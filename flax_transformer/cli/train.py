@@ -1,5 +1,6 @@
 """`flax-transformer train CONFIG [--workdir RUN] [--field value ...]`."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +21,11 @@ class TrainOptions:
     config: Annotated[Config, tyro.conf.arg(name='')] = field(default_factory=Config)
 
 
+def train_options(name: str) -> TrainOptions:
+    """The defaults for a config by its name."""
+    return TrainOptions(Path('runs') / Path(name).stem, load_config(name))
+
+
 def main(argv: list[str]) -> None:
     options = parse(
         'train',
@@ -27,7 +33,7 @@ def main(argv: list[str]) -> None:
         argv,
         first='CONFIG',
         description=DESCRIPTION,
-        default=lambda name: TrainOptions(Path('runs') / Path(name).stem, load_config(name)),
+        default=train_options,
     )
     # JAX counts its devices once, when it is first asked: simulated ones must be ordered before.
     from flax_transformer.parallel import prepare_devices
@@ -40,7 +46,7 @@ def main(argv: list[str]) -> None:
 
     # Orbax logs the traceback of a save that failed in the background; we say what it means.
     logging.set_verbosity(logging.FATAL)
-    run = train(options.config, options.workdir)
+    run = train(options.config, options.workdir, processes=os.cpu_count() or 1)
     print(f'The run is in {run.path}. Next:')
     print(f'  flax-transformer evaluate {run.path}')
     print(f'  flax-transformer translate {run.path} < lines > translations')
