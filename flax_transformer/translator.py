@@ -210,7 +210,11 @@ class Translator:
         out = Translations()
         for target, ids, (score, gains), link in zip(targets, columns[1], scored, links, strict=True):
             out.append(
-                replace(self._translation(ids, float(score), gains[: len(ids)], True), text=target, alignment=link)
+                replace(
+                    make_translation(self.tokenizer, ids, score, gains[: len(ids)], is_finished=True),
+                    text=target,
+                    alignment=link,
+                )
             )
         return out
 

