@@ -26,9 +26,9 @@ def check_types(config: Any) -> None:
 
 
 def _is_instance(value: Any, kind: Any) -> bool:
-    if typing.get_origin(kind) is tuple:  # tuple[int, ...]
-        return isinstance(value, tuple) and all(_is_instance(item, typing.get_args(kind)[0]) for item in value)
     options = typing.get_args(kind) or (kind,)
+    if typing.get_origin(kind) is tuple:  # tuple[kind, ...]
+        return isinstance(value, tuple) and all(_is_instance(item, options[0]) for item in value)
     if isinstance(value, bool):  # to Python it is an int; to a reader of a config it is not
         return bool in options
     return isinstance(value, options) or (float in options and isinstance(value, int))

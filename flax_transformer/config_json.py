@@ -46,10 +46,14 @@ def _from_dict(cls: type, values: Any, path: str) -> Any:
             raise UserError(f'{where}: no such field.{nearest(name, hints)}')
         if dataclasses.is_dataclass(hints[name]):
             fields[name] = _from_dict(hints[name], value, where)
+        elif typing.get_origin(hints[name]) is tuple and isinstance(value, list):
+            kind = typing.get_args(hints[name])[0]
+            is_table = dataclasses.is_dataclass(kind)
+            fields[name] = tuple(
+                _from_dict(kind, item, f'{where}.{i}') if is_table else item for i, item in enumerate(value)
+            )
         else:
-            # JSON has lists where a config has tuples.
-            is_tuple = typing.get_origin(hints[name]) is tuple and isinstance(value, list)
-            fields[name] = tuple(value) if is_tuple else value
+            fields[name] = value
     try:
         return cls(**fields)
     except UserError as error:

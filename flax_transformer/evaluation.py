@@ -46,13 +46,13 @@ def evaluate_ensemble_loss(translator: Translator, pairs: Pairs) -> dict[str, fl
 
 def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pairs) -> dict[str, float]:
     """Smoothed loss, unsmoothed negative log-likelihood and perplexity per target token, EOS counted; no pair left out
-    but those with a blank side."""
-    tokenized = tokenize(pairs, tokenizer)
+    but those with a blank side. The target language, of a model with tags, is decoding.target_language."""
+    tokenized = tokenize(pairs, tokenizer, target_language=config.decoding.target_language)
     if not len(tokenized):
         raise UserError(f'each of the {len(pairs)} pairs has a blank side; expected at least one to evaluate on')
     devices = Devices(config.parallel)
     loss_fn = partial(loss_sums, model=Transformer(config.model), label_smoothing=config.training.label_smoothing)
     compiled = devices.compile(partial(eval_step, loss_fn=loss_fn))
     placed, key = devices.replicate(params), jax.random.key(0)
-    batches = loss_batches(tokenized, config, multiple_of=len(devices))
+    batches = loss_batches([tokenized], config, multiple_of=len(devices))
     return mean_loss(compiled(placed, devices.split(batch), key) for batch in batches)

@@ -2,21 +2,29 @@
 
 import hashlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import grain
-import numpy as np
 
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.config import Config
 from flax_transformer.config_json import changed_fields
-from flax_transformer.data import PackedBatches, Pairs, TokenizedPairs, loss_batches, read_corpus, tokenize
-from flax_transformer.data.packing import Plan
+from flax_transformer.data import (
+    Order,
+    PackedBatches,
+    Plan,
+    PreparedPairs,
+    Sampling,
+    TokenizedPairs,
+    loss_batches,
+    shares,
+)
+from flax_transformer.data.tokenized import flatten
 from flax_transformer.errors import UserError
 from flax_transformer.loading import LoadedRun, load_run
+from flax_transformer.preparation import Prepared, ValidationSet, interleaved, prepare, tag_of
 from flax_transformer.reporting import Reporter
 from flax_transformer.run_directory import RunDirectory
 from flax_transformer.tokenizer import Tokenizer
@@ -25,46 +33,37 @@ from flax_transformer.training import Trainer, fit
 from flax_transformer.translator import Translator
 
 
-def train(config: Config, workdir: Path | str, *, init_from: Path | str | None = None) -> RunDirectory:
+def train(
+    config: Config, workdir: Path | str, *, init_from: Path | str | None = None, processes: int = 1
+) -> RunDirectory:
     """Trains the config's model into the run directory `workdir`, or goes on where the run there stopped.
 
     A new run may start from the parameters and the tokenizer of another, `init_from`, of the same model.
+    `processes` check a large corpus before it is tokenised; more than one need `if __name__ == '__main__':` in the
+    program that calls this.
 
-    Everything that the user can have got wrong raises UserError before the first step, and before anything is
-    written where the run is new.
+    Everything that the user can have got wrong raises UserError before the first step, and before a config or a
+    tokenizer is written where the run is new.
     """
     run = RunDirectory(workdir)
     run.check(config)
     trainer = Trainer(config)
-    pairs = _read(config.data.train, config)
     start = None if init_from is None else _start(config, init_from)
-    if run.has_tokenizer():
-        tokenizer = run.read_tokenizer()
-    else:
-        tokenizer = start.tokenizer if start else train_tokenizer(config, pairs)
-    _check_tokenizer(config, tokenizer)
-    tokenized = tokenize(pairs, tokenizer, config.data.source_length, config.data.target_length)
-    _say_what_is_left(tokenized, len(pairs), config)
-    validation = _read_validation(config, tokenizer)
-
-    run.open(config)
-    if not run.has_tokenizer():
-        run.write_tokenizer(tokenizer)
+    prepared = open_run(config, run, processes=processes, tokenizer=start.tokenizer if start else None)
     run.note_environment(str(trainer.devices))
 
     state = trainer.devices.replicate(init_state(config, trainer.tx, params=start.params if start else None))
     batches = iter(
-        grain.experimental.ThreadPrefetchIterDataset(_training_batches(config, tokenized), prefetch_buffer_size=2)
+        grain.experimental.ThreadPrefetchIterDataset(training_batches(config, prepared), prefetch_buffer_size=2)
     )
-    fingerprint = _fingerprint(tokenized)
+    fingerprint = _fingerprint(prepared.corpora)
     checkpoints = Checkpoints(run.checkpoints, keep_last=config.training.keep_last)
     try:
         if checkpoints.latest() is not None:
             state, position = checkpoints.restore(state)
             if position['data'] != fingerprint:
-                raise UserError(
-                    f'{config.data.train} is not what {run.path} was trained on so far; give another --workdir'
-                )
+                names = ', '.join(corpus.train for corpus in config.data.corpora)
+                raise UserError(f'{names} is not what {run.path} was trained on so far; give another --workdir')
             batches.set_state(position['batches'])
         first_step = int(state.step)
         if first_step >= config.training.steps:
@@ -75,7 +74,7 @@ def train(config: Config, workdir: Path | str, *, init_from: Path | str | None =
             + (f'going on from step {first_step}' if first_step else f'{config.training.steps} steps')
         )
         with Reporter(run.path, steps=config.training.steps, first_step=first_step) as reporter:
-            evaluate = _evaluator(trainer, tokenizer, validation, reporter)
+            evaluate = _evaluator(trainer, prepared.tokenizer, prepared.validation, reporter)
             fit(
                 state,
                 batches,
@@ -113,118 +112,74 @@ def _start(config: Config, init_from: Path | str) -> LoadedRun:
     return start
 
 
-def train_tokenizer(config: Config, pairs: Pairs) -> Tokenizer:
-    """A joint tokenizer of both sides of the pairs."""
-    settings = config.tokenizer
-    chosen = np.linspace(0, len(pairs) - 1, min(len(pairs), settings.max_sentences)).astype(int)
-    return Tokenizer.train(
-        [side[i] for side in (pairs.sources, pairs.targets) for i in chosen],
-        vocab_size=config.model.vocab_size,
-        algorithm=settings.algorithm,
-        normalization=settings.normalization,
-        byte_fallback=settings.byte_fallback,
-        character_coverage=settings.character_coverage,
-        pad_id=config.model.pad_id,
-        eos_id=config.model.eos_id,
-        unk_id=settings.unk_id,
-    )
+def open_run(config: Config, run: RunDirectory, *, processes: int = 1, tokenizer: Tokenizer | None = None) -> Prepared:
+    """Prepares the data of a run and keeps its config and tokenizer, after all of it was found good.
+
+    A new run trains its tokenizer, unless one is given.
+    """
+    tokenizer = run.read_tokenizer() if run.has_tokenizer() else tokenizer
+    with run.data_cache(config) as cache:
+        prepared = prepare(config, tokenizer, cache, say=_say, processes=processes)
+        if prepared.validation:
+            loss_batches(_of_each_corpus(config, prepared.validation), config)  # refuses what is too long
+        run.open(config)
+        if not run.has_tokenizer():
+            run.write_tokenizer(prepared.tokenizer)
+    return prepared
 
 
-def _read(name: str, config: Config) -> Pairs:
-    pairs = read_corpus(name, config.data)
-    _say(f'{name}: {len(pairs):,} pairs {config.data.source_language}-{config.data.target_language}')
-    return pairs
-
-
-def _check_tokenizer(config: Config, tokenizer: Tokenizer) -> None:
-    for name in ('vocab_size', 'pad_id', 'eos_id'):
-        got, expected = getattr(tokenizer, name), getattr(config.model, name)
-        if got != expected:
-            raise UserError(f'model.{name}={expected}, but the tokenizer has {name} {got}; set --model.{name} {got}')
-    got, expected = tokenizer.target_vocab_size, config.model.vocab_size_of_target
-    if got != expected:
-        raise UserError(f'model.target_vocab_size: {expected} pieces, but the tokenizer has {got} on the target side')
-
-
-def _say_what_is_left(tokenized: TokenizedPairs, total: int, config: Config) -> None:
-    slots = f'{config.data.source_length} source or {config.data.target_length} target tokens'
-    if not len(tokenized):
-        raise UserError(
-            f'no pair of {config.data.train} is left to train on: {tokenized.num_blank} have a blank side, '
-            f'{tokenized.num_too_long} are longer than {slots}; raise data.source_length and data.target_length'
-        )
-    _say(f'{len(tokenized):,} of {total:,} pairs are trained on, {tokenized.target.offsets[-1]:,} target tokens')
-    if tokenized.num_blank:
-        _say(f'left out: {tokenized.num_blank:,} pairs with a blank side')
-    if tokenized.num_too_long:
-        _say(f'left out: {tokenized.num_too_long:,} pairs of more than {slots}')
-
-
-class Validation(NamedTuple):
-    """The validation set, as text and as ids."""
-
-    pairs: Pairs
-    tokenized: TokenizedPairs
-
-
-def _read_validation(config: Config, tokenizer: Tokenizer) -> Validation | None:
-    """The validation set, checked: a fault in it must not wait for the first evaluation."""
-    if not config.data.validation:
-        return None
-    pairs = _read(config.data.validation, config)
-    tokenized = tokenize(pairs, tokenizer)
-    if not len(tokenized):
-        raise UserError(
-            f'each of the {len(pairs)} pairs of {config.data.validation} has a blank side; mend it, or set '
-            "--data.validation '' to train without validation"
-        )
-    loss_batches(tokenized, config)
-    return Validation(pairs, tokenized)
-
-
-def _training_batches(config: Config, tokenized: TokenizedPairs) -> PackedBatches:
-    slots = {'source_slots': config.data.source_length, 'target_slots': config.data.target_length}
+def training_batches(config: Config, prepared: Prepared) -> PackedBatches:
+    """The batches of a run, from its first one on."""
+    data = config.data
+    sizes = [len(pairs) for pairs in prepared.corpora]
+    mixed = shares(sizes, [corpus.weight for corpus in data.corpora], data.mixture_temperature)
+    alpha = data.bpe_dropout or data.unigram_alpha
+    tags = [prepared.tokenizer.tag_id(tag_of(config, corpus)) for corpus in data.corpora]
+    slots = {'source_slots': data.source_length, 'target_slots': data.target_length}
     plan = Plan(
-        tokenized.source.lengths,
-        tokenized.target.lengths,
+        prepared.corpora,
+        Order(sizes, mixed, block_size=data.block_size, seed=config.seed),
         **slots,
-        block_size=config.data.block_size,
         seed=config.seed,
+        sampling=Sampling(prepared.tokenizer, alpha, tags) if alpha else None,
     )
-    return PackedBatches(tokenized, plan, num_rows=config.rows_per_step, **slots, pad_id=config.model.pad_id)
+    return PackedBatches(plan, num_rows=config.rows_per_step, **slots, pad_id=config.model.pad_id)
 
 
-def _fingerprint(tokenized: TokenizedPairs) -> str:
-    """Of the ids that are trained on: the data position means nothing on others."""
-    digest = hashlib.sha256()
-    for side in (tokenized.source, tokenized.target):
-        digest.update(side.ids.tobytes())
-        digest.update(side.offsets.tobytes())
-    return digest.hexdigest()
+def _fingerprint(corpora: Sequence[PreparedPairs]) -> str:
+    """Of all ids that are trained on, and their order: the data position means nothing on others."""
+    return hashlib.sha256('\n'.join(pairs.fingerprint for pairs in corpora).encode()).hexdigest()
 
 
 def _evaluator(
-    trainer: Trainer, tokenizer: Tokenizer, validation: Validation | None, reporter: Reporter
+    trainer: Trainer, tokenizer: Tokenizer, validation: Sequence[ValidationSet], reporter: Reporter
 ) -> Callable[[TrainState], dict[str, float]]:
-    """A function that measures the loss of a state on the validation set, and shows a few translations."""
-    if validation is None:
+    """A function that measures the loss of a state on the validation sets, and shows a few translations."""
+    if not validation:
         return lambda state: {}
     config = trainer.config
-    translator = Translator(config.model, None, tokenizer, config.decoding)
-    sources = validation.pairs.sources[: config.training.sample_translations]
+    decoding = replace(config.decoding, target_language=validation[0].target_language)
+    translator = Translator(config.model, None, tokenizer, decoding)
+    samples = interleaved(validation, config.training.sample_translations)
 
     def evaluate(state: TrainState) -> dict[str, float]:
-        params: Any = state.params_to_keep
-        batches = loss_batches(validation.tokenized, config, multiple_of=len(trainer.devices))
-        metrics = trainer.evaluate(params, batches)
-        translations = translator.with_params(trainer.devices.gather(params))(sources) if sources else []
-        for source, target, translation in zip(sources, validation.pairs.targets, translations, strict=False):
-            reporter.say(f'  source       {source}')
-            reporter.say(f'  reference    {target}')
-            reporter.say(f'  translation  {translation.text}')
+        batches = loss_batches(_of_each_corpus(config, validation), config, multiple_of=len(trainer.devices))
+        metrics = trainer.evaluate(state.params_to_keep, batches)
+        params = trainer.devices.gather(state.params_to_keep)
+        for each, i in samples:
+            translate = translator.with_params(params, target_language=each.target_language)
+            reporter.say(f'  source       {each.pairs.sources[i]}')
+            reporter.say(f'  reference    {each.pairs.targets[i]}')
+            reporter.say(f'  translation  {translate([each.pairs.sources[i]])[0].text}')
         return metrics
 
     return evaluate
+
+
+def _of_each_corpus(config: Config, validation: Sequence[ValidationSet]) -> list[TokenizedPairs]:
+    """The validation set of each corpus, empty where it has none: a corpus is known by its number in the mixture."""
+    sets = {each.name: each.tokenized for each in validation}
+    return [sets.get(corpus.name, TokenizedPairs(flatten([]), flatten([]))) for corpus in config.data.corpora]
 
 
 def _say(text: str) -> None:

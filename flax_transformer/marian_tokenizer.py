@@ -4,6 +4,8 @@ The same ids as their MarianTokenizer gives: special pieces written out in a lin
 its target language as `>>fr<<`, and a piece that the vocabulary lacks is unk.
 """
 
+import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -11,9 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sentencepiece
 
 from flax_transformer.errors import UserError, nearest
+from flax_transformer.json_files import read_object
 from flax_transformer.tokenizer import DESCRIPTION_FILE, Tokenizer, write_whole
 
 SETTINGS_FILE = 'tokenizer_config.json'
@@ -61,7 +65,7 @@ class MarianTokenizer(Tokenizer):
         """
         if missing := [name for name in (SOURCE_FILE, TARGET_FILE, VOCABULARY_FILE) if not (folder / name).is_file()]:
             raise UserError(f'{folder} has no {", ".join(missing)}; expected the files of a Marian tokenizer')
-        settings = _read_json(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).is_file() else {}
+        settings = read_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).is_file() else {}
         _check_settings(folder / SETTINGS_FILE, settings)
         vocabulary = _read_vocabulary(folder / VOCABULARY_FILE)
         has_two = bool(settings.get('separate_vocabs'))
@@ -131,6 +135,38 @@ class MarianTokenizer(Tokenizer):
         """The text of one piece of the source."""
         return self._source_pieces.get(int(token_id), self._specials[2])
 
+    def default_language(self, language: str) -> str | None:
+        """None: a line may open with its own tag."""
+        return None
+
+    @property
+    def tags_to_ban(self) -> tuple[int, ...]:
+        """None: an imported model bans what its own settings ban."""
+        return ()
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells this tokenizer from others."""
+        parts = [*self._models, *(json.dumps(v).encode() for v in (self._vocabulary, self._target_vocabulary))]
+        return hashlib.sha256(b''.join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+    def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Ids [tokens] int32 of all source lines, one behind the other, EOS last, and their lengths [lines]."""
+        return _flat(self.encode(lines))
+
+    def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The same of target lines."""
+        return _flat(self.encode_target(lines))
+
+    def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
+        raise UserError(
+            'data.bpe_dropout and unigram_alpha are not for the tokenizer of an imported model; set them to 0'
+        )
+
+    def has_piece_for(self, character: str) -> bool:
+        """Whether a character becomes pieces of the source, not unk."""
+        return self._vocabulary[self._specials[2]] not in self.encode([character])[0]
+
     def tag_id(self, language: str | None) -> int | None:
         """The tag of a target language; None for None: a line may open with its own, or the model knows one language.
 
@@ -189,6 +225,11 @@ class MarianTokenizer(Tokenizer):
         return text.replace('\u2581', ' ').replace('\n', ' ').strip()
 
 
+def _flat(ids: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+    return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
+
+
 _SPECIALS = (('pad', '<pad>'), ('eos', '</s>'), ('unk', '<unk>'))
 
 
@@ -197,20 +238,10 @@ def _content(token: Any) -> str:
     return token['content'] if isinstance(token, dict) else token
 
 
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(file.read_text(encoding='utf-8'))
-    except ValueError as error:
-        raise UserError(f'{file} is damaged: {error}') from None
-    if not isinstance(values, dict):
-        raise UserError(f'{file}: got a {type(values).__name__}, expected an object')
-    return values
-
-
 def _read_vocabulary(file: Path) -> dict[str, int]:
     if not file.is_file():
         raise UserError(f'{file} is missing: {SETTINGS_FILE} says separate_vocabs')
-    ids = _read_json(file)
+    ids = read_object(file)
     numbers = list(ids.values())
     if not numbers or any(type(n) is not int or n < 0 for n in numbers) or len(set(numbers)) < len(numbers):
         raise UserError(f'{file}: expected another id, from 0 on, for each piece')

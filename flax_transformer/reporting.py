@@ -9,6 +9,7 @@ from typing import IO, Any
 from tqdm import tqdm
 
 METRICS_FILE = 'metrics.jsonl'
+MUCH_WAITING = 0.05  # of the time, for data: from here on it is said
 
 
 class Reporter:
@@ -33,6 +34,7 @@ class Reporter:
             dynamic_ncols=True,
             smoothing=0.05,
         )
+        self._waits = False  # whether the last report found much waiting
         self._started = time.perf_counter()
         self._steps, self._first_step = steps, first_step
 
@@ -46,7 +48,14 @@ class Reporter:
         line = ' '.join(
             f'{name} {_short(metrics[name])}' for name in ('loss', 'perplexity', 'target_tokens_per_second')
         )
-        line = line.replace('target_tokens_per_second', 'tokens/s')
+        wait = metrics['data_wait']
+        line = line.replace('target_tokens_per_second', 'tokens/s') + f' data wait {wait:.0%}'
+        if wait > MUCH_WAITING and not self._waits:
+            self.say(
+                f'step {step}: {wait:.0%} of the time went into waiting for data; put data.cache on a faster disk, or '
+                'leave more of the processor to this run'
+            )
+        self._waits = wait > MUCH_WAITING
         if self._is_terminal:
             self._bar.set_postfix_str(line)
         else:

@@ -2,17 +2,21 @@
 
 config.json        the config, with its schema version
 tokenizer/         the tokenizer that the model was trained with
+data_cache/        the training corpora as ids; may be deleted, and is made again where it is needed
 checkpoints/       parameters, optimiser, data position, by step
 metrics.jsonl      what training and validation measured; tensorboard/ holds the same
 environment.json   versions and devices of each start
 """
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import json
 import platform
+import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +26,14 @@ from flax_transformer.errors import UserError, nearest
 from flax_transformer.marian_tokenizer import KIND, MarianTokenizer
 from flax_transformer.tokenizer import Tokenizer, kind_of
 
+CACHE = 'data_cache'
+
 # What may change when a run goes on; everything else would make it another run.
 MAY_CHANGE = {
     'data.root',
+    'data.cache',
     'data.test',
+    'check.before_training',
     'training.steps',
     'training.log_every',
     'training.evaluate_every',
@@ -92,6 +100,23 @@ class RunDirectory:
     def _write_config(self, config: Config) -> None:
         _write_whole(self.config_file, to_json(config))
 
+    @contextlib.contextmanager
+    def data_cache(self, config: Config) -> Iterator[Path]:
+        """The folder of tokenised corpora: data.cache, else one in the run directory. What failed leaves no trace."""
+        if config.data.cache is not None:
+            yield Path(config.data.cache).expanduser()
+            return
+        folder = self.path / CACHE
+        try:
+            yield folder
+        except BaseException:
+            if not any(file.is_dir() for file in _files_in(folder)):
+                shutil.rmtree(folder, ignore_errors=True)
+            if not _files_in(self.path):
+                with contextlib.suppress(OSError):
+                    self.path.rmdir()
+            raise
+
     def has_tokenizer(self) -> bool:
         return (self.path / 'tokenizer' / 'tokenizer.json').is_file()
 
@@ -130,8 +155,12 @@ def split_reference(reference: Path | str) -> tuple[Path, str | int | None]:
 
 
 def _is_empty_folder(path: Path) -> bool:
-    """Whether nothing is there but what an interrupted write left."""
-    return path.is_dir() and all(file.suffix == '.partial' for file in path.iterdir())
+    """Whether nothing is there but what an interrupted start left."""
+    return path.is_dir() and all(file.suffix == '.partial' or file.name == CACHE for file in path.iterdir())
+
+
+def _files_in(path: Path) -> list[Path]:
+    return list(path.iterdir()) if path.is_dir() else []
 
 
 def _write_whole(file: Path, text: str) -> None:

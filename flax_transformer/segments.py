@@ -27,7 +27,7 @@ class Line(NamedTuple):
 def prepare(line: str | bytes, count: Callable[[str], int], limit: int, language: str | None = None) -> Line:
     """The line in parts of at most `limit` tokens by `count`; with a language, by its sentences.
 
-    A character must not count as more than its bytes, and two tokens may come on top.
+    A character must not count as more than its bytes; three tokens may come on top.
     """
     text, replaced = as_text(line)
     if is_blank(text):
@@ -35,7 +35,7 @@ def prepare(line: str | bytes, count: Callable[[str], int], limit: int, language
     lead, sentences = ('', [(text, '')]) if language is None else split_sentences(text, language)
     parts, gaps = [], []
     for sentence, gap in sentences:
-        is_short = len(sentence.encode('utf-8')) + 2 <= limit  # most lines need not be counted
+        is_short = len(sentence.encode('utf-8')) + 3 <= limit  # most lines need not be counted
         pieces = [sentence] if is_short else split_line(sentence, count, limit)
         parts += pieces
         # Where one sentence follows another without white space, a space: the translation may need it.

@@ -2,21 +2,30 @@
 
 Under identity normalisation every valid UTF-8 line comes back from its ids as it was, except that U+2581, which
 SentencePiece uses for the space, comes back as one.
+
+A model that translates into several languages has a tag for each, a piece such as `<2de>` that no text gives: it is
+put before the source's ids (Johnson et al. 2017, section 3).
 """
 
+import hashlib
 import io
+import itertools
 import json
 import os
 import re
+import threading
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import sentencepiece
 
-from flax_transformer.errors import UserError
+from flax_transformer.errors import UserError, nearest
 
 MODEL_FILE = 'sentencepiece.model'
 DESCRIPTION_FILE = 'tokenizer.json'
+_SAMPLING = threading.Lock()  # SentencePiece has one seed for all
 
 
 class Tokenizer:
@@ -39,11 +48,12 @@ class Tokenizer:
         pad_id: int = 0,
         eos_id: int = 1,
         unk_id: int = 2,
+        languages: Iterable[str] = (),
     ) -> 'Tokenizer':
         """A tokenizer of exactly `vocab_size` pieces learned from lines of text, special and byte pieces included.
 
-        Raises UserError, with the limit, where the lines do not suffice for the vocabulary or the vocabulary not
-        for their characters. BPE's pieces do not depend on the number of threads.
+        `languages` get a tag each. Raises UserError, with the limit, where the lines do not suffice for the vocabulary
+        or the vocabulary not for their characters. BPE's pieces do not depend on the number of threads.
         """
         for name, value in (('pad_id', pad_id), ('eos_id', eos_id), ('unk_id', unk_id)):
             if not 0 <= value < vocab_size:
@@ -63,6 +73,7 @@ class Tokenizer:
                 eos_id=eos_id,
                 unk_id=unk_id,
                 bos_id=-1,
+                control_symbols=[f'<2{language}>' for language in languages],
                 max_sentence_length=1_000_000,  # bytes; a longer line would be left out without a word
                 num_threads=os.cpu_count() or 1,
                 minloglevel=2,
@@ -95,6 +106,11 @@ class Tokenizer:
         for name, content in ((MODEL_FILE, self.model), (DESCRIPTION_FILE, description.encode())):
             write_whole(folder / name, content)
 
+    @cached_property
+    def digest(self) -> str:
+        """What tells this tokenizer from others."""
+        return hashlib.sha256(self.model).hexdigest()
+
     @property
     def vocab_size(self) -> int:
         return self._processor.vocab_size()
@@ -116,6 +132,38 @@ class Tokenizer:
     def unk_id(self) -> int:
         return self._processor.unk_id()
 
+    @cached_property
+    def languages(self) -> dict[str, int]:
+        """The languages that have a tag, each with its id; none where there is only one to translate into."""
+        found = {}
+        for token_id in range(self.vocab_size):
+            if self._processor.is_control(token_id) and (tag := re.fullmatch(r'<2(.+)>', self.piece(token_id))):
+                found[tag[1]] = token_id
+        return found
+
+    def tag_id(self, language: str | None) -> int | None:
+        """The tag of a target language; None where the model has no tags and needs none.
+
+        Raises UserError for a language that has none, and where one must be chosen.
+        """
+        if language in self.languages or not (language or self.languages):
+            return self.languages.get(language)
+        if not self.languages:
+            raise UserError(f'target_language={language!r}: this model has no language tags; leave it out')
+        known = ', '.join(self.languages)
+        raise UserError(
+            f'target_language={language!r}: expected one of {known}.{nearest(str(language), self.languages)}'
+        )
+
+    def default_language(self, language: str) -> str | None:
+        """The target language where none is asked for: `language`, that of the training, where there are tags."""
+        return language if self.languages else None
+
+    @property
+    def tags_to_ban(self) -> tuple[int, ...]:
+        """Tags are of the source side alone."""
+        return tuple(self.languages.values())
+
     def piece(self, token_id: int) -> str:
         """The text of one piece, with U+2581 for the space."""
         return self._processor.id_to_piece(int(token_id))
@@ -124,10 +172,46 @@ class Tokenizer:
         """The text of one piece of a source; as `piece` where the sides share their pieces."""
         return self.piece(token_id)
 
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Ids of each line, EOS last. Lone surrogates, which UTF-8 cannot hold, become question marks."""
+    def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
+        """Ids of each line, EOS last; with a target language its tag first.
+
+        Lone surrogates, which UTF-8 cannot hold, become question marks.
+        """
         lines = [line.encode('utf-8', 'replace').decode('utf-8') for line in lines]
-        return self._processor.encode(lines, add_eos=True)
+        ids = self._processor.encode(lines, add_eos=True)
+        if target_language is None:
+            return ids
+        tag = self.tag_id(target_language)
+        return [[tag, *line] for line in ids]
+
+    def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Ids [tokens] int32 of all lines, one behind the other, EOS last, and their lengths [lines]; on all cores.
+
+        Lone surrogates as in `encode`.
+        """
+        texts = [line.encode('utf-8', 'replace') for line in lines]
+        ids = self._processor.encode(texts, add_eos=True, num_threads=os.cpu_count() or 1)
+        lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+        return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
+
+    def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """`encode_flat` of target lines; the same where the sides share their pieces."""
+        return self.encode_flat(lines)
+
+    def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
+        """Ids of one segmentation of a line, drawn at random, EOS last: a pure function of the seed (1 to 2^32 - 2).
+
+        For bpe, alpha is the rate of merges that are left out (Provilkov et al. 2020); for unigram, how much likelier
+        segmentations are preferred, 0 not at all (Kudo 2018, section 3.2).
+        """
+        with _SAMPLING:
+            sentencepiece.set_random_generator_seed(seed)
+            return self._processor.encode(line, add_eos=True, enable_sampling=True, alpha=alpha, nbest_size=-1)
+
+    def has_piece_for(self, character: str) -> bool:
+        """Whether a character becomes pieces, not bytes and not unk. What normalisation takes away needs none."""
+        ids = self._processor.encode(character)
+        return not any(i == self.unk_id or self._processor.is_byte(i) for i in ids)
 
     def encode_target(self, lines: Sequence[str]) -> list[list[int]]:
         """Ids of each target line, EOS last; those of a source line where the sides share their pieces."""

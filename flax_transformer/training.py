@@ -3,7 +3,7 @@
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,10 +32,12 @@ def loss_sums(
     *,
     model: Transformer,
     label_smoothing: float,
+    corpora: Sequence[str] = (),
 ) -> tuple[jax.Array, Metrics]:
     """Sums over the batch's target tokens: the smoothed loss, in nats; with it the unsmoothed one and the counts.
 
-    Without a key nothing is dropped.
+    Without a key nothing is dropped. Where the batch says of which corpus its tokens are, the unsmoothed loss and the
+    count are given of each of `corpora` too, by its name.
     """
     logits = model.apply(
         {'params': params},
@@ -52,7 +54,12 @@ def loss_sums(
     loss, count = cross_entropy(logits, batch.target, weights, label_smoothing=label_smoothing)
     nll, _ = cross_entropy(logits, batch.target, weights)
     source_tokens = (batch.source_segments > 0).sum()
-    return loss, {'loss': loss, 'nll': nll, 'target_tokens': count, 'source_tokens': source_tokens}
+    sums = {'loss': loss, 'nll': nll, 'target_tokens': count, 'source_tokens': source_tokens}
+    if batch.corpora is not None:
+        for number, name in enumerate(corpora):
+            of_corpus = weights & (batch.corpora == number)
+            sums[f'nll/{name}'], sums[f'target_tokens/{name}'] = cross_entropy(logits, batch.target, of_corpus)
+    return loss, sums
 
 
 def train_step(
@@ -109,7 +116,9 @@ class Trainer:
         shape = {'d_model': config.model.d_model, 'steps': config.training.steps}
         self.tx = make_optimizer(config.optimizer, **shape)
         self.learning_rate = make_schedule(config.optimizer, **shape)
-        loss_fn = partial(loss_sums, model=self.model, label_smoothing=config.training.label_smoothing)
+        names = tuple(corpus.name for corpus in config.data.corpora)
+        smoothing = config.training.label_smoothing
+        loss_fn = partial(loss_sums, model=self.model, label_smoothing=smoothing, corpora=names)
         decay = config.optimizer.ema_decay
         step = partial(train_step, loss_fn=loss_fn, tx=self.tx, ema_decay=decay)
         self._train_step = self.devices.compile(step, donate_state=True)
@@ -134,14 +143,20 @@ def mean_loss(sums_of_batches: Iterable[Metrics]) -> dict[str, float]:
 
 
 def per_token(sums: dict[str, float]) -> dict[str, float]:
-    """Loss and negative log-likelihood per target token, and perplexity, from their sums."""
+    """Loss and negative log-likelihood per target token, and perplexity, from their sums; of each corpus the second."""
     count = max(sums['target_tokens'], 1.0)
     nll = sums['nll'] / count
+    of_corpora = {
+        name: value / sums[name.replace('nll/', 'target_tokens/', 1)]
+        for name, value in sums.items()
+        if name.startswith('nll/') and sums[name.replace('nll/', 'target_tokens/', 1)]
+    }
     return {
         'loss': sums['loss'] / count,
         'nll': nll,
         'perplexity': math.exp(min(nll, 80.0)),
         'target_tokens': sums['target_tokens'],
+        **of_corpora,
     }
 
 

@@ -9,21 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 from flax_transformer.alignment import align_words
 from flax_transformer.batching import shapes
+from flax_transformer.candidates import best_of, make_translation
 from flax_transformer.compilation_cache import use_compilation_cache
 from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerConfig
 from flax_transformer.decoding import Hypotheses
-from flax_transformer.forward import attend_ids, check_banned, check_positions, score_ids, translate_ids
+from flax_transformer.errors import UserError
+from flax_transformer.forward import attend_ids, score_ids, translate_ids
 from flax_transformer.interop.marian import read_marian
 from flax_transformer.loading import load_ensemble
 from flax_transformer.model import Transformer
 from flax_transformer.runner import Runner
 from flax_transformer.segments import Line, prepare
 from flax_transformer.tokenizer import Tokenizer
-from flax_transformer.translation import Translation, Translations, distinct, joined, one_line, with_flags
+from flax_transformer.translation import Translation, Translations, joined, with_flags
 
 CHUNK = 2048  # lines of a stream that are in memory at once
 
@@ -54,7 +55,8 @@ class Translator:
         self.decoding = decoding or DecodingConfig()
         self.source_language = source_language
         self._parallel = parallel
-        check_banned(self.model.config, self.decoding)
+        self._check_banned()
+        tokenizer.tag_id(self.decoding.target_language)  # an unknown language is better refused now
 
     @classmethod
     def from_run(
@@ -74,11 +76,14 @@ class Translator:
         use_compilation_cache()
         runs = load_ensemble((path, *others), step=step, **decoding)
         config, params, tokenizer = runs[0]
+        settings = config.decoding
+        if settings.target_language is None:
+            settings = replace(settings, target_language=tokenizer.default_language(config.data.target_language))
         return cls(
             [run.config.model for run in runs],
             tuple(run.params for run in runs) if others else params,
             tokenizer,
-            config.decoding,
+            settings,
             parallel=parallel,
             source_language=config.data.source_language,
         )
@@ -95,16 +100,21 @@ class Translator:
         config, params, tokenizer, own = read_marian(folder)
         return cls(config, params, tokenizer, replace(own, **decoding))
 
-    def with_params(self, params: Any) -> 'Translator':
+    def with_params(self, params: Any, *, target_language: str | None = None) -> 'Translator':
         """The same translator, compilations included, with other parameters of the same shapes."""
+        decoding = replace(self.decoding, target_language=target_language or self.decoding.target_language)
+        self.tokenizer.tag_id(decoding.target_language)
         other = object.__new__(Translator)
-        other.__dict__ |= self.__dict__ | {'params': params, 'translate_ids': self.translate_ids}
+        # The language is in the ids, not in the program.
+        changed = {'params': params, 'decoding': decoding, 'translate_ids': self.translate_ids, 'runner': self.runner}
+        other.__dict__ |= self.__dict__ | changed
         return other
 
     def with_decoding(self, decoding: DecodingConfig) -> 'Translator':
         """The same models with another search."""
-        more = {'parallel': self._parallel, 'source_language': self.source_language}
-        return Translator([model.config for model in self.models], self.params, self.tokenizer, decoding, **more)
+        configs = [model.config for model in self.models]
+        options = {'parallel': self._parallel, 'source_language': self.source_language}
+        return Translator(configs, self.params, self.tokenizer, decoding, **options)
 
     @cached_property
     def translate_ids(self) -> Callable[..., Hypotheses]:
@@ -117,7 +127,7 @@ class Translator:
                 translate_ids,
                 models=self.models,
                 decoding=self.decoding,
-                banned=(self.tokenizer.unk_id,) if self.decoding.ban_unk else (),
+                banned=(*self.tokenizer.tags_to_ban, *[self.tokenizer.unk_id] * self.decoding.ban_unk),
                 banned_sequences=self._banned_sequences,
             )
         )
@@ -170,7 +180,7 @@ class Translator:
                 Line(text, bad, '', [text] * bool(parts), [''] * bool(parts)) for text, bad, _, parts, _ in prepared
             ]
             prefixes = [prefix for prefix, line in zip(prefixes, prepared, strict=True) if line.parts]
-        sources = self.tokenizer.encode([part for line in prepared for part in line.parts])
+        sources = self._encode([part for line in prepared for part in line.parts])
         translated = iter(zip(self._translate(sources, prefixes, alignment, progress), sources, strict=True))
         out = Translations()
         for line in prepared:
@@ -201,14 +211,18 @@ class Translator:
         """
         if len(sources) != len(targets):
             raise ValueError(f'{len(sources)} sources, {len(targets)} targets; expected equal numbers')
-        columns = self.tokenizer.encode(list(sources)), self.tokenizer.encode_target(list(targets))
+        columns = self._encode(sources), self.tokenizer.encode_target(list(targets))
         self._check_slots(max((len(ids) for column in columns for ids in column), default=0))
         scored = self.runner.map(self._score_ids, self.params, columns)
         links = self._links(*columns) if alignment else [None] * len(sources)
         out = Translations()
         for target, ids, (score, gains), link in zip(targets, columns[1], scored, links, strict=True):
             out.append(
-                replace(self._translation(ids, float(score), gains[: len(ids)], True), text=target, alignment=link)
+                replace(
+                    make_translation(self.tokenizer, ids, score, gains[: len(ids)], is_finished=True),
+                    text=target,
+                    alignment=link,
+                )
             )
         return out
 
@@ -219,8 +233,12 @@ class Translator:
             self.runner.map(self.translate_ids, self.params, [[[self.tokenizer.eos_id] * slots] * rows])
         return len(every)
 
+    def _encode(self, sources: Sequence[str]) -> list[list[int]]:
+        """Ids of source text: with the tag of the target language, where the model has tags."""
+        return self.tokenizer.encode(list(sources), target_language=self.decoding.target_language)
+
     def _prepare(self, line: str | bytes) -> Line:
-        count = lambda text: len(self.tokenizer.encode([text])[0])
+        count = lambda text: len(self._encode([text])[0])
         language = self.source_language if self.decoding.split_sentences else None
         return prepare(line, count, self.decoding.max_source_tokens, language)
 
@@ -236,65 +254,35 @@ class Translator:
             columns.append([ids[:-1] for ids in self.tokenizer.encode_target(list(prefixes))])
         self._check_slots(*(max(map(len, column), default=0) for column in columns))
         found = self.runner.map(self.translate_ids, self.params, columns, progress)
-        best = [self._best(hypotheses) for hypotheses in found]
+        best = [best_of(hypotheses, self.tokenizer, self.decoding) for hypotheses in found]
         if not alignment:
             return best
         links = self._links(sources, [list(translation.token_ids) for translation in best])
         return [replace(translation, alignment=link) for translation, link in zip(best, links, strict=True)]
 
-    def _best(self, found: Hypotheses) -> Translation:
-        """The translation that the search, or minimum Bayes risk, puts first, with the n best."""
-        decoding = self.decoding
-        wanted = len(found.lengths) if decoding.mbr != 'none' or decoding.n_best > 1 else 1
-        candidates = [
-            self._translation(
-                found.tokens[i][: found.lengths[i]],
-                float(found.scores[i]),
-                found.token_log_probs[i][: found.lengths[i]],
-                bool(found.is_finished[i]),
-            )
-            for i in range(wanted)
-            if i == 0 or found.lengths[i]
-        ]
-        if decoding.mbr != 'none':
-            candidates = self._by_expected_utility(candidates)
-        if decoding.n_best == 1:
-            return candidates[0]
-        n_best = distinct(candidates)[: decoding.n_best]
-        return replace(n_best[0], n_best=n_best)
-
-    def _by_expected_utility(self, candidates: list[Translation]) -> list[Translation]:
-        from flax_transformer.mbr import expected_utilities
-
-        log_probs = np.array([candidate.log_prob for candidate in candidates])
-        # Draws come as often as they are probable; of a beam each comes once, and weighs what it is worth.
-        drawn = self.decoding.search == 'sample'
-        weights = np.ones(len(candidates)) if drawn else np.exp(log_probs - log_probs.max())
-        worth = expected_utilities([candidate.text for candidate in candidates], weights, self.decoding.mbr)
-        return [candidates[i] for i in np.argsort(-worth, kind='stable')]
-
-    def _translation(self, ids: Sequence[int], score: float, gains: Sequence[float], is_finished: bool) -> Translation:
-        return Translation(
-            text=one_line(self.tokenizer.decode(ids)),
-            score=score,
-            log_prob=float(np.sum(gains, dtype=np.float64)),
-            num_tokens=len(ids),
-            truncated=not is_finished,
-            token_ids=tuple(map(int, ids)),
-            tokens=tuple(map(self.tokenizer.piece, ids)),
-            token_log_probs=tuple(map(float, gains)),
-        )
-
     def _links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
         """The word alignment of each pair."""
-        ours, weights = self.tokenizer, self.runner.map(self._attend_ids, self.params, [sources, targets])
-        targets = [[ours.piece(i) for i in target if i != ours.eos_id] for target in targets]
+        eos_id = self.tokenizer.eos_id
+        tags = set(self.tokenizer.languages.values())
+        source_piece = lambda i: '' if i in tags else self.tokenizer.source_piece(i)  # a tag is no word
+        piece = self.tokenizer.piece
+        weights = self.runner.map(self._attend_ids, self.params, [sources, targets])
         return [
-            align_words(seen, [*map(ours.source_piece, source[:-1])], target)
+            align_words(seen, [source_piece(i) for i in source[:-1]], [piece(i) for i in target if i != eos_id])
             for seen, source, target in zip(weights, sources, targets, strict=True)
         ]
 
     def _check_slots(self, source: int, prefix: int = 0) -> None:
         """Learned positions bound the length of a line."""
         for model in self.models:
-            check_positions(model.config, source + prefix + (self.decoding.max_extra_tokens if prefix else 0))
+            config = model.config
+            needed = source + prefix + (self.decoding.max_extra_tokens if prefix else 0)
+            if config.positions == 'learned' and needed > config.max_length:
+                raise UserError(
+                    f'a line needs {needed} positions; the model has learned max_length={config.max_length}'
+                )
+
+    def _check_banned(self) -> None:
+        size = self.models[0].config.vocab_size_of_target
+        if any(i >= size for i in self.decoding.banned_ids):
+            raise UserError(f'banned_ids={self.decoding.banned_ids}: expected ids below vocab_size={size}')

@@ -11,7 +11,9 @@ from typing import Literal
 import pytest
 
 from flax_transformer.config import (
+    CheckConfig,
     Config,
+    CorpusConfig,
     DataConfig,
     DecodingConfig,
     OptimizerConfig,
@@ -103,6 +105,34 @@ def test_unknown_word_is_refused_with_the_words_there_are(section, field):
         (DataConfig, {'target_language': ''}, r'target_language is empty'),
         (DataConfig, {'train': ''}, r'train is empty'),
         (DataConfig, {'numbers_below': 61_999}, r'numbers_below=61999.*62000'),
+        (DataConfig, {'bpe_dropout': 1.0}, r'bpe_dropout=1.0'),
+        (DataConfig, {'mixture_temperature': 0.5}, r'mixture_temperature=0.5: expected at least 1'),
+        (DataConfig, {'mixture': (CorpusConfig('a', 'x'),) * 2}, r'mixture: expected names that differ, got a, a'),
+        (
+            DataConfig,
+            {'mixture': (CorpusConfig('a', 'x', weight=1.0), CorpusConfig('b', 'y'))},
+            r'mixture: a have a weight and the others none',
+        ),
+        (
+            DataConfig,
+            {'mixture': (CorpusConfig('a', 'x', weight=1.0),), 'mixture_temperature': 2.0},
+            r'mixture_temperature=2.0 has no effect where the corpora have weights',
+        ),
+        (
+            DataConfig,
+            {'mixture': (CorpusConfig('a', 'x'), CorpusConfig('b', 'y', target_language='fr'))},
+            r'target languages de, fr.*set language_tags',
+        ),
+        (
+            DataConfig,
+            {'mixture': (CorpusConfig('a', 'x', target_language='fr'),), 'language_tags': True},
+            r"target_language='de' is no target of the corpora, fr",
+        ),
+        (CorpusConfig, {'name': '', 'train': 'x'}, r'name is empty'),
+        (CorpusConfig, {'name': 'a', 'train': ''}, r'train is empty'),
+        (CorpusConfig, {'name': 'a', 'train': 'x', 'weight': 0.0}, r'weight=0.0: expected more than 0'),
+        (CheckConfig, {'copy': 1.5}, r'copy=1.5: expected a share from 0 to 1'),
+        (CheckConfig, {'max_length_ratio': 1.0}, r'max_length_ratio=1.0: expected more than 1'),
         (OptimizerConfig, {'learning_rate': 0.0}, r'learning_rate=0.0'),
         (OptimizerConfig, {'warmup_steps': 0}, r'warmup_steps=0.*noam'),
         (OptimizerConfig, {'warmup_steps': 0, 'schedule': 'inverse_sqrt'}, r'warmup_steps=0.*inverse_sqrt'),
@@ -237,7 +267,26 @@ def all_changed():
             dtype='bfloat16',
         ),
         tokenizer=TokenizerConfig('unigram', 'nfkc', False, 0.95, 5, 10),
-        data=DataConfig('de', 'fr', 'a', 'b', 'c', '/somewhere/ü', 64, 96, 12, 1000, 100, 10),
+        data=DataConfig(
+            source_language='de',
+            target_language='fr',
+            train='a',
+            validation='b',
+            test='c',
+            mixture=(CorpusConfig('one', 'd', 'e', None, 'fr', 'de'), CorpusConfig('two', 'f')),
+            mixture_temperature=5.0,
+            language_tags=True,
+            root='/somewhere/ü',
+            cache='/elsewhere',
+            source_length=64,
+            target_length=96,
+            block_size=12,
+            unigram_alpha=0.5,
+            numbers_below=1000,
+            numbers_train=100,
+            numbers_held_out=10,
+        ),
+        check=CheckConfig(False, 3.0, 7, *(0.5 + i / 64 for i in range(1, 16))),
         optimizer=OptimizerConfig('adamw', 'cosine', 1e-3, 7, 0.8, 0.9, 1e-8, 0.01, 1.5, 0.999),
         training=TrainingConfig(5, 960, 0.0, 1, 2, 3, 4, 3, 5),
         decoding=DecodingConfig(
@@ -247,6 +296,7 @@ def all_changed():
             max_extra_tokens=20,
             max_source_tokens=100,
             batch_tokens=500,
+            target_language='de',
             max_tokens=90,
             min_tokens=2,
             force_eos=True,
@@ -306,7 +356,8 @@ def test_changed_fields_lists_old_and_new():
 
 def test_changed_fields_sees_every_field():
     every = {f'{name}.{field.name}' for name, section in SECTIONS.items() for field in dataclasses.fields(section)}
-    assert set(changed_fields(Config(), all_changed())) == every | {'seed'}
+    # Which of the two has an effect depends on the tokenizer's algorithm.
+    assert set(changed_fields(Config(), all_changed())) == every - {'data.bpe_dropout'} | {'seed'}
 
 
 @pytest.mark.parametrize(

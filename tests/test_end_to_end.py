@@ -4,11 +4,13 @@ import contextlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,10 +21,13 @@ import flax_transformer
 from flax_transformer import Config, Translator, train
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.cli import main
+from flax_transformer.config import CorpusConfig, ParallelConfig
+from flax_transformer.data.packing import Place
 from flax_transformer.data.text_files import read_lines
 from flax_transformer.errors import UserError
 from flax_transformer.reporting import read_metrics
 from flax_transformer.run_directory import RunDirectory
+from flax_transformer.tokenizer import Tokenizer
 
 ROOT = Path(flax_transformer.__file__).parents[1]
 
@@ -44,6 +49,7 @@ def test_a_run_directory_holds_what_it_should(copy_run: Path) -> None:
     assert {file.name for file in copy_run.iterdir()} == {
         'config.json',
         'tokenizer',
+        'data_cache',
         'checkpoints',
         'metrics.jsonl',
         'tensorboard',
@@ -128,18 +134,6 @@ def test_translate_names_the_line_that_is_not_utf8_and_keeps_those_before(
 def without_validation(config: Config) -> Config:
     """Quicker: nothing but steps and checkpoints."""
     return replace(config, data=replace(config.data, validation=''))
-
-
-def test_resumed_training_equals_uninterrupted_training(copy_folder: Path, tmp_path: Path) -> None:
-    """To the bit, with dropout, a moving average and stops in mid-epoch; the rate must not depend on the last step."""
-    config = without_validation(copy_config(copy_folder, steps=40, checkpoint_every=13))
-    optimizer = replace(config.optimizer, ema_decay=0.9, schedule='inverse_sqrt')
-    config = replace(config, optimizer=optimizer)
-    train(config, tmp_path / 'at_once')
-    for steps in (13, 40):
-        train(replace(config, training=replace(config.training, steps=steps)), tmp_path / 'pieces')
-    for ours, expected in zip(parameters(tmp_path / 'pieces'), parameters(tmp_path / 'at_once'), strict=True):
-        np.testing.assert_array_equal(ours, expected)
 
 
 def test_a_killed_run_goes_on_where_it_was(copy_folder: Path, tmp_path: Path) -> None:
@@ -272,3 +266,121 @@ def test_train_py_is_the_train_command(copy_folder: Path) -> None:
     ]
     assert positional(['--config=c.py', '--seed', '1']) == ['c.py', '--seed', '1']
     assert positional(['c.py', '--seed', '1']) == ['c.py', '--seed', '1']
+
+
+# A mixture: one model that copies, and that writes capitals.
+
+
+def mixture_config(folder: Path, **changes: Any) -> Config:
+    """Lines of letters to themselves and to capitals; only the tag says which. Everything that draws is on."""
+    for split, count in (('train', 300), ('validation', 20)):
+        lines = [' '.join(np.random.default_rng(i).choice(list('abcdefgh'), 2 + i % 5)) for i in range(count)]
+        for language, change in (('in', str), ('low', str), ('up', str.upper)):
+            file = folder / f'{split}.{language}'
+            file.write_text(''.join(f'{change(line)}\n' for line in lines[: 100 if language == 'up' else None]))
+    # Capitals are fewer, so that the corpora do not end together.
+    (folder / 'few.in').write_text(''.join((folder / 'train.in').read_text().splitlines(keepends=True)[:100]))
+    config = copy_config(folder, **{'steps': 10, 'checkpoint_every': 10, 'evaluate_every': 10, 'log_every': 5})
+    train, few = 'train.{lang}', 'few.in,train.up'
+    data = replace(
+        config.data,
+        mixture=(
+            CorpusConfig('copy', train, 'validation.{lang}', weight=0.5, target_language='low'),
+            CorpusConfig('plain', train, weight=0.25, target_language='low'),
+            CorpusConfig('capitals', few, 'validation.{lang}', weight=0.5, target_language='up'),
+        ),
+        target_language='low',
+        test='',
+        language_tags=True,
+        bpe_dropout=0.2,
+        block_size=40,
+    )
+    return replace(
+        config,
+        model=replace(config.model, vocab_size=37),
+        data=data,
+        optimizer=replace(config.optimizer, ema_decay=0.9, schedule='inverse_sqrt'),
+    )
+
+
+@pytest.fixture(scope='module')
+def mixture_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A run that has learned when to write capitals, and what it told. Read it only."""
+    folder = tmp_path_factory.mktemp('mixture')
+    config = mixture_config(folder)
+    training = replace(config.training, steps=120, evaluate_every=120, sample_translations=2)
+    with contextlib.redirect_stderr(io.StringIO()) as told:
+        train(replace(config, training=training), folder / 'run')
+    return folder / 'run', told.getvalue()
+
+
+def test_each_corpus_of_a_mixture_has_its_own_loss(mixture_run: tuple[Path, str]) -> None:
+    records = read_metrics(mixture_run[0])
+    for record in records:
+        names = {name for name in record if name.startswith('nll/')}
+        # The corpus without a validation set has no loss there, and lends its name to no other.
+        assert names == {'nll/copy', 'nll/capitals'} | ({'nll/plain'} if record['kind'] == 'train' else set())
+        losses = [record[name] for name in names]
+        assert min(losses) <= record['nll'] <= max(losses)
+    assert {record['kind'] for record in records} == {'train', 'validation'}
+
+
+def test_the_samples_of_an_evaluation_are_translated_into_the_languages_of_their_sets(
+    mixture_run: tuple[Path, str],
+) -> None:
+    _, told = mixture_run
+    for name in ('reference', 'translation'):
+        lower, upper = re.findall(rf'^  {name} +(.+)$', told, re.MULTILINE)
+        assert lower.islower()
+        assert upper.isupper()
+
+
+def test_one_model_translates_into_the_language_that_is_asked_for(
+    mixture_run: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = mixture_run
+    monkeypatch.setattr(Tokenizer, 'sample', lambda *_, **__: pytest.fail('drawn while translating'))
+    texts = {}
+    for language in ('low', 'up', None):
+        options = [] if language is None else ['--decoding.target-language', language]
+        code, out = translate(run, b'a b c d\n', *options, monkeypatch=monkeypatch)
+        assert code == 0
+        texts[language] = out.decode()
+    assert texts['low'].islower()
+    assert texts['up'].isupper()
+    assert texts[None] == texts['low']  # data.target_language
+    assert Translator.from_run(run, target_language='up')(['a b c d'])[0].text + '\n' == texts['up']
+
+
+def test_a_language_the_model_does_not_know_is_refused_with_those_it_knows(
+    mixture_run: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out = translate(mixture_run[0], b'a b\n', '--decoding.target-language', 'upp', monkeypatch=monkeypatch)
+    assert (code, out) == (2, b'')
+    assert "target_language='upp': expected one of low, up. Did you mean up?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(('strategy', 'algorithm'), [('pmap', 'bpe'), ('mesh', 'unigram')])
+def test_resumed_training_equals_uninterrupted_training(strategy: str, algorithm: str, tmp_path: Path) -> None:
+    """To the bit, on two devices, with a weighted mixture, drawn segmentations, dropout, a moving average, a stop in
+    mid-epoch, and the data tokenised anew; the rate must not depend on the last step."""
+    config = mixture_config(tmp_path)
+    corpora = tuple(replace(corpus, validation='') for corpus in config.data.mixture)
+    drawn = {'bpe_dropout': 0.2} if algorithm == 'bpe' else {'bpe_dropout': 0.0, 'unigram_alpha': 0.2}
+    config = replace(
+        config,
+        data=replace(config.data, mixture=corpora, **drawn),
+        tokenizer=replace(config.tokenizer, algorithm=algorithm),
+        parallel=ParallelConfig(strategy, 2),
+    )
+    assert config.model.dropout_rate > 0
+    train(config, tmp_path / 'at_once')
+    for steps in (3, 10):
+        train(replace(config, training=replace(config.training, steps=steps)), tmp_path / 'pieces')
+        shutil.rmtree(tmp_path / 'pieces' / 'data_cache')
+    (position,) = (tmp_path / 'pieces' / 'checkpoints' / '3' / 'position').glob('metadata')
+    place = Place.of(json.loads(position.read_text())['batches']['position'])
+    assert place.block * 16 % 100 > 0  # sentences of the smallest corpus
+    assert place.row > 0
+    for ours, expected in zip(parameters(tmp_path / 'pieces'), parameters(tmp_path / 'at_once'), strict=True):
+        np.testing.assert_array_equal(ours, expected)

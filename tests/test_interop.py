@@ -397,7 +397,7 @@ def test_generation_settings_are_read(theirs: dict, ours: dict) -> None:
     assert {name: getattr(decoding, name) for name in ours} == ours
     assert not decoding.ban_unk
     again = read_decoding(write_decoding(MODEL, decoding, unk_id=1), MODEL)
-    assert replace(again, max_tokens=decoding.max_tokens) == decoding
+    assert replace(again, max_tokens=decoding.max_tokens, batch_tokens=decoding.batch_tokens) == decoding
 
 
 def test_an_older_folder_has_the_search_in_config_json(folder: Path) -> None:

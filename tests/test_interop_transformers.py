@@ -168,10 +168,11 @@ def test_greedy_output_is_equal_token_for_token_and_varies(case: Case) -> None:
     assert case.search(beam_width=1) == theirs
 
 
-def compare_beams(case: Case, width: int) -> dict[str, int]:
-    """How many lines come out equal, theirs as it is and with the bound that is ours; all the others explained.
+def compare_beams(case: Case, width: int, explained: int = NUM_EXPLAINED) -> dict[str, int]:
+    """How many lines come out equal, theirs as it is and with the bound that is ours.
 
-    Each search equals its rules in plain Python on their log-probabilities, so that the two rules are all that differs.
+    On the first `explained` lines each search equals its rules in plain Python on their log-probabilities, so that the
+    two rules are all that differs.
     """
     limit = case.theirs.generation_config.max_length - 1
     common = {'width': width, 'limit': limit, 'eos_id': 0, 'alpha': 1.0}
@@ -180,7 +181,7 @@ def compare_beams(case: Case, width: int) -> dict[str, int]:
     for name, early_stopping, bound in (('as it is', False, 'present'), ('never stops early', 'never', 'longest')):
         theirs = case.generate(num_beams=width, early_stopping=early_stopping)
         equal[name] = sum(a == b for a, b in zip(ours, theirs, strict=True))
-        for line in range(0, len(ours), len(ours) // NUM_EXPLAINED):
+        for line in range(explained):
             rows = case.log_probs(line)
             by_our_rules = beam_reference.beam_search(rows, **common)
             by_their_rules = beam_reference.beam_search(rows, **common, ends_among='best', bound=bound)

@@ -9,6 +9,7 @@ import pytest
 from random_lines import check_lines, random_line, tiny_translator
 
 from flax_transformer import Translator
+from flax_transformer.candidates import make_translation
 from flax_transformer.segments import prepare, split_sentences
 from flax_transformer.translation import has_loop, is_untranslated, joined
 
@@ -72,9 +73,10 @@ def test_what_byte_fallback_says_breaks_neither_a_line_nor_its_encoding(pieces: 
 
 def test_a_separator_spelt_in_bytes_breaks_no_line(tiny: Translator) -> None:
     """U+2028, the line separator, is three bytes."""
-    ids = [tiny.tokenizer.encode(['\u2028'])[0]]
-    assert tiny._translation(ids[0], 0.0, [0.0] * len(ids[0]), True).text.strip() == ''
-    assert len(tiny._translation(ids[0] * 2, 0.0, [0.0] * 2, True).text.splitlines()) == 1
+    ids = tiny.tokenizer.encode(['\u2028'])[0]
+    made = make_translation(tiny.tokenizer, ids * 2, 0.0, [0.0] * 2 * len(ids), is_finished=True)
+    assert '<0xE2>' in made.tokens
+    assert len(made.text.splitlines()) == 1
 
 
 def test_str_lines_with_lone_surrogates_are_replaced_and_flagged(tiny: Translator) -> None:

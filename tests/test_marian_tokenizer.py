@@ -106,3 +106,15 @@ def test_lines_that_their_tokenizer_parses_are_the_exception() -> None:
     for line in ('a </s> b', '<unk>', 'x<pad>', '>>fr<< a', '>>a b<< c'):
         assert theirs.encode([line]) != ours.encode([line])
     assert theirs.encode(['a >>fr<< b']) == ours.encode(['a >>fr<< b'])
+
+
+def test_our_language_tags_become_theirs() -> None:
+    """Without a space behind the tag: our models keep spaces, and it would be one of the line's."""
+    lines = ['a b c d e f g h', 'h g f e d c b a'] * 20
+    ours = Tokenizer.train(
+        lines, vocab_size=20, byte_fallback=False, character_coverage=1.0, languages=['de', 'fr'], pad_id=19
+    )
+    theirs = as_marian(ours, DataConfig(), 512)
+    assert theirs.languages == ours.languages
+    for language in ours.languages:
+        assert theirs.encode([f'>>{language}<<{lines[0]}']) == ours.encode(lines[:1], target_language=language)

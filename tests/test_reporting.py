@@ -7,7 +7,7 @@ import pytest
 
 from flax_transformer.reporting import METRICS_FILE, Reporter, read_metrics
 
-TRAIN = {'loss': 2.0, 'perplexity': 7.4, 'target_tokens_per_second': 1234.0}
+TRAIN = {'loss': 2.0, 'perplexity': 7.4, 'target_tokens_per_second': 1234.0, 'data_wait': 0.004}
 
 
 def test_a_log_file_gets_plain_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -16,7 +16,7 @@ def test_a_log_file_gets_plain_lines(tmp_path: Path, capsys: pytest.CaptureFixtu
         reporter.train(5, TRAIN)
         reporter.evaluation(5, {'loss': 1.5})
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith('step 5/10 loss 2 perplexity 7.4 tokens/s 1,234 elapsed 0:0')
+    assert lines[0].startswith('step 5/10 loss 2 perplexity 7.4 tokens/s 1,234 data wait 0% elapsed 0:0')
     assert lines[1] == 'step 5 validation loss 1.5'
     assert len(lines) == 2
     records = [json.loads(line) for line in (tmp_path / METRICS_FILE).read_text().splitlines()]
@@ -24,6 +24,14 @@ def test_a_log_file_gets_plain_lines(tmp_path: Path, capsys: pytest.CaptureFixtu
         ('train', 5, 2.0),
         ('validation', 5, 1.5),
     ]
+
+
+def test_much_waiting_for_data_is_said_when_it_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Reporter(tmp_path, steps=60, first_step=0) as reporter:
+        for step, wait in ((10, 0.05), (20, 0.06), (30, 0.5), (40, 0.01), (50, 0.31)):
+            reporter.train(step, TRAIN | {'data_wait': wait})
+    warnings = [line for line in capsys.readouterr().err.splitlines() if 'waiting for data' in line]
+    assert [line.split(' of')[0] for line in warnings] == ['step 20: 6%', 'step 50: 31%']
 
 
 def test_steps_that_were_done_twice_are_read_once(tmp_path: Path) -> None:

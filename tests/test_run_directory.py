@@ -192,3 +192,43 @@ def test_an_environment_that_was_cut_off_does_not_stop_the_run(run):
     """As a full disk, or a kill while it is written, leaves it."""
     (run.path / 'environment.json').write_text('')
     run.note_environment('1 cpu')
+
+
+def test_the_data_cache_lies_in_the_run_or_where_the_config_says(run, tmp_path):
+    with run.data_cache(Config()) as cache:
+        assert cache == run.path / 'data_cache'
+    with run.data_cache(changed('data.cache', str(tmp_path / 'shared'))) as cache:
+        assert cache == tmp_path / 'shared'
+
+
+@pytest.mark.parametrize('error', [UserError('fault'), KeyboardInterrupt()], ids=['fault', 'stopped'])
+def test_what_failed_leaves_no_data_cache_but_what_is_prepared_in_it(tmp_path, error):
+    run = RunDirectory(tmp_path / 'run')
+
+    def fail(*names):
+        with run.data_cache(Config()) as cache:
+            cache.mkdir(parents=True)
+            (cache / 'abc.lock').touch()
+            for name in names:
+                (cache / name).mkdir()
+            raise error
+
+    with pytest.raises(type(error)):
+        fail()
+    assert not run.path.exists()
+    with pytest.raises(type(error)):
+        fail('abc')
+    assert (run.path / 'data_cache' / 'abc').is_dir()
+    run.open(Config())  # nothing but a cache is in the way of no run
+    assert run.exists()
+
+
+def test_a_fault_never_removes_a_shared_cache_nor_a_run(run, tmp_path):
+    shared = tmp_path / 'shared'
+    shared.mkdir()
+    with pytest.raises(UserError), run.data_cache(changed('data.cache', str(shared))):
+        raise UserError('fault')
+    assert shared.is_dir()
+    with pytest.raises(UserError), run.data_cache(Config()):
+        raise UserError('fault')
+    assert run.read_config() == Config()

@@ -2,6 +2,7 @@
 
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import example, given, settings
@@ -239,3 +240,87 @@ def test_a_damaged_description_is_named(tmp_path, content):
     (tmp_path / DESCRIPTION_FILE).write_bytes(content)
     with pytest.raises(UserError, match=re.escape(DESCRIPTION_FILE)):
         Tokenizer.load(tmp_path)
+
+
+TAGGED = train(languages=['de', 'pt-BR', 'en'])
+
+
+def test_languages_have_a_tag_each():
+    assert sorted(TAGGED.languages) == ['de', 'en', 'pt-BR']
+    assert len(set(TAGGED.languages.values())) == 3
+    for language, tag in TAGGED.languages.items():
+        assert TAGGED.piece(tag) == f'<2{language}>'
+        assert TAGGED.tag_id(language) == tag
+        assert TAGGED.encode(['lazy dog'], target_language=language)[0] == [tag, *TAGGED.encode(['lazy dog'])[0]]
+        assert TAGGED.decode([tag, *TAGGED.encode(['lazy dog'])[0]]) == 'lazy dog'
+    assert TOKENIZER.languages == {}
+    assert TOKENIZER.tag_id(None) is None
+
+
+def test_no_text_gives_a_tag():
+    line = '<2de> <2en>x<2pt-BR>'
+    assert not set(TAGGED.encode([line])[0]) & set(TAGGED.languages.values())
+    assert round_trip(line, TAGGED) == line
+
+
+@pytest.mark.parametrize('language', ['fr', 'DE', '', None])
+def test_a_language_without_a_tag_is_refused_with_those_that_have_one(language):
+    with pytest.raises(UserError, match=r'expected one of (de|en|pt-BR)(, (de|en|pt-BR)){2}\.'):
+        TAGGED.tag_id(language)
+
+
+def test_a_language_is_refused_where_there_are_no_tags():
+    with pytest.raises(UserError, match=r"target_language='de': this model has no language tags; leave it out"):
+        TOKENIZER.tag_id('de')
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(st.lists(st.text(max_size=30), max_size=6))
+def test_flat_ids_are_those_of_encode_one_behind_the_other(batch):
+    ids, lengths = TOKENIZER.encode_flat(batch)
+    expected = TOKENIZER.encode(batch)
+    assert ids.tolist() == [i for line in expected for i in line]
+    assert lengths.tolist() == [len(line) for line in expected]
+    assert (ids.dtype, lengths.dtype) == ('int32', 'int64')
+
+
+UNIGRAM = train(algorithm='unigram', vocab_size=330)
+
+
+@pytest.mark.parametrize(('tokenizer', 'alpha'), [(TOKENIZER, 0.1), (UNIGRAM, 0.1)], ids=['bpe', 'unigram'])
+def test_a_drawn_segmentation_is_a_pure_function_of_its_seed(tokenizer, alpha):
+    """From whatever thread, whatever was drawn before."""
+    draw = lambda seed: [tokenizer.sample(line, seed=seed, alpha=alpha) for line in LINES[:5]]
+    alone = {seed: draw(seed) for seed in (1, 2, 3, 2**32 - 2)}
+    assert {seed: draw(seed) for seed in reversed(alone)} == alone
+    with ThreadPoolExecutor(4) as threads:
+        seeds = [*alone] * 8
+        assert list(threads.map(draw, seeds)) == [alone[seed] for seed in seeds]
+    assert len({str(ids) for ids in alone.values()}) == len(alone)
+
+
+@pytest.mark.parametrize(('tokenizer', 'alpha'), [(TOKENIZER, 0.5), (UNIGRAM, 0.1)], ids=['bpe', 'unigram'])
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(line=lines, seed=st.integers(1, 2**32 - 2))
+def test_a_drawn_segmentation_is_of_the_same_text(tokenizer, alpha, line, seed):
+    ids = tokenizer.sample(line, seed=seed, alpha=alpha)
+    assert tokenizer.decode(ids) == line
+    assert ids.index(tokenizer.eos_id) == len(ids) - 1
+
+
+def test_bpe_dropout_leaves_out_that_share_of_merges():
+    plain = TOKENIZER.encode(LINES)
+    draw = lambda alpha: [TOKENIZER.sample(line, seed=7 + i, alpha=alpha) for i, line in enumerate(LINES)]
+    assert draw(0.0) == plain
+    tokens = [sum(map(len, draw(alpha))) for alpha in (0.0, 0.1, 0.5, 1.0)]
+    assert tokens == sorted(tokens)
+    assert len(set(tokens)) == 4
+    characters = sum(len(line) + 2 for line in LINES)  # the space that SentencePiece puts before a line, and EOS
+    assert tokens[-1] == characters
+
+
+def test_the_digest_tells_tokenizers_apart(tmp_path):
+    TOKENIZER.save(tmp_path)
+    assert Tokenizer.load(tmp_path).digest == train().digest == TOKENIZER.digest
+    others = [train(vocab_size=VOCAB_SIZE - 1), train(unk_id=3), TAGGED, UNIGRAM]
+    assert len({TOKENIZER.digest, *(other.digest for other in others)}) == 5

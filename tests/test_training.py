@@ -14,12 +14,12 @@ from conftest import copy_config
 from flax_transformer.config import OptimizerConfig, ParallelConfig, TransformerConfig
 from flax_transformer.data import Batch
 from flax_transformer.data.batches import make_batch
-from flax_transformer.data.tokenized import TokenizedPairs, flatten
+from flax_transformer.data.plan import Example
 from flax_transformer.errors import UserError
-from flax_transformer.model import Transformer
+from flax_transformer.model import Transformer, shift_right
 from flax_transformer.parallel import Devices
 from flax_transformer.train_state import TrainState, init_params, init_state
-from flax_transformer.training import Trainer, Window, fit, loss_sums, mean_loss, train_step
+from flax_transformer.training import Trainer, Window, eval_step, fit, loss_sums, mean_loss, train_step
 
 MODEL = TransformerConfig(
     vocab_size=30, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0
@@ -30,10 +30,10 @@ def uneven_batch(rows: int = 8, slots: int = 12) -> Batch:
     """Rows with very different numbers of tokens; two of them empty."""
     rng = np.random.default_rng(0)
     sentences = [[*rng.integers(3, 30, n), 1] for n in (1, 9, 3, 2, 5, 4, 10, 1)]
-    side = flatten(sentences)
     rows_of = [[0], [1], [2, 3], [], [4], [5, 7], [6], []]
     assert len(rows_of) == rows
-    return make_batch(TokenizedPairs(side, side, 0, 0), rows_of, slots, slots, 0)
+    examples = [Example(np.array(sentence), np.array(sentence)) for sentence in sentences]
+    return make_batch([[examples[i] for i in row] for row in rows_of], slots, slots, 0)
 
 
 LOSS = partial(loss_sums, model=Transformer(MODEL), label_smoothing=0.1)
@@ -53,7 +53,7 @@ def one_update(strategy: str, num_devices: int, params: Any) -> tuple[Any, dict[
 @pytest.fixture(scope='module')
 def params() -> Any:
     tokens = jnp.zeros((1, 1), jnp.int32)
-    return Transformer(MODEL).init(jax.random.key(3), tokens, tokens)['params']
+    return jax.jit(Transformer(MODEL).init)(jax.random.key(3), tokens, tokens)['params']
 
 
 @pytest.fixture(scope='module')
@@ -141,12 +141,60 @@ def test_batches_of_any_size_give_the_same_mean_loss(params: Any) -> None:
     """Sums over all, one division: the loss of a set does not depend on how it is cut."""
     batch = uneven_batch()
     whole = mean_loss([LOSS(params, batch, None)[1]])
-    halves = [Batch(*(x[part] for x in batch)) for part in (slice(0, 3), slice(3, 8))]
+    halves = [Batch(*(x[part] for x in batch[:6])) for part in (slice(0, 3), slice(3, 8))]
     split = mean_loss(LOSS(params, half, None)[1] for half in halves)
     assert whole['loss'] == pytest.approx(split['loss'], rel=1e-6)
     assert whole['perplexity'] == pytest.approx(np.exp(whole['nll']), rel=1e-6)
     unsmoothed, _ = loss_sums(params, batch, None, model=Transformer(MODEL), label_smoothing=0.0)
     assert whole['nll'] == pytest.approx(float(unsmoothed) / 43, rel=1e-6)
+
+
+def mixed_batch() -> Batch:
+    """The uneven batch with sentences of three corpora; rows hold two."""
+    batch = uneven_batch()
+    corpora = np.where(batch.target_segments == 2, 2, np.arange(8)[:, None] % 2) * (batch.target_segments > 0)
+    return batch._replace(corpora=corpora.astype(np.int32))
+
+
+def test_each_corpus_has_its_own_loss(params: Any) -> None:
+    """As if its tokens alone were weighed; together they are all."""
+    batch = mixed_batch()
+    with_names = jax.jit(partial(LOSS, corpora=('a', 'b', 'c', 'none')))
+    loss, sums = jax.device_get(with_names(params, batch, None))
+    plain_loss, plain = jax.jit(LOSS)(params, uneven_batch(), None)
+    assert loss == plain_loss
+    assert plain.keys() == {'loss', 'nll', 'target_tokens', 'source_tokens'}
+    logits = jax.jit(Transformer(MODEL).apply)(
+        {'params': params},
+        batch.source,
+        shift_right(batch.target, 0, batch.target_positions),
+        source_segments=batch.source_segments,
+        target_segments=batch.target_segments,
+        source_positions=batch.source_positions,
+        target_positions=batch.target_positions,
+    )
+    log_probs = np.asarray(jax.nn.log_softmax(logits))
+    nll = -np.take_along_axis(log_probs, batch.target[..., None], axis=-1)[..., 0]
+    for number, name in enumerate('abc'):
+        mine = (batch.target_segments > 0) & (batch.corpora == number)
+        assert sums[f'target_tokens/{name}'] == mine.sum() > 0
+        assert float(sums[f'nll/{name}']) == pytest.approx(nll[mine].sum(), rel=1e-5)
+    assert sum(float(sums[f'nll/{name}']) for name in 'abc') == pytest.approx(float(sums['nll']), rel=1e-6)
+    means = mean_loss([sums, sums])
+    assert means['nll/b'] == pytest.approx(float(sums['nll/b']) / float(sums['target_tokens/b']), rel=1e-6)
+    assert 'nll/none' not in means  # of no token there is no mean
+
+
+@pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
+def test_the_losses_of_corpora_do_not_depend_on_the_devices(strategy: str, params: Any) -> None:
+    loss_fn = partial(LOSS, corpora=('a', 'b', 'c'))
+    devices = Devices(ParallelConfig(strategy, 4))
+    compiled = devices.compile(partial(eval_step, loss_fn=loss_fn))
+    got = mean_loss([compiled(devices.replicate(params), devices.split(mixed_batch()), jax.random.key(0))])
+    expected = mean_loss([jax.jit(loss_fn)(params, mixed_batch(), None)[1]])
+    assert {'nll/a', 'nll/b', 'nll/c'} < got.keys() == expected.keys()
+    for name, value in expected.items():
+        assert got[name] == pytest.approx(value, rel=1e-5)
 
 
 def test_a_step_in_bfloat16_keeps_parameters_and_sums_in_float32(params: Any) -> None:
@@ -250,3 +298,13 @@ def test_a_window_averages_over_tokens_not_steps() -> None:
     assert averages['loss'] == pytest.approx(70 / 30)
     assert averages['target_tokens'] == 15
     assert 0 <= averages['data_wait'] <= 1
+
+
+def test_a_window_tells_the_losses_of_the_corpora_that_came() -> None:
+    window = Window()
+    common = {'loss': 1.0, 'nll': 9.0, 'target_tokens': 9.0, 'source_tokens': 9.0, 'grad_norm': 1.0}
+    for a, tokens in ((2.0, 1.0), (10.0, 5.0)):
+        window.add(common | {'nll/a': a, 'target_tokens/a': tokens, 'nll/b': 0.0, 'target_tokens/b': 0.0})
+    averages = window.close()
+    assert averages['nll/a'] == pytest.approx(12 / 6)
+    assert 'nll/b' not in averages

@@ -7,7 +7,10 @@ import sys
 from flax_transformer.errors import UserError, nearest
 
 COMMANDS = {
+    'prepare': 'prepare CONFIG|tfds:NAME: do once what training would begin with, or download a corpus',
     'train': 'train CONFIG [--workdir RUN]: train a model, or go on with a run that was stopped',
+    'check': 'check CONFIG: find what is damaged in its corpora, and where',
+    'clean': 'clean CONFIG --output FOLDER: write what is not damaged of its training corpora',
     'translate': 'translate RUN < lines > translations: translate line by line',
     'evaluate': 'evaluate RUN: score a trained model on its test set, or on given files',
     'compare': 'compare RUN|FILE RUN|FILE: is one system better than another, or was it luck?',
@@ -20,7 +23,7 @@ COMMANDS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs a command and returns its exit code: 0 done, 1 the system refused, 2 the user can mend it."""
+    """Runs a command and returns its exit code: its own, or 0 done, 1 the system refused, 2 the user can mend it."""
     argv = sys.argv[1:] if argv is None else argv
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors='backslashreplace')  # a terminal that cannot show a letter must not lose the rest
@@ -31,7 +34,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if name not in COMMANDS:
             raise UserError(f'no command {name!r}.{nearest(name, COMMANDS)}\n{_usage()}')
-        importlib.import_module(f'flax_transformer.cli.{name.replace("-", "_")}').main(rest)
+        module = importlib.import_module(f'flax_transformer.cli.{name.replace("-", "_")}')
+        return module.main(rest) or 0
     except UserError as error:
         return _fail(str(error), 2)
     except BrokenPipeError:
@@ -43,7 +47,6 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         hint = '; the same command goes on from the last checkpoint' if name == 'train' else ''
         return _fail(f'interrupted{hint}', 130)
-    return 0
 
 
 def _usage() -> str:

@@ -50,9 +50,12 @@ def main(argv: list[str]) -> None:
     from flax_transformer.translator import Translator
 
     name, pairs, more = read_set(runs[0], options.source, options.reference, options.data)
-    translator = Translator.from_run(*runs, step=options.step, parallel=options.parallel, **asdict(options.decoding))
+    settings = asdict(options.decoding)
+    if settings['target_language'] is None and options.data.language_tags:
+        settings['target_language'] = options.data.target_language
+    translator = Translator.from_run(*runs, step=options.step, parallel=options.parallel, **settings)
     if len(runs) == 1:
-        config = replace(read_run_config(runs[0]), data=options.data, decoding=options.decoding)
+        config = replace(read_run_config(runs[0]), data=options.data, decoding=translator.decoding)
         config = replace(config, parallel=options.parallel)
         loss = evaluate_loss(config, translator.params, translator.tokenizer, pairs)
     else:

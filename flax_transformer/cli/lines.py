@@ -55,6 +55,7 @@ class LineWriter:
 
     def __init__(self, path: Path | None, *, resume: bool = False) -> None:
         self.num_before = 0  # lines that were there
+        self._is_ours = False
         self._file: BinaryIO = sys.stdout.buffer
         if path is None:
             if resume:
@@ -63,9 +64,17 @@ class LineWriter:
         if not resume and path.exists() and path.stat().st_size:
             raise UserError(f'{path} is not empty; give --resume to go on behind its last line, or another --output')
         self._file = path.open('a+b')
+        self._is_ours = True
         if resume:
             self.num_before, end = _whole_lines(self._file)
             self._file.truncate(end)
+
+    def __enter__(self) -> 'LineWriter':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_ours:
+            self._file.close()
 
     def write(self, lines: list[str]) -> None:
         """Writes the lines, all of them even if Ctrl-C comes meanwhile; a second Ctrl-C does not wait."""

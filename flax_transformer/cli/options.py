@@ -3,6 +3,7 @@
 import sys
 import typing
 from collections.abc import Callable
+from pathlib import Path
 
 import tyro
 from tqdm import tqdm
@@ -10,6 +11,7 @@ from tqdm import tqdm
 from flax_transformer.config import Config
 from flax_transformer.errors import UserError
 from flax_transformer.run_directory import RunDirectory, split_reference
+from flax_transformer.tokenizer import Tokenizer
 
 T = typing.TypeVar('T')
 
@@ -48,9 +50,17 @@ def positional(argv: list[str]) -> list[str]:
     return argv[: next((i for i, arg in enumerate(argv) if arg.startswith('-')), len(argv))]
 
 
-def read_run_config(reference: str) -> Config:
+def read_run_config(reference: Path | str) -> Config:
     """The config of a run directory, `RUN` or `RUN@which`."""
     return RunDirectory(split_reference(reference)[0]).read_config()
+
+
+def read_run_tokenizer(path: Path | None) -> Tokenizer | None:
+    """The tokenizer of a run directory; None for None."""
+    if path is None:
+        return None
+    read_run_config(path)  # which says it where this is no run, or one of a later version
+    return RunDirectory(path).read_tokenizer()
 
 
 def progress_bar(total: int | None, unit: str) -> tqdm:

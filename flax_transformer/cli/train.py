@@ -1,5 +1,6 @@
 """`flax-transformer train CONFIG [--workdir RUN] [--init-from RUN] [--field value ...]`."""
 
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +30,7 @@ def main(argv: list[str]) -> None:
         argv,
         first='CONFIG',
         description=DESCRIPTION,
-        default=lambda name: _defaults(name, argv),
+        default=lambda name: train_options(name, argv),
     )
     # JAX counts its devices once, when it is first asked: simulated ones must be ordered before.
     from flax_transformer.parallel import prepare_devices
@@ -42,13 +43,13 @@ def main(argv: list[str]) -> None:
 
     # Orbax logs the traceback of a save that failed in the background; we say what it means.
     logging.set_verbosity(logging.FATAL)
-    run = train(options.config, options.workdir, init_from=options.init_from)
+    run = train(options.config, options.workdir, init_from=options.init_from, processes=os.cpu_count() or 1)
     print(f'The run is in {run.path}. Next:')
     print(f'  flax-transformer evaluate {run.path}')
     print(f'  flax-transformer translate {run.path} < lines > translations')
 
 
-def _defaults(name: str, argv: list[str]) -> TrainOptions:
+def train_options(name: str, argv: list[str]) -> TrainOptions:
     """The options that a config file sets, with the model of the run that is started from, if any."""
     config, start = load_config(name), _init_from(argv)
     if start is not None:

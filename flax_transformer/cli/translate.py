@@ -70,7 +70,7 @@ def main(argv: list[str]) -> None:
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
         translator = Translator.from_run(*positional(argv), step=options.step, parallel=options.parallel, **decoding)
-        writer = LineWriter(options.output, resume=options.resume)
+        writer = stack.enter_context(LineWriter(options.output, resume=options.resume))
         links = None if options.alignments is None else stack.enter_context(options.alignments.open('w'))
         counts: Counter[str] = Counter()
         done = writer.num_before

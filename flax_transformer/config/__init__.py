@@ -8,6 +8,20 @@ from typing import Literal
 
 from flax_transformer.checks import check, check_positive, check_rates, check_types
 from flax_transformer.config.decoding import DecodingConfig
+from flax_transformer.config_data import CheckConfig, CorpusConfig, DataConfig
+
+__all__ = [
+    'CheckConfig',
+    'Config',
+    'CorpusConfig',
+    'DataConfig',
+    'DecodingConfig',
+    'OptimizerConfig',
+    'ParallelConfig',
+    'TokenizerConfig',
+    'TrainingConfig',
+    'TransformerConfig',
+]
 
 
 @dataclass(frozen=True)
@@ -90,49 +104,13 @@ class TokenizerConfig:
     byte_fallback: bool = True  # spell characters outside the vocabulary as UTF-8 bytes instead of unk (256 pieces)
     character_coverage: float = 0.9999  # share of the characters that get a piece of their own
     unk_id: int = 2
-    max_sentences: int = 2_000_000  # lines of each side used for training, evenly spaced where there are more
+    max_sentences: int = 500_000  # pairs used for training it, evenly spaced where there are more
 
     def __post_init__(self) -> None:
         check_types(self)
         check_positive(self, 'max_sentences')
         check(0.9 <= self.character_coverage <= 1.0, f'character_coverage={self.character_coverage}: expected 0.9 to 1')
         check(self.unk_id >= 0, f'unk_id={self.unk_id}: expected at least 0')
-
-
-@dataclass(frozen=True)
-class DataConfig:
-    """Parallel text. A corpus is written in one of these forms:
-
-    `folder/train.{lang}.gz`  two aligned text files, one sentence a line; `{lang}` stands for each language
-    `a/train.src,b/train.tgt`  the same, two paths
-    `tfds:wmt14_translate/de-en:train`  TensorFlow Datasets, prepared as array_record
-    `number_words:train`  numbers in words, made by num2words
-    """
-
-    source_language: str = 'en'
-    target_language: str = 'de'
-    train: str = 'number_words:train'
-    validation: str = 'number_words:validation'
-    test: str = 'number_words:test'
-    root: str | None = None  # where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/
-    source_length: int = 128  # slots of a packed row, tokens; a longer sentence (EOS counted) is left out, and reported
-    target_length: int = 128  # the same for the target
-    block_size: int = 2048  # sentences that are packed together
-    numbers_below: int = 1_000_000  # number_words: exclusive upper end
-    numbers_train: int = 60_000  # number_words: training pairs
-    numbers_held_out: int = 1_000  # number_words: pairs of validation, and of test
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        check_positive(self, 'source_length', 'target_length', 'block_size', 'numbers_train', 'numbers_held_out')
-        for name in ('source_language', 'target_language', 'train'):
-            check(bool(getattr(self, name)), f'{name} is empty: expected a value')
-        check(self.numbers_below <= 10**15, f'numbers_below={self.numbers_below}: expected at most 10^15')
-        needed = self.numbers_train + 2 * self.numbers_held_out
-        check(
-            self.numbers_below >= needed,
-            f'numbers_below={self.numbers_below}: numbers_train + 2 * numbers_held_out ask for {needed} numbers',
-        )
 
 
 @dataclass(frozen=True)
@@ -213,6 +191,7 @@ class Config:
     model: TransformerConfig = field(default_factory=TransformerConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     data: DataConfig = field(default_factory=DataConfig)
+    check: CheckConfig = field(default_factory=CheckConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
@@ -232,6 +211,13 @@ class Config:
         check(unk not in special, f'tokenizer.unk_id={unk} is also pad_id or eos_id; expected three different ids')
         last = self.model.vocab_size - 1
         check(unk <= last, f'tokenizer.unk_id={unk}: expected an id from 0 to model.vocab_size - 1 = {last}')
+        for name, algorithm in (('bpe_dropout', 'bpe'), ('unigram_alpha', 'unigram')):
+            value = getattr(self.data, name)
+            check(
+                not value or self.tokenizer.algorithm == algorithm,
+                f'data.{name}={value} has no effect with tokenizer.algorithm={self.tokenizer.algorithm!r}; it is for '
+                f'{algorithm}',
+            )
         if self.model.positions == 'learned':
             output = self.decoding.max_tokens or self.decoding.max_source_tokens + self.decoding.max_extra_tokens
             longest = max(self.data.source_length, self.data.target_length, self.decoding.max_source_tokens, output)

@@ -1,14 +1,15 @@
 """Packed batches of static shape, read by Grain: the plan says what lies where, one integer is the position."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import grain
 import numpy as np
 
 from flax_transformer.config import Config
-from flax_transformer.data.packing import Place, Plan
-from flax_transformer.data.tokenized import Side, TokenizedPairs
+from flax_transformer.data.packing import Place
+from flax_transformer.data.plan import Example, Plan, packed
+from flax_transformer.data.tokenized import TokenizedPairs
 from flax_transformer.errors import UserError
 
 
@@ -25,24 +26,30 @@ class Batch(NamedTuple):
     target_segments: np.ndarray  # [R, T]
     source_positions: np.ndarray  # [R, S]
     target_positions: np.ndarray  # [R, T]
+    corpora: np.ndarray | None = None  # [R, T] of each target token, the number of its corpus; None: there is but one
 
 
 def make_batch(
-    pairs: TokenizedPairs, rows: list[list[int]], source_slots: int, target_slots: int, pad_id: int
+    rows: list[list[Example]], source_slots: int, target_slots: int, pad_id: int, *, with_corpora: bool = False
 ) -> Batch:
-    """The batch of rows of sentence indices; an empty row is padding."""
-    source = _fill(pairs.source, rows, source_slots, pad_id)
-    target = _fill(pairs.target, rows, target_slots, pad_id)
-    return Batch(*(array for both in zip(source, target, strict=True) for array in both))
+    """The batch of rows of sentence pairs; an empty row is padding."""
+    sides = [
+        _fill([[example[side] for example in row] for row in rows], slots, pad_id)
+        for side, slots in enumerate((source_slots, target_slots))
+    ]
+    corpora = None
+    if with_corpora:
+        numbers = [[np.full(len(example.target), example.corpus) for example in row] for row in rows]
+        corpora = _fill(numbers, target_slots, 0)[0]
+    return Batch(*(array for both in zip(*sides, strict=True) for array in both), corpora)
 
 
-def _fill(side: Side, rows: list[list[int]], slots: int, pad_id: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _fill(rows: list[list[np.ndarray]], slots: int, pad_id: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ids = np.full((len(rows), slots), pad_id, np.int32)
     segments, positions = np.zeros_like(ids), np.zeros_like(ids)
     for r, row in enumerate(rows):
         end = 0
-        for number, index in enumerate(row, start=1):
-            sentence = side.sentence(index)
+        for number, sentence in enumerate(row, start=1):
             begin, end = end, end + len(sentence)
             ids[r, begin:end] = sentence
             segments[r, begin:end] = number
@@ -59,7 +66,6 @@ class PackedBatches(grain.IterDataset):
 
     def __init__(
         self,
-        pairs: TokenizedPairs,
         plan: Plan,
         *,
         num_rows: int,
@@ -72,13 +78,13 @@ class PackedBatches(grain.IterDataset):
         super().__init__()
         if num_rows % num_processes:
             raise ValueError(f'{num_rows} rows of a batch do not divide among {num_processes} processes')
-        self.pairs, self.plan, self.num_rows = pairs, plan, num_rows
+        self.plan, self.num_rows = plan, num_rows
         share = num_rows // num_processes
         self.slice = slice(process * share, (process + 1) * share)
         self._fill = (source_slots, target_slots, pad_id)
 
-    def batch(self, rows: list[list[int]]) -> Batch:
-        return make_batch(self.pairs, rows[self.slice], *self._fill)
+    def batch(self, rows: list[list[Example]]) -> Batch:
+        return make_batch(rows[self.slice], *self._fill, with_corpora=len(self.plan.corpora) > 1)
 
     def __iter__(self) -> 'PackedIterator':
         return PackedIterator(self)
@@ -91,10 +97,10 @@ class PackedIterator(grain.DatasetIterator):
         super().__init__()
         self._dataset = dataset
         self._place = Place(0, 0)
-        self._block: tuple[int, list[list[int]]] | None = None  # the block that was planned last, and its rows
+        self._block: tuple[int, list[list[Example]]] | None = None  # the block that was planned last, and its rows
 
     def __next__(self) -> Batch:
-        rows: list[list[int]] = []
+        rows: list[list[Example]] = []
         place = self._place
         while len(rows) < self._dataset.num_rows:
             if self._block is None or self._block[0] != place.block:
@@ -113,13 +119,13 @@ class PackedIterator(grain.DatasetIterator):
         self._place = Place.of(int(state['position']))
 
 
-def loss_batches(pairs: TokenizedPairs, config: Config, *, multiple_of: int = 1) -> Iterator[Batch]:
+def loss_batches(corpora: Sequence[TokenizedPairs], config: Config, *, multiple_of: int = 1) -> Iterator[Batch]:
     """`validation_batches` in the shape of a config's training batches, rows rounded up to deal out to devices.
 
     Raises UserError where a sentence has more tokens than a learned position table.
     """
     model, data = config.model, config.data
-    longest = max(int(side.lengths.max(initial=0)) for side in (pairs.source, pairs.target))
+    longest = max(_longest(corpora, 'source'), _longest(corpora, 'target'))
     if model.positions == 'learned' and longest > model.max_length:
         raise UserError(
             f'a sentence to evaluate on has {longest} tokens, more than the model.max_length={model.max_length} '
@@ -129,7 +135,7 @@ def loss_batches(pairs: TokenizedPairs, config: Config, *, multiple_of: int = 1)
     growth = max(longest / min(data.source_length, data.target_length), 1.0)
     num_rows = -(-max(int(config.rows_per_step / growth), 1) // multiple_of) * multiple_of
     return validation_batches(
-        pairs,
+        corpora,
         num_rows=num_rows,
         source_slots=data.source_length,
         target_slots=data.target_length,
@@ -138,26 +144,25 @@ def loss_batches(pairs: TokenizedPairs, config: Config, *, multiple_of: int = 1)
 
 
 def validation_batches(
-    pairs: TokenizedPairs, *, num_rows: int, source_slots: int, target_slots: int, pad_id: int
+    corpora: Sequence[TokenizedPairs], *, num_rows: int, source_slots: int, target_slots: int, pad_id: int
 ) -> Iterator[Batch]:
     """Every pair once, never shuffled, in batches of one shape.
 
     The slots grow to hold the longest sentence: evaluation leaves none out. The last batch is filled with empty rows.
     """
-    source_slots = max(source_slots, int(pairs.source.lengths.max(initial=0)))
-    target_slots = max(target_slots, int(pairs.target.lengths.max(initial=0)))
-    if not len(pairs):
+    slots = max(source_slots, _longest(corpora, 'source')), max(target_slots, _longest(corpora, 'target'))
+    examples = [
+        Example(pairs.source.sentence(i), pairs.target.sentence(i), number)
+        for number, pairs in enumerate(corpora)
+        for i in range(len(pairs))
+    ]
+    if not examples:
         return
-    plan = Plan(
-        pairs.source.lengths,
-        pairs.target.lengths,
-        source_slots=source_slots,
-        target_slots=target_slots,
-        block_size=len(pairs),
-        seed=0,
-        shuffle=False,
-    )
-    rows = plan.rows(0)
+    rows = packed(examples, *slots)
     rows += [[] for _ in range(-len(rows) % num_rows)]
     for first in range(0, len(rows), num_rows):
-        yield make_batch(pairs, rows[first : first + num_rows], source_slots, target_slots, pad_id)
+        yield make_batch(rows[first : first + num_rows], *slots, pad_id, with_corpora=len(corpora) > 1)
+
+
+def _longest(corpora: Sequence[TokenizedPairs], side: str) -> int:
+    return max(int(getattr(pairs, side).lengths.max(initial=0)) for pairs in corpora)

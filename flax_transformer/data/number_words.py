@@ -1,9 +1,11 @@
 """Numbers in words, in two languages: a corpus that is generated, never downloaded, and endlessly checkable."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from flax_transformer.config import DataConfig
-from flax_transformer.data.pairs import Pairs
+from flax_transformer.data.corpus import CHUNK, Corpus, Pairs, Records
 from flax_transformer.errors import UserError, nearest
 
 SPLITS = ('train', 'validation', 'test')
@@ -26,10 +28,26 @@ def split_numbers(split: str, config: DataConfig) -> np.ndarray:
     return np.concatenate([simple, np.setdiff1d(train, simple, assume_unique=True)])[: config.numbers_train]
 
 
-def number_words(split: str, config: DataConfig) -> Pairs:
-    """The pairs of a split, spelled by num2words in the config's two languages."""
-    numbers = split_numbers(split, config)
-    return Pairs(_spell(numbers, config.source_language), _spell(numbers, config.target_language))
+class NumberWords(Corpus):
+    """The pairs of a split, spelled by num2words in two languages."""
+
+    def __init__(self, name: str, config: DataConfig, languages: tuple[str, str]) -> None:
+        self._numbers = split_numbers(name.removeprefix('number_words:'), config)
+        self._languages = languages
+        settings = {'below': config.numbers_below, 'train': config.numbers_train, 'held_out': config.numbers_held_out}
+        super().__init__(name, settings={**settings, 'languages': languages})
+
+    def pairs(self) -> Iterator[Pairs]:
+        for first in range(0, len(self._numbers), CHUNK):
+            numbers = self._numbers[first : first + CHUNK]
+            yield Pairs(*(_spell(numbers, language) for language in self._languages))
+
+    def records(self) -> Iterator[Records]:
+        for pairs in self.pairs():
+            yield Records(*([text.encode() for text in side] for side in (pairs.sources, pairs.targets)))
+
+    def place(self, index: int, side: int) -> str:
+        return f'{self.name}, the number {self._numbers[index]} in {self._languages[side]!r}'
 
 
 def _spell(numbers: np.ndarray, language: str) -> list[str]:

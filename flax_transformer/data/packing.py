@@ -1,9 +1,4 @@
-"""The plan: which sentences lie together in which row, a pure function of (seed, epoch, lengths).
-
-The sentences are shuffled anew each epoch and taken in blocks; a block is packed by itself, so that a plan of any
-number of sentences is made while it is used, and its rows are shuffled again, so that a batch does not consist of
-one length.
-"""
+"""Sentences side by side in rows of so many slots."""
 
 from typing import NamedTuple
 
@@ -25,66 +20,6 @@ class Place(NamedTuple):
     @property
     def position(self) -> int:
         return (self.block << _ROW_BITS) | self.row
-
-
-class Plan:
-    """Rows of sentence indices, block by block, epoch by epoch."""
-
-    def __init__(
-        self,
-        source_lengths: np.ndarray,
-        target_lengths: np.ndarray,
-        *,
-        source_slots: int,
-        target_slots: int,
-        block_size: int,
-        seed: int,
-        shuffle: bool = True,
-    ) -> None:
-        """Lengths are [sentences] tokens, EOS counted, none above its slots."""
-        for name, lengths, slots in (
-            ('source', source_lengths, source_slots),
-            ('target', target_lengths, target_slots),
-        ):
-            if len(lengths) and lengths.max() > slots:
-                raise ValueError(f'a {name} sentence has {lengths.max()} tokens; a row has {slots} slots')
-        self._lengths = (source_lengths, target_lengths)
-        self._slots = (source_slots, target_slots)
-        self._block_size = block_size
-        self._seed = seed
-        self._shuffle = shuffle
-        self._order: tuple[int, np.ndarray] | None = None  # of the epoch that was asked for last
-
-    @property
-    def num_sentences(self) -> int:
-        return len(self._lengths[0])
-
-    @property
-    def blocks_per_epoch(self) -> int:
-        return -(-self.num_sentences // self._block_size)
-
-    def epoch_of(self, block: int) -> int:
-        return block // self.blocks_per_epoch
-
-    def rows(self, block: int) -> list[list[int]]:
-        """The rows of a block: sentence indices that fit side by side into one row."""
-        epoch, part = divmod(block, self.blocks_per_epoch)
-        order = self._epoch_order(epoch)[part * self._block_size : (part + 1) * self._block_size]
-        source, target = (lengths[order] for lengths in self._lengths)
-        rows = pack(source, target, *self._slots)
-        if self._shuffle:
-            self._random(epoch, 1 + part).shuffle(rows)
-        return [[int(order[i]) for i in row] for row in rows]
-
-    def _epoch_order(self, epoch: int) -> np.ndarray:
-        if not self._shuffle:
-            return np.arange(self.num_sentences)
-        if self._order is None or self._order[0] != epoch:
-            self._order = epoch, self._random(epoch, 0).permutation(self.num_sentences)
-        return self._order[1]
-
-    def _random(self, epoch: int, stream: int) -> np.random.Generator:
-        return np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, epoch, stream])))
 
 
 def pack(

@@ -1,46 +1,137 @@
-"""A corpus by its name: aligned text files, TensorFlow Datasets, or number words."""
+"""A corpus by its name: text files, TensorFlow Datasets, sacrebleu's test sets, or number words."""
 
+import glob
 import os
+import re
 from pathlib import Path
 
 from flax_transformer.config import DataConfig
-from flax_transformer.data.number_words import number_words
-from flax_transformer.data.pairs import Pairs
-from flax_transformer.data.text_files import read_text_files
-from flax_transformer.data.tfds_source import read_tfds
+from flax_transformer.data.corpus import Corpus, Pairs
+from flax_transformer.data.number_words import NumberWords
+from flax_transformer.data.sacrebleu_source import read_sacrebleu
+from flax_transformer.data.table_files import JsonLines, TsvFiles
+from flax_transformer.data.text_files import AlignedFiles, packed_or_plain
+from flax_transformer.data.tfds_source import TfdsCorpus
 from flax_transformer.errors import UserError
 
 ROOT_VARIABLE = 'FLAX_TRANSFORMER_DATA'
+_WILDCARD = re.compile(r'(\*\*/|\*+|\?|\[[^\]]*\])')
+Languages = tuple[str, str]  # of the source, of the target
 
 
 def data_root(config: DataConfig) -> Path:
     """The folder where relative paths start: data.root, else $FLAX_TRANSFORMER_DATA, else data/."""
-    return Path(config.root or os.environ.get(ROOT_VARIABLE) or 'data').expanduser()
+    return Path(os.path.expanduser(config.root or os.environ.get(ROOT_VARIABLE) or 'data'))
 
 
-def read_corpus(name: str, config: DataConfig) -> Pairs:
-    """The sentence pairs of a corpus; DataConfig lists the forms of a name. Raises UserError where it cannot."""
+def read_corpus(name: str, config: DataConfig, languages: Languages | None = None) -> Pairs:
+    """The sentence pairs of a corpus, in memory; DataConfig lists the forms of a name.
+
+    Raises UserError where it cannot be read. `languages` are by default those of the config.
+    """
+    if name.startswith('sacrebleu:'):
+        return read_sacrebleu(name)
+    source, *targets = name.split(',')
+    if len(targets) > 1 and _form(name, config) == 'two paths':
+        first, *others = (AlignedFiles(name, _aligned([source, target], config)).read() for target in targets)
+        return Pairs(first.sources, first.targets, tuple(other.targets for other in others))
+    return open_corpus(name, config, languages).read()
+
+
+def open_corpus(name: str, config: DataConfig, languages: Languages | None = None) -> Corpus:
+    """The corpus of a name, to be read piece by piece. Raises UserError where there is none."""
+    languages = languages or (config.source_language, config.target_language)
     if name.startswith('number_words:'):
-        return number_words(name.removeprefix('number_words:'), config)
+        return NumberWords(name, config, languages)
     if name.startswith('tfds:'):
-        pairs = read_tfds(name, config, data_root(config))
-        if not len(pairs):
-            raise UserError(f'corpus {name!r} is empty; expected at least one sentence pair')
-        return pairs
+        return TfdsCorpus(name, data_root(config), languages)
+    form = _form(name, config)
+    if form == '{lang}':
+        files = _aligned([name.replace('{lang}', language) for language in languages], config)
+        return AlignedFiles(name, files, {'languages': languages})
+    path, columns = _columns(name)
+    if form == '.tsv':
+        return TsvFiles(name, _files(path, config), columns)
+    if form == '.jsonl':
+        return JsonLines(name, _files(path, config), languages)
+    if form == 'two paths' and name.count(',') == 1:
+        return AlignedFiles(name, _aligned(name.split(','), config))
+    raise UserError(
+        f'corpus {name!r}: expected a path with {{lang}} in it, two paths with a comma between them, a .tsv or .jsonl '
+        'file, tfds:NAME/CONFIG:SPLIT, or number_words:train (for evaluation also sacrebleu:TESTSET/SOURCE-TARGET, and '
+        'paths of several references)'
+    )
+
+
+def _form(name: str, config: DataConfig) -> str:
+    """The form of the name of a corpus in files."""
+    path, _ = _columns(name)
+    kind = packed_or_plain(Path(path))
     if '{lang}' in name:
-        paths = [name.replace('{lang}', language) for language in (config.source_language, config.target_language)]
-    elif name.count(',') == 1:
-        paths = name.split(',')
-    else:
+        return '{lang}'
+    # A comma may be part of the one path.
+    if kind in ('.tsv', '.jsonl') and (',' not in path or _path(path, config).is_file()):
+        return kind
+    return 'two paths' if ',' in name else ''
+
+
+def _aligned(patterns: list[str], config: DataConfig) -> list[tuple[Path, Path]]:
+    """The files of both sides that belong together: what `*` stands for must be the same on both."""
+    sources, targets = (
+        {_wildcard(pattern, file, config): file for file in _files(pattern, config)} for pattern in patterns
+    )
+    if alone := sorted(str((sources | targets)[stars]) for stars in sources.keys() ^ targets.keys()):
         raise UserError(
-            f'corpus {name!r}: expected a path with {{lang}} in it, two paths with a comma between them, '
-            'tfds:NAME/CONFIG:SPLIT, or number_words:train'
+            f'{patterns[0]!r} matches {len(sources)} files, {patterns[1]!r} matches {len(targets)}; expected the same '
+            f'parts on both sides, but these are on one alone: {", ".join(alone[:5])}'
         )
-    files = [data_root(config) / path.strip() for path in paths]
-    try:
-        return read_text_files(*files)
-    except UserError as error:
-        if all(file.is_file() for file in files):
-            raise
-        hint = 'relative paths start at --data.root, else $FLAX_TRANSFORMER_DATA, else data/'
-        raise UserError(f'{error}; {hint}') from None
+    return [(file, targets[stars]) for stars, file in sources.items()]
+
+
+def _files(pattern: str, config: DataConfig) -> list[Path]:
+    """The files that a path with wildcards stands for, in the order of their names; all are there."""
+    path = _path(pattern, config)
+    if path.is_file():
+        return [path]
+    start = f'relative paths start at --data.root, else ${ROOT_VARIABLE}, else data/'
+    if not _WILDCARD.search(pattern):
+        what = 'is a folder, not a file' if path.is_dir() else 'does not exist'
+        hint = '' if path.parent.is_dir() else f' (nor does the folder {path.parent})'
+        raise UserError(f'{path} {what}{hint}; {start}')
+    inside = Path(glob.escape(str(data_root(config))), _expanded(pattern))
+    files = sorted({Path(file) for file in glob.glob(str(inside), recursive=True) if os.path.isfile(file)})
+    if not files:
+        raise UserError(f'{path} matches no file; {start}')
+    return files
+
+
+def _path(path: str, config: DataConfig) -> Path:
+    return Path(data_root(config), _expanded(path))
+
+
+def _expanded(path: str) -> str:
+    return os.path.expanduser(path.strip())
+
+
+def _wildcard(pattern: str, file: Path, config: DataConfig) -> tuple[str, ...]:
+    """What the wildcards of a pattern stand for in a file's path."""
+    path = _path(pattern, config)
+    if file == path:
+        return ()
+    parts = _WILDCARD.split(str(path))
+    any_folders = '((?:.*/)?)'
+    shapes = [re.escape(part) for part in parts]
+    shapes[1::2] = [any_folders if sign == '**/' else '([^/]*)' for sign in parts[1::2]]
+    found = re.fullmatch(''.join(shapes), str(file))
+    return found.groups() if found else (str(file),)
+
+
+def _columns(name: str) -> tuple[str, tuple[int, int]]:
+    """`pairs.tsv#3,1` as its path and its columns."""
+    path, sign, columns = name.rpartition('#')
+    if not sign or packed_or_plain(Path(path)) != '.tsv':
+        return name, (1, 2)
+    found = re.fullmatch(r'([1-9]\d*),([1-9]\d*)', columns)
+    if not found:
+        raise UserError(f'corpus {name!r}: got the columns {columns!r}, expected two numbers, as in pairs.tsv#1,2')
+    return path, (int(found[1]), int(found[2]))

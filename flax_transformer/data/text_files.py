@@ -1,56 +1,155 @@
-"""Two aligned text files, one sentence a line, plain or gzipped."""
+"""Text files, plain or packed, a line at a time: a line ends at "\\n" alone; a "\\r" before it is dropped."""
 
+import bz2
 import codecs
 import gzip
+import io
+import lzma
 import zlib
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+from typing import Any, BinaryIO
 
-from flax_transformer.data.pairs import Pairs
+from flax_transformer.data.corpus import CHUNK, Corpus, Pairs, Records, not_utf8
 from flax_transformer.errors import UserError
 
+PACKED = {'.gz': gzip.open, '.xz': lzma.open, '.bz2': bz2.open}
+SUFFIXES = (*PACKED, '.zst')
 
-def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 file, `.gz` too. A line ends at "\\n" alone; a "\\r" before it is dropped.
 
-    Raises UserError for a missing file, a broken archive, or bytes that are not UTF-8 (with the line).
-    """
+def open_binary(path: Path) -> BinaryIO:
+    """The file's bytes, unpacked by its suffix. Raises UserError where there is no such file."""
     if not path.is_file():
         why = 'is a folder, not a file' if path.is_dir() else 'does not exist'
         hint = '' if path.parent.is_dir() else f' (nor does the folder {path.parent})'
         raise UserError(f'{path} {why}{hint}')
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == '.gz' else path.read_bytes()
-    except (OSError, EOFError, zlib.error) as error:
+        if path.suffix == '.zst':
+            return io.BufferedReader(_Zstandard(path))
+        return PACKED.get(path.suffix, open)(path, 'rb')
+    except OSError as error:
         raise UserError(f'{path} could not be read: {error}') from None
-    return split_lines(content, str(path))
 
 
-def split_lines(content: bytes, name: str) -> list[str]:
-    """Lines of UTF-8 text, ended by "\\n" alone: U+2028 and its like are part of a sentence."""
-    content = content.removeprefix(codecs.BOM_UTF8)
-    try:
-        text = content.decode('utf-8')
-    except UnicodeDecodeError as error:
-        line = content.count(b'\n', 0, error.start) + 1
-        got = content[error.start : error.start + 1].hex()
-        raise UserError(
-            f'{name}, line {line}: byte 0x{got} is not valid UTF-8; convert the file, for example with '
-            '`iconv -f LATIN1 -t UTF-8`'
-        ) from None
-    lines = text.split('\n')
-    if lines[-1] == '':
-        lines.pop()
-    return [line.removesuffix('\r') for line in lines]
+class _Zstandard(io.RawIOBase):
+    """The bytes of a .zst file. zstandard's own reader ends at the first frame and takes a cut file for a whole one."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open('rb')
+        self._frame: Any = None  # that was begun
+        self._packed = self._unpacked = b''
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:
+        import zstandard
+
+        while not self._unpacked:
+            self._packed = self._packed or self._file.read(1 << 14)
+            if not self._packed:
+                if self._frame is not None:
+                    raise EOFError('it ends in the middle of a frame')
+                return 0
+            self._frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
+            self._unpacked = memoryview(self._frame.decompress(self._packed))
+            self._packed = self._frame.unused_data
+            if self._frame.eof:
+                self._frame = None
+        count = min(len(buffer), len(self._unpacked))
+        buffer[:count], self._unpacked = self._unpacked[:count], self._unpacked[count:]
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def lines_of(path: Path) -> Iterator[list[bytes]]:
+    """The lines of a file, CHUNK at a time, as bytes without their ends. Raises UserError for a broken archive."""
+    import zstandard
+
+    broken = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
+    with open_binary(path) as file:
+        first = True
+        while True:
+            try:
+                chunk = list(islice(file, CHUNK))
+            except broken as error:
+                raise UserError(f'{path} could not be read: {error}') from None
+            if first and chunk:
+                chunk[0] = chunk[0].removeprefix(codecs.BOM_UTF8)
+                if chunk == [b'']:
+                    return
+                first = False
+            if not chunk:
+                return
+            yield [line.removesuffix(b'\n').removesuffix(b'\r') for line in chunk]
+
+
+def packed_or_plain(path: Path) -> str:
+    """The suffix that says what is in a file, without that of its packing: `.tsv` of `a.tsv.gz`."""
+    return path.with_suffix('').suffix if path.suffix in SUFFIXES else path.suffix
+
+
+class AlignedFiles(Corpus):
+    """Pairs of files, one sentence a line: line n of one translates line n of the other."""
+
+    def __init__(self, name: str, files: list[tuple[Path, Path]], settings: dict[str, Any] | None = None) -> None:
+        super().__init__(name, [file for both in files for file in both], settings)
+        self._pairs_of_files = files
+        self._starts: list[int] = []  # of each pair of files that was begun: the index of its first pair
+
+    def records(self) -> Iterator[Records]:
+        self._starts, index = [], 0
+        for both in self._pairs_of_files:
+            self._starts.append(index)
+            for records in _aligned(*(lines_of(file) for file in both)):
+                yield records
+                index += len(records.sources)
+
+    def place(self, index: int, side: int) -> str:
+        number, line = self._found(index)
+        return f'{self._pairs_of_files[number][side]}, line {line + 1}'
+
+    def _found(self, index: int) -> tuple[int, int]:
+        number = max(i for i, start in enumerate(self._starts) if start <= index)
+        return number, index - self._starts[number]
+
+    def _missing(self, side: int, index: int) -> str:
+        # Counted to the end, so that the message can say how far the files are apart.
+        both = self._pairs_of_files[self._found(index)[0]]
+        source, target = (sum(len(lines) for lines in lines_of(file)) for file in both)
+        return (
+            f'{both[0]} has {source} lines, {both[1]} has {target}; '
+            'expected equal counts: line n of one file translates line n of the other'
+        )
+
+
+def _aligned(sources: Iterator[list[bytes]], targets: Iterator[list[bytes]]) -> Iterator[Records]:
+    """Chunks of two files side by side, None where one of them has ended."""
+    while True:
+        both = next(sources, []), next(targets, [])
+        count = max(map(len, both))
+        if not count:
+            return
+        yield Records(*(lines + [None] * (count - len(lines)) for lines in both))
+
+
+def read_lines(path: Path | str) -> list[str]:
+    """The lines of a UTF-8 file. Raises UserError for a missing file, a broken archive, or other bytes."""
+    path = Path(path)
+    lines: list[str] = []
+    for chunk in lines_of(path):
+        for line in chunk:
+            try:
+                lines.append(line.decode('utf-8'))
+            except UnicodeDecodeError as error:
+                raise not_utf8(f'{path}, line {len(lines) + 1}', error) from None
+    return lines
 
 
 def read_text_files(source: Path, target: Path) -> Pairs:
     """The pairs of two aligned files. Raises UserError where their numbers of lines differ or there are none."""
-    sources, targets = read_lines(source), read_lines(target)
-    if len(sources) != len(targets):
-        raise UserError(
-            f'{source} has {len(sources)} lines, {target} has {len(targets)}; '
-            'expected equal counts: line n of one file translates line n of the other'
-        )
-    if not sources:
-        raise UserError(f'{source} and {target} are empty; expected at least one sentence pair')
-    return Pairs(sources, targets)
+    return AlignedFiles(f'{source},{target}', [(source, target)]).read()

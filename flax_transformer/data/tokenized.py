@@ -1,4 +1,4 @@
-"""Sentence pairs as ids: flat arrays with offsets, and what was left out of them."""
+"""Sentence pairs as ids: flat arrays with offsets, in memory or mapped from disk, and what was left out of them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,18 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.data.pairs import Pairs
+from flax_transformer.data.corpus import Pairs
 from flax_transformer.tokenizer import Tokenizer
 
 
 class Side(NamedTuple):
     """Sentences of one language: sentence i is ids[offsets[i]:offsets[i + 1]], EOS last."""
 
-    ids: np.ndarray  # [tokens] int32
+    ids: np.ndarray  # [tokens] integers
     offsets: np.ndarray  # [sentences + 1] int64
 
     @property
     def lengths(self) -> np.ndarray:
+        """[sentences] tokens, of all sentences: not for a corpus larger than memory."""
         return np.diff(self.offsets)
 
     def sentence(self, index: int) -> np.ndarray:
@@ -26,35 +27,67 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenizedPairs:
-    """What is trained on, and the pairs that are not, counted."""
+    """What is trained on or evaluated, and the pairs that are not, counted."""
 
     source: Side
     target: Side
-    num_blank: int  # pairs with an empty side
-    num_too_long: int  # pairs of which a side has more tokens than a row has slots
+    num_blank: int = 0  # pairs with an empty side
+    num_too_long: int = 0  # pairs of which a side has more tokens than a row has slots
 
     def __len__(self) -> int:
         return len(self.source.offsets) - 1
 
 
 def tokenize(
-    pairs: Pairs, tokenizer: Tokenizer, source_slots: int | None = None, target_slots: int | None = None
+    pairs: Pairs,
+    tokenizer: Tokenizer,
+    source_slots: int | None = None,
+    target_slots: int | None = None,
+    *,
+    target_language: str | None = None,
 ) -> TokenizedPairs:
-    """Ids of all pairs, without those that have a blank side or, where slots are given, more tokens than that."""
-    sources, targets = tokenizer.encode(pairs.sources), tokenizer.encode_target(pairs.targets)
-    kept, num_blank, num_too_long = [], 0, 0
-    for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
-        if not pairs.sources[i].strip() or not pairs.targets[i].strip():
-            num_blank += 1
-        elif len(source) > (source_slots or len(source)) or len(target) > (target_slots or len(target)):
-            num_too_long += 1
-        else:
-            kept.append(i)
-    return TokenizedPairs(flatten(sources[i] for i in kept), flatten(targets[i] for i in kept), num_blank, num_too_long)
+    """Ids of all pairs, without those that have a blank side or, where slots are given, more tokens than that.
+
+    With a target language its tag begins each source.
+    """
+    chosen = choose(pairs, tokenizer, source_slots, target_slots, tag=tokenizer.tag_id(target_language))
+    return TokenizedPairs(*(Side(ids, offsets(lengths)) for ids, lengths in chosen.sides), *chosen.left_out)
+
+
+class Chosen(NamedTuple):
+    """The pairs of a chunk that are kept."""
+
+    kept: np.ndarray  # [pairs] bool
+    sides: tuple[tuple[np.ndarray, np.ndarray], ...]  # of each side ids [tokens] and lengths [pairs kept]
+    left_out: tuple[int, int]  # pairs that are blank, and too long
+
+
+def choose(
+    pairs: Pairs, tokenizer: Tokenizer, source_slots: int | None, target_slots: int | None, *, tag: int | None
+) -> Chosen:
+    """Ids of the pairs that have no blank side and fit the slots; `tag`, if any, is put before each source's."""
+    sides = [tokenizer.encode_flat(pairs.sources), tokenizer.encode_target_flat(pairs.targets)]
+    if tag is not None:
+        ids, lengths = sides[0]
+        sides[0] = np.insert(ids, offsets(lengths)[:-1], tag), lengths + 1
+    filled = np.array([bool(s.strip() and t.strip()) for s, t in zip(pairs.sources, pairs.targets, strict=True)], bool)
+    fits = np.ones(len(pairs), bool)
+    for (_, lengths), slots in zip(sides, (source_slots, target_slots), strict=True):
+        fits &= lengths <= (slots or lengths)
+    kept = filled & fits
+    return Chosen(
+        kept,
+        tuple((ids[np.repeat(kept, lengths)], lengths[kept]) for ids, lengths in sides),
+        (int((~filled).sum()), int((filled & ~fits).sum())),
+    )
+
+
+def offsets(lengths: np.ndarray) -> np.ndarray:
+    """[n] lengths -> [n + 1] int64: where each begins, and where the last ends."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
 
 
 def flatten(sentences: Iterable[Sequence[int]]) -> Side:
     """Lists of ids as one flat array with offsets."""
     arrays = [np.asarray(ids, np.int32) for ids in sentences]
-    offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in arrays])]).astype(np.int64)
-    return Side(np.concatenate([*arrays, np.zeros(0, np.int32)]), offsets)
+    return Side(np.concatenate([*arrays, np.zeros(0, np.int32)]), offsets(np.array([len(ids) for ids in arrays], int)))

@@ -22,6 +22,7 @@ from flax_transformer.interop.settings import (
     write_model,
 )
 from flax_transformer.interop.tensors import SAFETENSORS, read_tensors, write_safetensors
+from flax_transformer.json_files import read_object
 from flax_transformer.marian_tokenizer import MarianTokenizer
 from flax_transformer.run_directory import RunDirectory
 from flax_transformer.tokenizer import Tokenizer, write_whole
@@ -46,12 +47,12 @@ def read_marian(folder: Path | str) -> Marian:
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f'{folder}: no such folder; expected one as save_pretrained writes it. Nothing is downloaded')
-    settings = _read_json(folder / CONFIG_FILE)
+    settings = read_object(folder / CONFIG_FILE)
     try:
         config = read_model(settings)
         generation = folder / GENERATION_FILE
         # The file stands alone where it is there; older folders have these settings in config.json.
-        decoding = read_decoding(_read_json(generation) if generation.is_file() else settings, config)
+        decoding = read_decoding(read_object(generation) if generation.is_file() else settings, config)
         tokenizer = MarianTokenizer.load(folder)
         _check_vocabulary(config, tokenizer)
         tensors = read_tensors(folder)
@@ -124,8 +125,9 @@ def check_export(model: TransformerConfig, decoding: DecodingConfig) -> None:
 
 
 def as_marian(tokenizer: Tokenizer, data: DataConfig, longest: int) -> MarianTokenizer:
-    """One SentencePiece model of ours as their two, with a vocabulary that gives the same ids."""
-    vocabulary = {tokenizer.piece(id_): id_ for id_ in range(tokenizer.vocab_size)}
+    """One SentencePiece model of ours as their two, and a vocabulary that gives our ids; tags are `>>fr<<` there."""
+    tags = {id_: f'>>{language}<<' for language, id_ in tokenizer.languages.items()}
+    vocabulary = {tags.get(id_, tokenizer.piece(id_)): id_ for id_ in range(tokenizer.vocab_size)}
     settings = {
         'tokenizer_class': 'MarianTokenizer',
         'source_lang': data.source_language,
@@ -138,18 +140,6 @@ def as_marian(tokenizer: Tokenizer, data: DataConfig, longest: int) -> MarianTok
         'clean_up_tokenization_spaces': False,
     }
     return MarianTokenizer(tokenizer.model, tokenizer.model, vocabulary, None, settings)
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    if not file.is_file():
-        raise UserError(f'{file} is missing; expected a folder as save_pretrained writes it')
-    try:
-        values = json.loads(file.read_text(encoding='utf-8'))
-    except ValueError as error:
-        raise UserError(f'{file} is damaged: {error}') from None
-    if not isinstance(values, dict):
-        raise UserError(f'{file}: got a {type(values).__name__}, expected an object')
-    return values
 
 
 def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> None:

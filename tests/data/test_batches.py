@@ -3,15 +3,15 @@
 import itertools
 import json
 from collections import Counter
+from fractions import Fraction
 
 import grain
 import numpy as np
 import pytest
 
-from flax_transformer.data import Batch, PackedBatches, Pairs, TokenizedPairs, tokenize, validation_batches
-from flax_transformer.data.packing import Plan
+from flax_transformer.data import Batch, Order, PackedBatches, Plan, TokenizedPairs, validation_batches
+from flax_transformer.data.packing import Place
 from flax_transformer.data.tokenized import flatten
-from flax_transformer.tokenizer import Tokenizer
 
 PAD, SOURCE, TARGET, ROWS = 9, 32, 24, 8
 SLOTS = {'source_slots': SOURCE, 'target_slots': TARGET}
@@ -30,9 +30,14 @@ def made_up_pairs(count=150, longest=18, seed=0):
 PAIRS = made_up_pairs()
 
 
+def plan_of(*corpora, block_size=40, seed=0, **slots):
+    sizes = [len(pairs) for pairs in corpora]
+    order = Order(sizes, [Fraction(size, sum(sizes)) for size in sizes], block_size=block_size, seed=seed)
+    return Plan(corpora, order, **{**SLOTS, **slots}, seed=seed)
+
+
 def packed(seed=0, **changes):
-    plan = Plan(PAIRS.source.lengths, PAIRS.target.lengths, **SLOTS, block_size=40, seed=seed)
-    return PackedBatches(PAIRS, plan, **{'num_rows': ROWS, **SLOTS, 'pad_id': PAD, **changes})
+    return PackedBatches(plan_of(PAIRS, seed=seed), **{'num_rows': ROWS, **SLOTS, 'pad_id': PAD, **changes})
 
 
 def take(iterator, count):
@@ -70,8 +75,9 @@ MANY = 18
 
 def test_every_batch_has_the_same_shape():
     for batch in take(iter(packed()), MANY):
-        assert [array.shape for array in batch] == [(ROWS, SOURCE), (ROWS, TARGET)] * 3
-        assert all(array.dtype == np.int32 for array in batch)
+        assert batch.corpora is None  # there is but one
+        assert [array.shape for array in batch[:6]] == [(ROWS, SOURCE), (ROWS, TARGET)] * 3
+        assert all(array.dtype == np.int32 for array in batch[:6])
 
 
 def test_weights_are_zero_exactly_on_padding():
@@ -100,8 +106,8 @@ def test_each_segment_is_a_sentence_beside_its_translation_with_its_positions():
 
 def test_one_packed_row_drawn():
     pairs = TokenizedPairs(flatten([[5, 6, 1], [7, 1]]), flatten([[8, 1], [3, 4, 1]]), 0, 0)
-    plan = Plan(pairs.source.lengths, pairs.target.lengths, source_slots=6, target_slots=7, block_size=2, seed=0)
-    batches = PackedBatches(pairs, plan, num_rows=1, source_slots=6, target_slots=7, pad_id=0)
+    slots = {'source_slots': 6, 'target_slots': 7}
+    batches = PackedBatches(plan_of(pairs, block_size=2, **slots), num_rows=1, **slots, pad_id=0)
     rows = {
         '0 first': [[5, 6, 1, 7, 1, 0], [8, 1, 3, 4, 1, 0, 0]],
         '1 first': [[7, 1, 5, 6, 1, 0], [3, 4, 1, 8, 1, 0, 0]],
@@ -114,17 +120,26 @@ def test_one_packed_row_drawn():
     assert batch.source_positions[0].tolist() == [*range(first), *range(second), 0]
 
 
+def test_batches_are_the_rows_of_the_plan_one_after_the_other():
+    """Whether blocks and epochs end inside a batch or not."""
+    plan = plan_of(PAIRS)
+    rows = [row for block in range(20) for row in plan.rows(block)]
+    batches = take(iter(packed()), len(rows) // ROWS)
+    assert len(batches) > 2 * MANY
+    assert [i for batch in batches for i in indices_of(batch)] == [
+        int(example.source[0]) // 1000 for row in rows[: ROWS * len(batches)] for example in row
+    ]
+
+
 def test_epochs_follow_without_a_gap_or_a_repetition():
-    """Batches cross the border of an epoch; still each sentence comes once before any comes again."""
-    seen = Counter()
-    for batch in take(iter(packed()), 3 * MANY):
-        for index in indices_of(batch):
-            seen[index] += 1
-            if seen[index] > min(seen.values()) + 1:
-                pytest.fail(f'sentence {index} came {seen[index]} times before another came')
-        assert len(seen) == len(PAIRS) or max(seen.values()) == 1
-    assert max(seen.values()) - min(seen.values()) <= 1
-    assert min(seen.values()) >= 6
+    """After each block every sentence came as often as epochs were ended, or begun."""
+    seen, iterator, ended = Counter(), iter(packed(num_rows=1)), 0
+    for block in range(30):
+        while Place.of(iterator.get_state()['position']).block == block:
+            seen.update(indices_of(next(iterator)))
+        ended, begun = (block + 1) * 40 // 150, -(-(block + 1) * 40 // 150)
+        assert {seen[i] for i in range(150)} <= {ended, begun}
+    assert set(seen.values()) == {8} == {ended}
 
 
 @pytest.mark.parametrize('num_processes', [1, 2, 4])
@@ -133,9 +148,80 @@ def test_processes_together_read_the_same_global_batches(num_processes):
     shares = [
         take(iter(packed(process=process, num_processes=num_processes)), MANY) for process in range(num_processes)
     ]
-    joined = [Batch(*map(np.concatenate, zip(*parts, strict=True))) for parts in zip(*shares, strict=True)]
-    assert_equal(joined, whole)
+    assert_equal(joined(shares), whole)
     assert shares[0][0].source.shape == (ROWS // num_processes, SOURCE)
+
+
+def joined(shares):
+    """The global batches of the batches of each process."""
+    return [
+        Batch(*(None if parts[0] is None else np.concatenate(parts) for parts in zip(*batches, strict=True)))
+        for batches in zip(*shares, strict=True)
+    ]
+
+
+def test_a_run_goes_on_in_mid_epoch_from_two_processes_to_one_and_back():
+    whole, got, state = take(iter(packed()), MANY), [], {'position': 0}
+    for num_processes, count in ((2, 5), (1, 4), (2, 6), (4, 3)):
+        readers = [iter(packed(process=process, num_processes=num_processes)) for process in range(num_processes)]
+        for reader in readers:
+            reader.set_state(state)
+        got += joined([take(reader, count) for reader in readers])
+        states = [json.dumps(reader.get_state()) for reader in readers]
+        assert len(set(states)) == 1  # any process may write it down for all
+        state = json.loads(states[0])
+        assert Place.of(state['position']).row > 0
+    assert_equal(got, whole)
+
+
+def test_a_resume_plans_one_block_again_and_no_more():
+    """However far the reader has come: the position says where, nothing is read to get there."""
+    reader = iter_from(packed(), 100)
+    resumed = packed()
+    planned, rows = [], resumed.plan.rows
+    resumed.plan.rows = lambda block: planned.append(block) or rows(block)
+    reader_again = iter(resumed)
+    reader_again.set_state(reader.get_state())
+    assert planned == []
+    assert_equal([next(reader_again)], [next(reader)])
+    assert len(planned) <= 2  # a batch may end in the next block
+    assert planned[0] > 20
+
+
+def test_each_token_says_of_which_corpus_it_is():
+    corpora = [made_up_pairs(count, seed=seed) for seed, count in enumerate((70, 20, 40))]
+    dataset = PackedBatches(plan_of(*corpora), num_rows=ROWS, **SLOTS, pad_id=PAD)
+    seen = Counter()
+    for batch in take(iter(dataset), MANY):
+        assert batch.corpora.shape == batch.target.shape
+        assert batch.corpora.dtype == np.int32
+        assert (batch.corpora[batch.target_segments == 0] == 0).all()
+        for (source, target), numbers in zip(sentences_of(batch), numbers_of(batch), strict=True):
+            assert len(set(numbers)) == 1
+            pairs, index = corpora[numbers[0]], int(source[0]) // 1000
+            np.testing.assert_array_equal(source, pairs.source.sentence(index))
+            np.testing.assert_array_equal(target, pairs.target.sentence(index))
+            seen[numbers[0], index] += 1
+    assert {number for number, _ in seen} == {0, 1, 2}
+    assert max(seen.values()) - min(seen[n, i] for n, pairs in enumerate(corpora) for i in range(len(pairs))) <= 1
+    validation = list(validation_batches(corpora, num_rows=ROWS, **SLOTS, pad_id=PAD))
+    of_validation = Counter(n[0] for batch in validation for n in numbers_of(batch))
+    assert of_validation == {0: 70, 1: 20, 2: 40}
+
+
+def numbers_of(batch):
+    """The corpus numbers of each segment's target tokens."""
+    for numbers, segments in zip(batch.corpora, batch.target_segments, strict=True):
+        for segment in range(1, segments.max() + 1):
+            yield numbers[segments == segment].tolist()
+
+
+def test_one_sentence_alone_makes_batches_without_end():
+    pairs = TokenizedPairs(flatten([[5, 6, 1]]), flatten([[7, 1]]))
+    dataset = PackedBatches(plan_of(pairs, block_size=2048), num_rows=4, **SLOTS, pad_id=PAD)
+    for batch in take(iter(dataset), 3):
+        assert batch.source[:, :3].tolist() == [[5, 6, 1]] * 4
+        assert batch.target_segments.sum() == 8
 
 
 def test_rows_that_do_not_divide_among_processes_are_refused():
@@ -213,12 +299,12 @@ def test_a_grain_prefetcher_keeps_order_and_state():
 
 def test_validation_reads_every_pair_once_the_same_way_every_time():
     def read():
-        return list(validation_batches(PAIRS, num_rows=ROWS, **SLOTS, pad_id=PAD))
+        return list(validation_batches([PAIRS], num_rows=ROWS, **SLOTS, pad_id=PAD))
 
     batches = read()
     assert Counter(i for batch in batches for i in indices_of(batch)) == Counter(range(len(PAIRS)))
-    assert all(array.shape[0] == ROWS for batch in batches for array in batch)
-    assert len({tuple(array.shape for array in batch) for batch in batches}) == 1
+    assert all(array.shape[0] == ROWS for batch in batches for array in batch[:6])
+    assert len({tuple(array.shape for array in batch[:6]) for batch in batches}) == 1
     assert_equal(read(), batches)
 
 
@@ -226,14 +312,14 @@ def test_validation_keeps_over_long_sentences_and_only_grows_for_them():
     pairs = made_up_pairs(count=20, longest=60)
     source, target = pairs.source.lengths.max(), pairs.target.lengths.max()
     assert source > SOURCE
-    batches = list(validation_batches(pairs, num_rows=4, source_slots=SOURCE, target_slots=100, pad_id=PAD))
+    batches = list(validation_batches([pairs], num_rows=4, source_slots=SOURCE, target_slots=100, pad_id=PAD))
     assert Counter(i for batch in batches for i in indices_of(batch, pairs)) == Counter(range(20))
     assert {batch.source.shape for batch in batches} == {(4, source)}
     assert {batch.target.shape for batch in batches} == {(4, max(target, 100))}
 
 
 def test_rows_that_fill_the_last_validation_batch_weigh_nothing():
-    batches = list(validation_batches(made_up_pairs(count=3), num_rows=64, **SLOTS, pad_id=PAD))
+    batches = list(validation_batches([made_up_pairs(count=3)], num_rows=64, **SLOTS, pad_id=PAD))
     assert len(batches) == 1
     empty = batches[0].target_segments.max(axis=1) == 0
     assert empty.sum() >= 61
@@ -242,42 +328,4 @@ def test_rows_that_fill_the_last_validation_batch_weigh_nothing():
 
 
 def test_an_empty_validation_set_has_no_batches():
-    assert (
-        list(validation_batches(TokenizedPairs(flatten([]), flatten([]), 0, 0), num_rows=2, **SLOTS, pad_id=PAD)) == []
-    )
-
-
-TOKENIZER = Tokenizer.train(['one two three four five six', 'eins zwei drei vier'] * 5, vocab_size=280)
-
-
-def test_blank_and_over_long_pairs_are_left_out_and_counted():
-    sources = ['one', '', 'two', 'three ' * 30, 'four', '\u2028 ', 'five', ' ']
-    targets = ['eins', 'leer', ' \t', 'drei', 'vier ' * 30, 'x' * 90, 'zwei', '']
-    tokenized = tokenize(Pairs(sources, targets), TOKENIZER, 20, 20)
-    assert tokenized.num_blank == 4
-    assert tokenized.num_too_long == 2
-    assert len(tokenized) == 2
-    for i, index in enumerate((0, 6)):
-        assert tokenized.source.sentence(i).tolist() == TOKENIZER.encode([sources[index]])[0]
-        assert tokenized.target.sentence(i).tolist() == TOKENIZER.encode([targets[index]])[0]
-
-
-def test_a_sentence_of_exactly_the_slots_eos_counted_is_kept():
-    length = len(TOKENIZER.encode(['one two three'])[0])
-    pairs = Pairs(['one two three'], ['eins'])
-    assert tokenize(pairs, TOKENIZER, length, 20).num_too_long == 0
-    assert tokenize(pairs, TOKENIZER, length - 1, 20).num_too_long == 1
-    assert tokenize(Pairs(['eins'], ['one two three']), TOKENIZER, 20, length).num_too_long == 0
-    assert tokenize(Pairs(['eins'], ['one two three']), TOKENIZER, 20, length - 1).num_too_long == 1
-
-
-def test_without_slots_no_sentence_is_too_long():
-    tokenized = tokenize(Pairs(['one ' * 500, ''], ['eins', 'x']), TOKENIZER)
-    assert (len(tokenized), tokenized.num_too_long, tokenized.num_blank) == (1, 0, 1)
-
-
-def test_no_sentences_at_all_make_an_empty_set():
-    tokenized = tokenize(Pairs([], []), TOKENIZER, 20, 20)
-    assert len(tokenized) == 0
-    assert tokenized.source.offsets.tolist() == [0]
-    assert tokenized.source.ids.dtype == np.int32
+    assert list(validation_batches([TokenizedPairs(flatten([]), flatten([]))], num_rows=2, **SLOTS, pad_id=PAD)) == []

@@ -1,14 +1,21 @@
 """Aligned text files: whatever is wrong with them is said with file, line and counts."""
 
+import bz2
 import gzip
+import lzma
 import re
 
 import pytest
+import zstandard
 
 from flax_transformer.config import DataConfig
+from flax_transformer.data.corpus import CHUNK
 from flax_transformer.data.sources import data_root, read_corpus
-from flax_transformer.data.text_files import read_lines, read_text_files, split_lines
+from flax_transformer.data.text_files import AlignedFiles, read_lines, read_text_files
 from flax_transformer.errors import UserError
+
+ZST = zstandard.ZstdCompressor(write_checksum=True)  # as the command `zstd` does
+PACK = {'.gz': gzip.compress, '.xz': lzma.compress, '.bz2': bz2.compress, '.zst': ZST.compress}
 
 
 def write(path, content):
@@ -47,9 +54,9 @@ def test_unequal_counts_are_told_with_both(tmp_path):
     ],
 )
 def test_a_line_ends_at_the_line_feed_alone(tmp_path, content, lines):
-    assert split_lines(content.encode(), 'name') == lines
     assert read_lines(write(tmp_path / 'plain.txt', content)) == lines
-    assert read_lines(write(tmp_path / 'packed.txt.gz', gzip.compress(content.encode()))) == lines
+    for suffix, pack in PACK.items():
+        assert read_lines(write(tmp_path / f'packed.txt{suffix}', pack(content.encode()))) == lines
 
 
 @pytest.mark.parametrize(
@@ -71,9 +78,9 @@ def test_invalid_utf_8_is_told_with_file_line_byte_and_remedy(tmp_path, content,
 
 
 @pytest.mark.parametrize(('content', 'line'), [(b'abcdef\xe4\n', 1), (b'abc\ndef\n\xe4\n', 3)])
-def test_invalid_utf_8_behind_a_byte_order_mark_is_told_with_the_right_line_and_byte(content, line):
+def test_invalid_utf_8_behind_a_byte_order_mark_is_told_with_the_right_line_and_byte(tmp_path, content, line):
     with pytest.raises(UserError, match=f'line {line}: byte 0xe4 is not'):
-        split_lines(b'\xef\xbb\xbf' + content, 'name')
+        read_lines(write(tmp_path / 'text', b'\xef\xbb\xbf' + content))
 
 
 def test_a_missing_file_is_named_with_where_paths_start(tmp_path):
@@ -94,24 +101,97 @@ def test_a_folder_is_not_a_file(tmp_path):
 @pytest.mark.parametrize('content', ['', '\ufeff'])
 def test_empty_files_are_named(tmp_path, content):
     a, b = write(tmp_path / 'a', content), write(tmp_path / 'b', '')
-    with pytest.raises(UserError, match='empty; expected at least one sentence pair') as caught:
+    with pytest.raises(UserError, match=r'is empty .*; expected at least one sentence pair') as caught:
         read_text_files(a, b)
     assert str(a) in str(caught.value)
     assert str(b) in str(caught.value)
 
 
-WHOLE = gzip.compress(b'one line\n' * 200)
+# Long and varied enough that an archive has several blocks.
+TEXT = ''.join(f'{number} {number * number % 9973:x}\n' for number in range(3 * CHUNK)).encode()
 
 
+def middle(archive, replacement):
+    half = len(archive) // 2
+    return archive[:half] + replacement + archive[half + len(replacement) :]
+
+
+@pytest.mark.parametrize('suffix', PACK)
 @pytest.mark.parametrize(
-    'content',
-    [b'not gzip\n', WHOLE[: len(WHOLE) // 2], WHOLE[:10] + b'\xff' * 8 + WHOLE[18:], WHOLE[:-8] + b'\0' * 8],
-    ids=['not gzip', 'cut', 'overwritten', 'checksum'],
+    'damage',
+    [
+        lambda archive: b'not an archive\n',
+        lambda archive: archive[: len(archive) // 2],
+        lambda archive: archive[:-1],
+        lambda archive: middle(archive, b'\xff\x00' * 20),
+    ],
+    ids=['not an archive', 'cut', 'cut by a byte', 'overwritten'],
 )
-def test_a_broken_archive_is_named(tmp_path, content):
-    file = write(tmp_path / 'a.gz', content)
-    with pytest.raises(UserError, match=re.escape(f'{file} could not be read')):
+def test_a_broken_archive_is_named(tmp_path, suffix, damage):
+    file = write(tmp_path / f'a{suffix}', damage(PACK[suffix](TEXT)))
+    with pytest.raises(UserError, match=re.escape(f'{file} could not be read: ')) as caught:
         read_lines(file)
+    assert str(caught.value).removeprefix(f'{file} could not be read: ')
+
+
+def test_a_wrong_checksum_is_a_broken_archive(tmp_path):
+    with pytest.raises(UserError, match='could not be read: CRC check failed'):
+        read_lines(write(tmp_path / 'a.gz', gzip.compress(TEXT)[:-8] + b'\0' * 8))
+
+
+@pytest.mark.parametrize('suffix', PACK)
+def test_archives_laid_end_to_end_are_read_to_the_last(tmp_path, suffix):
+    pack = PACK[suffix]
+    file = write(tmp_path / f'a{suffix}', pack(b'one\ntw') + pack(b'') + pack(b'o\n') + pack(TEXT))
+    assert read_lines(file) == ['one', 'two', *TEXT.decode().split('\n')[:-1]]
+
+
+def test_a_zst_file_of_few_bytes_is_read_in_pieces(tmp_path):
+    content = b'the same line\n' * (60 * CHUNK)
+    lines = read_lines(write(tmp_path / 'a.zst', zstandard.compress(content)))
+    assert (len(lines), set(lines)) == (60 * CHUNK, {'the same line'})
+
+
+def numbered(count, word):
+    return ''.join(f'{word} {number}\n' for number in range(1, count + 1))
+
+
+@pytest.mark.parametrize('count', [CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 2 * CHUNK + 1])
+@pytest.mark.parametrize('end', ['', '\n'], ids=['no final newline', 'final newline'])
+def test_chunks_hold_each_line_once_and_aligned(tmp_path, count, end):
+    a, b = (write(tmp_path / word, numbered(count, word)[:-1] + end) for word in ('a', 'b'))
+    corpus = AlignedFiles('corpus', [(a, b)])
+    chunks = [len(pairs) for pairs in corpus.pairs()]
+    assert chunks == [CHUNK] * (count // CHUNK) + [count % CHUNK] * (count % CHUNK > 0)
+    pairs = corpus.read()
+    assert pairs.sources == [f'a {number}' for number in range(1, count + 1)]
+    assert pairs.targets == [f'b {number}' for number in range(1, count + 1)]
+
+
+@pytest.mark.parametrize('more', [1, 2, CHUNK, CHUNK + 1])
+@pytest.mark.parametrize('count', [0, 1, CHUNK - 1, CHUNK, CHUNK + 1])
+@pytest.mark.parametrize('longer', [0, 1], ids=['source', 'target'])
+def test_unequal_counts_are_found_at_and_across_the_borders_of_chunks(tmp_path, count, more, longer):
+    counts = (count + more, count) if longer == 0 else (count, count + more)
+    a, b = (write(tmp_path / word, numbered(n, word)) for word, n in zip('ab', counts, strict=True))
+    corpus = AlignedFiles('corpus', [(a, b)])
+    with pytest.raises(UserError, match=re.escape(f'{a} has {counts[0]} lines, {b} has {counts[1]}; expected equal')):
+        list(corpus.pairs())
+    sides = [[line for records in corpus.records() for line in records[side]] for side in (0, 1)]
+    assert len(sides[0]) == len(sides[1]) == count + more
+    assert sides[longer].count(None) == 0
+    assert [i for i, line in enumerate(sides[1 - longer]) if line is None] == list(range(count, count + more))
+
+
+@pytest.mark.parametrize('line', [1, CHUNK, CHUNK + 1, CHUNK + 2])
+@pytest.mark.parametrize('side', [0, 1])
+def test_invalid_utf_8_in_any_chunk_of_a_corpus_is_told_with_file_and_line(tmp_path, line, side):
+    files = [write(tmp_path / word, numbered(CHUNK + 5, word)) for word in ('a', 'b')]
+    lines = files[side].read_bytes().split(b'\n')
+    lines[line - 1] = b'gr\xfc\xdfe'
+    write(files[side], b'\n'.join(lines))
+    with pytest.raises(UserError, match=re.escape(f'{files[side]}, line {line}: byte 0xfc is not valid UTF-8')):
+        AlignedFiles('corpus', [tuple(files)]).read()
 
 
 def test_a_corpus_is_found_by_its_name(tmp_path, monkeypatch):
@@ -136,7 +216,7 @@ def test_relative_paths_start_at_the_root_else_the_variable_else_data(monkeypatc
     assert str(data_root(DataConfig())) == 'data'
 
 
-@pytest.mark.parametrize('name', ['train.txt', 'a,b,c', ''])
+@pytest.mark.parametrize('name', ['train.txt', 'train.csv.gz', ''])
 def test_a_name_of_no_known_form_lists_the_forms(name):
     with pytest.raises(UserError, match=r'expected a path with \{lang\} in it, two paths .* tfds:.* number_words:'):
         read_corpus(name, DataConfig())

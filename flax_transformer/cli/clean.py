@@ -1,0 +1,63 @@
+"""`flax-transformer clean CONFIG --output FOLDER [--field value ...]`."""
+
+import os
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from flax_transformer.cli.options import note, parse, progress_bar, read_run_tokenizer
+from flax_transformer.config import Config
+from flax_transformer.config_files import load_config
+from flax_transformer.errors import UserError
+
+DESCRIPTION = """Write the pairs of the training corpora that pass the check as aligned files, and the others, each with
+its reason, to a file of their own. `check` shows beforehand what would be left out."""
+
+
+@dataclass(frozen=True)
+class CleanOptions:
+    output: Path | None = None  # the folder to write to
+    overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # replace the files of an earlier clean
+    workdir: Path | None = None  # a run directory, whose tokenizer says what is too long
+    config: Annotated[Config, tyro.conf.arg(name='')] = field(default_factory=Config)
+
+
+def main(argv: list[str]) -> None:
+    options = parse(
+        'clean',
+        CleanOptions,
+        argv,
+        first='CONFIG',
+        description=DESCRIPTION,
+        default=lambda name: CleanOptions(config=load_config(name)),
+    )
+    tokenizer = read_run_tokenizer(options.workdir)
+    if options.output is None:
+        raise UserError(f'clean: expected a folder to write to: flax-transformer clean {argv[0]} --output FOLDER')
+    from flax_transformer.data.audit import clean
+
+    with progress_bar(None, 'pair') as bar:
+        cleaned, report = clean(
+            options.config,
+            options.output,
+            tokenizer=tokenizer,
+            overwrite=options.overwrite,
+            processes=os.cpu_count() or 1,
+            progress=bar.update,
+        )
+    for corpus in cleaned:
+        rejected = sum(corpus.rejected.values())
+        print(f'{corpus.name}: {corpus.kept:,} pairs kept, {rejected:,} left out, see {corpus.rejected_file}')
+        for kind, count in corpus.rejected.items():
+            print(f'  {count:>10,}  {kind}')
+    for finding in report.errors:
+        note(f'{finding.corpus}: {finding.kind}: {finding.count:,}; look whether this is mended, with `check`')
+    if len(cleaned) == 1:
+        print(f'Train on it with\n  --data.train {shlex.quote(cleaned[0].corpus)}')
+    else:
+        print('Train on them with these in data.mixture of the config:')
+        for corpus in cleaned:
+            print(f'  name={corpus.name!r}, train={corpus.corpus!r}')

@@ -1,0 +1,59 @@
+"""`flax-transformer prepare CONFIG|tfds:NAME/CONFIG:SPLIT`: what must be done once before a training run."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from flax_transformer.cli.options import note, parse
+from flax_transformer.cli.train import TrainOptions, train_options
+from flax_transformer.config import DataConfig
+
+DESCRIPTION = """Do once what training would begin with: train the tokenizer, tokenise the corpora into the
+cache, on all cores, without an accelerator. The same command goes on where it was stopped. `prepare
+tfds:NAME/CONFIG:SPLIT` downloads a corpus of TensorFlow Datasets."""
+
+TFDS_DESCRIPTION = """Download a corpus of TensorFlow Datasets and prepare it as array_record, once.
+TensorFlow is not needed."""
+
+
+@dataclass(frozen=True)
+class TfdsOptions:
+    root: Path = Path('data')  # the data root: files are written below its folder tensorflow_datasets
+
+
+def main(argv: list[str]) -> None:
+    if argv and argv[0].startswith('tfds:'):
+        return _prepare_tfds(argv)
+    options = parse(
+        'prepare',
+        TrainOptions,
+        argv,
+        first='CONFIG',
+        description=DESCRIPTION,
+        default=lambda name: train_options(name, argv),
+    )
+
+    from flax_transformer.experiment import open_run
+    from flax_transformer.run_directory import RunDirectory
+
+    run = RunDirectory(options.workdir)
+    run.check(options.config)
+    tokenizer = None if options.init_from is None else RunDirectory(options.init_from).read_tokenizer()
+    open_run(options.config, run, processes=os.cpu_count() or 1, tokenizer=tokenizer)
+    note(f'{run.path} is prepared. Next:\n  flax-transformer train {argv[0]} --workdir {run.path}')
+
+
+def _prepare_tfds(argv: list[str]) -> None:
+    from flax_transformer.data.sources import data_root
+    from flax_transformer.data.tfds_source import prepare_tfds
+
+    options = parse(
+        'prepare',
+        TfdsOptions,
+        argv,
+        first='tfds:NAME/CONFIG:SPLIT',
+        description=TFDS_DESCRIPTION,
+        default=lambda _: TfdsOptions(data_root(DataConfig())),
+    )
+    folder = prepare_tfds(argv[0], options.root)
+    note(f'{argv[0]} is prepared in {folder}')

@@ -1,0 +1,154 @@
+"""The fields of parallel text: where it comes from, how it is mixed, and when it counts as damaged."""
+
+from dataclasses import dataclass, fields
+
+from flax_transformer.checks import check, check_positive, check_rates, check_types
+
+
+@dataclass(frozen=True)
+class CorpusConfig:
+    """One corpus of a mixture."""
+
+    name: str  # in the metrics
+    train: str  # in one of the forms of DataConfig
+    validation: str = ''  # the same; empty: none
+    weight: float | None = None  # share of the training sentences, relative to the others'; None: by its size
+    source_language: str | None = None  # None: data.source_language
+    target_language: str | None = None  # None: data.target_language
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name in ('name', 'train'):
+            check(bool(getattr(self, name)), f'{name} is empty: expected a value')
+        check(self.weight is None or self.weight > 0, f'weight={self.weight}: expected more than 0, or None')
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Parallel text. A corpus is written in one of these forms:
+
+    `folder/train.{lang}.gz`  two aligned text files, one sentence a line; `{lang}` stands for each language
+    `a/train.src,b/train.tgt`  the same, two paths; for evaluation further paths are further references
+    `folder/pairs.tsv`  one file, source and target in columns 1 and 2; `pairs.tsv#3,1` names other columns
+    `folder/pairs.jsonl`  an object a line: {"en": ..., "de": ...}, or these below "translation", or "source", "target"
+    `tfds:wmt14_translate/de-en:train`  TensorFlow Datasets, prepared as array_record
+    `sacrebleu:wmt14/en-de`  a test set that sacrebleu has on this disk
+    `number_words:train`  numbers in words, made by num2words
+
+    Files may be packed (.gz, .xz, .bz2, .zst), and `*` in a path stands for several files, read in their names' order.
+    """
+
+    source_language: str = 'en'
+    target_language: str = 'de'
+    train: str = 'number_words:train'
+    validation: str = 'number_words:validation'  # empty: none
+    test: str = 'number_words:test'  # empty: none
+    mixture: tuple[CorpusConfig, ...] = ()  # several corpora instead of `train` and `validation`
+    mixture_temperature: float = 1.0  # corpora without weights are mixed by their number of pairs ^ (1 / temperature)
+    language_tags: bool = False  # begin each source with its target's language (`<2de>`): one model, many languages
+    root: str | None = None  # where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/
+    cache: str | None = None  # folder of tokenised corpora, which runs may share; None: in the run directory
+    source_length: int = 128  # slots of a packed row, tokens; a longer sentence (EOS counted) is left out, and reported
+    target_length: int = 128  # the same for the target
+    block_size: int = 2048  # sentences that are packed together
+    bpe_dropout: float = 0.0  # rate of merges left out while training (Provilkov et al. 2020); for algorithm bpe
+    unigram_alpha: float = 0.0  # sharpness of segmentations drawn while training (Kudo 2018), 0: off; for unigram
+    numbers_below: int = 1_000_000  # number_words: exclusive upper end
+    numbers_train: int = 60_000  # number_words: training pairs
+    numbers_held_out: int = 1_000  # number_words: pairs of validation, and of test
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'source_length', 'target_length', 'block_size', 'numbers_train', 'numbers_held_out')
+        check_rates(self, 'bpe_dropout')
+        for name in ('source_language', 'target_language', 'train'):
+            check(bool(getattr(self, name)), f'{name} is empty: expected a value')
+        check(self.unigram_alpha >= 0, f'unigram_alpha={self.unigram_alpha}: expected at least 0')
+        check(self.numbers_below <= 10**15, f'numbers_below={self.numbers_below}: expected at most 10^15')
+        needed = self.numbers_train + 2 * self.numbers_held_out
+        check(
+            self.numbers_below >= needed,
+            f'numbers_below={self.numbers_below}: numbers_train + 2 * numbers_held_out ask for {needed} numbers',
+        )
+        self._check_mixture()
+
+    def _check_mixture(self) -> None:
+        temperature = self.mixture_temperature
+        check(temperature >= 1, f'mixture_temperature={temperature}: expected at least 1, which mixes by size')
+        names = [corpus.name for corpus in self.mixture]
+        check(len(set(names)) == len(names), f'mixture: expected names that differ, got {", ".join(names)}')
+        weighted = [corpus.name for corpus in self.mixture if corpus.weight is not None]
+        check(
+            len(weighted) in (0, len(names)),
+            f'mixture: {", ".join(weighted)} have a weight and the others none; give one to all, or to none',
+        )
+        check(
+            not weighted or temperature == 1,
+            f'mixture_temperature={temperature} has no effect where the corpora have weights; leave out one of them',
+        )
+        targets = self.target_languages
+        check(
+            self.language_tags or len(targets) < 2,
+            f'mixture: the corpora have the target languages {", ".join(targets)}, and a model could not know which '
+            'is meant; set language_tags',
+        )
+        check(
+            not self.language_tags or self.target_language in targets,
+            f'target_language={self.target_language!r} is no target of the corpora, {", ".join(targets)}; it is the '
+            'language that is translated into where none is named',
+        )
+
+    @property
+    def corpora(self) -> tuple[CorpusConfig, ...]:
+        """What is trained on: the mixture, or `train` alone. Their languages are filled in."""
+        corpora = self.mixture or (CorpusConfig('train', self.train, self.validation),)
+        return tuple(
+            CorpusConfig(
+                corpus.name,
+                corpus.train,
+                corpus.validation,
+                corpus.weight,
+                corpus.source_language or self.source_language,
+                corpus.target_language or self.target_language,
+            )
+            for corpus in corpora
+        )
+
+    @property
+    def target_languages(self) -> tuple[str, ...]:
+        """The languages that are translated into, sorted."""
+        return tuple(sorted({corpus.target_language for corpus in self.corpora}))
+
+
+@dataclass(frozen=True)
+class CheckConfig:
+    """The check of a corpus: from which share of damaged pairs on it warns, and where a pair begins to be damaged."""
+
+    before_training: bool = True  # check a corpus before it is tokenised; errors stop, warnings do not
+    max_length_ratio: float = 4.0  # characters of a side against what is usual beside the other; more: a damaged pair
+    characters_per_piece: int = 100  # of training text for each piece of the vocabulary; fewer: a warning
+    # Shares of a corpus's pairs, 0 to 1, from which on a kind of damage is a warning and not a note; 1: hardly ever.
+    swapped_pair: float = 0.005
+    wrong_language: float = 0.01
+    copy: float = 0.02
+    blank: float = 0.01
+    too_long: float = 0.01
+    length_ratio: float = 0.01
+    numbers: float = 0.05
+    control: float = 0.001
+    entity: float = 0.001
+    mojibake: float = 0.001
+    normalization: float = 0.001
+    duplicate: float = 0.1
+    contradiction: float = 0.5
+    leaked: float = 0.01  # of the pairs of the validation or test set
+    validation_is_test: float = 0.01  # of the pairs of the test set
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'characters_per_piece')
+        check(self.max_length_ratio > 1, f'max_length_ratio={self.max_length_ratio}: expected more than 1')
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type is float and field.name != 'max_length_ratio':
+                check(0 <= value <= 1, f'{field.name}={value}: expected a share from 0 to 1')

@@ -1,0 +1,147 @@
+"""Stretches in which each source fits the target one line before or behind better than its own.
+
+A stretch is found by what lines keep in translation: their length, their numbers, their last sign. For each pair the
+log-likelihood ratio of "shifted" against "aligned" is summed (Page's CUSUM test, 1954): in an aligned corpus the sum
+keeps falling back, in a shifted stretch it climbs by some nat a line.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+OFFSETS = (-1, 1)  # source line i belongs to target line i + offset
+CERTAIN = 25.0  # nats beyond log(pairs): what a stretch must have gathered
+CLIP = 4.0  # nats that one pair may add or take
+FEWEST = 16  # pairs of a corpus in which lengths can be compared at all
+
+_PER_OCTAVE = 16  # steps of a length in a byte: 4 % each, up to 60,000 characters
+
+
+class Stretch(NamedTuple):
+    """Pairs first..last whose sources belong `offset` target lines further."""
+
+    first: int
+    last: int
+    offset: int
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+
+def length_byte(lengths: np.ndarray) -> np.ndarray:
+    """Lengths in characters as logarithms in a byte each; 0: none."""
+    return np.minimum(np.round(_PER_OCTAVE * np.log2(1 + lengths)), 255).astype(np.uint8)
+
+
+def shifted_stretches(lengths: np.ndarray, signs: np.ndarray) -> list[Stretch]:
+    """The stretches in which lines are shifted by one, in their order.
+
+    Args:
+      lengths: [2, pairs] uint8 by `length_byte`, of sources and targets; pairs with a blank side have 0.
+      signs: [2, pairs] uint8: a code of the last sign, 0 to 3, plus 4 times a hash of the numbers, 1 to 63, 0: none.
+    """
+    count = lengths.shape[1]
+    if count < FEWEST:
+        return []
+    source, target = lengths.astype(np.float32) / _PER_OCTAVE
+    if source.std() < 0.05 or target.std() < 0.05:  # all of one length: nothing to tell them apart by
+        return []
+    evidence = {offset: _evidence(source, target, signs, offset) for offset in (0, *OFFSETS)}
+    best = max(evidence, key=lambda offset: evidence[offset].correlation)
+    model = evidence[best]
+    aligned = model.log_ratios(source, target, signs, 0)
+    # Half of what a source tells of its target's length: a list in order (numbers one by one) fits its neighbours too.
+    drift = max(0.5 * np.log(model.spread / model.deviation), 0)
+    found: list[Stretch] = []
+    for offset in OFFSETS:
+        gain = np.clip(model.log_ratios(source, target, signs, offset) - aligned, -CLIP, CLIP) - drift
+        found += [Stretch(first, last, offset) for first, last in _climbs(gain, CERTAIN + np.log(count))]
+    return sorted(found)
+
+
+class _Evidence(NamedTuple):
+    """How well a source tells the target that belongs to it, learned with the sides at some offset."""
+
+    correlation: float  # of the logarithms of lengths
+    slope: float
+    intercept: float
+    deviation: float  # of the target's length once the source's is known
+    spread: float  # of the target's length alone
+    middle: float
+    signs: np.ndarray  # [4, 2]: log-likelihood ratio of unequal and equal numbers (0, 1) and last signs (2, 3)
+
+    def log_ratios(self, source: np.ndarray, target: np.ndarray, signs: np.ndarray, offset: int) -> np.ndarray:
+        """[pairs] log p(target, given the source `offset` lines before it) / p(target); 0 where there is none."""
+        source, target, source_signs, target_signs = _at(offset, source, target, *signs)
+        known = (target - self.intercept - self.slope * source) / self.deviation
+        alone = (target - self.middle) / self.spread
+        ratios = 0.5 * (alone**2 - known**2) + np.log(self.spread / self.deviation)
+        numbers = (source_signs >= 4) | (target_signs >= 4)
+        ratios += np.where(numbers, self.signs[0][(source_signs // 4 == target_signs // 4).astype(int)], 0)
+        ratios += self.signs[1][(source_signs % 4 == target_signs % 4).astype(int)]
+        ratios = np.where((source > 0) & (target > 0), ratios, 0)
+        # As many ratios as pairs; the pair at the edge that has no neighbour says nothing.
+        return np.pad(ratios, (max(-offset, 0), max(offset, 0)))
+
+
+def _at(offset: int, source: np.ndarray, target: np.ndarray, *signs: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Source i beside target i + offset."""
+    count = len(source)
+    of_source = slice(max(-offset, 0), count - max(offset, 0))
+    of_target = slice(max(offset, 0), count - max(-offset, 0))
+    return source[of_source], target[of_target], signs[0][of_source], signs[1][of_target]
+
+
+def _evidence(source: np.ndarray, target: np.ndarray, signs: np.ndarray, offset: int) -> _Evidence:
+    x, y, x_signs, y_signs = _at(offset, source, target, *signs)
+    present = (x > 0) & (y > 0)
+    x, y, x_signs, y_signs = x[present], y[present], x_signs[present], y_signs[present]
+    middle, spread = float(y.mean()), float(max(y.std(), 0.05))
+    correlation = float(np.corrcoef(x, y)[0, 1]) if x.std() > 0 and y.std() > 0 else 0.0
+    slope = correlation * spread / float(max(x.std(), 0.05))
+    residual = y - middle - slope * (x - x.mean())
+    # Robust: where a part is shifted the others shall say what an aligned pair looks like. At least one step of a byte.
+    deviation = max(1.4826 * float(np.median(np.abs(residual - np.median(residual)))), 1 / _PER_OCTAVE)
+    intercept = middle - slope * float(x.mean()) + float(np.median(residual))
+    numbers = (x_signs >= 4) | (y_signs >= 4)
+    tables = np.stack(
+        [
+            _table(x_signs[numbers] // 4, y_signs[numbers] // 4, 64),
+            _table(x_signs % 4, y_signs % 4, 4),
+        ]
+    )
+    return _Evidence(correlation, slope, intercept, deviation, spread, middle, tables)
+
+
+def _table(x: np.ndarray, y: np.ndarray, values: int) -> np.ndarray:
+    """[2] log-likelihood ratio of two signs that differ, and of two that are equal, against chance."""
+    total = len(x)
+    shares = [np.bincount(side, minlength=values) / max(total, 1) for side in (x, y)]
+    by_chance = float(np.clip(shares[0] @ shares[1], 0.01, 0.99))
+    together = float(np.clip((np.sum(x == y) + 1) / (total + 2), by_chance, 0.99))
+    return np.log([(1 - together) / (1 - by_chance), together / by_chance])
+
+
+def _climbs(gain: np.ndarray, least: float) -> list[tuple[int, int]]:
+    """First and last index of the runs whose sum is the largest around them and at least `least`."""
+    total = np.cumsum(gain)
+    before = np.concatenate([[0.0], total[:-1]])
+    lowest = np.minimum.accumulate(before)
+    if (total - lowest).max(initial=0.0) < least:
+        return []
+    # Found from left to right: a run ends at its top, once the sum has fallen from it by `least`.
+    found, start = [], 0
+    while start < len(gain):
+        height = total[start:] - np.minimum.accumulate(before[start:])
+        over = np.flatnonzero(height >= least)
+        if not len(over):
+            break
+        reached = start + int(over[0])
+        first = start + int(np.argmin(before[start : reached + 1]))
+        top = np.maximum.accumulate(total[reached:])
+        fallen = np.flatnonzero(top - total[reached:] >= least)
+        end = reached + (int(fallen[0]) if len(fallen) else len(gain) - reached - 1)
+        last = reached + int(np.argmax(total[reached : end + 1]))
+        found.append((first, last))
+        start = end + 1
+    return found

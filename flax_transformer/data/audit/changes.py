@@ -1,0 +1,38 @@
+"""Files that are no longer what they were."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from flax_transformer.data.audit.report import Example, Finding
+
+
+def changed_since(recorded: dict[str, tuple[int, str]] | None, files: Iterable[Path] = ()) -> Iterator[Finding]:
+    """The finding for files that differ from what a run recorded of them, if any.
+
+    Args:
+      recorded: absolute path -> (bytes, SHA-256 in hexadecimal) of each file that the run began with; None: no run.
+      files: those of the corpora now; one that was not recorded is new, which is a change too.
+    """
+    if recorded is None:
+        return
+    changed = []
+    for name, (size, digest) in recorded.items():
+        path = Path(name)
+        if not path.is_file():
+            changed.append(Example(name, 'is no longer there'))
+        elif path.stat().st_size != size:
+            changed.append(Example(name, f'has {path.stat().st_size:,} bytes, had {size:,}'))
+        elif _sha256(path) != digest:
+            changed.append(Example(name, 'has other bytes, though as many'))
+    changed += [
+        Example(str(file), 'is new') for file in dict.fromkeys(map(Path.absolute, files)) if str(file) not in recorded
+    ]
+    if changed:
+        total = len(recorded.keys() | {example.place for example in changed})
+        yield Finding('changed', 'error', 'files', len(changed), total, tuple(changed[:5]))
+
+
+def _sha256(path: Path) -> str:
+    with path.open('rb') as file:
+        return hashlib.file_digest(file, 'sha256').hexdigest()

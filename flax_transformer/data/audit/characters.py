@@ -1,0 +1,170 @@
+"""What single characters show: damage, script, Unicode form. Whole chunks of lines at a time, in NumPy."""
+
+import functools
+import html.entities
+import re
+import unicodedata
+from typing import NamedTuple
+
+import numpy as np
+
+# Bits of a character.
+LETTER, DIGIT, CONTROL, ODD_SPACE, COMPOSED, COMBINING = (1 << i for i in range(6))
+
+# First and last code points of the blocks whose script tells languages apart; Chinese and Japanese are one here.
+SCRIPTS = {
+    'Latin': ((0x41, 0x5A), (0x61, 0x7A), (0xC0, 0x24F), (0x1E00, 0x1EFF)),
+    'Greek': ((0x370, 0x3FF), (0x1F00, 0x1FFF)),
+    'Cyrillic': ((0x400, 0x52F),),
+    'Armenian': ((0x530, 0x58F),),
+    'Hebrew': ((0x590, 0x5FF),),
+    'Arabic': ((0x600, 0x6FF), (0x750, 0x77F), (0xFB50, 0xFDFF), (0xFE70, 0xFEFE)),
+    'Devanagari': ((0x900, 0x97F),),
+    'Bengali': ((0x980, 0x9FF),),
+    'Gurmukhi': ((0xA00, 0xA7F),),
+    'Gujarati': ((0xA80, 0xAFF),),
+    'Tamil': ((0xB80, 0xBFF),),
+    'Telugu': ((0xC00, 0xC7F),),
+    'Kannada': ((0xC80, 0xCFF),),
+    'Malayalam': ((0xD00, 0xD7F),),
+    'Sinhala': ((0xD80, 0xDFF),),
+    'Thai': ((0xE00, 0xE7F),),
+    'Lao': ((0xE80, 0xEFF),),
+    'Tibetan': ((0xF00, 0xFFF),),
+    'Myanmar': ((0x1000, 0x109F),),
+    'Georgian': ((0x10A0, 0x10FF), (0x1C90, 0x1CBF)),
+    'Ethiopic': ((0x1200, 0x139F),),
+    'Khmer': ((0x1780, 0x17FF),),
+    'Hangul': ((0x1100, 0x11FF), (0x3130, 0x318F), (0xAC00, 0xD7AF)),
+    'Han and Kana': ((0x3040, 0x30FF), (0x3400, 0x9FFF), (0xF900, 0xFAFF)),
+}
+LAST = 0xFFFF  # characters beyond, emoji and historic scripts, count as this one, which has no bits and no script
+
+_JOINERS = '\u200c\u200d'  # spell words in Indic scripts and Persian, and join emoji: no damage there
+_ENTITY = re.compile(r'&(?:#\d{2,7}|#[xX][0-9a-fA-F]{2,6}|[A-Za-z][A-Za-z0-9]{1,30});')
+_TAG = re.compile(
+    r'</?(?:a|b|br|div|em|font|h[1-6]|i|img|li|ol|p|span|strong|sub|sup|table|td|tr|u|ul)\b[^<>\n]*>', re.IGNORECASE
+)
+# UTF-8 of two bytes (Latin and its neighbours, Greek, Cyrillic, Arabic) and of three (quotes and dashes), each byte
+# read as the character that Latin-1 or Windows-1252 has there. Quotation marks may follow a capital rightly.
+_HIGH = '\u0080-\u00bf€ƒ†‡ˆ‰Š‹ŒŽ˜™š›œžŸ'
+_MOJIBAKE = re.compile(
+    f'[ÂÃ][{_HIGH}‚„…‘’“”•–—]|[ÄÅÎÏÐÑØÙ][\u0080-\u009f¡-ª¬®-º¼-¿€ƒ†‡ˆ‰]|â[\u0080€][{_HIGH}‚„…‘’“”•–—]|\ufffd'
+)
+
+
+class Text(NamedTuple):
+    """The lines of one side of a chunk, and the same laid end to end, each with a line feed behind it."""
+
+    lines: list[str]
+    joined: str
+    codes: np.ndarray  # [characters] int32: code points, those beyond LAST as LAST
+    starts: np.ndarray  # [lines + 1] int64: where each line begins
+
+    def any(self, bits: np.ndarray) -> np.ndarray:
+        """[lines] uint8: the bits that the characters of each line have, of [characters]."""
+        return np.bitwise_or.reduceat(bits, self.starts[:-1])
+
+    def count(self, chosen: np.ndarray) -> np.ndarray:
+        """[lines]: the sum over each line, of [characters]."""
+        return np.add.reduceat(chosen, self.starts[:-1], dtype=np.float32 if chosen.dtype.kind == 'f' else np.int64)
+
+    def lines_at(self, positions: list[int]) -> np.ndarray:
+        """The lines, each once, in which positions of `joined` lie."""
+        return np.unique(np.searchsorted(self.starts, positions, side='right') - 1)
+
+
+def lay_out(lines: list[str]) -> Text:
+    """The lines as a Text; at least one."""
+    joined = '\n'.join(lines) + '\n'
+    codes = np.frombuffer(joined.encode('utf-32-le', 'surrogatepass'), np.uint32).astype(np.int32)
+    starts = np.concatenate([[0], np.cumsum([len(line) + 1 for line in lines])])
+    return Text(lines, joined, np.minimum(codes, LAST), starts)
+
+
+@functools.cache
+def bits_of_characters() -> np.ndarray:
+    """[LAST + 1] uint8: the bits of each character."""
+    bits = np.zeros(LAST + 1, np.uint8)
+    for code in range(LAST):
+        character = chr(code)
+        category = unicodedata.category(character)
+        if category[0] == 'L':
+            bits[code] |= LETTER
+        elif category == 'Nd':
+            bits[code] |= DIGIT
+        elif category[0] == 'M':
+            bits[code] |= COMBINING
+        elif category in ('Cc', 'Cf', 'Co'):
+            bits[code] |= CONTROL
+        elif category[0] == 'Z' and code != 0x20:
+            bits[code] |= ODD_SPACE
+        if code > 0x7F and (parts := unicodedata.decomposition(character)) and parts[0] != '<' and ' ' in parts:
+            bits[code] |= COMPOSED
+    bits[[0x09, 0x0D]] = ODD_SPACE
+    bits[0x0A] = 0  # ends each line of a Text
+    bits[0x600:0x606] = 0  # signs of Arabic, though format characters
+    return bits
+
+
+@functools.cache
+def scripts_of_characters() -> np.ndarray:
+    """[LAST + 1] uint8: the script of each letter, as its place in SCRIPTS, from 1; 0: none of them."""
+    scripts = np.zeros(LAST + 1, np.uint8)
+    for number, blocks in enumerate(SCRIPTS.values(), start=1):
+        for first, last in blocks:
+            scripts[first : last + 1] = number
+    scripts[bits_of_characters() & LETTER == 0] = 0
+    return scripts
+
+
+def lines_with_controls(text: Text, bits: np.ndarray) -> np.ndarray:
+    """The lines with control, zero-width or private characters; joiners beside characters that they join are none."""
+    found = np.flatnonzero(text.any(bits) & CONTROL)
+    return np.array([line for line in found if _has_control(text.lines[line])], np.int64)
+
+
+def _has_control(line: str) -> bool:
+    bits = bits_of_characters()
+    for i, character in enumerate(line):
+        if ord(character) < LAST and bits[ord(character)] & CONTROL:
+            before = line[i - 1] if i else 'a'
+            if character not in _JOINERS or ord(before) < 0x590:
+                return True
+    return False
+
+
+def lines_with_entities(text: Text) -> np.ndarray:
+    """The lines with a named or numbered HTML entity, or a tag."""
+    places = []
+    if '&' in text.joined:
+        names = html.entities.html5
+        found = _ENTITY.finditer(text.joined)
+        places += [match.start() for match in found if match[0][1] == '#' or match[0][1:] in names]
+    if '<' in text.joined:
+        places += [match.start() for match in _TAG.finditer(text.joined)]
+    return text.lines_at(places)
+
+
+def lines_with_mojibake(text: Text) -> np.ndarray:
+    """The lines with UTF-8 that was read as Latin-1 or Windows-1252, or with U+FFFD."""
+    if text.joined.isascii():
+        return np.zeros(0, np.int64)
+    return text.lines_at([match.start() for match in _MOJIBAKE.finditer(text.joined)])
+
+
+def lines_with_odd_spaces(text: Text, bits: np.ndarray) -> np.ndarray:
+    """The lines with a space at an edge, a tab, or a space other than U+0020."""
+    space = text.codes == 0x20
+    odd = (text.any(bits) & ODD_SPACE) != 0
+    odd |= space[text.starts[:-1]] | (space[np.maximum(text.starts[1:] - 2, 0)] & (np.diff(text.starts) > 1))
+    return np.flatnonzero(odd)
+
+
+def composed_and_decomposed(text: Text, bits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The lines with characters that NFC composes, and those that NFC would change, which are decomposed."""
+    of_lines = text.any(bits)
+    marked = np.flatnonzero(of_lines & COMBINING)
+    decomposed = [line for line in marked if not unicodedata.is_normalized('NFC', text.lines[line])]
+    composed = np.flatnonzero(of_lines & COMPOSED)
+    return np.setdiff1d(composed, decomposed), np.array(decomposed, np.int64)

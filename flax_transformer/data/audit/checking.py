@@ -1,0 +1,243 @@
+"""The audit of all corpora of a config: read each once, compare them, and weigh what was found."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from flax_transformer.config import Config
+from flax_transformer.data.audit.changes import changed_since
+from flax_transformer.data.audit.chunks import EXAMPLES, FORMS
+from flax_transformer.data.audit.comparing import compare, uncovered_characters
+from flax_transformer.data.audit.kinds import KINDS, Severity
+from flax_transformer.data.audit.language import is_language
+from flax_transformer.data.audit.reading import CorpusFacts, read_facts
+from flax_transformer.data.audit.report import Example, Finding, Report, sorted_report
+from flax_transformer.data.corpus import Corpus, Pairs, Records
+from flax_transformer.data.number_words import NumberWords
+from flax_transformer.data.sources import open_corpus, read_corpus
+from flax_transformer.tokenizer import Tokenizer
+
+
+def audit(
+    config: Config,
+    *,
+    tokenizer: Tokenizer | None = None,
+    recorded: dict[str, tuple[int, str]] | None = None,
+    processes: int = 1,
+    progress: Callable[[int], object] | None = None,
+) -> Report:
+    """What is wrong with the training, validation and test corpora of a config. KINDS lists what is looked for.
+
+    Each corpus is read once, from its beginning to its end (and as far as the examples lie once more); of number
+    words, which cannot be damaged, only the first 4,096 pairs are. Memory: 24 bytes for each pair, twice that while
+    pairs are compared, and the first 65,536 pairs of each corpus.
+
+    Args:
+      tokenizer: that of the run, where there is one: tokens and characters are then counted by it, not estimated.
+      recorded: file -> (size, SHA-256) when the run began; see `changed_since`.
+      processes: that inspect a corpus of more than 65,536 pairs. More than one needs `if __name__ == '__main__':` in
+        the script that calls it, as every use of multiprocessing does.
+      progress: called with the number of pairs that were read since its last call.
+
+    Raises UserError where a corpus cannot be read at all.
+    """
+    corpora = read_all(config, tokenizer=tokenizer, processes=processes, progress=progress)
+    return weigh(config, corpora, tokenizer=tokenizer, recorded=recorded)
+
+
+def read_all(
+    config: Config,
+    *,
+    tokenizer: Tokenizer | None = None,
+    processes: int = 1,
+    keep_reasons: bool = False,
+    progress: Callable[[int], object] | None = None,
+) -> list[CorpusFacts]:
+    """The facts of every corpus of a config, before they are compared."""
+    # Opened first: a name that is wrong shall be known at once, not after the training corpus was read.
+    opened = list(_open_all(config))
+    return [
+        read_facts(
+            name,
+            role,
+            corpus,
+            languages,
+            config,
+            tokenizer=tokenizer,
+            processes=processes,
+            keep_reasons=keep_reasons and role == 'train',
+            progress=progress,
+        )
+        for name, role, corpus, languages in opened
+    ]
+
+
+def _open_all(config: Config) -> Iterator[tuple[str, str, Corpus, tuple[str, str]]]:
+    """Name, role, corpus and languages of all that a config names."""
+    data = config.data
+    for part in data.corpora:
+        languages = (part.source_language, part.target_language)
+        yield part.name, 'train', _open(part.train, config, languages), languages
+        if part.validation:
+            name = f'{part.name} validation' if data.mixture else 'validation'
+            yield name, 'validation', _open(part.validation, config, languages), languages
+    made = any(part.train.startswith('number_words:') for part in data.corpora)
+    # The default test set is not meant where the training text is another.
+    if data.test and (made or not data.test.startswith('number_words:')):
+        languages = (data.source_language, data.target_language)
+        yield 'test', 'test', _open(data.test, config, languages), languages
+
+
+def _open(name: str, config: Config, languages: tuple[str, str]) -> Corpus:
+    if name.startswith('sacrebleu:'):
+        return _InMemory(name, read_corpus(name, config.data))
+    if name.count(',') > 1 and '#' not in name:  # several references: the first stands for them
+        name = ','.join(name.split(',')[:2])
+    corpus = open_corpus(name, config.data, languages)
+    return _Beginning(corpus) if isinstance(corpus, NumberWords) else corpus
+
+
+class _Beginning(Corpus):
+    """The first chunk of text that is made, not read: spelling all of it takes longer than its check is worth."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        super().__init__(corpus.name)
+        self._corpus = corpus
+
+    def records(self) -> Iterator[Records]:
+        yield from itertools.islice(self._corpus.records(), 1)
+
+    def place(self, index: int, side: int) -> str:
+        return self._corpus.place(index, side)
+
+
+class _InMemory(Corpus):
+    """A test set of sacrebleu's, with its first reference."""
+
+    def __init__(self, name: str, pairs: Pairs) -> None:
+        super().__init__(name)
+        self._pairs = pairs
+
+    def records(self) -> Iterator[Records]:
+        yield Records(*([line.encode() for line in side] for side in (self._pairs.sources, self._pairs.targets)))
+
+    def place(self, index: int, side: int) -> str:
+        return f'{self.name}, {("source", "target")[side]} {index + 1}'
+
+
+def weigh(
+    config: Config,
+    corpora: list[CorpusFacts],
+    *,
+    tokenizer: Tokenizer | None = None,
+    recorded: dict[str, tuple[int, str]] | None = None,
+) -> Report:
+    """Compares the corpora, and says how grave what was found is."""
+    training = [facts for facts in corpora if facts.role == 'train']
+    findings = list(changed_since(recorded, [file for facts in training for file in facts.corpus.files]))
+    details = compare(corpora)
+    for number, facts in enumerate(corpora):
+        findings += _of_sides(facts)
+        hits = itertools.chain.from_iterable(facts.examples.values())
+        texts = facts.texts(hit.index for hit in hits if not hit.source + hit.target)
+        for kind in KINDS:
+            if facts.counts[kind]:
+                examples = _examples(facts, kind, texts)
+                severity = _severity(config, kind, facts.counts[kind] / len(facts))
+                detail = details.get((number, kind), '')
+                findings.append(Finding(kind, severity, facts.name, facts.counts[kind], len(facts), examples, detail))
+    findings += _normalization(config, corpora)
+    findings += _vocabulary(config, training, tokenizer)
+    made = tuple(facts.name for facts in corpora if isinstance(facts.corpus, _Beginning))
+    return sorted_report(findings, {facts.name: len(facts) for facts in corpora}, made)
+
+
+def _severity(config: Config, kind: str, share: float) -> Severity:
+    gravity = KINDS[kind].gravity
+    if gravity == 'share':
+        return 'warning' if share >= getattr(config.check, kind) else 'note'
+    return gravity
+
+
+def _examples(facts: CorpusFacts, kind: str, texts: dict[int, tuple[str, str]]) -> tuple[Example, ...]:
+    return tuple(
+        Example(facts.place(hit), *((hit.source, hit.target) if hit.source + hit.target else texts[hit.index]))
+        for hit in facts.examples[kind][:EXAMPLES]
+    )
+
+
+def _of_sides(facts: CorpusFacts) -> Iterator[Finding]:
+    """What is to be said of a whole corpus or of a whole side."""
+    if not len(facts):
+        yield Finding('empty', 'error', facts.name, 0, 0, detail=f'{facts.corpus.name} holds nothing')
+        return
+    if not all(facts.languages_found):
+        return
+    (source, _), (target, _) = facts.languages_found
+    first, second = facts.languages
+    size = len(facts)
+    texts = facts.texts(range(min(EXAMPLES, size)))
+    examples = [tuple(Example(facts.corpus.place(i, side), *texts[i]) for i in texts) for side in (0, 1)]
+    if is_language(source, second) and is_language(target, first) and not is_language(source, first):
+        detail = f'source lines are {source}, target lines are {target}; the config says {first} and {second}'
+        yield Finding('swapped_corpus', 'error', facts.name, size, size, examples[0], detail)
+        return
+    for side, (found, share) in enumerate(facts.languages_found):
+        expected = facts.languages[side]
+        if not is_language(found, expected) and share > 0.5:
+            word = ('source', 'target')[side]
+            detail = f'{share:.0%} of the {word} lines looked at are {found}, the config says {expected}'
+            yield Finding('other_language', 'warning', facts.name, size, size, examples[side], detail)
+
+
+def _normalization(config: Config, corpora: list[CorpusFacts]) -> Iterator[Finding]:
+    """The rarer Unicode form of each language, over all corpora together: they are trained and scored as one."""
+    for language in sorted({language for facts in corpora for language in facts.languages}):
+        sides = [(facts, i) for facts in corpora for i in (0, 1) if facts.languages[i] == language]
+        counts = {form: sum(facts.counts[f'{form}:{side}'] for facts, side in sides) for form in FORMS}
+        rarer = min(FORMS, key=lambda form: (counts[form], form == 'composed'))
+        if counts[rarer]:
+            total = sum(len(facts) for facts, _ in sides)
+            examples = [
+                Example(facts.place(hit), hit.source, hit.target)
+                for facts, side in sides
+                for hit in facts.examples.get(f'{rarer}:{side}', [])
+            ]
+            yield Finding(
+                'normalization',
+                _severity(config, 'normalization', counts[rarer] / total),
+                f'language {language}',
+                counts[rarer],
+                total,
+                tuple(examples[:EXAMPLES]),
+                f'{counts["composed"]:,} lines are composed, {counts["decomposed"]:,} decomposed',
+            )
+
+
+def _vocabulary(config: Config, training: list[CorpusFacts], tokenizer: Tokenizer | None) -> Iterator[Finding]:
+    """Whether text and vocabulary fit each other."""
+    total = sum(len(facts) for facts in training)
+    characters = sum(facts.characters.total() for facts in training)
+    needed = config.check.characters_per_piece * config.model.vocab_size
+    made = any(isinstance(facts.corpus, _Beginning) for facts in training)
+    if total and characters < needed and not made:
+        detail = f'{characters:,} characters for model.vocab_size={config.model.vocab_size:,}; expected {needed:,}'
+        yield Finding('few_pairs', 'warning', 'training', total, total, detail=detail)
+    uncovered = uncovered_characters(training, config, tokenizer)
+    if uncovered:
+        examples = []
+        for character, count in sorted(uncovered.items(), key=lambda item: (-item[1], item[0])):
+            facts = next((facts for facts in training if character in facts.first_seen), None)
+            if facts is not None and len(examples) < EXAMPLES:
+                index, side = facts.first_seen[character]
+                times = 'once' if count == 1 else f'{count:,} times'
+                text = f'U+{ord(character):04X} {character} {times}'
+                examples.append(Example(facts.corpus.place(index, side), text))
+        severity = 'note' if config.tokenizer.byte_fallback else 'warning'
+        detail = f'{len(uncovered):,} characters, {uncovered.total():,} times in {characters:,}'
+        yield Finding('uncovered', severity, 'training', len(uncovered), total, tuple(examples), detail)
+
+
+def files_of(config: Config) -> list[Path]:
+    """The files that the corpora of a config come from."""
+    return [file for _, _, corpus, _ in _open_all(config) for file in corpus.files]

@@ -1,0 +1,240 @@
+"""What one chunk of a corpus shows: a pure function of the chunk and of what the corpus's first pairs taught."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from flax_transformer.data.audit import characters, language
+from flax_transformer.data.audit.alignment import length_byte
+from flax_transformer.data.audit.characters import DIGIT, LAST, LETTER, Text, bits_of_characters, lay_out
+from flax_transformer.data.audit.language import SideModel
+from flax_transformer.data.audit.numbers import numbers_differ, numbers_of
+from flax_transformer.data.audit.repeats import NO_KEY, exact_keys, keys_of
+from flax_transformer.data.corpus import Records
+from flax_transformer.tokenizer import Tokenizer
+
+EXAMPLES = 5  # of each kind
+_SMOOTHING = 10  # characters added to both lengths: among short lines large ratios are common
+
+FORMS = ('composed', 'decomposed')
+
+
+class Model(NamedTuple):
+    """What a chunk is compared with."""
+
+    sides: tuple[SideModel, SideModel]
+    languages: tuple[str | None, str | None]  # None: one that the library does not know
+    usual_ratio: float  # characters of a target for each of its source
+    max_ratio: float
+    slots: tuple[int, int]  # tokens that a row holds of either side
+    common: np.ndarray  # [LAST + 1] bool: characters that are too frequent to be left out of a vocabulary
+    tokenizer: Tokenizer | None
+
+
+class Hit(NamedTuple):
+    """A pair that shows a fault."""
+
+    index: int  # in its chunk, or in its corpus
+    side: int
+    source: str
+    target: str
+
+
+class Facts(NamedTuple):
+    """A chunk's findings, and what is kept of each pair: 24 bytes."""
+
+    keys: np.ndarray  # [2, pairs] uint64
+    exact: np.ndarray  # [pairs] uint32
+    lengths: np.ndarray  # [2, pairs] uint8
+    signs: np.ndarray  # [2, pairs] uint8
+    found: dict[str, np.ndarray]  # the pairs of each kind, by their index in the chunk
+    examples: dict[str, list[Hit]]
+    characters: Counter[str]
+    first_seen: dict[str, tuple[int, int]]  # pair and side of characters that are not common
+
+
+def learn(records: Sequence[Records], languages: tuple[str | None, str | None], **settings: object) -> Model:
+    """The Model of the first pairs of a corpus; `settings` are its fields that no pair decides.
+
+    Only some 16,000 pairs are looked at, evenly spaced.
+    """
+    count = sum(len(chunk.sources) for chunk in records)
+    stride = max(1, count // 16_384)
+    sides = []
+    for side in (0, 1):
+        chosen = [line for chunk in records for line in chunk[side]][::stride]
+        lines = [(line or b'').decode('utf-8', 'replace') for line in chosen]
+        sides.append(lay_out([line for line in lines if line.strip()] or ['']))
+    lengths = [text.starts[-1] - len(text.lines) for text in sides]
+    tallies = [np.bincount(text.codes, minlength=LAST + 1) for text in sides]
+    coverage = settings.pop('character_coverage')
+    return Model(
+        sides=tuple(map(language.learn_side, sides)),
+        languages=tuple(code if code and language.is_known(code) else None for code in languages),
+        usual_ratio=float(max(lengths[1], 1) / max(lengths[0], 1)),
+        common=sum(tallies) > (1 - coverage) * sum(lengths),
+        **settings,
+    )
+
+
+def inspect(records: Records, model: Model) -> Facts:
+    """The facts of a chunk."""
+    found: dict[str, list[tuple[np.ndarray, int]]] = {}
+
+    def note(kind: str, lines: np.ndarray | list[int], side: int = 0) -> None:
+        if len(lines):
+            found.setdefault(kind, []).append((np.asarray(lines, np.int64), side))
+
+    texts = []
+    for side, lines in enumerate(records):
+        note('missing_side', [i for i, line in enumerate(lines) if line is None], side)
+        decoded, invalid = _decoded(lines)
+        note('invalid_utf8', invalid, side)
+        note('blank', [i for i, line in enumerate(decoded) if lines[i] is not None and not line.strip()], side)
+        texts.append(lay_out([_readable(line, i, invalid) for i, line in enumerate(decoded)]))
+    bits = [bits_of_characters()[text.codes] for text in texts]
+    of_lines = [text.any(flags) for text, flags in zip(texts, bits, strict=True)]
+    keys = np.stack([keys_of(text.lines) for text in texts])
+    present = (keys != NO_KEY).all(axis=0)
+    for side, text in enumerate(texts):
+        note('control', characters.lines_with_controls(text, bits[side]), side)
+        note('entity', characters.lines_with_entities(text), side)
+        note('mojibake', characters.lines_with_mojibake(text), side)
+        note('odd_spaces', characters.lines_with_odd_spaces(text, bits[side]), side)
+        for form, lines in zip(FORMS, characters.composed_and_decomposed(text, bits[side]), strict=True):
+            note(f'{form}:{side}', lines, side)
+        note('too_long', _too_long(text, model.slots[side], model.tokenizer), side)
+    has_letter = (of_lines[0] & LETTER) != 0
+    note('copy', np.flatnonzero(present & (keys[0] == keys[1]) & has_letter))
+    lengths = np.stack([np.diff(text.starts) - 1 for text in texts])
+    ratio = np.log((lengths[1] + _SMOOTHING) / (model.usual_ratio * lengths[0] + _SMOOTHING))
+    note('length_ratio', np.flatnonzero(present & (np.abs(ratio) > np.log(model.max_ratio))))
+    _note_languages(texts, model, present & (keys[0] != keys[1]), note)
+
+    signs = np.stack([_last_signs(text) for text in texts])
+    with_digits = np.flatnonzero((of_lines[0] | of_lines[1]) & DIGIT)
+    differ = []
+    for i in with_digits:
+        numbers = [numbers_of(text.lines[i]) for text in texts]
+        for side in (0, 1):
+            if numbers[side]:
+                signs[side, i] += 4 * (1 + hash(tuple(sorted(int(n) for n in numbers[side]))) % 63)
+        if present[i] and numbers_differ(*numbers):
+            differ.append(i)
+    note('numbers', differ)
+
+    tally, first_seen = _characters(texts, model.common)
+    raw = ([line or b'' for line in side] for side in records)
+    return Facts(
+        keys,
+        exact_keys(*raw),
+        np.where(lengths > 0, length_byte(lengths), 0).astype(np.uint8),
+        signs,
+        {kind: np.unique(np.concatenate([lines for lines, _ in parts])) for kind, parts in found.items()},
+        {kind: _examples(parts, records) for kind, parts in found.items()},
+        tally,
+        first_seen,
+    )
+
+
+def shown(line: bytes | None) -> str:
+    """A line for a person: what is not UTF-8 as escapes."""
+    return (line or b'').decode('utf-8', 'backslashreplace')
+
+
+def _decoded(lines: Sequence[bytes | None]) -> tuple[list[str], list[int]]:
+    """The lines as text, and those that are not UTF-8."""
+    try:
+        return [line.decode() for line in lines], []
+    except (AttributeError, UnicodeDecodeError):
+        decoded, invalid = [], []
+        for i, line in enumerate(lines):
+            try:
+                decoded.append((line or b'').decode())
+            except UnicodeDecodeError:
+                decoded.append('?')
+                invalid.append(i)
+        return decoded, invalid
+
+
+def _readable(line: str, index: int, invalid: list[int]) -> str:
+    """Nothing, for a line that is not UTF-8: it is counted as that alone."""
+    return '' if invalid and index in invalid else line
+
+
+def _too_long(text: Text, slots: int, tokenizer: Tokenizer | None) -> np.ndarray:
+    """The lines with more tokens than slots, EOS counted; without a tokenizer those with more words, which never
+    are more than the tokens."""
+    if tokenizer is not None:
+        # A token has at least one byte, but for the space that SentencePiece sets before a line.
+        doubtful = [i for i, line in enumerate(text.lines) if len(line) * 4 + 2 > slots]
+        doubtful = [i for i in doubtful if len(text.lines[i].encode('utf-8', 'replace')) + 2 > slots]
+        counts = [len(ids) for ids in tokenizer.encode([text.lines[i] for i in doubtful])] if doubtful else []
+        return np.array([i for i, count in zip(doubtful, counts, strict=True) if count > slots], np.int64)
+    space = (text.codes == 0x20) | (text.codes == 0x0A)
+    begins = ~space & np.concatenate([[True], space[:-1]])
+    return np.flatnonzero(text.count(begins) + 1 > slots)
+
+
+def _note_languages(texts: list[Text], model: Model, comparable: np.ndarray, note) -> None:
+    like_other, unlikely = zip(
+        *(language.odd_lines(texts[side], model.sides[side], model.sides[1 - side]) for side in (0, 1)), strict=True
+    )
+    swapped = comparable & like_other[0] & like_other[1]
+    source_language, target_language = model.languages
+    if source_language and target_language:
+        # Where the library knows both languages it has a say: a name or a quotation is no exchange.
+        for i in np.flatnonzero(swapped):
+            first, second = (language.identify(text.lines[i])[0] for text in texts)
+            exchanged = [language.is_language(first, target_language), language.is_language(second, source_language)]
+            in_place = [language.is_language(first, source_language), language.is_language(second, target_language)]
+            swapped[i] = any(exchanged) and not any(in_place)
+    note('swapped_pair', np.flatnonzero(swapped))
+    for side, text in enumerate(texts):
+        code = model.languages[side]
+        foreign = set(language.foreign_script(text, model.sides[side]).tolist())
+        if code:
+            doubtful = np.flatnonzero((like_other[side] | unlikely[side]) & comparable & ~swapped)
+            foreign |= {int(i) for i in doubtful if language.is_foreign(text.lines[i], code)}
+        note('wrong_language', sorted(foreign), side)
+
+
+def _last_signs(text: Text) -> np.ndarray:
+    """[lines] uint8: a code of the last character of each line: 1 full stop, 2 question mark, 3 exclamation mark."""
+    last = text.codes[np.maximum(text.starts[1:] - 2, 0)]
+    return sum((last == ord(sign)).astype(np.uint8) * np.uint8(code) for code, sign in enumerate('.?!', start=1))
+
+
+def _characters(texts: list[Text], common: np.ndarray) -> tuple[Counter[str], dict[str, tuple[int, int]]]:
+    """How often each character comes, and where those that are not common come first."""
+    tally: Counter[str] = Counter()
+    first_seen: dict[str, tuple[int, int]] = {}
+    for side, text in enumerate(texts):
+        counts = np.bincount(text.codes, minlength=LAST + 1)
+        counts[[0x0A, LAST]] = 0
+        present = np.flatnonzero(counts)
+        tally.update({chr(code): int(counts[code]) for code in present})
+        rare = np.flatnonzero(~common[text.codes])
+        codes, positions = np.unique(text.codes[rare], return_index=True)
+        lines = np.searchsorted(text.starts, rare[positions], side='right') - 1
+        for code, line in zip(codes.tolist(), lines.tolist(), strict=True):
+            if code not in (0x0A, LAST):
+                first_seen.setdefault(chr(code), (line, side))
+        for line in text.lines_at(np.flatnonzero(text.codes == LAST)):
+            beyond = [character for character in text.lines[line] if ord(character) >= LAST]
+            tally.update(beyond)
+            for character in beyond:
+                first_seen.setdefault(character, (int(line), side))
+    return tally, first_seen
+
+
+def _examples(parts: list[tuple[np.ndarray, int]], records: Records) -> list[Hit]:
+    """The first pairs of a kind, each once."""
+    hits: dict[int, int] = {}
+    for lines, side in parts:
+        for line in lines[:EXAMPLES].tolist():
+            hits.setdefault(line, side)
+    first = sorted(hits.items())[:EXAMPLES]
+    return [Hit(i, side, shown(records.sources[i]), shown(records.targets[i])) for i, side in first]

@@ -1,0 +1,182 @@
+"""A corpus read once, in chunks, by one process or several; what is kept of it is 24 bytes a pair."""
+
+import copy
+import itertools
+import multiprocessing
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from flax_transformer.config import Config
+from flax_transformer.data.audit.chunks import EXAMPLES, Facts, Hit, Model, inspect, learn, shown
+from flax_transformer.data.audit.kinds import REJECTED
+from flax_transformer.data.audit.language import is_language, language_of_side
+from flax_transformer.data.corpus import Corpus, Records
+from flax_transformer.tokenizer import Tokenizer
+
+HEAD = 65_536  # pairs that are kept in memory: they teach what the corpus is like, and hold most examples' text
+
+
+@dataclass
+class CorpusFacts:
+    """What was found in one corpus, and what is kept of its pairs for comparing them with each other."""
+
+    name: str
+    role: str  # train, validation or test
+    corpus: Corpus
+    languages: tuple[str, str]
+    head: list[Records]
+    languages_found: tuple[tuple[str, float] | None, ...] = (None, None)  # of each side, with its share of lines
+    keys: np.ndarray = field(default_factory=lambda: np.zeros((2, 0), np.uint64))
+    exact: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint32))
+    lengths: np.ndarray = field(default_factory=lambda: np.zeros((2, 0), np.uint8))
+    signs: np.ndarray = field(default_factory=lambda: np.zeros((2, 0), np.uint8))
+    reasons: np.ndarray | None = None  # [pairs] uint8: the first kind that rejects a pair, from 1; 0: none. For clean
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[Hit]] = field(default_factory=dict)
+    characters: Counter[str] = field(default_factory=Counter)
+    first_seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return self.keys.shape[1]
+
+    def reject(self, kind: str, indices: np.ndarray) -> None:
+        """Marks pairs, for `clean`, with a kind that rejects."""
+        if self.reasons is not None and kind in REJECTED:
+            unmarked = indices[self.reasons[indices] == 0]
+            self.reasons[unmarked] = 1 + REJECTED.index(kind)
+
+    def place(self, hit: Hit) -> str:
+        """File and line of a pair that shows a fault, on the side that it is on."""
+        return self.corpus.place(hit.index, hit.side)
+
+    def texts(self, indices: Iterable[int]) -> dict[int, tuple[str, str]]:
+        """Source and target of some pairs. Reads on in the corpus where they are not among the first."""
+        wanted, found, first = sorted(set(indices)), {}, 0
+        again = copy.copy(self.corpus)  # which knows the places of what was read last
+        in_head = not wanted or wanted[-1] < sum(len(chunk.sources) for chunk in self.head)
+        for chunk in self.head if in_head else again.records():
+            last = first + len(chunk.sources)
+            for index in itertools.takewhile(lambda i, last=last: i < last, wanted[len(found) :]):
+                found[index] = shown(chunk.sources[index - first]), shown(chunk.targets[index - first])
+            first = last
+            if len(found) == len(wanted):
+                break
+        return found
+
+
+def read_facts(
+    name: str,
+    role: str,
+    corpus: Corpus,
+    languages: tuple[str, str],
+    config: Config,
+    *,
+    tokenizer: Tokenizer | None,
+    processes: int,
+    keep_reasons: bool,
+    progress: Callable[[int], object] | None,
+) -> CorpusFacts:
+    """Reads a corpus to its end. A corpus of more than HEAD pairs is inspected by that many processes."""
+    records = iter(corpus.records())
+    head, count = [], 0
+    for chunk in records:
+        head.append(chunk)
+        count += len(chunk.sources)
+        if count >= HEAD:
+            break
+    facts = CorpusFacts(name, role, corpus, languages, head)
+    if not count:
+        return facts
+    model = learn(
+        head,
+        languages if corpus.files else (None, None),  # what is made is in the language that was asked for
+        max_ratio=config.check.max_length_ratio,
+        slots=(config.data.source_length - config.data.language_tags, config.data.target_length),
+        tokenizer=tokenizer,
+        character_coverage=config.tokenizer.character_coverage,
+    )
+    if all(model.languages):
+        sides = ([line for chunk in head for line in chunk[side] if line] for side in (0, 1))
+        facts.languages_found = tuple(language_of_side([shown(line) for line in lines]) for lines in sides)
+    if not _languages_fit(facts):
+        model = model._replace(languages=(None, None))  # every line would be foreign; it is said of the whole side
+    parts: list[Facts] = []
+    reasons: list[np.ndarray] = []
+    first = 0
+    several = processes if count >= HEAD else 1
+    for part in _inspected(itertools.chain(head, records), model, several):
+        _take(facts, part, first)
+        size = len(part.exact)
+        if keep_reasons:
+            reasons.append(_reasons(part, size))
+        parts.append(part._replace(found={}, examples={}, characters=Counter(), first_seen={}))
+        first += size
+        if progress is not None:
+            progress(size)
+    for name_of_array in ('keys', 'lengths', 'signs'):
+        setattr(facts, name_of_array, np.concatenate([getattr(part, name_of_array) for part in parts], axis=1))
+    facts.exact = np.concatenate([part.exact for part in parts])
+    if keep_reasons:
+        facts.reasons = np.concatenate(reasons)
+    return facts
+
+
+def _languages_fit(facts: CorpusFacts) -> bool:
+    """Whether the library finds the configured language in most lines of either side, or there are too few to ask."""
+    return all(
+        found is None or (found[1] > 0.5 and is_language(found[0], expected))
+        for found, expected in zip(facts.languages_found, facts.languages, strict=True)
+    )
+
+
+def _take(facts: CorpusFacts, part: Facts, first: int) -> None:
+    """Adds what a chunk shows; `first` is the index of its first pair."""
+    for kind, lines in part.found.items():
+        facts.counts[kind] += len(lines)
+        hits = facts.examples.setdefault(kind, [])
+        room = EXAMPLES - len(hits)
+        hits += [hit._replace(index=first + hit.index) for hit in part.examples[kind][: max(room, 0)]]
+    facts.characters.update(part.characters)
+    for character, (line, side) in part.first_seen.items():
+        facts.first_seen.setdefault(character, (first + line, side))
+
+
+def _reasons(part: Facts, size: int) -> np.ndarray:
+    reasons = np.zeros(size, np.uint8)
+    for number, kind in reversed(list(enumerate(REJECTED, start=1))):
+        if kind in part.found:
+            reasons[part.found[kind]] = number
+    return reasons
+
+
+def _inspected(chunks: Iterable[Records], model: Model, processes: int) -> Iterator[Facts]:
+    """The facts of each chunk, in order; only a few chunks are in memory at a time."""
+    if processes <= 1:
+        for chunk in chunks:
+            yield inspect(chunk, model)
+        return
+    # Spawned, not forked: JAX, which may be loaded, has threads.
+    context = multiprocessing.get_context('spawn')
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin, initargs=(model,)) as pool:
+        waiting = deque()
+        for chunk in chunks:
+            waiting.append(pool.submit(_inspect_here, tuple(chunk)))
+            if len(waiting) > 2 * processes:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+_MODEL: list[Model] = []  # of a process that inspects
+
+
+def _begin(model: Model) -> None:
+    _MODEL[:] = [model]
+
+
+def _inspect_here(chunk: tuple) -> Facts:
+    return inspect(Records(*chunk), _MODEL[0])

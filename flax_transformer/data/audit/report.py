@@ -1,0 +1,105 @@
+"""What an audit found, for a person and for a program."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from flax_transformer.data.audit.kinds import KINDS, Severity
+
+_LONGEST = 160  # characters of an example that are printed
+
+
+@dataclass(frozen=True)
+class Example:
+    """A pair that shows a fault. `place`: file and line of the side that it is on."""
+
+    place: str
+    source: str
+    target: str = ''
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A kind of fault in a corpus."""
+
+    kind: str
+    severity: Severity
+    corpus: str  # train, validation, test, or the name of a mixture's corpus
+    count: int  # of what KINDS says
+    total: int  # pairs of the corpus, for a share
+    examples: tuple[Example, ...] = ()
+    detail: str = ''
+
+    def __str__(self) -> str:
+        kind = KINDS[self.kind]
+        share = f' of {self.total:,} ({self.count / self.total:.2%})' if self.count <= self.total else ''
+        lines = [f'{self.severity}: {self.corpus}: {self.kind}: {self.count:,}{share}', f'  {kind.what}']
+        if self.detail:
+            lines.append(f'  {self.detail}')
+        for example in self.examples:
+            lines.append(f'    {example.place}')
+            lines += [f'      {visible(text)}' for text in (example.source, example.target) if text]
+        lines.append(f'  Training {kind.training}. Remedy: {kind.remedy}.')
+        return '\n'.join(lines)
+
+
+@dataclass(frozen=True)
+class Report:
+    """All findings, the gravest first; and how many pairs each corpus has."""
+
+    findings: tuple[Finding, ...]
+    pairs: dict[str, int]  # that were read
+    only_begun: tuple[str, ...] = ()  # corpora of which only the first pairs were read
+
+    def of(self, severity: Severity) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.severity == severity)
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        return self.of('error')
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return self.of('warning')
+
+    @property
+    def notes(self) -> tuple[Finding, ...]:
+        return self.of('note')
+
+    def summary(self) -> str:
+        """One line: what was read, and how much was found."""
+        first = {name: 'first ' for name in self.only_begun}
+        read = ', '.join(f'{name} ({first.get(name, "")}{count:,})' for name, count in self.pairs.items())
+        counts = [
+            f'{len(found)} {word}{"s" * (len(found) != 1)}'
+            for word, found in (('error', self.errors), ('warning', self.warnings), ('note', self.notes))
+        ]
+        return f'checked {read}: {", ".join(counts)}'
+
+    def __str__(self) -> str:
+        return '\n\n'.join([*map(str, self.findings), self.summary()])
+
+    def to_json(self) -> str:
+        """One JSON object, with what training does about each kind and the remedy."""
+        findings = [
+            {**asdict(finding), 'training': KINDS[finding.kind].training, 'remedy': KINDS[finding.kind].remedy}
+            for finding in self.findings
+        ]
+        return json.dumps({'pairs': self.pairs, 'findings': findings}, ensure_ascii=False)
+
+
+def sorted_report(findings: Sequence[Finding], pairs: dict[str, int], only_begun: tuple[str, ...] = ()) -> Report:
+    """A report with the gravest findings first, otherwise in the order of the table of kinds."""
+    order = list(KINDS)
+    severities = ('error', 'warning', 'note')
+    return Report(
+        tuple(sorted(findings, key=lambda found: (severities.index(found.severity), order.index(found.kind)))),
+        pairs,
+        only_begun,
+    )
+
+
+def visible(text: str) -> str:
+    """A line to be printed: characters that do not show as escapes, and not too long."""
+    text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'
+    return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode('ascii') for c in text)

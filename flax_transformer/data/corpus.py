@@ -1,0 +1,88 @@
+"""Parallel text: whole in memory, or read piece by piece where it may be larger than memory."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from flax_transformer.errors import UserError
+
+CHUNK = 4096  # pairs that are read together
+
+
+def not_utf8(place: str, error: UnicodeDecodeError) -> UserError:
+    """What to say of bytes that are not UTF-8."""
+    return UserError(
+        f'{place}: byte 0x{error.object[error.start]:02x} is not valid UTF-8; convert the file, for example with '
+        '`iconv -f LATIN1 -t UTF-8`'
+    )
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Aligned sentences: sources[i] is translated by targets[i], and in the further references by references[k][i]."""
+
+    sources: list[str]
+    targets: list[str]
+    references: tuple[list[str], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+
+class Records(NamedTuple):
+    """Consecutive pairs as they lie on disk: UTF-8, or what claims to be. None: this side has no such line."""
+
+    sources: Sequence[bytes | None]
+    targets: Sequence[bytes | None]
+
+
+class Corpus(ABC):
+    """A corpus that is read from its beginning to its end, as often as wanted, a chunk at a time."""
+
+    def __init__(self, name: str, files: Sequence[Path] = (), settings: dict[str, Any] | None = None) -> None:
+        self.name = name
+        self.files = tuple(files)  # that its text comes from; none where it is made
+        self.settings = settings or {}  # what beside the files decides its text
+
+    @abstractmethod
+    def records(self) -> Iterator[Records]:
+        """The pairs as they are, damaged ones included, in chunks of some CHUNK."""
+
+    @abstractmethod
+    def place(self, index: int, side: int) -> str:
+        """Where pair `index` of what was read so far lies: file and line; side 0 is the source, 1 the target."""
+
+    def pairs(self) -> Iterator[Pairs]:
+        """The pairs in chunks. Raises UserError, with the place, for a line that is missing or is not UTF-8."""
+        first = 0
+        for records in self.records():
+            yield Pairs(*(self._decoded(side, lines, first) for side, lines in enumerate(records)))
+            first += len(records.sources)
+        if not first:
+            files = f' ({", ".join(map(str, self.files))})' if self.files else ''
+            raise UserError(f'corpus {self.name!r} is empty{files}; expected at least one sentence pair')
+
+    def read(self) -> Pairs:
+        """All pairs, in memory."""
+        sources, targets = [], []
+        for pairs in self.pairs():
+            sources += pairs.sources
+            targets += pairs.targets
+        return Pairs(sources, targets)
+
+    def _decoded(self, side: int, lines: Sequence[bytes | None], first: int) -> list[str]:
+        texts: list[str] = []
+        try:
+            for line in lines:
+                texts.append(line.decode('utf-8'))
+        except AttributeError:
+            raise UserError(self._missing(side, first + len(texts))) from None
+        except UnicodeDecodeError as error:
+            raise not_utf8(self.place(first + len(texts), side), error) from None
+        return texts
+
+    def _missing(self, side: int, index: int) -> str:
+        """What to say of a pair that lacks a side."""
+        return f'{self.place(index, side)}: there is no {("source", "target")[side]}; expected both sides of each pair'

@@ -1,0 +1,209 @@
+"""The order is a pure function of (seed, block): every sentence once an epoch, the shares in every stretch."""
+
+import tracemalloc
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flax_transformer.data import Order, shares
+
+PROPERTY = settings(derandomize=True, deadline=None, max_examples=40)
+
+
+def order_of(*sizes, weights=None, block_size=50, seed=0):
+    weights = weights or [None] * len(sizes)
+    return Order(sizes, shares(sizes, weights, 1.0), block_size=block_size, seed=seed)
+
+
+def places(order, blocks):
+    """(corpus, index, epoch) of every sentence of the blocks, in their order."""
+    return [place for block in blocks for place in zip(*(x.tolist() for x in order.block(block)), strict=True)]
+
+
+def indices(order, blocks):
+    return [index for _, index, _ in places(order, blocks)]
+
+
+def test_the_order_is_a_pure_function_of_seed_and_block():
+    """Whatever was asked before, and of whatever object."""
+    forwards = [places(order_of(70, 30), [block]) for block in range(9)]
+    order = order_of(70, 30)
+    assert [places(order, [block]) for block in reversed(range(9))] == forwards[::-1]
+    assert places(order, [4]) == places(order, [4])
+
+
+@PROPERTY
+@given(
+    st.lists(st.integers(1, 90), min_size=1, max_size=4),
+    st.integers(1, 130),
+    st.booleans(),
+    st.data(),
+)
+def test_each_sentence_comes_once_an_epoch_of_its_corpus(sizes, block_size, weighted, data):
+    weights = [data.draw(st.sampled_from([0.25, 1.0, 3.5])) if weighted else None for _ in sizes]
+    order = order_of(*sizes, weights=weights, block_size=block_size, seed=1)
+    drawn = places(order, range(12))
+    for corpus, size in enumerate(sizes):
+        stream = [(epoch, index) for of, index, epoch in drawn if of == corpus]
+        # One epoch after the other, without a gap: the n-th sentence is of epoch n // size.
+        assert [epoch for epoch, _ in stream] == [n // size for n in range(len(stream))]
+        seen = Counter(index for _, index in stream)
+        assert set(seen) <= set(range(size))
+        for epoch in range(len(stream) // size):
+            assert sorted(index for e, index in stream if e == epoch) == list(range(size))
+
+
+@PROPERTY
+@given(
+    st.lists(st.integers(1, 5000), min_size=1, max_size=5),
+    st.lists(st.sampled_from([0.1, 0.3, 1.0, 2.5, 7.0]), min_size=5, max_size=5),
+    st.booleans(),
+)
+def test_the_shares_hold_in_every_stretch(sizes, weights, weighted):
+    """After any number of blocks a corpus has its exact share but for less than one sentence; in a stretch, one."""
+    weights = weights[: len(sizes)] if weighted else [None] * len(sizes)
+    order = order_of(*sizes, weights=weights, block_size=64)
+    size = min(64, sum(sizes))
+    counts = np.array([[np.count_nonzero(order.block(b).corpora == c) for c in range(len(sizes))] for b in range(20)])
+    totals = counts.cumsum(axis=0)
+    for corpus, share in enumerate(shares(sizes, weights, 1.0)):
+        for block in range(20):
+            assert 0 <= (block + 1) * size * share - int(totals[block, corpus]) < 1
+        for first in (3, 11):
+            stretch = int(counts[first : first + 5, corpus].sum())
+            assert abs(stretch - 5 * size * share) < 1
+    assert abs(int(counts.sum()) - 20 * size) < len(sizes)
+
+
+@pytest.mark.parametrize('small', [0, 1 << 16], ids=['place by place', 'whole epochs'])
+def test_large_and_small_corpora_are_shuffled_alike(small, monkeypatch):
+    """An epoch of a large corpus is never held: its places are computed one by one."""
+    monkeypatch.setattr('flax_transformer.data.order._SMALL', small)
+    order = order_of(3000, block_size=1000)
+    epochs = [indices(order, range(first, first + 3)) for first in (0, 3)]
+    for epoch in epochs:
+        assert sorted(epoch) == list(range(3000))
+        assert abs(np.corrcoef(epoch, np.arange(3000))[0, 1]) < 0.06  # three standard deviations of a random order
+    assert sum(a == b for a, b in zip(*epochs, strict=True)) < 10
+
+
+def test_mixing_by_size_goes_through_all_corpora_together():
+    """No corpus ends before another: after 100 sentences in all, each of the three is at its end."""
+    drawn = places(order_of(50, 30, 20, block_size=10), range(20))
+    for epoch in (0, 1):
+        first = drawn[100 * epoch : 100 * (epoch + 1)]
+        assert {e for _, _, e in first} == {epoch}
+        assert len({(corpus, index) for corpus, index, _ in first}) == 100
+
+
+def test_a_sentence_comes_again_only_after_all_others():
+    """Blocks straddle epochs: it holds after each block, as many times as were begun."""
+    order, seen = order_of(130, block_size=50), Counter()
+    for block in range(20):
+        seen.update(indices(order, [block]))
+        begun, done = -(-(block + 1) * 50 // 130), (block + 1) * 50 // 130
+        assert set(seen.values()) <= {begun, done}
+        assert len(seen) == 130 or not done
+
+
+def test_epochs_and_seeds_differ():
+    size, blocks = 400, range(8)
+    epochs = [indices(order_of(size, block_size=size, seed=seed), [epoch]) for seed in (0, 1, 2) for epoch in range(4)]
+    for i, one in enumerate(epochs):
+        assert sorted(one) == list(range(size))
+        for other in epochs[:i]:
+            # Two random orders agree in one place on the average.
+            assert sum(a == b for a, b in zip(one, other, strict=True)) < 10
+    assert indices(order_of(size, seed=5), blocks) == indices(order_of(size, seed=5), blocks)
+
+
+def test_corpora_of_equal_size_have_orders_of_their_own():
+    drawn = places(order_of(300, 300, block_size=600), [0])
+    one, other = ([index for corpus, index, _ in drawn if corpus == c] for c in (0, 1))
+    assert sum(a == b for a, b in zip(one, other, strict=True)) < 10
+
+
+def test_the_order_of_a_corpus_depends_on_its_place_not_on_the_others_sizes_or_weights():
+    def first(order, count):
+        return [index for corpus, index, _ in places(order, range(40)) if corpus == 1][:count]
+
+    alone = first(order_of(60, 80, weights=[1.0, 1.0]), 200)
+    assert len(alone) == 200
+    assert first(order_of(9000, 80, weights=[1.0, 1.0]), 200) == alone
+    assert first(order_of(60, 80, weights=[1.0, 3.0]), 200) == alone
+
+
+def test_shuffled_well_enough_that_neighbours_are_parted():
+    shuffled = np.array(indices(order_of(5000, block_size=5000), [0]))
+    assert abs(np.corrcoef(shuffled, np.arange(5000))[0, 1]) < 0.05
+    assert (np.abs(np.diff(shuffled)) == 1).mean() < 0.01
+    early = shuffled[:500]
+    assert early.min() < 100
+    assert early.max() > 4900
+
+
+@pytest.mark.parametrize('block_size', [1, 7, 100])
+def test_one_sentence_alone_comes_once_a_block(block_size):
+    order = order_of(1, block_size=block_size)
+    assert places(order, range(3)) == [(0, 0, 0), (0, 0, 1), (0, 0, 2)]
+
+
+def test_fewer_sentences_than_a_block_do_not_meet_themselves():
+    order = order_of(13, block_size=2048)
+    for block in range(5):
+        assert sorted(indices(order, [block])) == list(range(13))
+
+
+def test_a_corpus_of_one_sentence_in_a_mixture():
+    drawn = places(order_of(1, 1999, block_size=100), range(40))
+    assert [(index, epoch) for corpus, index, epoch in drawn if corpus == 0] == [(0, 0), (0, 1)]
+    drawn = places(order_of(1, 1999, weights=[1.0, 1.0], block_size=100), range(2))
+    assert [(index, epoch) for corpus, index, epoch in drawn if corpus == 0] == [(0, n) for n in range(100)]
+
+
+def test_a_billion_sentences_take_no_memory():
+    tracemalloc.start()
+    try:
+        order = order_of(10**9, 3 * 10**8, block_size=2000)
+        drawn = places(order, [0, 10**7])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10_000_000
+    assert len(set(drawn)) == len(drawn) >= 3996
+    assert max(index for corpus, index, _ in drawn if corpus == 0) > 9 * 10**8
+    # 2 * 10^10 sentences before block 10^7, of both: 15 epochs of 1.3 * 10^9.
+    assert {epoch for _, _, epoch in drawn} == {0, 15}
+
+
+def test_shares_by_size_are_exact():
+    assert shares([29_000, 4_500_000, 1], [None] * 3, 1.0) == [
+        Fraction(29_000, 4_529_001),
+        Fraction(4_500_000, 4_529_001),
+        Fraction(1, 4_529_001),
+    ]
+
+
+def test_shares_by_weight_do_not_look_at_sizes():
+    assert shares([5, 5_000_000], [1.0, 3.0], 1.0) == [Fraction(1, 4), Fraction(3, 4)]
+    assert shares([5, 5_000_000], [0.1, 0.3], 1.0) == [Fraction(1, 4), Fraction(3, 4)]
+
+
+@pytest.mark.parametrize('weights', [[1e-7, 3e-7], [1e12, 3e12], [1e-300, 3e-300]])
+def test_weights_of_any_magnitude_are_relative(weights):
+    assert shares([5, 6], weights, 1.0) == [Fraction(1, 4), Fraction(3, 4)]
+
+
+def test_a_temperature_raises_the_share_of_small_corpora():
+    by_size = shares([100, 10_000], [None, None], 1.0)
+    warmer = shares([100, 10_000], [None, None], 2.0)
+    hot = shares([100, 10_000], [None, None], 1000.0)
+    assert by_size == [Fraction(1, 101), Fraction(100, 101)]
+    assert warmer == [Fraction(1, 11), Fraction(10, 11)]  # square roots
+    assert float(hot[0]) == pytest.approx(0.5, abs=0.01)
+    for each in (by_size, warmer, hot):
+        assert sum(each) == 1

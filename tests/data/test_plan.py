@@ -1,0 +1,334 @@
+"""The plan is a pure function of (seed, block), loses no sentence, and leaves little of a row empty."""
+
+import hashlib
+import itertools
+import threading
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from conftest import corpus
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flax_transformer.config import DataConfig
+from flax_transformer.data import Order, Pairs, Plan, Sampling, TokenizedPairs, cache, read_corpus, shares, tokenize
+from flax_transformer.data.plan import packed
+from flax_transformer.data.text_files import AlignedFiles
+from flax_transformer.data.tokenized import flatten
+from flax_transformer.tokenizer import Tokenizer
+
+PROPERTY = settings(derandomize=True, deadline=None, max_examples=60)
+SLOTS = {'source_slots': 128, 'target_slots': 128}
+
+
+def pairs_of(source_lengths, target_lengths):
+    """Pairs of these lengths; sentence i holds nothing but i."""
+    sides = (flatten(np.full(length, i) for i, length in enumerate(side)) for side in (source_lengths, target_lengths))
+    return TokenizedPairs(*sides)
+
+
+def plan_of(*corpora, block_size=300, seed=0, **changes):
+    sizes = [len(pairs) for pairs in corpora]
+    order = Order(sizes, shares(sizes, [None] * len(sizes), 1.0), block_size=block_size, seed=seed)
+    return Plan(corpora, order, **{**SLOTS, 'seed': seed, **changes})
+
+
+def like_multi30k(count, seed=0):
+    """Lengths of captions: log-normal around 14 tokens, and a target that follows its source."""
+    random = np.random.default_rng(seed)
+    source = np.clip(random.lognormal(2.6, 0.35, count).round(), 3, 60).astype(int)
+    return source, np.clip((source * random.normal(1.05, 0.15, count)).round(), 3, 60).astype(int)
+
+
+def like_wmt(count, seed=0):
+    """Lengths of news and debates: log-normal with a mean of 28 tokens, up to a whole row."""
+    random = np.random.default_rng(seed)
+    source = np.clip(random.lognormal(3.13, 0.65, count).round(), 2, 128).astype(int)
+    return source, np.clip((source * random.normal(1.05, 0.2, count)).round(), 2, 128).astype(int)
+
+
+def plain(rows):
+    """Rows as comparable lists."""
+    return [[(e.source.tolist(), e.target.tolist(), e.corpus) for e in row] for row in rows]
+
+
+def sentences(rows):
+    return [int(example.source[0]) for row in rows for example in row]
+
+
+def fill(plan, blocks):
+    """The share of the source and of the target slots that hold a token."""
+    rows = [row for block in blocks for row in plan.rows(block)]
+    return [sum(len(e[side]) for row in rows for e in row) / (128 * len(rows)) for side in (0, 1)]
+
+
+def test_the_plan_is_a_pure_function_of_seed_and_block():
+    pairs = pairs_of(*like_multi30k(500))
+    forwards = [plain(plan_of(pairs).rows(block)) for block in range(6)]
+    plan = plan_of(pairs)
+    assert [plain(plan.rows(block)) for block in reversed(range(6))] == forwards[::-1]
+
+
+def test_different_seeds_and_different_epochs_differ():
+    pairs = pairs_of(*like_multi30k(400))
+    rows = [plan_of(pairs, block_size=400, seed=seed).rows(block) for seed in (0, 1) for block in (0, 1)]
+    together = [{frozenset(sentences([row])) for row in each} for each in rows]
+    # Not only the order of the rows, but which sentences lie together.
+    assert all(len(one & other) < 10 for one, other in itertools.combinations(together, 2))
+
+
+def test_the_rows_of_a_block_are_shuffled_by_the_seed():
+    """Also where the sentences of the block are the same ones."""
+    pairs = pairs_of(*like_multi30k(400))
+    order = Order([400], [1], block_size=400, seed=0)
+    one, other = (Plan([pairs], order, **SLOTS, seed=seed).rows(0) for seed in (0, 1))
+    assert sentences(one) != sentences(other)
+    assert sorted(plain(one)) == sorted(plain(other))
+
+
+@PROPERTY
+@given(st.lists(st.tuples(st.integers(1, 32), st.integers(1, 24)), min_size=1, max_size=60), st.integers(1, 70))
+def test_no_sentence_is_lost_or_doubled_and_no_row_overflows(lengths, block_size):
+    """After each block each sentence came as often as epochs were ended, or begun."""
+    pairs = pairs_of(*np.array(lengths).T)
+    plan = plan_of(pairs, block_size=block_size, source_slots=32, target_slots=24)
+    size, seen = min(block_size, len(lengths)), Counter()
+    for block in range(5):
+        for row in plan.rows(block):
+            assert 1 <= sum(len(e.source) for e in row) <= 32
+            assert 1 <= sum(len(e.target) for e in row) <= 24
+            for example in row:
+                index = int(example.source[0])
+                np.testing.assert_array_equal(example.source, pairs.source.sentence(index))
+                np.testing.assert_array_equal(example.target, pairs.target.sentence(index))
+                seen[index] += 1
+        read = (block + 1) * size
+        ended, begun = read // len(lengths), -(-read // len(lengths))
+        assert {seen[i] for i in range(len(lengths))} <= {ended, begun}
+        assert seen.total() == read
+
+
+def test_examples_say_of_which_corpus_they_are():
+    lengths = like_multi30k(200)
+    plan = plan_of(pairs_of(*lengths), pairs_of(*(2 * x for x in lengths)), block_size=400)
+    examples = [example for row in plan.rows(0) for example in row]
+    assert Counter(e.corpus for e in examples) == {0: 200, 1: 200}
+    for example in examples:
+        assert len(example.source) == (example.corpus + 1) * lengths[0][example.source[0]]
+    mixed = [len({e.corpus for e in row}) == 2 for row in plan.rows(0)]
+    assert np.mean(mixed) > 0.3  # corpora share rows
+
+
+def test_rows_of_a_block_are_not_sorted_by_length():
+    """Packing sorts; a batch of consecutive rows must not consist of one length."""
+    plan = plan_of(pairs_of(*like_multi30k(2048)), block_size=2048)
+
+    def trend(rows):
+        longest = [max(len(e.source) for e in row) for row in rows]
+        return np.corrcoef(longest, np.arange(len(longest)))[0, 1]
+
+    rows = plan.rows(0)
+    assert abs(trend(rows)) < 0.2
+    assert trend(packed([example for row in rows for example in row], 128, 128)) < -0.8
+
+
+@pytest.mark.parametrize('lengths', [like_multi30k, like_wmt])
+@pytest.mark.parametrize('seed', [0, 7])
+def test_rows_are_at_least_96_percent_full(lengths, seed):
+    """With 2,048 sentences to choose from, the last row of each block counted; the target side, which is the longer."""
+    pairs = pairs_of(*lengths(3 * 2048, seed))
+    source, target = fill(plan_of(pairs, block_size=2048, seed=seed), range(3))
+    assert target >= 0.96
+    assert source >= 0.90
+
+
+def test_rows_of_multi30k_are_at_least_96_percent_full():
+    root = corpus('multi30k', 'train.en.gz').parents[1]
+    data = DataConfig(train='multi30k/train.{lang}.gz', root=str(root))
+    pairs = read_corpus(data.train, data)
+    tokenizer = Tokenizer.train(pairs.sources[::5] + pairs.targets[::5], vocab_size=4000)
+    tokenized = tokenize(pairs, tokenizer, data.source_length, data.target_length)
+    assert len(tokenized) == len(pairs) == 29_000
+    assert max(fill(plan_of(tokenized, block_size=data.block_size), range(14))) >= 0.96
+
+
+@pytest.mark.parametrize(('source', 'target', 'side'), [([129], [5], 'source'), ([5], [129], 'target')])
+def test_a_sentence_longer_than_a_row_is_refused(source, target, side):
+    with pytest.raises(ValueError, match=f'a {side} sentence has 129 tokens; a row has 128 slots'):
+        plan_of(pairs_of(source, target)).rows(0)
+
+
+# Segmentations that are drawn.
+
+WORDS = [
+    'the',
+    'quick',
+    'brown',
+    'fox',
+    'jumps',
+    'over',
+    'a',
+    'lazy',
+    'dog',
+    'while',
+    'seven',
+    'wizards',
+    'mix',
+    'strong',
+    'potions',
+]
+COUNT = 60
+LINES = Pairs(
+    *(
+        [f'{side} {i} ' + ' '.join(np.random.default_rng(i).choice(WORDS, 3 + i % 5)) for i in range(COUNT)]
+        for side in 'st'
+    )
+)
+
+
+def trained(algorithm='bpe', languages=()):
+    size = {'bpe': 200, 'unigram': 62}[algorithm]
+    return Tokenizer.train(
+        LINES.sources + LINES.targets, vocab_size=size, algorithm=algorithm, byte_fallback=False, languages=languages
+    )
+
+
+BPE, UNIGRAM, TAGGED = trained(), trained('unigram'), trained(languages=['de', 'fr'])
+
+
+@pytest.fixture(scope='module')
+def prepared(tmp_path_factory):
+    """A function that prepares LINES, text kept, by a tokenizer."""
+    folder = tmp_path_factory.mktemp('text')
+    files = [folder / 'train.en', folder / 'train.de']
+    for file, lines in zip(files, (LINES.sources, LINES.targets), strict=True):
+        file.write_text(''.join(f'{line}\n' for line in lines))
+
+    def prepare(tokenizer, language=None, slots=128):
+        how = cache.Settings(slots, slots, language, keep_text=True)
+        return cache.prepare(AlignedFiles('lines', [tuple(files)]), tokenizer, how, folder / 'cache')
+
+    return prepare
+
+
+def sampling_plan(pairs, tokenizer, *, alpha=0.2, tag=None, block_size=COUNT, seed=0, copies=1, **changes):
+    how = Sampling(tokenizer, alpha, [tag] * copies)
+    return plan_of(*[pairs] * copies, block_size=block_size, seed=seed, sampling=how, **changes)
+
+
+def drawn(plan, blocks, tokenizer=BPE):
+    """Ids of both sides of each example, by corpus and source text."""
+    out = {}
+    for example in (example for block in blocks for row in plan.rows(block) for example in row):
+        key = example.corpus, tokenizer.decode(example.source)
+        assert key not in out
+        out[key] = example.source.tolist(), example.target.tolist()
+    return out
+
+
+@pytest.mark.parametrize('tokenizer', [BPE, UNIGRAM], ids=['bpe', 'unigram'])
+def test_a_segmentation_is_a_pure_function_of_seed_epoch_and_sentence(prepared, tokenizer):
+    """Whatever block the sentence is in, whatever was drawn before: blocks of 60, 30, 20, 12 make the same epochs."""
+    pairs = prepared(tokenizer)
+    plan = sampling_plan(pairs, tokenizer)
+    epochs = [drawn(plan, [epoch], tokenizer) for epoch in range(3)]
+    assert all(len(epoch) == COUNT for epoch in epochs)
+    for size in (30, 20, 12):
+        for epoch in (2, 0):
+            blocks = range(epoch * COUNT // size, (epoch + 1) * COUNT // size)
+            again = sampling_plan(pairs, tokenizer, block_size=size)
+            assert drawn(again, reversed(blocks), tokenizer) == epochs[epoch]
+
+
+@pytest.mark.parametrize('tokenizer', [BPE, UNIGRAM], ids=['bpe', 'unigram'])
+def test_segmentations_differ_from_epoch_to_epoch_seed_to_seed_and_corpus_to_corpus(prepared, tokenizer):
+    pairs = prepared(tokenizer)
+    plan = sampling_plan(pairs, tokenizer)
+    epochs = [drawn(plan, [epoch], tokenizer) for epoch in range(2)]
+    other_seed = drawn(sampling_plan(pairs, tokenizer, seed=1), [0], tokenizer)
+    twice = drawn(sampling_plan(pairs, tokenizer, copies=2, block_size=2 * COUNT), [0], tokenizer)
+    for key in epochs[0]:
+        assert key in epochs[1]
+    differing = {
+        'epoch': sum(epochs[0][key] != epochs[1][key] for key in epochs[0]),
+        'seed': sum(epochs[0][key] != other_seed[key] for key in epochs[0]),
+        'corpus': sum(twice[0, text] != twice[1, text] for _, text in epochs[0]),
+    }
+    assert min(differing.values()) > 0.8 * COUNT, differing
+
+
+@pytest.mark.parametrize('tokenizer', [BPE, UNIGRAM], ids=['bpe', 'unigram'])
+def test_a_drawn_segmentation_is_of_the_same_text(prepared, tokenizer):
+    examples = drawn(sampling_plan(prepared(tokenizer), tokenizer), [0], tokenizer)
+    translations = dict(zip(LINES.sources, LINES.targets, strict=True))
+    as_it_is = 0
+    for (_, text), (source, target) in examples.items():
+        assert tokenizer.decode(target) == translations[text]
+        for ids in (source, target):
+            assert ids[-1] == tokenizer.eos_id
+            assert tokenizer.eos_id not in ids[:-1]
+        as_it_is += source == tokenizer.encode([text])[0]
+    assert len(examples) == COUNT
+    assert as_it_is < COUNT // 2
+
+
+def test_without_sampling_the_ids_are_those_of_the_tokenizer(prepared):
+    for (_, text), (source, _) in drawn(plan_of(prepared(BPE), block_size=COUNT), [0]).items():
+        assert source == BPE.encode([text])[0]
+
+
+def test_the_tag_stays_before_what_is_drawn_and_only_on_the_source_side(prepared):
+    tag = TAGGED.tag_id('fr')
+    examples = drawn(sampling_plan(prepared(TAGGED, 'fr'), TAGGED, tag=tag), [0], TAGGED)
+    assert len(examples) == COUNT
+    for source, target in examples.values():
+        assert source.count(tag) == 1
+        assert source[0] == tag
+        assert tag not in target
+
+
+def test_what_does_not_fit_a_row_when_drawn_comes_as_it_is(prepared):
+    """A sentence must not be lost because it fell into more pieces: slots are those of the longest one."""
+    pairs = prepared(BPE)
+    source_slots, target_slots = (int(side.lengths.max()) for side in (pairs.source, pairs.target))
+    free = drawn(sampling_plan(pairs, BPE, alpha=0.5), [0])
+    plan = sampling_plan(pairs, BPE, alpha=0.5, source_slots=source_slots, target_slots=target_slots)
+    tight, fell_back = drawn(plan, [0]), 0
+    assert tight.keys() == free.keys()
+    for (corpus_number, text), sides in tight.items():
+        for side, slots, line in zip((0, 1), (source_slots, target_slots), (text, BPE.decode(sides[1])), strict=True):
+            ids = free[corpus_number, text][side]
+            assert sides[side] == (ids if len(ids) <= slots else BPE.encode([line])[0])
+            fell_back += len(ids) > slots
+    assert fell_back > COUNT // 2
+
+
+@pytest.mark.parametrize('number', [0, 1, 2**32 - 4, 2**32 - 3, 2**32 - 2, 2**32 - 1])
+def test_seeds_are_those_that_sentencepiece_takes(prepared, monkeypatch, number):
+    """It takes 2^32 - 1 for no seed at all."""
+    seeds = []
+    monkeypatch.setattr(Tokenizer, 'sample', lambda _, line, seed, alpha: seeds.append(seed) or [1])
+    monkeypatch.setattr(hashlib, 'blake2b', lambda *_, **__: SimpleNamespace(digest=lambda: number.to_bytes(4)))
+    sampling_plan(prepared(BPE), BPE).rows(0)
+    assert len(seeds) == 2 * COUNT
+    assert all(1 <= seed <= 2**32 - 2 for seed in seeds)
+
+
+def test_two_plans_read_from_two_threads_give_what_each_gives_alone(prepared):
+    """SentencePiece has one seed for all: drawing takes turns."""
+    plans = [sampling_plan(prepared(BPE), BPE, seed=1), sampling_plan(prepared(UNIGRAM), UNIGRAM, seed=2)] * 2
+    blocks = range(6)
+    alone = [[plain(plan.rows(block)) for block in blocks] for plan in plans]
+    together = [None] * len(plans)
+
+    def read(number):
+        together[number] = [plain(plans[number].rows(block)) for block in blocks]
+
+    threads = [threading.Thread(target=read, args=[number]) for number in range(len(plans))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == alone

@@ -1,0 +1,138 @@
+"""sacrebleu's test sets are read where sacrebleu keeps them, and never downloaded unasked."""
+
+import re
+
+import pytest
+
+from flax_transformer.config import DataConfig
+from flax_transformer.data.sources import read_corpus
+from flax_transformer.errors import UserError
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """The folder of sacrebleu's sets; it is not there yet, and there is no network."""
+    from sacrebleu import utils
+    from sacrebleu.dataset import DATASETS, base
+
+    def no_network(url, *_, **__):
+        raise AssertionError(f'{url} was to be downloaded')
+
+    folder = tmp_path / 'sacrebleu'
+    monkeypatch.setattr(utils, 'SACREBLEU_DIR', str(folder))
+    monkeypatch.setattr(base, 'download_file', no_network)
+    for name in ('wmt14', 'wmt21', 'multi30k/2016', 'wmt14/full'):
+        monkeypatch.setattr(DATASETS[name], '_outdir', str(folder / name))
+        monkeypatch.setattr(DATASETS[name], '_rawdir', str(folder / name / 'raw'))
+    return folder
+
+
+def read(name):
+    return read_corpus(name, DataConfig())
+
+
+def lay(folder, content):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in content.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding='utf-8')
+
+
+SGM = '<srcset setid="newstest2014">\n<doc sysid="ref" docid="a" genre="news" origlang="en">\n{}</doc>\n</srcset>\n'
+
+
+def sgm(*lines):
+    return SGM.format(''.join(f'<seg id="{number}"> {line} </seg>\n' for number, line in enumerate(lines, 1)))
+
+
+def test_a_set_that_sacrebleu_unpacked_is_read(home):
+    """Its own parser turns the downloaded files into text."""
+    from sacrebleu.dataset import base
+
+    raw = {
+        'raw/wmt14.test-filtered.tgz': 'kept',
+        'raw/test/newstest2014-deen-src.en.sgm': sgm('one', 'two\u2028 parts'),
+        'raw/test/newstest2014-deen-ref.de.sgm': sgm('eins', 'zwei Teile'),
+    }
+    lay(home / 'wmt14', raw)
+    for _ in range(2):  # made of the raw files, then found as text
+        pairs = read('sacrebleu:wmt14/en-de')
+        assert (pairs.sources, pairs.targets, pairs.references) == (['one', 'two parts'], ['eins', 'zwei Teile'], ())
+    (home / 'wmt14' / 'raw' / 'wmt14.test-filtered.tgz').unlink()
+    assert read('sacrebleu:wmt14/en-de') == pairs
+    with pytest.raises(AssertionError, match='was to be downloaded'):  # sacrebleu itself is left as it was
+        base.download_file('a set')
+
+
+def test_all_references_of_a_set_are_read(home, monkeypatch):
+    from sacrebleu.dataset import DATASETS
+
+    dataset = DATASETS['wmt14']
+    monkeypatch.setitem(dataset.langpairs, 'en-de', [*dataset.langpairs['en-de'], 'another.de.sgm'])
+    fields = {'src': 'one\n', 'ref-0': 'eins\n', 'ref-1': 'ein\n', 'docid': 'a\n', 'genre': 'b\n', 'origlang': 'en\n'}
+    lay(home / 'wmt14', {f'wmt14.en-de.{field}': text for field, text in fields.items()})
+    pairs = read('sacrebleu:wmt14/en-de')
+    assert (pairs.sources, pairs.targets, pairs.references) == (['one'], ['eins'], (['ein'],))
+
+
+def test_the_name_of_a_set_may_hold_a_slash(home):
+    lay(home / 'multi30k/2016', {'multi30k_2016.en-de.src': 'a dog\n', 'multi30k_2016.en-de.ref': 'ein Hund\n'})
+    pairs = read('sacrebleu:multi30k/2016/en-de')
+    assert (pairs.sources, pairs.targets) == (['a dog'], ['ein Hund'])
+
+
+@pytest.mark.parametrize('name', ['wmt14', 'wmt21', 'multi30k/2016'])
+@pytest.mark.parametrize('folder', ['absent', 'empty'])
+def test_an_absent_set_is_told_with_the_command_that_brings_it(home, name, folder):
+    if folder == 'empty':
+        (home / name).mkdir(parents=True)
+    before = list(home.rglob('*'))
+    with pytest.raises(UserError, match=f'sacrebleu has no {name} in {re.escape(str(home / name))}') as caught:
+        read(f'sacrebleu:{name}/en-de')
+    assert str(caught.value).endswith(f'\n  sacrebleu -t {name} -l en-de --echo src > /dev/null')
+    assert list(home.rglob('*')) == before
+
+
+@pytest.mark.parametrize(
+    ('name', 'files'),
+    [
+        ('wmt14', {'wmt14.en-de.src': 'one\n'}),
+        ('wmt14', {'wmt14.fr-en.src': 'un\n', 'wmt14.fr-en.ref': 'one\n'}),
+        ('wmt14', {'raw/wmt14.test-filtered.tgz': ''}),
+        ('wmt14', {'raw/wmt14.test-filtered.tgz': 'kept, and nothing is unpacked'}),
+        ('wmt21', {'wmt21.en-de.src': 'one\n'}),
+        ('multi30k/2016', {'raw/x': ''}),
+    ],
+)
+def test_a_set_that_is_there_in_part_is_never_completed_unasked(home, name, files):
+    lay(home / name, files)
+    with pytest.raises(UserError, match=f'is missing; remove {re.escape(str(home / name))} and download') as caught:
+        read(f'sacrebleu:{name}/en-de')
+    assert f'sacrebleu -t {name} -l en-de' in str(caught.value)
+
+
+def test_sides_of_unequal_length_are_told(home):
+    lay(home / 'multi30k/2016', {'multi30k_2016.en-de.src': 'one\ntwo\n', 'multi30k_2016.en-de.ref': 'eins\n'})
+    with pytest.raises(UserError, match=r'expected a source and references of as many lines.*src 2, .*ref 1$'):
+        read('sacrebleu:multi30k/2016/en-de')
+
+
+@pytest.mark.parametrize(
+    ('name', 'near'), [('wmt41/en-de', r'wmt1\d'), ('multi30k2016/en-de', 'multi30k/2016'), ('wmt14', None)]
+)
+def test_an_unknown_set_is_told_the_form_and_the_nearest(home, name, near):
+    with pytest.raises(UserError, match='expected sacrebleu:TESTSET/SOURCE-TARGET, as wmt14/en-de') as caught:
+        read(f'sacrebleu:{name}')
+    assert near is None or re.search(f'Did you mean .*{near}', str(caught.value))
+
+
+def test_an_unknown_pair_of_languages_is_told_with_the_known_ones(home):
+    with pytest.raises(UserError, match=r'wmt14 has the languages .*\ben-de\b'):
+        read('sacrebleu:wmt14/en-xx')
+
+
+def test_a_set_for_evaluation_is_no_training_corpus(home):
+    from flax_transformer.data import open_corpus
+
+    with pytest.raises(UserError, match='for evaluation also sacrebleu:'):
+        open_corpus('sacrebleu:wmt14/en-de', DataConfig())

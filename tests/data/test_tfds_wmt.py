@@ -1,0 +1,290 @@
+"""WMT from download to reading, without TensorFlow: the builders are TFDS's own, and only the archives are small."""
+
+import gzip
+import http.server
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+import requests
+import tensorflow_datasets as tfds
+from without_tensorflow import finders
+
+from flax_transformer.config import DataConfig
+from flax_transformer.data.sources import read_corpus
+from flax_transformer.data.tfds_source import prepare_tfds
+from flax_transformer.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def _without_tensorflow(monkeypatch):
+    monkeypatch.setattr(sys, 'meta_path', finders())
+    yield
+    assert 'tensorflow' not in sys.modules
+
+
+def archive(files):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode='w:gz') as tar:
+        for name, text in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text.encode())
+            tar.addfile(info, io.BytesIO(text.encode()))
+    return buffer.getvalue()
+
+
+def sgm(*lines):
+    segments = ''.join(f'<seg id="{number}">{line}</seg>\n' for number, line in enumerate(lines, 1))
+    return f'<srcset setid="newstest2014">\n<doc docid="a">\n{segments}</doc>\n</srcset>\n'
+
+
+EUROPARL = 'http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz'
+SHARED = {
+    'http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz': archive(
+        {'commoncrawl.de-en.de': 'drei\n\n', 'commoncrawl.de-en.en': 'three\nno pair\n'}
+    ),
+    'http://data.statmt.org/wmt19/translation-task/dev.tgz': archive(
+        {
+            'dev/newstest2013.de': 'fünf\n',
+            'dev/newstest2013.en': 'five\n',
+            'dev/newstest2014-deen-src.de.sgm': sgm('sechs', 'sieben'),
+            'dev/newstest2014-deen-ref.en.sgm': sgm('six', 'seven'),
+            'dev/newstest2018-deen-src.de.sgm': sgm('acht'),
+            'dev/newstest2018-deen-ref.en.sgm': sgm('eight'),
+        }
+    ),
+}
+WMT14 = {
+    EUROPARL: archive(
+        {'training/europarl-v7.de-en.de': 'eins\nzwei Brücken\n', 'training/europarl-v7.de-en.en': 'one\ntwo bridges\n'}
+    ),
+    'http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz': archive(
+        {'training/news-commentary-v9.de-en.de': 'vier\n', 'training/news-commentary-v9.de-en.en': 'four\n'}
+    ),
+    **SHARED,
+}
+WMT14_PAIRS = {
+    'train': [('four', 'vier'), ('one', 'eins'), ('three', 'drei'), ('two bridges', 'zwei Brücken')],
+    'validation': [('five', 'fünf')],
+    'test': [('seven', 'sieben'), ('six', 'sechs')],
+}
+NAME = 'tfds:wmt14_translate/de-en'
+
+TMX = """<?xml version="1.0" encoding="UTF-8"?>
+<tmx version="1.4"><header/><body>
+<tu><tuv xml:lang="en"><seg>nine</seg></tuv><tuv xml:lang="de"><seg>neun</seg></tuv></tu>
+<tu><tuv xml:lang="en"><seg>ten &amp; ten</seg></tuv><tuv xml:lang="de"><seg>zehn</seg></tuv></tu>
+</body></tmx>
+"""
+
+
+def zipped(files):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, 'w') as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return buffer.getvalue()
+
+
+WMT19 = {
+    'http://www.statmt.org/europarl/v9/training/europarl-v9.de-en.tsv.gz': gzip.compress(b'elf\televen\nno pair\n'),
+    'https://s3.amazonaws.com/web-language-models/paracrawl/release3/en-de.bicleaner07.tmx.gz': gzip.compress(
+        TMX.encode()
+    ),
+    'http://data.statmt.org/news-commentary/v14/training/news-commentary-v14.de-en.tsv.gz': gzip.compress(
+        'fünf\tfive\n'.encode()
+    ),
+    'http://data.statmt.org/wikititles/v1/wikititles-v1.de-en.tsv.gz': gzip.compress(b'Titel\tTitle\n'),
+    'https://s3-eu-west-1.amazonaws.com/tilde-model/rapid2019.de-en.zip': zipped(
+        {'rapid2019.de-en.de': 'schnell\n', 'rapid2019.de-en.en': 'fast\n'}
+    ),
+    **SHARED,
+}
+WMT19_PAIRS = {
+    'train': [
+        ('Title', 'Titel'),
+        ('eleven', 'elf'),
+        ('fast', 'schnell'),
+        ('five', 'fünf'),
+        ('nine', 'neun'),
+        ('ten & ten', 'zehn'),
+        ('three', 'drei'),
+    ],
+    'validation': [('eight', 'acht')],
+}
+
+PREPARE_AND_READ = """
+import json, sys
+from without_tensorflow import finders
+sys.meta_path[:] = finders()
+from flax_transformer.cli import prepare
+from flax_transformer.config import DataConfig
+from flax_transformer.data import read_corpus
+root, *names = sys.argv[1:]
+corpora = []
+for name in names:
+    prepare.main([name, '--root', root])
+    corpora.append(read_corpus(name, DataConfig(root=root)))
+assert 'tensorflow' not in sys.modules
+json.dump([sorted(zip(pairs.sources, pairs.targets)) for pairs in corpora], open(f'{root}/read.json', 'w'))
+"""
+
+
+def lay(folder, builder_name, archives):
+    """Writes archives where the builder keeps its downloads."""
+    from tensorflow_datasets.core.download import resource
+
+    builder = tfds.builder(builder_name, data_dir=folder, file_format='array_record')
+    for url, content in archives.items():
+        info = builder.url_infos[url]
+        file = folder / 'downloads' / builder.name / resource.get_dl_fname(url, info.checksum)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        original = url.rpartition('/')[2]
+        resource.write_info_file(url=url, path=file, dataset_name=builder.name, original_fname=original, url_info=info)
+
+
+def test_wmt_is_prepared_and_read_from_the_files_of_its_download(tmp_path):
+    """Nothing of TFDS is replaced: text, SGML, TSV and TMX in archives that lie where it keeps downloads."""
+    folder = tmp_path / 'tensorflow_datasets'
+    lay(folder, 'wmt14_translate/de-en', WMT14)
+    lay(folder, 'wmt19_translate/de-en', WMT19)
+    expected = {f'{NAME}:{split}': pairs for split, pairs in WMT14_PAIRS.items()}
+    expected |= {f'tfds:wmt19_translate/de-en:{split}': pairs for split, pairs in WMT19_PAIRS.items()}
+    done = subprocess.run(
+        [sys.executable, '-W', 'error', '-c', PREPARE_AND_READ, str(tmp_path), *expected],
+        env=os.environ | {'PYTHONPATH': str(Path(__file__).parent.parent)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f'{NAME}:train is prepared in {folder / "wmt14_translate" / "de-en" / "1.0.0"}' in done.stderr
+    read = [[tuple(pair) for pair in pairs] for pairs in json.loads((tmp_path / 'read.json').read_text())]
+    assert read == list(expected.values())
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A proxy that answers for every server: the archives above, and 404 for all else."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            content = WMT14.get(self.path)
+            self.send_response(404 if content is None else 200)
+            self.send_header('Content-Length', str(len(content or b'')))
+            self.end_headers()
+            self.wfile.write(content or b'')
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={'poll_interval': 0.01})
+        thread.start()
+        for variable in ('http_proxy', 'HTTP_PROXY'):
+            monkeypatch.setenv(variable, f'http://127.0.0.1:{server.server_port}')
+        for variable in ('no_proxy', 'NO_PROXY'):
+            monkeypatch.delenv(variable, raising=False)
+        yield
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def _any_checksum(monkeypatch):
+    """TFDS forgets the checksums of the true archives."""
+    from tensorflow_datasets.core.download import checksums
+
+    infos = tfds.builder_cls('wmt14_translate').url_infos
+    monkeypatch.setattr(checksums, 'get_all_url_infos', dict)
+    for url in list(infos):
+        monkeypatch.delitem(infos, url)
+
+
+@pytest.mark.usefixtures('server', '_any_checksum')
+def test_wmt_is_downloaded_prepared_and_read(tmp_path):
+    """All that is replaced is the content of the archives, and so the checksums that TFDS knows of them."""
+    prepare_tfds(f'{NAME}:train', tmp_path)
+    for split, pairs in WMT14_PAIRS.items():
+        read = read_corpus(f'{NAME}:{split}', DataConfig(root=str(tmp_path)))
+        assert sorted(zip(read.sources, read.targets, strict=True)) == pairs
+    turned = DataConfig(root=str(tmp_path), source_language='de', target_language='en')
+    assert read_corpus(f'{NAME}:validation', turned).sources == ['fünf']
+
+
+@pytest.mark.usefixtures('server')
+def test_a_download_that_is_not_what_it_was_is_told(tmp_path):
+    with pytest.raises(UserError, match=rf"corpus '{NAME}:train' could not be prepared: Artifact .* wrong checksum"):
+        prepare_tfds(f'{NAME}:train', tmp_path)
+
+
+@pytest.mark.usefixtures('server')
+def test_a_file_that_the_server_lacks_is_told(tmp_path, monkeypatch):
+    monkeypatch.setitem(WMT14, EUROPARL, None)
+    with pytest.raises(UserError, match=r'could not be prepared: Failed to get url .*europarl-v7.tgz.* HTTP code: 404'):
+        prepare_tfds(f'{NAME}:train', tmp_path)
+
+
+@pytest.mark.usefixtures('server', '_any_checksum')
+def test_files_that_must_be_downloaded_by_hand_are_told(tmp_path):
+    name = 'tfds:wmt14_translate/cs-en:train'
+    folder = tmp_path / 'tensorflow_datasets' / 'downloads' / 'manual'
+    with pytest.raises(UserError, match=f'could not be prepared: Manual directory {folder} does not exist or is empty'):
+        prepare_tfds(name, tmp_path)
+    folder.mkdir(parents=True)
+    (folder / 'other').touch()
+    with pytest.raises(UserError, match=r'could not be prepared: For czeng_10, you must manually download'):
+        prepare_tfds(name, tmp_path)
+
+
+@pytest.mark.usefixtures('server', '_any_checksum')
+def test_a_broken_download_is_told(tmp_path, monkeypatch):
+    monkeypatch.setitem(WMT14, EUROPARL, b'not an archive')
+    with pytest.raises(UserError, match=r'could not be prepared: Error while extracting .*statmt'):
+        prepare_tfds(f'{NAME}:train', tmp_path)
+
+
+def test_without_a_network_a_download_is_given_up_in_seconds(tmp_path, monkeypatch):
+    def no_network(*_, **__):
+        raise socket.gaierror(-2, 'Name or service not known')
+
+    pauses = []
+    monkeypatch.setattr(socket, 'getaddrinfo', no_network)
+    monkeypatch.setattr(time, 'sleep', pauses.append)
+    with pytest.raises(UserError) as caught:
+        prepare_tfds(f'{NAME}:train', tmp_path)
+    assert f'{EUROPARL} was not downloaded: its server cannot be reached. Run the command again' in str(caught.value)
+    assert '\n' not in str(caught.value)
+    assert 0 < sum(pauses) < 5
+    with pytest.raises(UserError, match=r"split 'train' is not prepared"):
+        read_corpus(f'{NAME}:train', DataConfig(root=str(tmp_path)))
+
+
+def test_a_server_that_does_not_answer_is_given_up(tmp_path, monkeypatch):
+    patience = []
+
+    def get(self, url, timeout=None, **_):
+        patience.append(timeout)
+        raise requests.ReadTimeout('no answer', request=requests.Request('GET', url))
+
+    monkeypatch.setattr(requests.Session, 'get', get)
+    with pytest.raises(UserError, match=r'europarl-v7\.tgz was not downloaded: no answer\. Run the command again'):
+        prepare_tfds(f'{NAME}:train', tmp_path)
+    assert patience == [(10, 60)]
+
+
+def test_tfds_is_left_as_it_was(tmp_path, monkeypatch):
+    from tensorflow_datasets.core.download import downloader, extractor
+
+    before = extractor.tf, downloader.MAX_RETRIES, downloader._open_with_requests
+    test_a_server_that_does_not_answer_is_given_up(tmp_path, monkeypatch)
+    assert (extractor.tf, downloader.MAX_RETRIES, downloader._open_with_requests) == before

@@ -1,0 +1,118 @@
+"""Ids of parallel text: flat arrays with offsets, blank and over-long pairs left out and counted."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flax_transformer.data import Pairs, tokenize
+from flax_transformer.data.tokenized import flatten, offsets
+from flax_transformer.errors import UserError
+from flax_transformer.tokenizer import Tokenizer
+
+LINES = ['one two three four five six', 'eins zwei drei vier'] * 5
+TOKENIZER = Tokenizer.train(LINES, vocab_size=280)
+TAGGED = Tokenizer.train(LINES, vocab_size=285, languages=['de', 'fr'])
+
+
+def test_blank_and_over_long_pairs_are_left_out_and_counted():
+    sources = ['one', '', 'two', 'three ' * 30, 'four', '\u2028 ', 'five', ' ']
+    targets = ['eins', 'leer', ' \t', 'drei', 'vier ' * 30, 'x' * 90, 'zwei', '']
+    tokenized = tokenize(Pairs(sources, targets), TOKENIZER, 20, 20)
+    assert tokenized.num_blank == 4
+    assert tokenized.num_too_long == 2
+    assert len(tokenized) == 2
+    for i, index in enumerate((0, 6)):
+        assert tokenized.source.sentence(i).tolist() == TOKENIZER.encode([sources[index]])[0]
+        assert tokenized.target.sentence(i).tolist() == TOKENIZER.encode([targets[index]])[0]
+
+
+def test_a_sentence_of_exactly_the_slots_eos_counted_is_kept():
+    length = len(TOKENIZER.encode(['one two three'])[0])
+    pairs = Pairs(['one two three'], ['eins'])
+    assert tokenize(pairs, TOKENIZER, length, 20).num_too_long == 0
+    assert tokenize(pairs, TOKENIZER, length - 1, 20).num_too_long == 1
+    assert tokenize(Pairs(['eins'], ['one two three']), TOKENIZER, 20, length).num_too_long == 0
+    assert tokenize(Pairs(['eins'], ['one two three']), TOKENIZER, 20, length - 1).num_too_long == 1
+
+
+def test_without_slots_no_sentence_is_too_long():
+    tokenized = tokenize(Pairs(['one ' * 500, ''], ['eins', 'x']), TOKENIZER)
+    assert (len(tokenized), tokenized.num_too_long, tokenized.num_blank) == (1, 0, 1)
+
+
+def test_no_sentences_at_all_make_an_empty_set():
+    tokenized = tokenize(Pairs([], []), TOKENIZER, 20, 20)
+    assert len(tokenized) == 0
+    assert tokenized.source.offsets.tolist() == [0]
+    assert tokenized.source.ids.dtype == np.int32
+
+
+TAGGED = Tokenizer.train(
+    ['one two three four five six', 'eins zwei drei vier'] * 5, vocab_size=285, languages=['de', 'fr']
+)
+texts = st.text(st.sampled_from('one two drei \t\u2028é'), max_size=25)
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(
+    st.lists(st.tuples(texts, texts), max_size=12),
+    st.integers(3, 30),
+    st.integers(3, 30),
+    st.sampled_from([None, 'fr']),
+)
+def test_tokenize_is_its_definition(pairs, source_slots, target_slots, language):
+    """Against one sentence at a time."""
+    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    tokenizer = TAGGED if language else TOKENIZER
+    kept, blank, long = [], 0, 0
+    for source, target in pairs:
+        ids = tokenizer.encode([source], target_language=language)[0], tokenizer.encode([target])[0]
+        if not source.strip() or not target.strip():
+            blank += 1
+        elif len(ids[0]) > source_slots or len(ids[1]) > target_slots:
+            long += 1
+        else:
+            kept.append(ids)
+    got = tokenize(Pairs(sources, targets), tokenizer, source_slots, target_slots, target_language=language)
+    assert (len(got), got.num_blank, got.num_too_long) == (len(kept), blank, long)
+    assert got.source.lengths.tolist() == [len(source) for source, _ in kept]
+    for i, (source, target) in enumerate(kept):
+        assert got.source.sentence(i).tolist() == source
+        assert got.target.sentence(i).tolist() == target
+
+
+def test_the_tag_begins_each_source_and_takes_a_slot():
+    pairs = Pairs(['one two', 'three'], ['eins zwei', 'drei'])
+    tag = TAGGED.tag_id('de')
+    got = tokenize(pairs, TAGGED, target_language='de')
+    assert [got.source.sentence(i)[0] for i in (0, 1)] == [tag, tag]
+    assert tag not in got.target.ids
+    length = len(TAGGED.encode(['one two'])[0])
+    assert tokenize(pairs, TAGGED, length + 1, 20, target_language='de').num_too_long == 0
+    assert tokenize(pairs, TAGGED, length, 20, target_language='de').num_too_long == 1
+
+
+def test_a_tag_that_is_not_there_or_that_is_missing_is_refused():
+    pairs = Pairs(['one'], ['eins'])
+    with pytest.raises(UserError, match=r"target_language='es': expected one of de, fr"):
+        tokenize(pairs, TAGGED, target_language='es')
+    with pytest.raises(UserError, match=r'expected one of de, fr'):
+        tokenize(pairs, TAGGED)
+    with pytest.raises(UserError, match=r'this model has no language tags'):
+        tokenize(pairs, TOKENIZER, target_language='de')
+
+
+def test_lone_surrogates_become_question_marks_as_in_translation():
+    got = tokenize(Pairs(['one \udc00 two'], ['eins \ud800']), TOKENIZER)
+    assert got.source.sentence(0).tolist() == TOKENIZER.encode(['one ? two'])[0]
+    assert got.target.sentence(0).tolist() == TOKENIZER.encode(['eins ?'])[0]
+
+
+def test_flat_arrays_drawn():
+    side = flatten([[5, 6, 1], [1], [7, 1]])
+    assert side.ids.tolist() == [5, 6, 1, 1, 7, 1]
+    assert side.offsets.tolist() == [0, 3, 4, 6]
+    assert side.lengths.tolist() == [3, 1, 2]
+    assert [side.sentence(i).tolist() for i in range(3)] == [[5, 6, 1], [1], [7, 1]]
+    assert offsets(np.array([], int)).tolist() == [0]

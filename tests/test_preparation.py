@@ -1,0 +1,239 @@
+"""What a run is prepared from: lines for the tokenizer, corpora as ids, validation sets; faults come first."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import copy_config
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flax_transformer.config import Config, CorpusConfig
+from flax_transformer.data import Pairs, cache
+from flax_transformer.data.corpus import Corpus
+from flax_transformer.errors import UserError
+from flax_transformer.experiment import open_run, training_batches
+from flax_transformer.preparation import (
+    ValidationSet,
+    check_tokenizer,
+    interleaved,
+    open_corpora,
+    prepare,
+    sample_lines,
+    train_tokenizer,
+)
+from flax_transformer.run_directory import RunDirectory
+from flax_transformer.tokenizer import Tokenizer
+
+
+class Numbered(Corpus):
+    """Pairs s0-t0, s1-t1, ... from `first` on, in chunks of some sizes."""
+
+    def __init__(self, first: int, chunks: list[int]) -> None:
+        super().__init__('numbered')
+        self.first, self.chunks = first, chunks
+
+    def records(self):
+        raise NotImplementedError
+
+    def place(self, index, side):
+        raise NotImplementedError
+
+    def pairs(self):
+        number = self.first
+        for size in self.chunks:
+            numbers = range(number, number + size)
+            yield Pairs([f's{n}' for n in numbers], [f't{n}' for n in numbers])
+            number += size
+
+
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=4), min_size=1, max_size=4), st.integers(1, 150))
+def test_lines_for_the_tokenizer_are_evenly_spaced_over_all_corpora(sizes: list[list[int]], most: int) -> None:
+    """All where they are few; else at least half of what may be, always both sides of a pair."""
+    total, corpora = 0, []
+    for chunks in sizes:
+        corpora.append(Numbered(total, chunks))
+        total += sum(chunks)
+    lines = sample_lines(corpora, most)
+    count = len(lines) // 2
+    numbers = [int(line[1:]) for line in lines[:count]]
+    assert lines == [f's{n}' for n in numbers] + [f't{n}' for n in numbers]
+    if total <= most:
+        assert numbers == list(range(total))
+    else:
+        assert most / 2 <= count <= most
+        step = numbers[1] - numbers[0] if count > 1 else total
+        assert numbers == list(range(0, total, step))
+
+
+def a_set(name: str, count: int) -> ValidationSet:
+    return ValidationSet(name, Pairs([''] * count, [''] * count), None, None)
+
+
+def test_samples_come_from_the_sets_in_turn() -> None:
+    sets = [a_set('a', 3), a_set('b', 1), a_set('c', 2)]
+    turns = [(each.name, i) for each, i in interleaved(sets, 10)]
+    assert turns == [('a', 0), ('b', 0), ('c', 0), ('a', 1), ('c', 1), ('a', 2)]
+    assert [(each.name, i) for each, i in interleaved(sets, 4)] == turns[:4]
+    assert interleaved(sets, 0) == interleaved([], 3) == []
+
+
+TEXTS = {'en': 'one two three', 'de': 'öins zwäi drüi', 'el': 'ένα δύο τρία', 'ru': 'один два три'}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Texts in four languages: 40 pairs each, and 5 for validation, of which one is blank."""
+    for split, count in (('train', 40), ('validation', 5)):
+        for language, text in TEXTS.items():
+            lines = [' '.join(text.split() * (1 + i % 2)) for i in range(count)]
+            lines[4] = '' if language == 'de' else lines[4]
+            (tmp_path / f'{split}.{language}').write_text(''.join(f'{line}\n' for line in lines), encoding='utf-8')
+    return tmp_path
+
+
+def mixture(folder: Path, **data: object) -> Config:
+    config = copy_config(folder)
+    corpora = (
+        CorpusConfig('en-de', 'train.{lang}', 'validation.{lang}', source_language='en', target_language='de'),
+        CorpusConfig('en-el', 'train.{lang}', source_language='en', target_language='el'),
+        CorpusConfig('ru-el', 'train.{lang}', 'validation.{lang}', source_language='ru', target_language='el'),
+    )
+    values = {'mixture': corpora, 'target_language': 'de', 'language_tags': True, 'bpe_dropout': 0.3, **data}
+    return replace(config, model=replace(config.model, vocab_size=70), data=replace(config.data, **values))
+
+
+def test_the_tokenizer_learns_from_every_corpus_and_has_its_languages(folder: Path) -> None:
+    config = mixture(folder)
+    tokenizer = train_tokenizer(config, open_corpora(config))
+    assert tokenizer.vocab_size == 70
+    for text in TEXTS.values():
+        assert tokenizer.unk_id not in tokenizer.encode([text])[0]
+    assert list(tokenizer.languages) == ['de', 'el']
+    plain = replace(config, data=replace(config.data, mixture=config.data.mixture[1:], language_tags=False))
+    plain = replace(plain, data=replace(plain.data, target_language='el'))
+    other = train_tokenizer(plain, open_corpora(plain))
+    assert other.languages == {}
+    assert other.unk_id in other.encode([TEXTS['de']])[0]  # it saw none of that
+
+
+def test_each_set_is_tokenised_with_its_tag_and_validation_is_never_drawn(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, said, drawn = mixture(folder), [], []
+    monkeypatch.setattr(Tokenizer, 'sample', lambda *_, **__: drawn.append(0))
+    prepared = prepare(config, None, folder / 'cache', say=said.append)
+    tokenizer = prepared.tokenizer
+    assert [each.name for each in prepared.validation] == ['en-de', 'ru-el']
+    for each, source in zip(prepared.validation, ('en', 'ru'), strict=True):
+        lines = (folder / f'validation.{source}').read_text().splitlines()
+        if each.name == 'en-de':
+            del lines[4]  # its translation is blank
+        expected = tokenizer.encode(lines, target_language=each.target_language)
+        got = each.tokenized.source
+        assert [got.sentence(i).tolist() for i in range(len(each.tokenized))] == expected
+    for pairs, target in zip(prepared.corpora, ('de', 'el', 'el'), strict=True):
+        assert pairs.source.ids[0] == tokenizer.tag_id(target)
+        assert pairs.text is not None
+    assert [len(pairs) for pairs in prepared.corpora] == [39, 40, 40]
+    assert drawn == []
+    assert said[0].endswith('validation.{lang}: 5 pairs en-de')
+    assert 'en-de (train.{lang}): 39 of 40 pairs are trained on' in said[2]
+    assert said[3].strip() == 'left out: 1 pairs with a blank side'
+
+
+def test_training_batches_mix_by_the_weights_with_the_tags_of_their_corpora(folder: Path) -> None:
+    config = mixture(folder)
+    weights = (1.0, 0.5, 2.5)
+    corpora = tuple(replace(each, weight=w) for each, w in zip(config.data.mixture, weights, strict=True))
+    config = replace(config, data=replace(config.data, mixture=corpora))
+    prepared = prepare(config, None, folder / 'cache', say=lambda _: None)
+    plan = training_batches(config, prepared).plan
+    examples = [example for block in range(8) for row in plan.rows(block) for example in row]
+    counts = [sum(example.corpus == number for example in examples) for number in range(3)]
+    assert counts == pytest.approx([8 * 119 * weight / 4 for weight in weights], abs=1)
+    tags = [prepared.tokenizer.tag_id(language) for language in ('de', 'el', 'el')]
+    assert all(example.source[0] == tags[example.corpus] for example in examples)
+
+
+def test_a_fault_in_a_validation_set_comes_before_any_corpus_is_tokenised(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / 'validation.ru').write_text('\n' * 5)
+    monkeypatch.setattr(cache, 'prepare', lambda *_, **__: pytest.fail('tokenised'))
+    with pytest.raises(UserError, match=r'each of the 5 pairs of validation\.\{lang\} has a blank side'):
+        prepare(mixture(folder), None, folder / 'cache', say=lambda _: None)
+
+
+@pytest.mark.parametrize('field', ['vocab_size', 'pad_id', 'eos_id'])
+def test_the_tokenizer_of_another_model_is_refused_by_field(folder: Path, field: str) -> None:
+    config = mixture(folder)
+    tokenizer = train_tokenizer(config, open_corpora(config))
+    value = {'vocab_size': 71, 'pad_id': 60, 'eos_id': 61}[field]
+    other = replace(config, model=replace(config.model, **{field: value}))
+    with pytest.raises(UserError, match=f'model.{field}={value}, but the tokenizer has {field} '):
+        check_tokenizer(other, tokenizer)
+    check_tokenizer(config, tokenizer)
+
+
+# The cache of a run.
+
+
+def digest_of(run: Path, config: Config) -> list[str]:
+    return [pairs.fingerprint for pairs in open_run(config, RunDirectory(run)).corpora]
+
+
+def test_a_new_run_leaves_nothing_after_a_fault(folder: Path) -> None:
+    for language in ('en', 'ru'):
+        with (folder / f'train.{language}').open('a') as file:
+            file.write('one more\n')
+    with pytest.raises(UserError, match='expected equal counts'):
+        digest_of(folder / 'run', mixture(folder))
+    assert not (folder / 'run').exists()
+
+
+def test_a_fault_after_all_was_tokenised_keeps_that_and_the_run_can_begin_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = mixture(folder)
+    learned = replace(config.model, positions='learned', max_length=90)
+    decoding = replace(config.decoding, max_source_tokens=32)
+    with (folder / 'validation.ru').open('a') as russian, (folder / 'validation.el').open('a') as greek:
+        russian.write('один ' * 99 + '\n')
+        greek.write('ένα\n')
+    with pytest.raises(UserError, match='leave it out of the set'):
+        digest_of(folder / 'run', replace(config, model=learned, decoding=decoding))
+    assert [file.name for file in (folder / 'run').iterdir()] == ['data_cache']
+    monkeypatch.setattr(cache, '_write', lambda *_: pytest.fail('tokenised a second time'))
+    assert len(digest_of(folder / 'run', config)) == 3
+
+
+def test_a_first_start_that_was_killed_while_it_tokenised_can_be_repeated(folder: Path) -> None:
+    """A kill leaves a lock that nobody holds and half a corpus, as the tests of the cache see."""
+    config = mixture(folder)
+    expected = digest_of(folder / 'whole', config)
+    shutil.copytree(folder / 'whole' / 'data_cache', folder / 'run' / 'data_cache')
+    half = next(path for path in (folder / 'run' / 'data_cache').iterdir() if path.is_dir())
+    (half / 'meta.json').unlink()
+    half.rename(half.with_suffix('.partial'))
+    assert digest_of(folder / 'run', config) == expected
+    names = [{path.name for path in (folder / name / 'data_cache').iterdir()} for name in ('run', 'whole')]
+    assert names[0] == names[1]
+
+
+def test_a_cache_that_was_deleted_is_made_again_as_it_was(folder: Path) -> None:
+    config = mixture(folder)
+    before = digest_of(folder / 'run', config)
+    shutil.rmtree(folder / 'run' / 'data_cache')
+    assert digest_of(folder / 'run', config) == before
+
+
+def test_runs_share_a_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = mixture(folder, cache=str(folder / 'shared'))
+    first = digest_of(folder / 'one', config)
+    monkeypatch.setattr(cache, '_write', lambda *_: pytest.fail('tokenised a second time'))
+    assert digest_of(folder / 'two', replace(config, seed=7)) == first
+    for name in ('one', 'two'):
+        assert not (folder / name / 'data_cache').exists()

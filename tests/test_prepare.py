@@ -1,0 +1,83 @@
+"""`prepare CONFIG` does once what training begins with."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import copy_config, copy_corpus
+
+from flax_transformer.cli import main
+from flax_transformer.config_json import to_json
+from flax_transformer.data import cache
+from flax_transformer.run_directory import RunDirectory
+
+CONFIG = """from flax_transformer.config_json import from_json
+from pathlib import Path
+
+def get_config():
+    return from_json(Path(__file__).with_name('config.json').read_text())
+"""
+
+
+def test_training_goes_on_from_what_was_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy_corpus(tmp_path)
+    (tmp_path / 'config.json').write_text(to_json(copy_config(tmp_path, steps=2, evaluate_every=2)))
+    (tmp_path / 'tiny.py').write_text(CONFIG)
+    run = tmp_path / 'run'
+    arguments = [str(tmp_path / 'tiny.py'), '--workdir', str(run)]
+    assert main(['prepare', *arguments]) == 0
+    assert f'{run} is prepared' in capsys.readouterr().err
+    assert {file.name for file in run.iterdir()} == {'config.json', 'tokenizer', 'data_cache'}
+    digest = RunDirectory(run).read_tokenizer().digest
+
+    monkeypatch.setattr(cache, '_write', lambda *_: pytest.fail('tokenised a second time'))
+    assert main(['prepare', *arguments]) == 0
+    assert main(['train', *arguments]) == 0
+    assert RunDirectory(run).read_tokenizer().digest == digest
+    assert 'the run is in' in capsys.readouterr().out.lower()
+
+
+def test_a_file_that_has_changed_since_a_run_began_is_an_error_of_the_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy_corpus(tmp_path)
+    (tmp_path / 'config.json').write_text(to_json(copy_config(tmp_path)))
+    (tmp_path / 'tiny.py').write_text(CONFIG)
+    arguments = [str(tmp_path / 'tiny.py'), '--workdir', str(tmp_path / 'run')]
+    assert main(['prepare', *arguments]) == 0
+    assert main(['check', *arguments]) == 0
+    assert ': changed: ' not in capsys.readouterr().out
+    with (tmp_path / 'train.out').open('r+b') as file:
+        file.write(b'h')
+    assert main(['check', *arguments]) == 2
+    out = capsys.readouterr().out
+    assert 'error: files: changed: 1 of 2' in out
+    assert f'{tmp_path / "train.out"}\n      has other bytes, though as many' in out
+
+
+@pytest.mark.parametrize('command', ['prepare', 'train'])
+def test_a_damaged_corpus_stops_before_anything_is_written_unless_told_not_to(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy_corpus(tmp_path)
+    lines = (tmp_path / 'train.out').read_text().splitlines()
+    (tmp_path / 'train.out').write_text(''.join(f'{line}\n' for line in [*lines[1:], lines[0]]))
+    (tmp_path / 'config.json').write_text(to_json(copy_config(tmp_path, steps=1, evaluate_every=1)))
+    (tmp_path / 'tiny.py').write_text(CONFIG)
+    run = tmp_path / 'run'
+    arguments = [str(tmp_path / 'tiny.py'), '--workdir', str(run)]
+    assert main([command, *arguments]) == 2
+    message = capsys.readouterr().err
+    assert 'the corpora are damaged' in message
+    assert 'error: train: shifted: ' in message
+    assert '--check.no-before-training' in message
+    assert not run.exists()
+    assert main([command, *arguments, '--check.no-before-training']) == 0
+
+
+def test_preparing_needs_a_config(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['prepare']) == 2
+    assert 'expected CONFIG first' in capsys.readouterr().err
+    assert 'tensorflow' not in sys.modules
