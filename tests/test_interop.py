@@ -139,6 +139,13 @@ def test_an_imported_run_is_like_any_other(imported: Path, capsys, monkeypatch) 
         monkeypatch.setattr('sys.stdin', io.TextIOWrapper(io.BytesIO('\n'.join(lines).encode())))
         assert main(['translate', *runs, *options]) == 0
         assert capsys.readouterr().out.splitlines() == expected
+    few = {'beam_width': 1, 'max_source_tokens': 16}
+    tagged = Translator.from_run(imported, **few)([f'>>fra<< {line}' for line in lines])
+    assert [t.text for t in Translator.from_run(imported, target_language='fra', **few)(lines)] == [
+        t.text for t in tagged
+    ]
+    assert main(['translate', str(imported), '--decoding.target-language', 'fr']) == 2
+    assert 'expected one of deu, fra' in capsys.readouterr().err
     files = [imported.parent / name for name in ('source', 'target')]
     for file in files:
         file.write_text('\n'.join(lines) + '\n', encoding='utf-8')
