@@ -236,19 +236,24 @@ def losses_of(config_file: Path, run: Path, *options: str) -> list[float]:
 
 @pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
 def test_eight_devices_give_the_losses_of_one(strategy: str, copy_folder: Path, tmp_path: Path) -> None:
-    """50 steps without dropout, 1e-4 relative; the option itself makes the eight simulated devices."""
+    """50 steps without dropout; the option itself makes the eight simulated devices.
+
+    At the copy task's own rate of 1e-2 training amplifies rounding a thousandfold within 50 steps; at 2e-3 it does not.
+    """
     config_file = tmp_path / 'experiment.py'
     config_file.write_text(
         f'import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n'
         'from conftest import copy_config\nfrom dataclasses import replace\nfrom pathlib import Path\n'
         'def get_config():\n'
         f'    config = copy_config(Path({str(copy_folder)!r}), steps=50, log_every=1, evaluate_every=50)\n'
-        '    return replace(config, model=replace(config.model, dropout_rate=0.0))\n'
+        '    model, optimizer = config.model, config.optimizer\n'
+        '    return replace(config, model=replace(model, dropout_rate=0.0), optimizer=replace(optimizer, '
+        'learning_rate=2e-3))\n'
     )
     one = losses_of(config_file, tmp_path / 'one')
     eight = losses_of(config_file, tmp_path / 'eight', '--parallel.num-devices', '8', '--parallel.strategy', strategy)
     assert len(one) == 50
-    np.testing.assert_allclose(eight, one, rtol=1e-4)
+    np.testing.assert_allclose(eight, one, rtol=1e-5)
 
 
 def test_train_py_is_the_train_command(copy_folder: Path) -> None:
