@@ -12,7 +12,7 @@ import jax
 
 from flax_transformer.alignment import align_words
 from flax_transformer.batching import shapes
-from flax_transformer.candidates import best_of
+from flax_transformer.candidates import best_of, make_translation
 from flax_transformer.compilation_cache import use_compilation_cache
 from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerConfig
 from flax_transformer.decoding import Hypotheses
@@ -209,13 +209,8 @@ class Translator:
         links = self._links(*columns) if alignment else [None] * len(sources)
         out = Translations()
         for target, ids, (score, gains), link in zip(targets, columns[1], scored, links, strict=True):
-            out.append(
-                replace(
-                    make_translation(self.tokenizer, ids, score, gains[: len(ids)], is_finished=True),
-                    text=target,
-                    alignment=link,
-                )
-            )
+            one = make_translation(self.tokenizer, ids, score, gains[: len(ids)], is_finished=True)
+            out.append(replace(one, text=target, alignment=link))
         return out
 
     def warm_up(self) -> int:
