@@ -15,7 +15,7 @@ from clean_corpus import clean_corpus, write_corpus
 from conftest import copy_config
 from conftest import corpus as real_corpus
 
-from flax_transformer.config import Config, CorpusConfig, DataConfig, TransformerConfig
+from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig, TransformerConfig
 from flax_transformer.data import text_files
 from flax_transformer.data.audit import KINDS, Report, audit, changed_since, reading
 from flax_transformer.tokenizer import Tokenizer
@@ -206,6 +206,7 @@ FAULTS = [
     Fault('another language', 'wrong_language', edit('train.de', SIX, put(FRENCH)), also=('duplicate',)),
     Fault('German on both sides', 'wrong_language', edit('train.en', SIX, put(GERMAN)), 'train.en'),
     Fault('lengths that do not fit', 'length_ratio', edit_first('train.en', 'queen', put('Oh!')), 'train.en'),
+    Fault('targets too short', 'length_ratio', edit_first('train.de', 'Königin', put('Oh!')), 'train.en'),
     Fault('over-long lines', 'too_long', lengthen, 'train.en'),
     Fault('duplicates', 'duplicate', repeat, 'train.en'),
     Fault(
@@ -258,6 +259,7 @@ def test_a_planted_fault_is_found_and_nothing_else(tmp_path, fault):
     assert faults_of(report) <= {fault.kind, *fault.also}, str(report)
     assert found.severity == fault.severity
     assert found.corpus == (fault.corpus or fault.file.split('.')[0])
+    assert str(found).startswith(f'{fault.severity}: {found.corpus}: {fault.kind}: {found.count}')
     if lines:
         assert abs(found.count - len(lines)) <= fault.near
         places = [f'{tmp_path / fault.file}, line {line + 1}' for line in lines[:5]]
@@ -352,21 +354,25 @@ def test_a_tokenizer_counts_tokens_and_knows_its_characters(tmp_path):
     assert found.examples[0].place == f'{tmp_path / "train.de"}, line 41'
 
 
-def test_several_processes_find_what_one_finds(tmp_path, monkeypatch):
+def test_several_processes_and_chunks_find_what_one_finds(tmp_path, monkeypatch):
     corpus = clean_corpus()
-    for fault in FAULTS:
-        if fault.kind in ('blank', 'control', 'copy', 'duplicate'):
-            fault.plant(corpus)
+    edit('train.de', [330, 340, 460], put(''))(corpus)
+    edit('train.en', [310, 470], insert('\x07'))(corpus)
+    edit('train.de', [305, 480], insert('☃'))(corpus)
+    edit('train.en', [315], insert('☃'))(corpus)
+    edit('train.de', [320], lambda line: line + b'\xff')(corpus)
+    repeat(corpus)
     write_corpus(tmp_path, corpus)
-    monkeypatch.setattr(text_files, 'CHUNK', 100)
-    whole = audit(config_of(tmp_path))
-    monkeypatch.setattr(reading, 'HEAD', 300)
     config = config_of(tmp_path)
-    in_parts = audit(config)
-    assert faults_of(in_parts) == faults_of(whole)
-    assert audit(config, processes=2) == in_parts
-    for one, other in zip(in_parts.findings, whole.findings, strict=True):
-        assert (one.kind, one.count) == (other.kind, other.count)
+    whole = audit(config)
+    kinds = ('invalid_utf8', 'blank', 'control', 'duplicate', 'uncovered', 'odd_spaces')
+    assert [found.kind for found in whole.findings if found.kind in kinds]
+    monkeypatch.setattr(text_files, 'CHUNK', 100)
+    monkeypatch.setattr(reading, 'HEAD', 300)
+    assert audit(config) == whole
+    assert audit(config, processes=2) == whole
+    snowman = next(found for found in whole.findings if found.kind == 'uncovered').examples[0]
+    assert snowman.place == f'{tmp_path / "train.de"}, line 306'
 
 
 def test_a_corpus_of_copies_warns_and_does_not_stop(copy_folder):
@@ -453,3 +459,26 @@ def test_real_corpora_show_what_is_known_of_them_and_no_error(corpus_name, kinds
     assert {kind: counts.get(kind, 0) for kind in kinds} == kinds
     assert not counts.keys() & {'swapped_pair', 'shifted', 'mojibake', 'normalization', 'copy'}
     assert counts.get('wrong_language', 0) < 1e-4 * report.pairs['train']
+
+
+def row_of(kind: str) -> str:
+    """The row of docs/data.md."""
+    severity = {'share': f'warning from {getattr(CheckConfig(), kind, 0):.2%} on'}
+    gravity = severity.get(KINDS[kind].gravity, KINDS[kind].gravity)
+    cells = f'`{kind}`', gravity, KINDS[kind].what, KINDS[kind].training, 'yes' if KINDS[kind].rejected else ''
+    return '| ' + ' | '.join(cells) + ' |'
+
+
+def test_the_documentation_has_the_table_of_kinds():
+    text = (Path(__file__).parents[1] / 'docs' / 'data.md').read_text(encoding='utf-8')
+    assert [line for line in text.splitlines() if line.startswith('| `')][-len(KINDS) :] == [row_of(k) for k in KINDS]
+
+
+def test_the_first_fault_that_stops_is_told_in_full(tmp_path):
+    corpus = clean_corpus()
+    drop_targets(corpus)
+    edit('test.de', [4], lambda line: b'f\xfcnf')(corpus)
+    write_corpus(tmp_path, corpus)
+    missing, invalid = audit(config_of(tmp_path)).errors
+    assert missing.detail.startswith(f'{tmp_path / "train.en"} has 500 lines, {tmp_path / "train.de"} has 497;')
+    assert invalid.detail == f'{tmp_path / "test.de"}, line 5: byte 0xfc is not valid UTF-8'

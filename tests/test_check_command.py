@@ -87,6 +87,9 @@ def test_a_corpus_that_is_not_there_is_told_in_one_message(capsys):
 
 
 def test_clean_writes_what_passes_and_says_why_the_rest_does_not(folder, capsys):
+    lines = (folder / 'train.en').read_bytes().split(b'\n')
+    lines[40] += b'\x07'  # of two reasons the one that is first in the table
+    (folder / 'train.en').write_bytes(b'\n'.join(lines))
     assert main(['clean', 'mine.py', '--output', 'new']) == 0
     out = capsys.readouterr().out
     assert 'train: 496 pairs kept, 5 left out, see new/train.rejected.tsv' in out
@@ -120,11 +123,13 @@ def test_clean_leaves_out_a_shifted_stretch(folder, capsys):
     corpus = clean_corpus()
     targets = corpus['train'][1]
     targets.insert(300, targets.pop(150))
+    targets[200] = b''  # of two reasons the one that the line itself shows
     write_corpus(folder, corpus)
     assert main(['clean', 'mine.py', '--output', 'new']) == 0
     assert 'shifted' in capsys.readouterr().err
     rows = (folder / 'new' / 'train.rejected.tsv').read_text().splitlines()
-    assert {row.split('\t')[0] for row in rows} == {'shifted'}
+    assert {row.split('\t')[0] for row in rows if ', line 201\t' not in row} == {'shifted'}
+    assert next(row for row in rows if ', line 201\t' in row).startswith('blank')
     assert abs(len(rows) - 150) <= 8
 
 
@@ -158,3 +163,8 @@ def test_an_interrupted_clean_leaves_no_half_file(folder, monkeypatch, capsys):
 def test_clean_needs_a_folder(capsys):
     assert main(['clean', 'mine.py']) == 2
     assert 'clean mine.py --output FOLDER' in capsys.readouterr().err
+
+
+def test_clean_refuses_text_that_is_made(capsys):
+    assert main(['clean', 'mine.py', '--output', 'new', '--data.train', 'number_words:train']) == 2
+    assert 'needs no cleaning' in capsys.readouterr().err

@@ -21,7 +21,7 @@ import flax_transformer
 from flax_transformer import Config, Translator, train
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.cli import main
-from flax_transformer.config import CorpusConfig, ParallelConfig
+from flax_transformer.config import CheckConfig, CorpusConfig, ParallelConfig
 from flax_transformer.data.packing import Place
 from flax_transformer.data.text_files import read_lines
 from flax_transformer.errors import UserError
@@ -236,19 +236,24 @@ def losses_of(config_file: Path, run: Path, *options: str) -> list[float]:
 
 @pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
 def test_eight_devices_give_the_losses_of_one(strategy: str, copy_folder: Path, tmp_path: Path) -> None:
-    """50 steps without dropout, 1e-4 relative; the option itself makes the eight simulated devices."""
+    """50 steps without dropout; the option itself makes the eight simulated devices.
+
+    At the copy task's own rate of 1e-2 training amplifies rounding a thousandfold within 50 steps; at 2e-3 it does not.
+    """
     config_file = tmp_path / 'experiment.py'
     config_file.write_text(
         f'import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n'
         'from conftest import copy_config\nfrom dataclasses import replace\nfrom pathlib import Path\n'
         'def get_config():\n'
         f'    config = copy_config(Path({str(copy_folder)!r}), steps=50, log_every=1, evaluate_every=50)\n'
-        '    return replace(config, model=replace(config.model, dropout_rate=0.0))\n'
+        '    model, optimizer = config.model, config.optimizer\n'
+        '    return replace(config, model=replace(model, dropout_rate=0.0), optimizer=replace(optimizer, '
+        'learning_rate=2e-3))\n'
     )
     one = losses_of(config_file, tmp_path / 'one')
     eight = losses_of(config_file, tmp_path / 'eight', '--parallel.num-devices', '8', '--parallel.strategy', strategy)
     assert len(one) == 50
-    np.testing.assert_allclose(eight, one, rtol=1e-4)
+    np.testing.assert_allclose(eight, one, rtol=1e-5)
 
 
 def test_train_py_is_the_train_command(copy_folder: Path) -> None:
@@ -293,11 +298,12 @@ def mixture_config(folder: Path, **changes: Any) -> Config:
         test='',
         language_tags=True,
         bpe_dropout=0.2,
-        block_size=40,
+        block_size=100,
     )
     return replace(
         config,
         model=replace(config.model, vocab_size=37),
+        check=CheckConfig(before_training=False),  # lines that are their own translation, two corpora alike
         data=data,
         optimizer=replace(config.optimizer, ema_decay=0.9, schedule='inverse_sqrt'),
     )
@@ -380,7 +386,7 @@ def test_resumed_training_equals_uninterrupted_training(strategy: str, algorithm
         shutil.rmtree(tmp_path / 'pieces' / 'data_cache')
     (position,) = (tmp_path / 'pieces' / 'checkpoints' / '3' / 'position').glob('metadata')
     place = Place.of(json.loads(position.read_text())['batches']['position'])
-    assert place.block * 16 % 100 > 0  # sentences of the smallest corpus
+    assert place.block * 40 % 100 > 0  # sentences of the smallest corpus
     assert place.row > 0
     for ours, expected in zip(parameters(tmp_path / 'pieces'), parameters(tmp_path / 'at_once'), strict=True):
         np.testing.assert_array_equal(ours, expected)

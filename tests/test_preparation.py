@@ -9,7 +9,7 @@ from conftest import copy_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flax_transformer.config import Config, CorpusConfig
+from flax_transformer.config import CheckConfig, Config, CorpusConfig
 from flax_transformer.data import Pairs, cache
 from flax_transformer.data.corpus import Corpus
 from flax_transformer.errors import UserError
@@ -101,7 +101,16 @@ def mixture(folder: Path, **data: object) -> Config:
         CorpusConfig('en-el', 'train.{lang}', source_language='en', target_language='el'),
         CorpusConfig('ru-el', 'train.{lang}', 'validation.{lang}', source_language='ru', target_language='el'),
     )
-    values = {'mixture': corpora, 'target_language': 'de', 'language_tags': True, 'bpe_dropout': 0.3, **data}
+    values = {
+        'mixture': corpora,
+        'target_language': 'de',
+        'language_tags': True,
+        'bpe_dropout': 0.3,
+        'test': '',
+        **data,
+    }
+    # Three lines over and over, blank sides: the check of corpora has tests of its own.
+    config = replace(config, check=CheckConfig(before_training=False))
     return replace(config, model=replace(config.model, vocab_size=70), data=replace(config.data, **values))
 
 

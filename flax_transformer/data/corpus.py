@@ -61,8 +61,7 @@ class Corpus(ABC):
             yield Pairs(*(self._decoded(side, lines, first) for side, lines in enumerate(records)))
             first += len(records.sources)
         if not first:
-            files = f' ({", ".join(map(str, self.files))})' if self.files else ''
-            raise UserError(f'corpus {self.name!r} is empty{files}; expected at least one sentence pair')
+            raise UserError(self.nothing())
 
     def read(self) -> Pairs:
         """All pairs, in memory."""
@@ -72,17 +71,22 @@ class Corpus(ABC):
             targets += pairs.targets
         return Pairs(sources, targets)
 
+    def nothing(self) -> str:
+        """What to say of a corpus without pairs."""
+        files = f' ({", ".join(map(str, self.files))})' if self.files else ''
+        return f'corpus {self.name!r} is empty{files}; expected at least one sentence pair'
+
     def _decoded(self, side: int, lines: Sequence[bytes | None], first: int) -> list[str]:
         texts: list[str] = []
         try:
             for line in lines:
                 texts.append(line.decode('utf-8'))
         except AttributeError:
-            raise UserError(self._missing(side, first + len(texts))) from None
+            raise UserError(self.missing(side, first + len(texts))) from None
         except UnicodeDecodeError as error:
             raise not_utf8(self.place(first + len(texts), side), error) from None
         return texts
 
-    def _missing(self, side: int, index: int) -> str:
+    def missing(self, side: int, index: int) -> str:
         """What to say of a pair that lacks a side."""
         return f'{self.place(index, side)}: there is no {("source", "target")[side]}; expected both sides of each pair'

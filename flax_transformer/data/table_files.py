@@ -34,7 +34,7 @@ class TableFiles(Corpus):
     def expected(self) -> str:
         """What each line is expected to hold."""
 
-    def _missing(self, side: int, index: int) -> str:
+    def missing(self, side: int, index: int) -> str:
         return f'{self.place(index, side)}: there is no {("source", "target")[side]}; expected {self.expected()}'
 
 

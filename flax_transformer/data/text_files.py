@@ -117,7 +117,7 @@ class AlignedFiles(Corpus):
         number = max(i for i, start in enumerate(self._starts) if start <= index)
         return number, index - self._starts[number]
 
-    def _missing(self, side: int, index: int) -> str:
+    def missing(self, side: int, index: int) -> str:
         # Counted to the end, so that the message can say how far the files are apart.
         both = self._pairs_of_files[self._found(index)[0]]
         source, target = (sum(len(lines) for lines in lines_of(file)) for file in both)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 OFFSETS = (-1, 1)  # source line i belongs to target line i + offset
-CERTAIN = 25.0  # nats beyond log(pairs): what a stretch must have gathered
+CERTAIN = 15.0  # nats beyond log(pairs): what a stretch must have gathered
 CLIP = 4.0  # nats that one pair may add or take
 FEWEST = 16  # pairs of a corpus in which lengths can be compared at all
 
@@ -49,12 +49,14 @@ def shifted_stretches(lengths: np.ndarray, signs: np.ndarray) -> list[Stretch]:
     evidence = {offset: _evidence(source, target, signs, offset) for offset in (0, *OFFSETS)}
     best = max(evidence, key=lambda offset: evidence[offset].correlation)
     model = evidence[best]
-    aligned = model.log_ratios(source, target, signs, 0)
+    ratios = {offset: model.log_ratios(source, target, signs, offset) for offset in (0, *OFFSETS)}
     # Half of what a source tells of its target's length: a list in order (numbers one by one) fits its neighbours too.
     drift = max(0.5 * np.log(model.spread / model.deviation), 0)
     found: list[Stretch] = []
     for offset in OFFSETS:
-        gain = np.clip(model.log_ratios(source, target, signs, offset) - aligned, -CLIP, CLIP) - drift
+        # Against the better of the others: where pairs do not fit at all, no neighbour must seem to.
+        others = np.maximum(ratios[0], ratios[-offset])
+        gain = np.clip(ratios[offset] - others, -CLIP, CLIP) - drift
         found += [Stretch(first, last, offset) for first, last in _climbs(gain, CERTAIN + np.log(count))]
     return sorted(found)
 

@@ -43,13 +43,16 @@ LAST = 0xFFFF  # characters beyond, emoji and historic scripts, count as this on
 _JOINERS = '\u200c\u200d'  # spell words in Indic scripts and Persian, and join emoji: no damage there
 _ENTITY = re.compile(r'&(?:#\d{2,7}|#[xX][0-9a-fA-F]{2,6}|[A-Za-z][A-Za-z0-9]{1,30});')
 _TAG = re.compile(
-    r'</?(?:a|b|br|div|em|font|h[1-6]|i|img|li|ol|p|span|strong|sub|sup|table|td|tr|u|ul)\b[^<>\n]*>', re.IGNORECASE
+    r'</?(?:a|b|br|div|em|font|h[1-6]|i|img|li|ol|p|span|strong|sub|sup|table|td|tr|u|ul)(?=[\s/>])[^<>\n]*>',
+    re.IGNORECASE,
 )
 # UTF-8 of two bytes (Latin and its neighbours, Greek, Cyrillic, Arabic) and of three (quotes and dashes), each byte
 # read as the character that Latin-1 or Windows-1252 has there. Quotation marks may follow a capital rightly.
 _HIGH = '\u0080-\u00bf€ƒ†‡ˆ‰Š‹ŒŽ˜™š›œžŸ'
+_QUOTES = '‚„…‘’“”•–—'
 _MOJIBAKE = re.compile(
-    f'[ÂÃ][{_HIGH}‚„…‘’“”•–—]|[ÄÅÎÏÐÑØÙ][\u0080-\u009f¡-ª¬®-º¼-¿€ƒ†‡ˆ‰]|â[\u0080€][{_HIGH}‚„…‘’“”•–—]|\ufffd'
+    f'[ÂÃ][{_HIGH}{_QUOTES}]|[ÄÅÎÏÐÑØÙ][\u0080-\u009f¡-ª¬®-º¼-¿€ƒ†‡ˆ‰]|[ÄÅ][{_QUOTES}](?=[a-z])'
+    f'|â[\u0080€][{_HIGH}{_QUOTES}]|â‚¬|\ufffd'
 )
 
 

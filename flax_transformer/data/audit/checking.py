@@ -1,8 +1,8 @@
 """The audit of all corpora of a config: read each once, compare them, and weigh what was found."""
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from flax_transformer.config import Config
 from flax_transformer.data.audit.changes import changed_since
@@ -144,12 +144,23 @@ def weigh(
             if facts.counts[kind]:
                 examples = _examples(facts, kind, texts)
                 severity = _severity(config, kind, facts.counts[kind] / len(facts))
-                detail = details.get((number, kind), '')
+                detail = details.get((number, kind)) or _detail(facts, kind)
                 findings.append(Finding(kind, severity, facts.name, facts.counts[kind], len(facts), examples, detail))
     findings += _normalization(config, corpora)
     findings += _vocabulary(config, training, tokenizer)
     made = tuple(facts.name for facts in corpora if isinstance(facts.corpus, _Beginning))
     return sorted_report(findings, {facts.name: len(facts) for facts in corpora}, made)
+
+
+def _detail(facts: CorpusFacts, kind: str) -> str:
+    """What there is to say of the first pair of a kind."""
+    hit = facts.examples[kind][0]
+    if kind == 'missing_side':
+        return facts.corpus.missing(hit.side, hit.index)
+    if kind == 'invalid_utf8':
+        byte = re.search(r'\\x([0-9a-f]{2})', hit.target if hit.side else hit.source)
+        return f'{facts.place(hit)}: byte 0x{byte[1]} is not valid UTF-8' if byte else ''
+    return ''
 
 
 def _severity(config: Config, kind: str, share: float) -> Severity:
@@ -169,7 +180,7 @@ def _examples(facts: CorpusFacts, kind: str, texts: dict[int, tuple[str, str]]) 
 def _of_sides(facts: CorpusFacts) -> Iterator[Finding]:
     """What is to be said of a whole corpus or of a whole side."""
     if not len(facts):
-        yield Finding('empty', 'error', facts.name, 0, 0, detail=f'{facts.corpus.name} holds nothing')
+        yield Finding('empty', 'error', facts.name, 0, 0, detail=facts.corpus.nothing())
         return
     if not all(facts.languages_found):
         return
@@ -236,8 +247,3 @@ def _vocabulary(config: Config, training: list[CorpusFacts], tokenizer: Tokenize
         severity = 'note' if config.tokenizer.byte_fallback else 'warning'
         detail = f'{len(uncovered):,} characters, {uncovered.total():,} times in {characters:,}'
         yield Finding('uncovered', severity, 'training', len(uncovered), total, tuple(examples), detail)
-
-
-def files_of(config: Config) -> list[Path]:
-    """The files that the corpora of a config come from."""
-    return [file for _, _, corpus, _ in _open_all(config) for file in corpus.files]

@@ -93,7 +93,9 @@ def inspect(records: Records, model: Model) -> Facts:
         decoded, invalid = _decoded(lines)
         note('invalid_utf8', invalid, side)
         note('blank', [i for i, line in enumerate(decoded) if lines[i] is not None and not line.strip()], side)
-        texts.append(lay_out([_readable(line, i, invalid) for i, line in enumerate(decoded)]))
+        for i in invalid:
+            decoded[i] = ''  # it is counted as that alone
+        texts.append(lay_out(decoded))
     bits = [bits_of_characters()[text.codes] for text in texts]
     of_lines = [text.any(flags) for text, flags in zip(texts, bits, strict=True)]
     keys = np.stack([keys_of(text.lines) for text in texts])
@@ -115,16 +117,7 @@ def inspect(records: Records, model: Model) -> Facts:
 
     signs = np.stack([_last_signs(text) for text in texts])
     with_digits = np.flatnonzero((of_lines[0] | of_lines[1]) & DIGIT)
-    differ = []
-    for i in with_digits:
-        numbers = [numbers_of(text.lines[i]) for text in texts]
-        for side in (0, 1):
-            if numbers[side]:
-                signs[side, i] += 4 * (1 + hash(tuple(sorted(int(n) for n in numbers[side]))) % 63)
-        if present[i] and numbers_differ(*numbers):
-            differ.append(i)
-    note('numbers', differ)
-
+    note('numbers', [i for i in _differing_numbers(texts, with_digits, signs) if present[i]])
     tally, first_seen = _characters(texts, model.common)
     raw = ([line or b'' for line in side] for side in records)
     return Facts(
@@ -159,11 +152,6 @@ def _decoded(lines: Sequence[bytes | None]) -> tuple[list[str], list[int]]:
         return decoded, invalid
 
 
-def _readable(line: str, index: int, invalid: list[int]) -> str:
-    """Nothing, for a line that is not UTF-8: it is counted as that alone."""
-    return '' if invalid and index in invalid else line
-
-
 def _too_long(text: Text, slots: int, tokenizer: Tokenizer | None) -> np.ndarray:
     """The lines with more tokens than slots, EOS counted; without a tokenizer those with more words, which never
     are more than the tokens."""
@@ -176,6 +164,19 @@ def _too_long(text: Text, slots: int, tokenizer: Tokenizer | None) -> np.ndarray
     space = (text.codes == 0x20) | (text.codes == 0x0A)
     begins = ~space & np.concatenate([[True], space[:-1]])
     return np.flatnonzero(text.count(begins) + 1 > slots)
+
+
+def _differing_numbers(texts: list[Text], with_digits: np.ndarray, signs: np.ndarray) -> list[int]:
+    """The pairs whose numbers differ; adds a hash of each line's numbers to its sign."""
+    differ = []
+    for i in with_digits.tolist():
+        both = [numbers_of(text.lines[i]) for text in texts]
+        for side, numbers in enumerate(both):
+            if numbers:
+                signs[side, i] += 4 * (1 + hash(tuple(sorted(map(int, numbers)))) % 63)
+        if numbers_differ(*both):
+            differ.append(i)
+    return differ
 
 
 def _note_languages(texts: list[Text], model: Model, comparable: np.ndarray, note) -> None:
@@ -221,12 +222,12 @@ def _characters(texts: list[Text], common: np.ndarray) -> tuple[Counter[str], di
         lines = np.searchsorted(text.starts, rare[positions], side='right') - 1
         for code, line in zip(codes.tolist(), lines.tolist(), strict=True):
             if code not in (0x0A, LAST):
-                first_seen.setdefault(chr(code), (line, side))
+                first_seen[chr(code)] = min((line, side), first_seen.get(chr(code), (line, side)))
         for line in text.lines_at(np.flatnonzero(text.codes == LAST)):
             beyond = [character for character in text.lines[line] if ord(character) >= LAST]
             tally.update(beyond)
             for character in beyond:
-                first_seen.setdefault(character, (int(line), side))
+                first_seen[character] = min((int(line), side), first_seen.get(character, (int(line), side)))
     return tally, first_seen
 
 

@@ -1,6 +1,7 @@
 """What passes the check, written as aligned files; and what does not, each line with its reason."""
 
 import contextlib
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -45,6 +46,9 @@ def clean(
 
     Raises UserError, before anything is read, where a file exists and `overwrite` is False.
     """
+    made = [part.train for part in config.data.corpora if part.train.startswith('number_words:')]
+    if made:
+        raise UserError(f'{made[0]} is made, not read, and needs no cleaning; expected corpora of text')
     planned = [_paths(output, part.name, (part.source_language, part.target_language)) for part in config.data.corpora]
     existing = [path for paths in planned for path in paths if path.exists()]
     if existing and not overwrite:
@@ -58,16 +62,17 @@ def clean(
     report = weigh(config, corpora, tokenizer=tokenizer)
     output.mkdir(parents=True, exist_ok=True)
     training = [facts for facts in corpora if facts.role == 'train']
-    return [_write(facts, output, paths) for facts, paths in zip(training, planned, strict=True)], report
+    return [_write(facts, paths) for facts, paths in zip(training, planned, strict=True)], report
 
 
 def _paths(output: Path, name: str, languages: tuple[str, str]) -> tuple[Path, Path, Path]:
     """The files of the sources, the targets and the rejected pairs."""
     first, second = languages if languages[0] != languages[1] else ('source', 'target')
+    name = name.replace(os.sep, '_')
     return output / f'{name}.{first}', output / f'{name}.{second}', output / f'{name}.rejected.tsv'
 
 
-def _write(facts: CorpusFacts, output: Path, paths: tuple[Path, Path, Path]) -> Cleaned:
+def _write(facts: CorpusFacts, paths: tuple[Path, Path, Path]) -> Cleaned:
     counts: Counter[str] = Counter()
     index = 0
     with contextlib.ExitStack() as stack:
@@ -85,7 +90,8 @@ def _write(facts: CorpusFacts, output: Path, paths: tuple[Path, Path, Path]) -> 
                     targets.write(target.replace(b'\n', b' ') + b'\n')
                 index += 1
     first, second = facts.languages
-    corpus = str(output.resolve() / f'{facts.name}.{{lang}}') if first != second else ','.join(map(str, paths[:2]))
+    sides = [str(path.resolve()) for path in paths[:2]]
+    corpus = sides[0].removesuffix(first) + '{lang}' if first != second else ','.join(sides)
     by_count = dict(counts.most_common())
     return Cleaned(facts.name, corpus, paths[2], index - counts.total(), by_count)
 

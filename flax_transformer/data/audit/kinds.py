@@ -139,7 +139,7 @@ KINDS = {
             True,
             'lines with HTML entities or tags',
             'trains on them as they are, and translations will contain them',
-            'unescape the files, for example with `python -c "import html, sys; ..."`',
+            'unescape the text (html.unescape in Python), or clean the corpus',
         ),
         Kind(
             'mojibake',

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import multiprocessing
+import signal
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -175,6 +176,7 @@ _MODEL: list[Model] = []  # of a process that inspects
 
 
 def _begin(model: Model) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that reads ends this one
     _MODEL[:] = [model]
 
 

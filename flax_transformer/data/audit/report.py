@@ -32,7 +32,7 @@ class Finding:
 
     def __str__(self) -> str:
         kind = KINDS[self.kind]
-        share = f' of {self.total:,} ({self.count / self.total:.2%})' if self.count <= self.total else ''
+        share = f' of {self.total:,} ({self.count / self.total:.2%})' if 0 < self.total >= self.count else ''
         lines = [f'{self.severity}: {self.corpus}: {self.kind}: {self.count:,}{share}', f'  {kind.what}']
         if self.detail:
             lines.append(f'  {self.detail}')
@@ -85,7 +85,8 @@ class Report:
             {**asdict(finding), 'training': KINDS[finding.kind].training, 'remedy': KINDS[finding.kind].remedy}
             for finding in self.findings
         ]
-        return json.dumps({'pairs': self.pairs, 'findings': findings}, ensure_ascii=False)
+        whole = {'pairs': self.pairs, 'only_begun': self.only_begun, 'findings': findings}
+        return json.dumps(whole, ensure_ascii=False)
 
 
 def sorted_report(findings: Sequence[Finding], pairs: dict[str, int], only_begun: tuple[str, ...] = ()) -> Report:
