@@ -217,13 +217,8 @@ class Translator:
         links = self._links(*columns) if alignment else [None] * len(sources)
         out = Translations()
         for target, ids, (score, gains), link in zip(targets, columns[1], scored, links, strict=True):
-            out.append(
-                replace(
-                    make_translation(self.tokenizer, ids, score, gains[: len(ids)], is_finished=True),
-                    text=target,
-                    alignment=link,
-                )
-            )
+            one = make_translation(self.tokenizer, ids, score, gains[: len(ids)], is_finished=True)
+            out.append(replace(one, text=target, alignment=link))
         return out
 
     def warm_up(self) -> int:
