@@ -284,8 +284,11 @@ def test_a_coverage_penalty_lowers_scores_and_pairs_are_scored_alike(copy_run: P
     lines = random_lines(5)
     plain = Translator.from_run(copy_run, beam_width=1)(lines)
     translator = Translator.from_run(copy_run, f'{copy_run}@last', coverage_penalty=0.2, beam_width=1)
-    for line, one, other in zip(lines, translator(lines), plain, strict=True):
-        assert one.score < other.score
+    found = translator(lines)
+    # Where every word of the source has been looked at, nothing is taken off.
+    assert all(one.score <= other.score for one, other in zip(found, plain, strict=True))
+    assert any(one.score < other.score - 1e-3 for one, other in zip(found, plain, strict=True))
+    for line, one in zip(lines, found, strict=True):
         scored = translator.score([line], [one.text])[0]
         if scored.token_ids == one.token_ids:
             assert scored.score == pytest.approx(one.score, abs=1e-4)
