@@ -75,6 +75,10 @@ class Checkpoints:
         """The step of the best checkpoint by validation loss; the newest where none was measured."""
         return self._manager.best_step() or self.latest()
 
+    def count(self) -> int:
+        """How many checkpoints there are."""
+        return len(self._manager.all_steps())
+
     def save(self, state: TrainState, position: dict[str, Any], metrics: dict[str, float]) -> None:
         """Saves in the background; metrics may hold `validation_loss`."""
         args = ocp.args.Composite(
@@ -128,12 +132,23 @@ class Checkpoints:
                 f'Bring back a copy of it, or choose another with --step: there are {others}'
             )
 
+    def save_params(self, params: Any) -> None:
+        """Saves parameters alone, as step 0: enough to translate with and to start another run from."""
+        self._saving_step, self._needed = 0, sum(leaf.nbytes for leaf in jax.tree.leaves(params))
+        with self._saving():
+            self._manager.save(0, args=ocp.args.Composite(params=ocp.args.StandardSave(params)))
+
     def restore(self, like: TrainState) -> tuple[TrainState, dict[str, Any]]:
         """The newest state, placed as `like` is, and its data position.
 
         It was verified when the checkpoints were opened. Raises UserError where it cannot be read nevertheless.
         """
         step = self.latest()
+        if not (self.folder / str(step) / 'training').exists():
+            raise UserError(
+                f'{self.folder.parent} holds parameters alone, no training to go on with; start another run from them: '
+                f'--init-from {self.folder.parent} --workdir ANOTHER'
+            )
         if not has_manifest(self.folder / str(step)):
             self._say(f'checkpoint {step} has no checksums, as an earlier version wrote it: it cannot be verified')
         args = ocp.args.Composite(

@@ -82,9 +82,10 @@ class DecoderLayer(nn.Module):
 
     def decode(
         self, x: jax.Array, cache: KVCache, memory: Memory, memory_mask: jax.Array, position: jax.Array
-    ) -> tuple[jax.Array, KVCache]:
-        """One new position x [N, 1, D] of N = B * W hypotheses after the layer, and the longer cache."""
-        written = []
+    ) -> tuple[jax.Array, KVCache, jax.Array]:
+        """One new position x [N, 1, D] of N = B * W hypotheses after the layer, the longer cache, and its attention
+        over the memory, [B, H, W, S]: computed for whom it interests, else the compiler leaves it out."""
+        written, seen = [], []
 
         def attend_self(x: jax.Array) -> jax.Array:
             out, longer = self.self_attention.decode(x, cache, position)
@@ -94,10 +95,11 @@ class DecoderLayer(nn.Module):
         def attend_memory(x: jax.Array) -> jax.Array:
             # The W hypotheses of a sentence query its memory as W positions would: nothing is copied per beam.
             beams = x.reshape(memory.k.shape[0], -1, x.shape[-1])
+            seen.append(self.cross_attention.weights(beams, memory.k, memory_mask))
             return self.cross_attention.attend(beams, *memory, memory_mask).reshape(x.shape)
 
         x = self._sublayers(x, attend_self, attend_memory, True)
-        return x, written[0]
+        return x, written[0], seen[0]
 
 
 class Shared(NamedTuple):
@@ -148,10 +150,13 @@ class Decoder(nn.Module):
         memories = tuple(layer.project_memory(memory) for layer in self.layers)
         return DecodeState((cache,) * len(self.layers), Shared(memories, memory_mask), jnp.int32(0))
 
-    def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
-        """Hidden [N, 1, D] of one embedded token x [N, 1, D] of each hypothesis, and the state after it."""
-        caches = []
+    def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
+        """Hidden [N, 1, D] of one embedded token x [N, 1, D] of each hypothesis, its attention over the source as the
+        mean of heads and layers, [N, S], and the state after it."""
+        caches, seen = [], []
         for layer, cache, memory in zip(self.layers, state.cache, state.shared.memories, strict=True):
-            x, cache = layer.decode(x, cache, memory, state.shared.mask, state.position)
+            x, cache, weights = layer.decode(x, cache, memory, state.shared.mask, state.position)
             caches.append(cache)
-        return self._finish(x), DecodeState(tuple(caches), state.shared, state.position + 1)
+            seen.append(weights.mean(axis=1).reshape(x.shape[0], -1))
+        after = DecodeState(tuple(caches), state.shared, state.position + 1)
+        return self._finish(x), sum(seen) / len(seen), after

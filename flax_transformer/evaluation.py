@@ -1,7 +1,7 @@
-"""Scores that others believe: sacreBLEU with its signature, chrF, and the loss per target token."""
+"""How good a translator is: scores of its translations, and the loss per target token."""
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ import jax
 from flax_transformer.config import Config
 from flax_transformer.data import Pairs, loss_batches, tokenize
 from flax_transformer.errors import UserError
+from flax_transformer.metrics import Scores, score
 from flax_transformer.model import Transformer
 from flax_transformer.parallel import Devices
 from flax_transformer.tokenizer import Tokenizer
@@ -17,61 +18,30 @@ from flax_transformer.training import eval_step, loss_sums, mean_loss
 from flax_transformer.translator import Translation, Translator
 
 
-@dataclass(frozen=True)
-class Scores:
-    """How translations compare with their references, on detokenised text."""
-
-    bleu: float  # sacreBLEU, 0 to 100; 0 where no line has the four words that it counts
-    bleu_signature: str
-    bleu_details: str  # n-gram precisions, brevity penalty, lengths
-    chrf: float  # chrF2, 0 to 100
-    chrf_signature: str
-    exact: float  # share of lines equal to their reference, 0 to 1
-    num_lines: int
-    num_truncated: int
-    has_four_words: bool  # whether any translation has 4-grams for BLEU to count
-
-    def __str__(self) -> str:
-        words = (
-            '' if self.has_four_words else '\n  (no line has the four words that BLEU counts: look at the scores below)'
-        )
-        return (
-            f'BLEU {self.bleu:.2f}  {self.bleu_details}{words}\n  {self.bleu_signature}\n'
-            f'chrF {self.chrf:.2f}\n  {self.chrf_signature}\n'
-            f'exactly as the reference: {self.exact:.1%} of {self.num_lines} lines; cut short: {self.num_truncated}'
-        )
-
-
-def score(translations: Sequence[str], references: Sequence[str], *, num_truncated: int = 0) -> Scores:
-    """Scores of detokenised lines against one reference each. Raises ValueError for unequal numbers of lines."""
-    from sacrebleu.metrics import BLEU, CHRF
-
-    if len(translations) != len(references):
-        raise ValueError(f'{len(translations)} translations, {len(references)} references; expected equal numbers')
-    bleu, chrf = BLEU(), CHRF()
-    bleu_score = bleu.corpus_score(list(translations), [list(references)])
-    chrf_score = chrf.corpus_score(list(translations), [list(references)])
-    same = sum(ours == theirs for ours, theirs in zip(translations, references, strict=True))
-    return Scores(
-        bleu=bleu_score.score,
-        bleu_signature=str(bleu.get_signature()),
-        bleu_details=bleu_score.format(score_only=False).partition('= ')[2].partition(' ')[2],
-        chrf=chrf_score.score,
-        chrf_signature=str(chrf.get_signature()),
-        exact=same / max(len(references), 1),
-        num_lines=len(references),
-        num_truncated=num_truncated,
-        has_four_words=bleu_score.totals[3] > 0,
-    )
-
-
 def evaluate_translation(
-    translator: Translator, pairs: Pairs, *, progress: Callable[[int], None] | None = None
+    translator: Translator,
+    pairs: Pairs,
+    *,
+    more_references: Sequence[Sequence[str]] = (),
+    progress: Callable[[int], None] | None = None,
 ) -> tuple[Scores, list[Translation]]:
-    """Scores of the translator's own translations of the sources against the targets, and those translations."""
+    """Scores of the translator's own translations of the sources against the targets, and further references where
+    there are any; and those translations."""
     translations = translator(pairs.sources, progress=progress)
     truncated = sum(translation.truncated for translation in translations)
-    return score([t.text for t in translations], pairs.targets, num_truncated=truncated), translations
+    references = [pairs.targets, *more_references]
+    texts = [translation.text for translation in translations]
+    return score(texts, references, sources=pairs.sources, num_truncated=truncated), translations
+
+
+def evaluate_ensemble_loss(translator: Translator, pairs: Pairs) -> dict[str, float]:
+    """Negative log-likelihood and perplexity per target token, EOS counted, of the models' mean; of pairs without a
+    blank side."""
+    kept = [i for i in range(len(pairs)) if pairs.sources[i].strip() and pairs.targets[i].strip()]
+    scored = translator.score([pairs.sources[i] for i in kept], [pairs.targets[i] for i in kept])
+    tokens = sum(one.num_tokens for one in scored)
+    nll = -sum(one.log_prob for one in scored) / max(tokens, 1)
+    return {'nll': nll, 'perplexity': math.exp(nll), 'target_tokens': float(tokens)}
 
 
 def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pairs) -> dict[str, float]:

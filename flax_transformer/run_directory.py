@@ -10,6 +10,7 @@ lock               held by the process that trains here
 """
 
 import contextlib
+import dataclasses
 import importlib.metadata
 import json
 import os
@@ -21,11 +22,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.config import Config
+from flax_transformer.config import Config, DecodingConfig
 from flax_transformer.config_json import changed_fields, from_json, to_json
-from flax_transformer.errors import UserError
+from flax_transformer.errors import UserError, nearest
 from flax_transformer.locks import LOCK_FILE, in_use
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.marian_tokenizer import KIND, MarianTokenizer
+from flax_transformer.tokenizer import Tokenizer, kind_of
 
 CACHE = 'data_cache'
 
@@ -43,13 +45,7 @@ MAY_CHANGE = {
     'training.average_last',
     'training.sample_translations',
     'training.max_skipped_steps',
-    'decoding.beam_width',
-    'decoding.length_penalty',
-    'decoding.alpha',
-    'decoding.max_extra_tokens',
-    'decoding.max_source_tokens',
-    'decoding.batch_tokens',
-    'decoding.target_language',
+    *(f'decoding.{field.name}' for field in dataclasses.fields(DecodingConfig)),
     'parallel.strategy',
     'parallel.num_devices',
 }
@@ -148,7 +144,8 @@ class RunDirectory:
         return (self.path / 'tokenizer' / 'tokenizer.json').is_file()
 
     def read_tokenizer(self) -> Tokenizer:
-        return Tokenizer.load(self.path / 'tokenizer')
+        folder = self.path / 'tokenizer'
+        return (MarianTokenizer if kind_of(folder) == KIND else Tokenizer).load(folder)
 
     def write_tokenizer(self, tokenizer: Tokenizer) -> None:
         tokenizer.save(self.path / 'tokenizer')
@@ -161,6 +158,23 @@ class RunDirectory:
         except (FileNotFoundError, ValueError, TypeError):
             starts = []  # the first start, or a damaged file: no reason not to train
         _write_whole(file, json.dumps([*starts, environment(devices)], indent=2) + '\n')
+
+
+CHECKPOINTS = ('last', 'best', 'average')  # that have a name; others go by their step
+
+
+def split_reference(reference: Path | str) -> tuple[Path, str | int | None]:
+    """The run directory of `RUN[@which]`, and which checkpoint. Raises UserError where `which` is no such thing."""
+    text = str(reference)
+    if '@' not in text or Path(text).exists():
+        return Path(text), None
+    path, _, which = text.rpartition('@')
+    if which.isdecimal():
+        return Path(path), int(which)
+    if which not in CHECKPOINTS:
+        hint = f'{nearest(which, CHECKPOINTS)} Expected a step, or {", ".join(CHECKPOINTS)}, behind @'
+        raise UserError(f'{text}: no checkpoint {which!r}.{hint}')
+    return Path(path), which
 
 
 def _is_empty_folder(path: Path) -> bool:

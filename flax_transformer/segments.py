@@ -1,7 +1,10 @@
-"""Lines that are too long for the model, cut where it hurts least."""
+"""Lines in parts: those that are too long for the model, cut where it hurts least; and paragraphs, by sentences."""
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
+
+from flax_transformer.errors import UserError
 
 # What a part may end with: the end of a sentence; of a clause; of a word. Between the digits of 10:30 there is none.
 _SEAMS = (r'(?<![.!?…])[.!?…]+[\'")\]»”’]*\s+|[。！？]\s*', r'[,;:]\s+|[，；：、]\s*', r'\s+')
@@ -9,6 +12,77 @@ _SEAMS = (r'(?<![.!?…])[.!?…]+[\'")\]»”’]*\s+|[。！？]\s*', r'[,;:]\
 
 def is_blank(line: str) -> bool:
     return not line.strip()
+
+
+class Line(NamedTuple):
+    """A line as it is translated. Parts and gaps put together are the line, but for gaps within a sentence."""
+
+    text: str
+    replaced: bool  # it was not valid UTF-8
+    lead: str  # white space before the first part
+    parts: list[str]  # none: a blank line
+    gaps: list[str]  # white space behind each part
+
+
+def prepare(line: str | bytes, count: Callable[[str], int], limit: int, language: str | None = None) -> Line:
+    """The line in parts of at most `limit` tokens by `count`; with a language, by its sentences.
+
+    A character must not count as more than its bytes; three tokens may come on top.
+    """
+    text, replaced = as_text(line)
+    if is_blank(text):
+        return Line(text, replaced, '', [], [])
+    lead, sentences = ('', [(text, '')]) if language is None else split_sentences(text, language)
+    parts, gaps = [], []
+    for sentence, gap in sentences:
+        is_short = len(sentence.encode('utf-8')) + 3 <= limit  # most lines need not be counted
+        pieces = [sentence] if is_short else split_line(sentence, count, limit)
+        parts += pieces
+        # Where one sentence follows another without white space, a space: the translation may need it.
+        gaps += [' '] * (len(pieces) - 1) + [gap or ' ']
+    gaps[-1] = sentences[-1][1]
+    return Line(text, replaced, lead, parts, gaps)
+
+
+def as_text(line: str | bytes) -> tuple[str, bool]:
+    """The line as valid Unicode, and whether something in it had to become U+FFFD."""
+    try:
+        if isinstance(line, bytes):
+            return line.decode('utf-8'), False
+        line.encode('utf-8')
+        return line, False
+    except UnicodeDecodeError:
+        return line.decode('utf-8', 'replace'), True
+    except UnicodeEncodeError:  # lone surrogates
+        return line.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace'), True
+
+
+def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]]]:
+    """The white space before the first sentence, and each sentence with the white space behind it.
+
+    Put together they are the line. By the rules that sentencex has for the language (extra `sentences`; no model, no
+    network). Raises UserError where it is not installed.
+    """
+    try:
+        import sentencex
+    except ImportError:
+        raise UserError(
+            'decoding.split_sentences needs the package sentencex: pip install "flax-transformer[sentences]"'
+        ) from None
+    pieces = [piece for piece in sentencex.segment(language, line) if piece]
+    if ''.join(pieces) != line:
+        pieces = [line]  # a splitter that lost something is not to be trusted with this line
+    lead, parts = '', []
+    for piece in pieces:
+        text = piece.strip()
+        before, _, behind = piece.partition(text) if text else (piece, '', '')
+        if parts:
+            parts[-1] = (parts[-1][0], parts[-1][1] + before)
+        else:
+            lead += before
+        if text:
+            parts.append((text, behind))
+    return lead, parts
 
 
 def split_line(line: str, count: Callable[[str], int], limit: int) -> list[str]:

@@ -89,6 +89,9 @@ def test_unknown_word_is_refused_with_the_words_there_are(section, field):
         (TransformerConfig, {'positions': 'learnt'}, r"positions='learnt'.*Did you mean learned"),
         (TransformerConfig, {'pad_id': 37_000}, r'pad_id=37000.*36999'),
         (TransformerConfig, {'eos_id': 37_000}, r'eos_id=37000.*36999'),
+        (TransformerConfig, {'target_vocab_size': 0}, r'target_vocab_size=0'),
+        (TransformerConfig, {'target_vocab_size': 9}, r"target_vocab_size=9: tie_embeddings='all'"),
+        (TransformerConfig, {'target_vocab_size': 9, 'tie_embeddings': 'none', 'pad_id': 9}, r'pad_id=9.*target_vo.*8'),
         (TransformerConfig, {'pad_id': 1}, r'pad_id and eos_id are both 1'),
         (TokenizerConfig, {'character_coverage': 1.01}, r'character_coverage=1.01'),
         (TokenizerConfig, {'character_coverage': 0.5}, r'character_coverage=0.5'),
@@ -151,6 +154,20 @@ def test_unknown_word_is_refused_with_the_words_there_are(section, field):
         (DecodingConfig, {'max_extra_tokens': 0}, r'max_extra_tokens=0'),
         (DecodingConfig, {'max_source_tokens': 7}, r'max_source_tokens=7'),
         (DecodingConfig, {'batch_tokens': 0}, r'batch_tokens=0'),
+        (DecodingConfig, {'max_tokens': 0}, r'max_tokens=0'),
+        (DecodingConfig, {'min_tokens': 0}, r'min_tokens=0'),
+        (DecodingConfig, {'banned_ids': (3, -1)}, r'banned_ids=\(3, -1\): expected ids of at least 0'),
+        (DecodingConfig, {'banned_ids': 3}, r'banned_ids=3: expected tuple\[int, \.\.\.\]'),
+        (DecodingConfig, {'banned_ids': ('x',)}, r"banned_ids=\('x',\): expected tuple\[int, \.\.\.\]"),
+        (DecodingConfig, {'beam_width': 4, 'groups': 3}, r'beam_width=4 is not divisible by groups=3'),
+        (DecodingConfig, {'beam_width': 4, 'n_best': 5}, r'n_best=5: expected at most beam_width=4'),
+        (DecodingConfig, {'search': 'sample', 'n_best': 2}, r'n_best=2: expected at most samples=1'),
+        (DecodingConfig, {'beam_width': 1, 'mbr': 'bleu'}, r"mbr='bleu'.*beam_width of at least 2"),
+        (DecodingConfig, {'temperature': 0.0}, r'temperature=0.0: expected more than 0'),
+        (DecodingConfig, {'top_p': 0.0}, r'top_p=0.0'),
+        (DecodingConfig, {'top_p': 1.5}, r'top_p=1.5'),
+        (DecodingConfig, {'min_p': 1.0}, r'min_p=1.0'),
+        (DecodingConfig, {'seed': 2**31}, r'seed=2147483648'),
         (Config, {'training': TrainingConfig(tokens_per_step=1000)}, r'tokens_per_step=1000.*target_length=128.*1024'),
         (Config, {'training': TrainingConfig(tokens_per_step=1)}, r'tokens_per_step=1 .*nearest is 128'),
         (Config, {'tokenizer': TokenizerConfig(unk_id=1)}, r'unk_id=1'),
@@ -225,6 +242,7 @@ def all_changed():
     return Config(
         model=TransformerConfig(
             vocab_size=99,
+            target_vocab_size=98,
             d_model=16,
             num_heads=3,
             head_dim=5,
@@ -243,6 +261,7 @@ def all_changed():
             attention_bias=True,
             logits_bias=True,
             pad_id=3,
+            pad_row='neither',
             eos_id=4,
             max_length=700,
             dtype='bfloat16',
@@ -270,7 +289,39 @@ def all_changed():
         check=CheckConfig(False, 3.0, 7, *(0.5 + i / 64 for i in range(1, 16))),
         optimizer=OptimizerConfig('adamw', 'cosine', 1e-3, 7, 0.8, 0.9, 1e-8, 0.01, 1.5, 0.999),
         training=TrainingConfig(5, 960, 0.0, 1, 2, 3, 4, 3, 5, 6),
-        decoding=DecodingConfig(1, 'power', 1.0, 20, 100, 500, 'de'),
+        decoding=DecodingConfig(
+            beam_width=6,
+            length_penalty='power',
+            alpha=1.0,
+            max_extra_tokens=20,
+            max_source_tokens=100,
+            batch_tokens=500,
+            target_language='de',
+            max_tokens=90,
+            min_tokens=2,
+            force_eos=True,
+            ban_unk=False,
+            ban_pad=False,
+            renormalize=True,
+            banned_ids=(7, 8),
+            banned_texts=('a b', 'ü'),
+            no_repeat_ngram=3,
+            word_reward=0.1,
+            coverage_penalty=0.2,
+            groups=3,
+            diversity=0.7,
+            n_best=2,
+            search='sample',
+            samples=4,
+            temperature=0.9,
+            top_k=5,
+            top_p=0.8,
+            min_p=0.05,
+            seed=3,
+            mbr='chrf',
+            ensemble='probability',
+            split_sentences=True,
+        ),
         parallel=ParallelConfig('mesh', 2),
         seed=7,
     )
@@ -287,6 +338,13 @@ def test_json_round_trip_gives_the_same_config(config):
 def test_absent_fields_take_their_defaults():
     """A config of an earlier version, from before a field, still loads."""
     assert from_json('{"schema_version": 1, "model": {"d_model": 64}}') == Config(model=TransformerConfig(d_model=64))
+
+
+def test_a_config_from_before_a_search_field_still_loads():
+    """The fields that the first version wrote, and no others."""
+    first = {'beam_width': 2, 'length_penalty': 'power', 'alpha': 0.7, 'max_extra_tokens': 9, 'max_source_tokens': 64}
+    text = json.dumps({'schema_version': 1, 'decoding': {**first, 'batch_tokens': 512}})
+    assert from_json(text).decoding == DecodingConfig(**first, batch_tokens=512)
 
 
 def test_changed_fields_lists_old_and_new():

@@ -1,5 +1,6 @@
 """Lines in, translations out: in order, one for each, whatever the company."""
 
+import asyncio
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -8,13 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import sacrebleu
 
 from flax_transformer import Translator
 from flax_transformer.checkpoints import Checkpoints
-from flax_transformer.config import DecodingConfig, TransformerConfig
+from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerConfig
 from flax_transformer.decoding import Hypotheses
 from flax_transformer.errors import UserError
 from flax_transformer.losses import cross_entropy
+from flax_transformer.mbr import expected_utilities
 from flax_transformer.model import Transformer, shift_right
 from flax_transformer.run_directory import RunDirectory
 from flax_transformer.tokenizer import Tokenizer
@@ -165,6 +168,275 @@ def test_the_compiled_shapes_are_few(copy_run: Path) -> None:
     assert translator.translate_ids._cache_size() <= 3
 
 
+# --------------------------------------------------------------------------------------------------- results
+
+
+def test_results_carry_tokens_and_what_each_is_worth(translator: Translator) -> None:
+    (translation,) = translator(['a b c d'])
+    assert translation.tokens[-1] == '</s>'
+    assert len(translation.tokens) == len(translation.token_ids) == translation.num_tokens
+    assert sum(translation.token_log_probs) == pytest.approx(translation.log_prob)
+    assert translation.score == pytest.approx(
+        translation.log_prob / ((5 + translation.num_tokens) / 6) ** 0.6, abs=1e-6
+    )
+    assert translator.tokenizer.decode(translation.token_ids) == translation.text
+    assert translation.n_best == ()
+    assert translation.alignment is None
+
+
+def test_the_n_best_are_sorted_distinct_and_hold_the_best(copy_run: Path) -> None:
+    translator = Translator.from_run(copy_run, beam_width=4, n_best=3)
+    for line, one in zip(random_lines(6), translator(random_lines(6)), strict=True):
+        texts = [x.text for x in one.n_best]
+        assert one.n_best[0].text == one.text, line
+        assert len(texts) == len(set(texts)) == 3
+        scores = [x.score for x in one.n_best if not x.truncated]
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_given_pairs_are_worth_what_the_search_says(translator: Translator) -> None:
+    lines = random_lines(9)
+    found = translator(lines)
+    scored = translator.score(lines, [one.text for one in found])
+    for ours, theirs in zip(scored, found, strict=True):
+        if ours.token_ids == theirs.token_ids:  # a text may be spelt in several ways
+            assert ours.score == pytest.approx(theirs.score, abs=1e-5)
+            np.testing.assert_allclose(ours.token_log_probs, theirs.token_log_probs, atol=1e-5)
+    assert np.mean([x.token_ids == y.token_ids for x, y in zip(scored, found, strict=True)]) > 0.8
+    wrong = translator.score(lines, [line[::-1] + ' h' for line in lines])
+    assert all(x.score < y.score for x, y in zip(wrong, scored, strict=True))
+    assert translator.score([], []) == []
+
+
+def test_a_prefix_is_kept_and_continued(translator: Translator) -> None:
+    prefixes = ['a b', '', 'h h', 'x']
+    found = translator(['a b c d', 'b c', 'a b c', ''], prefixes=prefixes)
+    assert [one.text for one in found[:2]] == ['a b c d', 'b c']
+    assert found[2].text.startswith('h h')
+    assert found[3].text == ''
+    with pytest.raises(ValueError, match='1 prefixes, 2 lines'):
+        translator(['a', 'b'], prefixes=['a'])
+
+
+def test_banned_texts_and_ids_do_not_come(copy_run: Path) -> None:
+    found = Translator.from_run(copy_run, banned_texts=('c d',))(['a b c d e', 'd c'])
+    assert 'c d' not in found[0].text
+    assert found[1].text == 'd c'
+    with pytest.raises(UserError, match=r'banned_ids=\(20,\): expected ids below vocab_size=20'):
+        Translator.from_run(copy_run, banned_ids=(20,))
+
+
+def test_lengths_are_bounded_by_field(copy_run: Path) -> None:
+    short = Translator.from_run(copy_run, max_tokens=3, beam_width=1)(['a b c d e f g'])[0]
+    assert short.num_tokens == 3
+    assert short.truncated
+    long = Translator.from_run(copy_run, min_tokens=9, beam_width=1)(['a b'])[0]
+    assert long.num_tokens >= 9
+    forced = Translator.from_run(copy_run, max_tokens=3, force_eos=True, beam_width=1)(['a b c d e f g'])[0]
+    assert forced.token_ids[-1] == 1
+    assert forced.token_log_probs[-1] == 0.0
+    assert not forced.truncated
+
+
+def test_attention_aligns_a_copy_with_its_source(copy_run: Path) -> None:
+    translator = Translator.from_run(copy_run)
+    lines = ['a b c d', '', 'h g f e d']
+    found = translator(lines, alignment=True)
+    assert found[1].alignment is None
+    links = [(i, j) for one in (found[0], found[2]) for i, j in one.alignment]
+    assert all(0 <= i < 5 and 0 <= j < 5 for i, j in links)
+    # One layer that has learned to copy in 250 steps looks at the right word most of the time.
+    assert np.mean([i == j for i, j in links]) > 0.5
+    again = translator.score([lines[0]], [found[0].text], alignment=True)[0].alignment
+    assert again == found[0].alignment
+
+
+def test_an_alignment_of_a_line_in_parts_counts_through(copy_run: Path) -> None:
+    line = ' '.join('abcdefgh' * 4)
+    (whole,) = Translator.from_run(copy_run, max_source_tokens=16)([line], alignment=True)
+    assert whole.split
+    assert max(i for i, _ in whole.alignment) > 16
+    assert max(j for _, j in whole.alignment) < len(whole.text.split())
+
+
+def test_samples_of_a_line_are_the_same_in_any_company(copy_run: Path) -> None:
+    options = {'search': 'sample', 'samples': 3, 'n_best': 3, 'temperature': 1.5, 'max_extra_tokens': 9}
+    translator = Translator.from_run(copy_run, **options)
+    lines = random_lines(8)
+    together = translator(lines)
+    alone = translator([lines[5]])[0]
+    assert [x.text for x in together[5].n_best] == [x.text for x in alone.n_best]
+
+
+def test_an_ensemble_of_a_run_with_itself_changes_nothing(copy_run: Path) -> None:
+    lines = random_lines(6)
+    alone = Translator.from_run(copy_run, beam_width=1)(lines)
+    for mean in ('log_probability', 'probability'):
+        both = Translator.from_run(copy_run, f'{copy_run}@best', ensemble=mean, beam_width=1)
+        for one, other in zip(both(lines), alone, strict=True):
+            assert one.text == other.text
+            assert one.score == pytest.approx(other.score, abs=1e-5)
+    scored = both.score(lines, [one.text for one in alone])
+    assert scored[0].log_prob == pytest.approx(alone[0].log_prob, abs=1e-4)
+
+
+def test_a_coverage_penalty_lowers_scores_and_pairs_are_scored_alike(copy_run: Path) -> None:
+    lines = random_lines(5)
+    plain = Translator.from_run(copy_run, beam_width=1)(lines)
+    translator = Translator.from_run(copy_run, f'{copy_run}@last', coverage_penalty=0.2, beam_width=1)
+    found = translator(lines)
+    # Where every word of the source has been looked at, nothing is taken off.
+    assert all(one.score <= other.score for one, other in zip(found, plain, strict=True))
+    assert any(one.score < other.score - 1e-3 for one, other in zip(found, plain, strict=True))
+    for line, one in zip(lines, found, strict=True):
+        scored = translator.score([line], [one.text])[0]
+        if scored.token_ids == one.token_ids:
+            assert scored.score == pytest.approx(one.score, abs=1e-4)
+
+
+@pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
+def test_eight_devices_translate_as_one_does(strategy: str, copy_run: Path, translator: Translator) -> None:
+    lines = [*random_lines(21), '']
+    parallel = ParallelConfig(strategy=strategy, num_devices=8)
+    for one, other in zip(Translator.from_run(copy_run, parallel=parallel)(lines), translator(lines), strict=True):
+        assert one.token_ids == other.token_ids
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+# ------------------------------------------------------------------------------------- lines, streams, memory
+
+
+def test_a_stream_is_translated_in_order_and_in_bounded_memory(translator: Translator) -> None:
+    read = []
+
+    def lines():
+        for i in range(25):
+            read.append(i)
+            yield 'ab cd'[i % 5]
+
+    stream = translator.stream(lines(), chunk=10)
+    first = next(stream)
+    assert len(read) == 10
+    assert [one.text for one in (first, *stream)] == ['a', 'b', '', 'c', 'd'] * 5
+
+
+def test_a_stream_can_be_awaited(translator: Translator) -> None:
+    async def collect() -> list[str]:
+        return [one.text async for one in translator.stream_async(['a b', '', 'c'], chunk=2)]
+
+    assert asyncio.run(collect()) == ['a b', '', 'c']
+
+
+def test_a_thousand_mixed_lines_compile_no_more_shapes_than_there_are_buckets(copy_run: Path) -> None:
+    translator = Translator.from_run(copy_run, beam_width=1, max_extra_tokens=1)
+    rng = np.random.default_rng(1)
+    lines = [' '.join(rng.choice(list('abcdefgh'), 100 if i % 99 == 0 else i % 12)) for i in range(1000)]
+    found = translator(lines)
+    assert len(found) == 1000
+    assert 2 <= found.num_compilations <= 5
+    assert translator.translate_ids._cache_size() == found.num_compilations
+    assert translator(lines).num_compilations == 0
+
+
+def test_a_batch_that_memory_does_not_hold_is_halved(copy_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    translator = Translator.from_run(copy_run, batch_tokens=512)
+    lines = random_lines(40)
+    expected = [one.text for one in translator(lines)]
+    real, seen = translator.runner._call, []
+
+    def call(function, params, arrays):
+        seen.append(len(arrays[0]))
+        if len(arrays[0]) > 8:
+            raise jax.errors.JaxRuntimeError('RESOURCE_EXHAUSTED: Out of memory while trying to allocate')
+        return real(function, params, arrays)
+
+    translator.runner._call = call
+    assert [one.text for one in translator(lines)] == expected
+    assert 'out of memory with 32 lines at once; going on with 16' in capsys.readouterr().err
+    assert seen[:3] == [32, 16, 8]
+    seen.clear()
+    translator(lines)
+    assert max(seen) == 8  # what did not fit is not tried again
+
+
+def test_other_errors_of_a_batch_are_not_hidden(copy_run: Path) -> None:
+    translator = Translator.from_run(copy_run)
+
+    def call(*_):
+        raise jax.errors.JaxRuntimeError('INTERNAL: something else')
+
+    translator.runner._call = call
+    with pytest.raises(jax.errors.JaxRuntimeError, match='something else'):
+        translator(['a'])
+
+
+def test_translate_ids_can_be_vmapped_and_exported(translator: Translator) -> None:
+    source = np.zeros((3, 2, 16), np.int32)
+    for i, ids in enumerate(translator.tokenizer.encode(['a b', 'c', 'd e f', 'g', 'h', 'a'])):
+        source[i // 2, i % 2, : len(ids)] = ids
+    mapped = jax.vmap(translator.translate_ids, in_axes=(None, 0))(translator.params, source)
+    exported = jax.export.export(translator.translate_ids)(translator.params, source[0])
+    assert 'stablehlo' in exported.mlir_module()
+    alone = exported.call(translator.params, source[0])
+    np.testing.assert_array_equal(mapped.tokens[0], alone.tokens)
+    np.testing.assert_allclose(mapped.scores[0], alone.scores, atol=1e-5)
+
+
+def test_sentences_of_a_paragraph_keep_their_white_space(copy_run: Path) -> None:
+    pytest.importorskip('sentencex')
+    translator = Translator.from_run(copy_run, split_sentences=True)
+    (one,) = translator(['  The bad cab.  Has he a bed?\tA bag! '])
+    assert one.split
+    texts = [x.text for x in translator(['The bad cab.', 'Has he a bed?', 'A bag!'])]
+    assert one.text == f'  {texts[0]}  {texts[1]}\t{texts[2]} '
+
+
+def test_checkpoints_by_name(run_with_a_poor_last_checkpoint: Path) -> None:
+    run = run_with_a_poor_last_checkpoint
+    table = lambda name: np.asarray(Translator.from_run(f'{run}{name}').params['embedding']['table'])
+    assert not np.any(table('@last'))
+    assert not np.any(table('@300'))
+    np.testing.assert_array_equal(table('@best'), table('@250'))
+    kept = [table(f'@{step}') for step in (250, 300)]
+    np.testing.assert_allclose(table('@average'), sum(kept) / 2, rtol=1e-6)
+    with pytest.raises(UserError, match=r"no checkpoint 'lst'. Did you mean last"):
+        table('@lst')
+
+
+def test_runs_of_different_tokenizers_make_no_ensemble(copy_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / 'run'
+    shutil.copytree(copy_run, run)
+    lines = [' '.join('ijklmnop'[i % 8 : i % 8 + 3]) for i in range(99)]
+    Tokenizer.train(lines, vocab_size=20, byte_fallback=False).save(run / 'tokenizer')
+    with pytest.raises(UserError, match='different tokenizers; an ensemble needs runs that share one'):
+        Translator.from_run(copy_run, run)
+
+
+@pytest.mark.parametrize('utility', ['bleu', 'chrf'])
+def test_minimum_bayes_risk_equals_plain_loops(utility: str) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        texts = [' '.join(rng.choice(['der', 'Hund', 'bellt', 'laut', 'heute'], rng.integers(1, 7))) for _ in range(7)]
+        weights = rng.uniform(0.1, 2, 7)
+        one = {'bleu': sacrebleu.sentence_bleu, 'chrf': sacrebleu.sentence_chrf}[utility]
+        expected = [
+            sum(w * one(ours, [theirs]).score for w, theirs in zip(weights, texts, strict=True)) / weights.sum()
+            for ours in texts
+        ]
+        np.testing.assert_allclose(expected_utilities(texts, weights, utility), expected, rtol=1e-9)
+
+
+def test_minimum_bayes_risk_chooses_by_expected_utility(copy_run: Path) -> None:
+    options = {'search': 'sample', 'samples': 8, 'temperature': 2.0, 'n_best': 8}
+    line = 'a b c d e f'
+    drawn = Translator.from_run(copy_run, **options)([line])[0].n_best
+    (chosen,) = Translator.from_run(copy_run, **options, mbr='chrf')([line])
+    assert {x.text for x in chosen.n_best} == {x.text for x in drawn}
+    texts = [x.text for x in chosen.n_best]
+    worth = expected_utilities(texts, [1.0] * len(texts), 'chrf')
+    assert list(worth) == sorted(worth, reverse=True)
+
+
 @pytest.fixture(scope='module')
 def multilingual() -> Translator:
     """A model with tags that has learned nothing."""
@@ -185,7 +457,7 @@ def test_the_tag_of_the_target_language_begins_each_source_and_each_part_of_a_lo
 
     def search(_: object, sources: np.ndarray) -> Hypotheses:
         given.extend([int(i) for i in row if i != 0] for row in sources if row.any())
-        shapes = {'tokens': (len(sources), 1, 1)}
+        shapes = dict.fromkeys(('tokens', 'token_log_probs'), (len(sources), 1, 1))
         return Hypotheses(*(np.zeros(shapes.get(name, (len(sources), 1)), int) for name in Hypotheses._fields))
 
     tokenizer = multilingual.tokenizer

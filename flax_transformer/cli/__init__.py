@@ -14,6 +14,12 @@ COMMANDS = {
     'clean': 'clean CONFIG --output FOLDER: write what is not damaged of its training corpora',
     'translate': 'translate RUN < lines > translations: translate line by line',
     'evaluate': 'evaluate RUN: score a trained model on its test set, or on given files',
+    'compare': 'compare RUN|FILE RUN|FILE: is one system better than another, or was it luck?',
+    'analyse': "analyse RUN: which faults are the search's, which the model's, over beam widths",
+    'score': 'score RUN --source F --target F: what given translations are worth to a model',
+    'warmup': 'warmup RUN: compile what `translate` needs, for later starts',
+    'import-marian': "import-marian FOLDER RUN: make a run of a Marian model in Hugging Face's format",
+    'export-marian': 'export-marian RUN FOLDER: write a trained model in that format',
 }
 
 
@@ -32,7 +38,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if name not in COMMANDS:
             raise UserError(f'no command {name!r}.{nearest(name, COMMANDS)}\n{_usage()}')
-        return importlib.import_module(f'flax_transformer.cli.{name}').main(rest) or 0
+        module = importlib.import_module(f'flax_transformer.cli.{name.replace("-", "_")}')
+        return module.main(rest) or 0
     except UserError as error:
         return _fail(str(error), 2)
     except BrokenPipeError:

@@ -1,27 +1,27 @@
-"""`flax-transformer evaluate RUN [--source F --reference F] [--field value ...]`."""
+"""`flax-transformer evaluate RUN [RUN ...] [--source F --reference F ...] [--field value ...]`."""
 
 import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flax_transformer.cli.options import note, parse, progress_bar, read_run_config
+from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
 from flax_transformer.config import DataConfig, DecodingConfig, ParallelConfig
 from flax_transformer.errors import UserError
 
 if TYPE_CHECKING:
     from flax_transformer.data import Pairs
-    from flax_transformer.evaluation import Scores
+    from flax_transformer.metrics import Scores
     from flax_transformer.translator import Translation
 
-DESCRIPTION = """Score a trained model: sacreBLEU and chrF with their signatures, and the loss per target token.
-Without --source and --reference it is scored on the test set of its config."""
+DESCRIPTION = """Score a trained model: sacreBLEU, chrF, chrF++ and TER with their signatures, and the loss per target
+token. Without --source and --reference it is scored on the test set of its config. Several RUNs vote as an ensemble."""
 
 
 @dataclass(frozen=True)
 class EvaluateOptions:
     source: Path | None = None  # a text file to translate, one sentence a line
-    reference: Path | None = None  # its translations, line by line
+    reference: tuple[Path, ...] = ()  # its translations, line by line; several files: several references for each line
     output: Path | None = None  # a file to write the translations to
     step: int | None = None  # the checkpoint; None: the best by validation loss, or training.average_last's mean
     examples: int = 5  # translations to print
@@ -32,12 +32,13 @@ class EvaluateOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse('evaluate', EvaluateOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults)
-    run = argv[0]
-    if (options.source is None) != (options.reference is None):
-        raise UserError('got one of --source and --reference, expected both or neither')
+    options = parse(
+        'evaluate', EvaluateOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults, most=None
+    )
+    runs = positional(argv)
     if options.examples < 0:
         raise UserError(f'--examples {options.examples}: expected at least 0')
+    check_files(options.source, options.reference)
     if options.output is not None:
         options.output.open('a').close()  # what cannot be written is better known before the work than after
 
@@ -45,25 +46,22 @@ def main(argv: list[str]) -> None:
 
     prepare_devices(options.parallel.num_devices)
 
-    from flax_transformer.data import read_corpus
-    from flax_transformer.data.text_files import read_text_files
-    from flax_transformer.evaluation import evaluate_loss, evaluate_translation
+    from flax_transformer.evaluation import evaluate_ensemble_loss, evaluate_loss, evaluate_translation
     from flax_transformer.translator import Translator
 
-    if options.source is not None:
-        name, pairs = str(options.source), read_text_files(options.source, options.reference)
-    elif options.data.test:
-        name, pairs = options.data.test, read_corpus(options.data.test, options.data)
-    else:
-        raise UserError(f'{run} has no test set (data.test is empty); give --source and --reference')
+    name, pairs, more = read_set(runs[0], options.source, options.reference, options.data)
     settings = asdict(options.decoding)
     if settings['target_language'] is None and options.data.language_tags:
         settings['target_language'] = options.data.target_language
-    translator = Translator.from_run(run, step=options.step, **settings)
-    config = replace(read_run_config(run), data=options.data, decoding=translator.decoding, parallel=options.parallel)
-    loss = evaluate_loss(config, translator.params, translator.tokenizer, pairs)
+    translator = Translator.from_run(*runs, step=options.step, parallel=options.parallel, **settings)
+    if len(runs) == 1:
+        config = replace(read_run_config(runs[0]), data=options.data, decoding=translator.decoding)
+        config = replace(config, parallel=options.parallel)
+        loss = evaluate_loss(config, translator.params, translator.tokenizer, pairs)
+    else:
+        loss = evaluate_ensemble_loss(translator, pairs)
     with progress_bar(len(pairs), 'sentence') as bar:
-        scores, translations = evaluate_translation(translator, pairs, progress=bar.update)
+        scores, translations = evaluate_translation(translator, pairs, more_references=more, progress=bar.update)
     if options.json:
         print(json.dumps({'set': name, **asdict(scores), **loss}, ensure_ascii=False))
     else:
@@ -71,6 +69,27 @@ def main(argv: list[str]) -> None:
     if options.output is not None:
         options.output.write_text(''.join(t.text + '\n' for t in translations), encoding='utf-8')
         note(f'translations written to {options.output}')
+
+
+def check_files(source: Path | None, reference: tuple[Path, ...]) -> None:
+    """Both or neither."""
+    if (source is None) != (not reference):
+        raise UserError('got one of --source and --reference, expected both or neither')
+
+
+def read_set(
+    run: str, source: Path | None, reference: tuple[Path, ...], data: DataConfig
+) -> tuple[str, 'Pairs', list[list[str]]]:
+    """The name of the set to score on, its pairs, and the references beyond the first: of files, or the test set."""
+    from flax_transformer.data import read_corpus
+    from flax_transformer.data.text_files import read_text_files
+
+    if source is not None:
+        pairs, *others = [read_text_files(source, file) for file in reference]
+        return str(source), pairs, [other.targets for other in others]
+    if not data.test:
+        raise UserError(f'{run} has no test set (data.test is empty); give --source and --reference')
+    return data.test, read_corpus(data.test, data), []
 
 
 def _print_scores(
@@ -87,8 +106,9 @@ def _print_scores(
         print(f'source       {source}\nreference    {reference}\ntranslation  {translation.text}\n')
     print(f'{name}, beam {options.decoding.beam_width}')
     print(scores)
+    smoothed = f'loss {loss["loss"]:.4f} (with label smoothing)  ' if 'loss' in loss else ''
     print(
-        f'loss {loss["loss"]:.4f} (with label smoothing)  negative log-likelihood {loss["nll"]:.4f} nats  '
+        f'{smoothed}negative log-likelihood {loss["nll"]:.4f} nats  '
         f'perplexity {loss["perplexity"]:.3f}  per target token of {loss["target_tokens"]:,.0f}'
     )
 

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from flax_transformer.config import Config
 from flax_transformer.errors import UserError
-from flax_transformer.run_directory import RunDirectory
+from flax_transformer.run_directory import RunDirectory, split_reference
 from flax_transformer.tokenizer import Tokenizer
 
 T = typing.TypeVar('T')
@@ -24,6 +24,7 @@ def parse(
     first: str,
     description: str,
     default: Callable[[str], T],
+    most: int | None = 1,
 ) -> T:
     """The options of a command, from its first argument and the fields behind it.
 
@@ -31,19 +32,27 @@ def parse(
       options: a dataclass whose first field is the positional argument.
       first: that argument's name, for messages.
       default: makes the options' defaults from the first argument, so that `--help CONFIG` shows that config's values.
+      most: positional arguments that there may be; None: any number.
     """
     prog = f'flax-transformer {command} {first}'
-    if argv and not argv[0].startswith('-'):
-        return tyro.cli(options, prog=prog, description=description, args=argv[1:], default=default(argv[0]))
+    given = positional(argv)
+    if given:
+        rest = argv[len(given) if most is None else min(len(given), most) :]
+        return tyro.cli(options, prog=prog, description=description, args=rest, default=default(given[0]))
     if any(arg in ('-h', '--help') for arg in argv):
         return tyro.cli(options, prog=prog, description=description, args=['--help'])
     got = f'got {argv[0]!r}' if argv else 'got nothing'
     raise UserError(f'{command}: {got}, expected {first} first: {prog} [--field value ...]')
 
 
-def read_run_config(path: Path | str) -> Config:
-    """The config of a run directory."""
-    return RunDirectory(path).read_config()
+def positional(argv: list[str]) -> list[str]:
+    """The arguments before the first option."""
+    return argv[: next((i for i, arg in enumerate(argv) if arg.startswith('-')), len(argv))]
+
+
+def read_run_config(reference: Path | str) -> Config:
+    """The config of a run directory, `RUN` or `RUN@which`."""
+    return RunDirectory(split_reference(reference)[0]).read_config()
 
 
 def read_run_tokenizer(path: Path | None) -> Tokenizer | None:

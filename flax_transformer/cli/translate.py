@@ -1,24 +1,47 @@
-"""`flax-transformer translate RUN < lines > translations`."""
+"""`flax-transformer translate RUN [RUN ...] < lines > translations`."""
 
+import contextlib
+import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from flax_transformer.cli.options import note, parse, progress_bar, read_run_config
-from flax_transformer.config import DecodingConfig
+from flax_transformer.cli.lines import CHUNK, LineWriter, chunks, to_json
+from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
+from flax_transformer.config import DecodingConfig, ParallelConfig
 from flax_transformer.errors import UserError
 
-DESCRIPTION = """Translate standard input to standard output: N lines in, N lines out, in order, blank for blank.
-A line ends at the line feed alone."""
+if TYPE_CHECKING:
+    from flax_transformer.translation import Translation
 
-CHUNK = 2048  # lines that are read, translated and written together; bounds memory
+DESCRIPTION = """Translate standard input to standard output: N lines in, N lines out, in order, blank for blank.
+A line ends at the line feed alone. RUN is a run directory, or one of its checkpoints: RUN@12000, RUN@last, RUN@best,
+RUN@average. Several of them vote as an ensemble."""
+
+FLAGS = {
+    'truncated': 'translations were cut at their longest permitted length: see --decoding.max-extra-tokens, max-tokens',
+    'split': 'lines were translated in parts: longer than --decoding.max-source-tokens, or by sentences',
+    'repetition': 'translations repeat themselves: see --decoding.no-repeat-ngram',
+    'replaced': 'lines were not valid UTF-8; what was not was translated as U+FFFD',
+}
 
 
 @dataclass(frozen=True)
 class TranslateOptions:
+    input: Path | None = None  # a file to read in place of standard input
+    output: Path | None = None  # a file to write in place of standard output
+    resume: bool = False  # go on behind the last whole line of --output
+    format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object a line, with scores, tokens and flags
+    input_format: Literal['text', 'jsonl'] = 'text'  # jsonl: {"text": ..., "prefix": ...} a line, prefix if wanted
+    n_best: int | None = None  # translations of each line, in text as `line ||| translation ||| score`
+    alignments: Path | None = None  # a file for word alignments by attention, `0-0 1-2` a line
+    invalid: Literal['refuse', 'replace'] = 'refuse'  # a line that is not UTF-8: stop there, or U+FFFD and a flag
     step: int | None = None  # the checkpoint; None: the best by validation loss, or training.average_last's mean
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 
 def main(argv: list[str]) -> None:
@@ -29,44 +52,94 @@ def main(argv: list[str]) -> None:
         first='RUN',
         description=DESCRIPTION,
         default=lambda run: TranslateOptions(decoding=read_run_config(run).decoding),
+        most=None,
     )
+    decoding = asdict(options.decoding) | ({} if options.n_best is None else {'n_best': options.n_best})
+    n_best = DecodingConfig(**decoding).n_best
+    if options.resume and n_best > 1 and options.format == 'text':
+        raise UserError('--resume counts one line for each input line; with --n-best give --format jsonl')
+    if options.resume and options.alignments is not None:
+        raise UserError('--resume goes on with --output alone; with alignments give --format jsonl, which holds them')
+
+    from flax_transformer.parallel import prepare_devices
+
+    prepare_devices(options.parallel.num_devices)
+
     from flax_transformer.translator import Translator
 
-    translator = Translator.from_run(argv[0], step=options.step, **asdict(options.decoding))
-    num_truncated = num_split = 0
-    with progress_bar(None, 'line') as bar:
-        for chunk in chunks(sys.stdin.buffer):
-            for translation in translator(chunk, progress=bar.update):
-                sys.stdout.buffer.write(translation.text.encode('utf-8') + b'\n')
-                num_truncated += translation.truncated
-                num_split += translation.split
-            sys.stdout.buffer.flush()
-    if num_truncated:
-        note(
-            f'{num_truncated} translations were cut at --decoding.max-extra-tokens {options.decoding.max_extra_tokens}'
-        )
-    if num_split:
-        note(f'{num_split} lines were longer than --decoding.max-source-tokens and were translated in parts')
+    with contextlib.ExitStack() as stack:
+        stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
+        translator = Translator.from_run(*positional(argv), step=options.step, parallel=options.parallel, **decoding)
+        writer = stack.enter_context(LineWriter(options.output, resume=options.resume))
+        links = None if options.alignments is None else stack.enter_context(options.alignments.open('w'))
+        counts: Counter[str] = Counter()
+        done = writer.num_before
+        with progress_bar(None, 'line') as bar:
+            # A person who types wants an answer to each line.
+            size = 1 if stream.isatty() else CHUNK
+            for chunk in chunks(stream, invalid=options.invalid, size=size, skip=done):
+                records = list(_read(chunk, options.input_format, done))
+                prefixes = [record.get('prefix', '') for record in records]
+                translations = translator(
+                    [record['text'] for record in records],
+                    prefixes=prefixes if any(prefixes) else None,
+                    alignment=links is not None,
+                    progress=bar.update,
+                )
+                lines = []
+                for number, (record, translation) in enumerate(zip(records, translations, strict=True), start=done):
+                    lines += _write(translation, record, options.format, n_best, number)
+                    counts.update(name for name in FLAGS if getattr(translation, name))
+                writer.write(lines)
+                if links is not None:
+                    links.writelines(_pharaoh(translation) + '\n' for translation in translations)
+                done += len(chunk)
+    for name, count in counts.items():
+        note(f'{count} {FLAGS[name]}')
 
 
-def chunks(stream: BinaryIO) -> Iterator[list[str]]:
-    """Lists of up to CHUNK lines of UTF-8, ended by "\\n" alone.
-
-    Raises UserError for other bytes, with the line, once the lines before it are given out.
-    """
-    chunk: list[str] = []
-    for number, line in enumerate(stream, start=1):
+def _read(chunk: list[str | bytes], form: str, done: int) -> Iterator[dict[str, Any]]:
+    """The lines as records that have a `text`."""
+    for number, line in enumerate(chunk, start=done + 1):
+        if form == 'text':
+            yield {'text': line}
+            continue
         try:
-            chunk.append(line.decode('utf-8-sig' if number == 1 else 'utf-8').removesuffix('\n').removesuffix('\r'))
-        except UnicodeDecodeError as error:
-            yield chunk
-            got = error.object[error.start]
-            raise UserError(
-                f'input line {number}: byte 0x{got:02x} is not valid UTF-8; expected UTF-8, for example '
-                f'from `iconv -f LATIN1 -t UTF-8`. The {number - 1} lines before it are translated'
-            ) from None
-        if len(chunk) == CHUNK:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
+            record = json.loads(line) if line.strip() else {'text': ''}
+        except ValueError as error:
+            raise UserError(f'input line {number} is not JSON ({error}); expected {{"text": "..."}}') from None
+        record = {'text': record} if isinstance(record, str) else record
+        strings = isinstance(record, dict) and isinstance(record.get('text'), str)
+        if not strings or not isinstance(record.get('prefix', ''), str):
+            raise UserError(f'input line {number}: expected {{"text": "..."}}, and with it "prefix": "..." if wanted')
+        yield record
+
+
+def _write(translation: 'Translation', record: dict[str, Any], form: str, n_best: int, number: int) -> list[str]:
+    """The output lines for one input line."""
+    if form == 'jsonl':
+        others = {key: value for key, value in record.items() if key not in ('text', 'prefix')}
+        return [to_json(others | _record(translation, n_best))]
+    if n_best == 1:
+        return [translation.text]
+    found = translation.n_best or (translation,)
+    return [f'{number} ||| {one.text} ||| {one.score:.6f}' for one in found]
+
+
+def _record(translation: 'Translation', n_best: int) -> dict[str, Any]:
+    """The fields of a translation as JSON has them; the alignment as Pharaoh writes it."""
+    fields = {'translation' if key == 'text' else key: value for key, value in asdict(translation).items()}
+    fields.pop('n_best')
+    alignment = fields.pop('alignment')
+    if alignment is not None:
+        fields['alignment'] = _pharaoh(translation)
+    if n_best > 1:
+        keys = ('text', 'score', 'log_prob', 'num_tokens', 'truncated')
+        fields['n_best'] = [{key: getattr(one, key) for key in keys} for one in translation.n_best]
+    return fields
+
+
+def _pharaoh(translation: 'Translation') -> str:
+    from flax_transformer.alignment import pharaoh
+
+    return pharaoh(translation.alignment or ())

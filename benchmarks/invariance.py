@@ -1,0 +1,55 @@
+"""The same lines in several arrangements: `python benchmarks/invariance.py RUN SOURCE [SOURCE ...]`; JSON lines.
+
+2,000 lines of the source files (fewer where there are fewer), translated in file order, and then alone, shuffled in
+other batches, padded to more slots, and on 8 devices by pmap and by mesh. Compares tokens and normalised scores.
+"""
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+os.environ.setdefault('JAX_NUM_CPU_DEVICES', '8')
+
+import numpy as np
+
+from flax_transformer import Translator, batching
+from flax_transformer.config import ParallelConfig
+from flax_transformer.translation import Translation
+
+LINES = 2000
+
+
+def main(run: str, *sources: str) -> None:
+    lines = [line for source in sources for line in Path(source).read_text(encoding='utf-8').splitlines()][:LINES]
+    translator = Translator.from_run(run)
+    first = Translator.from_run(run, beam_width=max(translator.decoding.beam_width, 2), n_best=2)
+    gaps = [one.n_best[0].score - one.n_best[1].score for one in first(lines) if len(one.n_best) > 1]
+    base = translator(lines)
+    about = {'benchmark': 'invariance', 'run': Path(run).name, 'beam_width': translator.decoding.beam_width}
+    about |= {'lines': len(lines), 'smallest_gap_of_best_and_second': min(gaps)}
+    about['gaps_below_1e-4'] = sum(gap < 1e-4 for gap in gaps)
+
+    def report(name: str, found: list[Translation]) -> None:
+        differ = [i for i, (x, y) in enumerate(zip(base, found, strict=True)) if x.token_ids != y.token_ids]
+        worst = max(abs(x.score - y.score) for i, (x, y) in enumerate(zip(base, found, strict=True)) if i not in differ)
+        record = {'arrangement': name, 'lines_that_differ': len(differ), 'largest_score_difference': worst}
+        print(json.dumps(about | record), flush=True)
+
+    report('the same again', translator(lines))
+    order = np.random.default_rng(0).permutation(len(lines))
+    others = translator.with_decoding(replace(translator.decoding, batch_tokens=1500))
+    shuffled = others([lines[i] for i in order])
+    report('shuffled, other batches', [shuffled[i] for i in np.argsort(order)])
+    for strategy in ('pmap', 'mesh'):
+        spread = Translator.from_run(run, parallel=ParallelConfig(strategy=strategy, num_devices=8))
+        report(f'8 devices by {strategy}', spread(lines))
+    buckets, batching._BUCKETS = batching._BUCKETS, (128, 256)
+    report('padded to 128 slots', translator.with_decoding(translator.decoding)(lines))
+    batching._BUCKETS = buckets
+    report('each line alone', [translator([line])[0] for line in lines])
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])

@@ -1,0 +1,63 @@
+"""From what a search found for a sentence to the translation that is given out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from flax_transformer.config import DecodingConfig
+from flax_transformer.decoding import Hypotheses
+from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.translation import Translation, distinct, one_line
+
+
+def make_translation(
+    tokenizer: Tokenizer, ids: Sequence[int], score: float, gains: Sequence[float], *, is_finished: bool
+) -> Translation:
+    """The translation of these ids, each worth so many nats."""
+    return Translation(
+        text=one_line(tokenizer.decode(ids)),
+        score=float(score),
+        log_prob=float(np.sum(gains, dtype=np.float64)),
+        num_tokens=len(ids),
+        truncated=not is_finished,
+        token_ids=tuple(map(int, ids)),
+        tokens=tuple(map(tokenizer.piece, ids)),
+        token_log_probs=tuple(map(float, gains)),
+    )
+
+
+def best_of(found: Hypotheses, tokenizer: Tokenizer, decoding: DecodingConfig) -> Translation:
+    """The translation that the search, or minimum Bayes risk, puts first; with the n best, where they are wanted.
+
+    Args:
+      found: of one sentence, tokens [W, L].
+    """
+    wanted = len(found.lengths) if decoding.mbr != 'none' or decoding.n_best > 1 else 1
+    candidates = [
+        make_translation(
+            tokenizer,
+            found.tokens[i][: found.lengths[i]],
+            found.scores[i],
+            found.token_log_probs[i][: found.lengths[i]],
+            is_finished=bool(found.is_finished[i]),
+        )
+        for i in range(wanted)
+        if i == 0 or found.lengths[i]
+    ]
+    if decoding.mbr != 'none':
+        candidates = _by_expected_utility(candidates, decoding)
+    if decoding.n_best == 1:
+        return candidates[0]
+    n_best = distinct(candidates)[: decoding.n_best]
+    return replace(n_best[0], n_best=n_best)
+
+
+def _by_expected_utility(candidates: list[Translation], decoding: DecodingConfig) -> list[Translation]:
+    from flax_transformer.mbr import expected_utilities
+
+    log_probs = np.array([candidate.log_prob for candidate in candidates])
+    # Draws come as often as they are probable; of a beam each comes once, and weighs what it is worth.
+    weights = np.ones(len(candidates)) if decoding.search == 'sample' else np.exp(log_probs - log_probs.max())
+    worth = expected_utilities([candidate.text for candidate in candidates], weights, decoding.mbr)
+    return [candidates[i] for i in np.argsort(-worth, kind='stable')]

@@ -1,0 +1,67 @@
+"""`flax-transformer analyse RUN [--source F --reference F] [--widths 1 4 16]`."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from flax_transformer.cli.evaluate import check_files, read_set
+from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
+from flax_transformer.config import DataConfig, DecodingConfig, ParallelConfig
+from flax_transformer.errors import UserError
+
+DESCRIPTION = """Faults of the search and faults of the model, over beam widths. For each line the model's score of the
+reference is compared with that of its own translation, normalised as the search was: where the reference scores better
+the search missed it, else the model prefers something wrong. Without --source and --reference: the run's test set."""
+
+
+@dataclass(frozen=True)
+class AnalyseOptions:
+    source: Path | None = None  # a text file, one sentence a line
+    reference: tuple[Path, ...] = ()  # its translations, line by line
+    widths: tuple[int, ...] = (1, 2, 4, 8, 16)  # beam widths
+    examples: int = 3  # faults of each kind to print, at the run's own beam width or the nearest to it
+    json: bool = False  # print one JSON object for each width instead
+    data: DataConfig = field(default_factory=DataConfig)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
+
+
+def main(argv: list[str]) -> None:
+    options = parse('analyse', AnalyseOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults, most=None)
+    runs = positional(argv)
+    check_files(options.source, options.reference)
+    if len(options.reference) > 1:
+        raise UserError(f'--reference: got {len(options.reference)} files, expected one to compare with')
+    if not options.widths or min(options.widths) < 1:
+        raise UserError(f'--widths {options.widths}: expected at least one beam width, each at least 1')
+
+    from flax_transformer.parallel import prepare_devices
+
+    prepare_devices(options.parallel.num_devices)
+
+    from flax_transformer.search_errors import analyse, recommendation, table
+    from flax_transformer.translator import Translator
+
+    name, pairs, _ = read_set(runs[0], options.source, options.reference, options.data)
+    translator = Translator.from_run(*runs, parallel=options.parallel, **asdict(options.decoding))
+    with progress_bar(len(pairs) * len(options.widths), 'sentence') as bar:
+        reports = analyse(translator, pairs, options.widths, progress=bar.update)
+    if options.json:
+        for report in reports:
+            print(json.dumps({key: value for key, value in asdict(report).items() if key != 'faults'}))
+        return
+    own = min(reports, key=lambda report: abs(report.beam_width - options.decoding.beam_width))
+    for kind, is_of_search in (('search', True), ('model', False)):
+        for fault in [fault for fault in own.faults if fault.is_of_search is is_of_search][: options.examples]:
+            print(f'fault of the {kind}, beam {own.beam_width}')
+            print(f'  source                {fault.source}')
+            print(f'  reference  {fault.reference_score:9.4f}  {fault.reference}')
+            print(f'  output     {fault.translation_score:9.4f}  {fault.translation}\n')
+    print(f'{name}, {len(pairs):,} lines, {own.num_left_out} of them left out of the faults (blank, or split)')
+    print(table(reports))
+    print(recommendation(reports))
+
+
+def _defaults(run: str) -> AnalyseOptions:
+    config = read_run_config(run)
+    return AnalyseOptions(data=config.data, decoding=config.decoding)

@@ -1,0 +1,84 @@
+"""`flax-transformer compare BASELINE SYSTEM [--source F --reference F ...]`, each a run or a file of translations."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from flax_transformer.cli.evaluate import check_files, read_set
+from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
+from flax_transformer.config import DataConfig, ParallelConfig
+from flax_transformer.errors import UserError
+from flax_transformer.run_directory import split_reference
+
+DESCRIPTION = """Is the second system better than the first? RUN is a run directory, or a file of translations; each run
+translates with its own decoding fields. Prints the scores, their difference, and how probable such a difference is if
+the two are alike, by paired bootstrap resampling and by paired approximate randomisation (sacreBLEU's)."""
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    source: Path | None = None  # a text file, one sentence a line
+    reference: tuple[Path, ...] = ()  # its translations, line by line; several files: several references for each line
+    resamples: int = 1000  # of the bootstrap
+    trials: int = 10_000  # of the randomisation
+    json: bool = False  # print one JSON object for each metric instead
+    data: DataConfig = field(default_factory=DataConfig)  # of the first run: where its test set lies
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
+
+
+def main(argv: list[str]) -> None:
+    options = parse('compare', CompareOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults, most=None)
+    names = positional(argv)
+    if len(names) != 2:
+        raise UserError(f'compare: got {len(names)} systems, expected two: compare RUN RUN, or files of translations')
+    check_files(options.source, options.reference)
+    for name in ('resamples', 'trials'):
+        if getattr(options, name) < 1:
+            raise UserError(f'--{name} {getattr(options, name)}: expected at least 1')
+
+    from flax_transformer.parallel import prepare_devices
+
+    prepare_devices(options.parallel.num_devices)
+
+    from flax_transformer.data.text_files import read_lines
+    from flax_transformer.metrics import compare
+    from flax_transformer.translator import Translator
+
+    if options.source is None and all(map(_is_file, names)):
+        raise UserError('two files of translations: give --source and --reference too')
+    run = next((name for name in names if not _is_file(name)), names[0])
+    _, pairs, more = read_set(run, options.source, options.reference, options.data)
+    outputs = []
+    for name in names:
+        if _is_file(name):
+            outputs.append(read_lines(Path(name)))
+        else:
+            with progress_bar(len(pairs), 'sentence') as bar:
+                translator = Translator.from_run(name, parallel=options.parallel)
+                outputs.append([t.text for t in translator(pairs.sources, progress=bar.update)])
+    found = compare(*outputs, [pairs.targets, *more], resamples=options.resamples, trials=options.trials)
+    if options.json:
+        for one in found:
+            print(json.dumps(asdict(one)))
+        return
+    print(f'{len(pairs):,} lines; baseline {names[0]}, system {names[1]}')
+    print('metric   baseline  system  difference  p by bootstrap  p by randomisation')
+    for one in found:
+        print(
+            f'{one.metric:<8}{one.baseline:9.2f}{one.system:8.2f}{one.difference:+12.2f}{one.p_bootstrap:16.4f}'
+            f'{one.p_randomisation:20.4f}'
+        )
+    print(f'{options.resamples:,} resamples, {options.trials:,} trials')
+    for one in found:
+        print(f'  {one.metric} {one.signature}')
+
+
+def _is_file(name: str) -> bool:
+    return Path(name).is_file()
+
+
+def _defaults(name: str) -> CompareOptions:
+    if _is_file(name) or not split_reference(name)[0].exists():
+        # A file has no test set; what does not exist is told once it is known to be meant as a run.
+        return CompareOptions() if _is_file(name) else CompareOptions(data=read_run_config(name).data)
+    return CompareOptions(data=read_run_config(name).data)

@@ -1,0 +1,125 @@
+"""Lines in and out of the commands: whole ones, in order, whatever their bytes and whatever interrupts."""
+
+import codecs
+import contextlib
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from flax_transformer.errors import UserError
+
+CHUNK = 2048  # lines that are read, translated and written together; bounds memory
+
+
+def chunks(
+    stream: BinaryIO, *, invalid: str = 'refuse', size: int = CHUNK, skip: int = 0
+) -> Iterator[list[str | bytes]]:
+    """Lists of up to `size` lines of UTF-8, ended by "\\n" alone; without the first `skip` lines.
+
+    A line of other bytes is given out as it is, or with `refuse` raises UserError, with the line's number, once the
+    lines before it are given out.
+    """
+    chunk: list[str | bytes] = []
+    for number, raw in enumerate(stream, start=1):
+        if number <= skip:
+            continue
+        line = raw.removeprefix(codecs.BOM_UTF8 if number == 1 else b'').removesuffix(b'\n').removesuffix(b'\r')
+        try:
+            chunk.append(line.decode('utf-8'))
+        except UnicodeDecodeError as error:
+            if invalid == 'refuse':
+                yield chunk
+                got = error.object[error.start]
+                raise UserError(
+                    f'input line {number}: byte 0x{got:02x} is not valid UTF-8; expected UTF-8, for example '
+                    f'from `iconv -f LATIN1 -t UTF-8`; or give --invalid replace. The {number - 1} lines before it are '
+                    'translated'
+                ) from None
+            chunk.append(line)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+class LineWriter:
+    """Writes whole lines to a file or to standard output; with `resume`, behind those that the file holds.
+
+    Raises UserError where the file holds something and `resume` is not set.
+    """
+
+    def __init__(self, path: Path | None, *, resume: bool = False) -> None:
+        self.num_before = 0  # lines that were there
+        self._is_ours = False
+        self._file: BinaryIO = sys.stdout.buffer
+        if path is None:
+            if resume:
+                raise UserError('--resume continues a file: give it as --output')
+            return
+        if not resume and path.exists() and path.stat().st_size:
+            raise UserError(f'{path} is not empty; give --resume to go on behind its last line, or another --output')
+        self._file = path.open('a+b')
+        self._is_ours = True
+        if resume:
+            self.num_before, end = _whole_lines(self._file)
+            self._file.truncate(end)
+
+    def __enter__(self) -> 'LineWriter':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_ours:
+            self._file.close()
+
+    def write(self, lines: list[str]) -> None:
+        """Writes the lines, all of them even if Ctrl-C comes meanwhile; a second Ctrl-C does not wait."""
+        with _uninterrupted():
+            self._file.write(''.join(line + '\n' for line in lines).encode('utf-8'))
+            self._file.flush()
+
+
+def _whole_lines(file: BinaryIO) -> tuple[int, int]:
+    """How many lines that end in a line feed there are, and where the last of them ends."""
+    count = end = position = 0
+    file.seek(0)
+    while block := file.read(1 << 20):
+        if last := block.rfind(b'\n') + 1:
+            end = position + last
+        count += block.count(b'\n')
+        position += len(block)
+    return count, end
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Has the first Ctrl-C wait until what is within is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def wait(number: int, frame: object) -> None:
+        if came:
+            raise KeyboardInterrupt
+        came.append(number)
+
+    before = signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
+
+
+def to_json(record: dict[str, Any]) -> str:
+    """The record as JSON on one line, whatever a reader takes for the end of a line."""
+    text = json.dumps(record, ensure_ascii=False)
+    for character in '\x85\u2028\u2029':
+        text = text.replace(character, f'\\u{ord(character):04x}')
+    return text

@@ -1,0 +1,65 @@
+"""`flax-transformer score RUN --source F --target F`."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from flax_transformer.cli.lines import CHUNK, LineWriter, to_json
+from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
+from flax_transformer.config import DecodingConfig, ParallelConfig
+from flax_transformer.errors import UserError
+
+DESCRIPTION = """What given translations are worth to a model: a line each, `score log-probability tokens`, the score
+normalised as a search with these fields would. Several RUNs vote as an ensemble."""
+
+
+@dataclass(frozen=True)
+class ScoreOptions:
+    source: Path | None = None  # a text file, one sentence a line
+    target: Path | None = None  # its translations, line by line
+    output: Path | None = None  # a file to write in place of standard output
+    format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object a line, with tokens and their log-probabilities
+    alignment: bool = False  # say, as the last word or in JSON, which source word each word comes from, by attention
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
+
+
+def main(argv: list[str]) -> None:
+    options = parse(
+        'score',
+        ScoreOptions,
+        argv,
+        first='RUN',
+        description=DESCRIPTION,
+        default=lambda run: ScoreOptions(decoding=read_run_config(run).decoding),
+        most=None,
+    )
+    if options.source is None or options.target is None:
+        raise UserError('score compares two files: give --source and --target')
+
+    from flax_transformer.parallel import prepare_devices
+
+    prepare_devices(options.parallel.num_devices)
+
+    from flax_transformer.alignment import pharaoh
+    from flax_transformer.data.text_files import read_text_files
+    from flax_transformer.translator import Translator
+
+    pairs = read_text_files(options.source, options.target)
+    translator = Translator.from_run(*positional(argv), parallel=options.parallel, **asdict(options.decoding))
+    with LineWriter(options.output) as writer, progress_bar(len(pairs), 'line') as bar:
+        for first in range(0, len(pairs), CHUNK):
+            part = slice(first, first + CHUNK)
+            scored = translator.score(pairs.sources[part], pairs.targets[part], alignment=options.alignment)
+            lines = []
+            for one in scored:
+                links = pharaoh(one.alignment or ())
+                if options.format == 'jsonl':
+                    keys = ('score', 'log_prob', 'num_tokens', 'tokens', 'token_log_probs')
+                    record = {key: getattr(one, key) for key in keys}
+                    lines.append(to_json(record | ({'alignment': links} if options.alignment else {})))
+                else:
+                    words = f'{one.score:.6f} {one.log_prob:.6f} {one.num_tokens}'
+                    lines.append(f'{words}\t{links}' if options.alignment else words)
+            writer.write(lines)
+            bar.update(len(scored))

@@ -1,0 +1,38 @@
+"""Compiled programs, kept from one process to the next in the user's cache folder."""
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+import jax
+
+
+def cache_folder() -> Path:
+    """Where this machine's programs lie: below $XDG_CACHE_HOME, else ~/.cache.
+
+    Each kind of processor has its own: a home folder may be shared, and a program for one may not run on another.
+    """
+    root = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
+    try:
+        lines = Path('/proc/cpuinfo').read_text(encoding='utf-8').splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    kind = next((line for line in lines if line.startswith(('flags', 'Features'))), lines[0] if lines else '')
+    digest = hashlib.sha256(kind.encode()).hexdigest()[:8]
+    return Path(root) / 'flax_transformer' / f'{platform.machine()}-{digest}'
+
+
+def use_compilation_cache() -> None:
+    """Has JAX keep what it compiles, unless it was told where, or not to, already (JAX_COMPILATION_CACHE_DIR,
+    JAX_ENABLE_COMPILATION_CACHE=false), or the folder cannot be written."""
+    if jax.config.jax_compilation_cache_dir is not None or not jax.config.jax_enable_compilation_cache:
+        return
+    try:
+        folder = cache_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return
+    if os.access(folder, os.W_OK):
+        jax.config.update('jax_compilation_cache_dir', str(folder))
+        jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.1)

@@ -1,0 +1,80 @@
+"""How translations are searched for."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from flax_transformer.checks import check, check_positive, check_types
+
+
+@dataclass(frozen=True)
+class DecodingConfig:
+    """Search. Defaults: section 6.1 of the paper."""
+
+    beam_width: int = 4  # 1: greedy
+    length_penalty: Literal['gnmt', 'power', 'none'] = 'gnmt'  # gnmt: ((5 + length) / 6)^alpha; power: length^alpha
+    alpha: float = 0.6  # exponent of the length penalty; length counts EOS
+    max_extra_tokens: int = 50  # a translation has at most its source's tokens + this many, EOS counted
+    max_source_tokens: int = 256  # a longer line is split and rejoined; no more than training's rows is wise
+    batch_tokens: int = 4096  # source slots of one batch; bounds memory, does not change translations
+    target_language: str | None = None  # of a model with language tags; None: data.target_language of its training
+    max_tokens: int | None = None  # in place of source + max_extra_tokens: the same limit for every line, EOS counted
+    min_tokens: int = 1  # no EOS before it would be this token
+    force_eos: bool = False  # the last token that a limit allows is EOS and costs nothing, as in Hugging Face
+    ban_unk: bool = True  # never choose the unknown piece
+    ban_pad: bool = True  # nor padding
+    renormalize: bool = False  # make probabilities sum to 1 again behind what is banned
+    banned_ids: tuple[int, ...] = ()  # further pieces that are never chosen, by id
+    banned_texts: tuple[str, ...] = ()  # words or phrases that are not to come, as the tokenizer spells them
+    no_repeat_ngram: int = 0  # no sequence of this many tokens comes twice; 0: any may
+    word_reward: float = 0.0  # added to a score for each token, nats
+    coverage_penalty: float = 0.0  # beta of Wu et al. 2016, eq. 14: source without attention costs; 0: off
+    groups: int = 1  # of diverse beam search (Vijayakumar et al. 2018); beam_width is divided among them
+    diversity: float = 0.5  # nats by which a group avoids what the groups before it have just taken
+    n_best: int = 1  # translations of each line in the result, the best first
+    search: Literal['beam', 'sample'] = 'beam'  # sample: draw at random, in place of searching for the best
+    samples: int = 1  # draws for each line
+    temperature: float = 1.0  # of sampling; below 1: nearer to the most probable
+    top_k: int = 0  # sample among so many most probable pieces; 0: among all
+    top_p: float = 1.0  # sample among the fewest pieces that have this much probability together; 1: among all
+    min_p: float = 0.0  # sample among pieces at least this much as probable as the most probable one; 0: among all
+    seed: int = 0  # of sampling: the same line and seed give the same draws, in any batch
+    mbr: Literal['none', 'bleu', 'chrf'] = 'none'  # choose the hypothesis most like the others (Kumar and Byrne 2004)
+    ensemble: Literal['log_probability', 'probability'] = 'log_probability'  # which mean of several models' predictions
+    split_sentences: bool = False  # translate sentence by sentence what is on one line, white space kept
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'beam_width', 'max_extra_tokens', 'batch_tokens', 'min_tokens', 'groups', 'n_best')
+        check_positive(self, 'samples')
+        for name in ('no_repeat_ngram', 'top_k', 'seed'):
+            check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
+        for name in ('word_reward', 'coverage_penalty', 'diversity'):
+            check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
+        check(self.max_source_tokens >= 8, f'max_source_tokens={self.max_source_tokens}: expected at least 8')
+        check(self.alpha >= 0, f'alpha={self.alpha}: expected at least 0; below 0 a longer translation could only lose')
+        check(
+            self.max_tokens is None or self.max_tokens >= 1,
+            f'max_tokens={self.max_tokens}: expected at least 1, or None',
+        )
+        check(all(i >= 0 for i in self.banned_ids), f'banned_ids={self.banned_ids}: expected ids of at least 0')
+        check(self.temperature > 0, f'temperature={self.temperature}: expected more than 0')
+        check(0 < self.top_p <= 1, f'top_p={self.top_p}: expected more than 0 and at most 1')
+        check(0 <= self.min_p < 1, f'min_p={self.min_p}: expected at least 0 and less than 1')
+        check(self.seed < 2**31, f'seed={self.seed}: expected at most {2**31 - 1}')
+        check(
+            self.beam_width % self.groups == 0, f'beam_width={self.beam_width} is not divisible by groups={self.groups}'
+        )
+        where = 'samples' if self.search == 'sample' else 'beam_width'
+        check(
+            self.n_best <= self.num_candidates,
+            f'n_best={self.n_best}: expected at most {where}={self.num_candidates}, the translations that there are',
+        )
+        check(
+            self.mbr == 'none' or self.num_candidates > 1,
+            f'mbr={self.mbr!r} compares several translations: expected {where} of at least 2, got 1',
+        )
+
+    @property
+    def num_candidates(self) -> int:
+        """Hypotheses that a search returns for each sentence."""
+        return self.samples if self.search == 'sample' else self.beam_width

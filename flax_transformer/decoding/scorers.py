@@ -1,0 +1,106 @@
+"""What a hypothesis is worth: scorers, which add up."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from flax_transformer.decoding.steps import DecodeState, Step
+
+
+class Scorer(NamedTuple):
+    """Three functions; the score of a hypothesis is `score` plus `of_state`.
+
+    `bound` must not be less than any score that a hypothesis of this log-probability can reach later: a search stops
+    by it. `of_state` may only be 0 or less, for the same reason.
+    """
+
+    score: Callable[[jax.Array, jax.Array], jax.Array]  # (log-probabilities, lengths), alike in shape
+    bound: Callable[[jax.Array, jax.Array], jax.Array]  # (log-probabilities [B], max_lengths [B]) -> [B]
+    of_state: Callable[[DecodeState], jax.Array] | None = None  # the state after the last token -> [N]
+
+
+def add(*scorers: Scorer) -> Scorer:
+    """The sum of scorers."""
+    of_states = [scorer.of_state for scorer in scorers if scorer.of_state is not None]
+    return Scorer(
+        lambda log_probs, lengths: sum(s.score(log_probs, lengths) for s in scorers),
+        lambda log_probs, lengths: sum(s.bound(log_probs, lengths) for s in scorers),
+        (lambda state: sum(f(state) for f in of_states)) if of_states else None,
+    )
+
+
+def length_penalty(length: jax.Array, kind: str, alpha: float) -> jax.Array:
+    """The divisor of a log-probability.
+
+    `gnmt`: ((5 + length) / 6)^alpha (Wu et al. 2016, eq. 14; Vaswani et al. 2017 use alpha 0.6).
+    `power`: length^alpha, as in fairseq, Hugging Face and CTranslate2. `none`: 1.
+    """
+    length = jnp.asarray(length, jnp.float32)
+    if kind == 'gnmt':
+        return ((5.0 + length) / 6.0) ** alpha
+    if kind == 'power':
+        return length**alpha
+    if kind == 'none':
+        return jnp.ones_like(length)
+    raise ValueError(f'length_penalty={kind!r}: expected gnmt, power or none')
+
+
+def length_normalised(kind: str = 'gnmt', alpha: float = 0.6) -> Scorer:
+    """Log-probability / `length_penalty`. A log-probability only falls, so the longest length bounds the score."""
+    length_penalty(jnp.int32(1), kind, alpha)  # an unknown kind is refused here, by name
+    score = lambda log_probs, lengths: log_probs / length_penalty(lengths, kind, alpha)
+    return Scorer(score, score)
+
+
+def word_reward(reward: float) -> Scorer:
+    """`reward` nats for each token, EOS counted (He et al. 2016, "Improved neural machine translation with SMT")."""
+    as_float = lambda lengths: jnp.asarray(lengths, jnp.float32)
+    return Scorer(
+        lambda log_probs, lengths: jnp.broadcast_to(reward * as_float(lengths), jnp.shape(log_probs)),
+        lambda log_probs, lengths: max(reward, 0.0) * as_float(lengths),
+    )
+
+
+class Covered(NamedTuple):
+    """A step's cache, and the attention that each source slot has had so far."""
+
+    cache: Any
+    coverage: jax.Array  # [N, S]
+
+
+def with_coverage(
+    step: Callable[[jax.Array, DecodeState], tuple[jax.Array, jax.Array, DecodeState]],
+    state: DecodeState,
+    source_slots: int,
+) -> tuple[Step, DecodeState]:
+    """A step and its first state that add up attention, from a step that returns (logits, weights [N, S], state)."""
+
+    def covering(tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
+        logits, weights, after = step(tokens, state._replace(cache=state.cache.cache))
+        return logits, after._replace(cache=Covered(after.cache, state.cache.coverage + weights))
+
+    batch = jax.tree.leaves(state.cache)[0].shape[0]
+    return covering, state._replace(cache=Covered(state.cache, jnp.zeros((batch, source_slots))))
+
+
+def coverage_penalty(beta: float, is_source: jax.Array) -> Scorer:
+    """beta * sum over the source of log(min(coverage, 1)) (Wu et al. 2016, eq. 14); at most 0.
+
+    Needs a step made by `with_coverage`, or an ensemble of such: then it is their mean. A slot that had no attention at
+    all counts as one that had e^-10 of it.
+
+    Args:
+      is_source: [B, S] which slots are tokens of the sentence.
+    """
+    zero = lambda log_probs, lengths: jnp.zeros(jnp.shape(log_probs))
+
+    def of_state(state: DecodeState) -> jax.Array:
+        members = (state.cache,) if isinstance(state.cache, Covered) else state.cache
+        coverages = jnp.stack([member.coverage for member in members])  # [members, N, S]
+        real = jnp.repeat(is_source, coverages.shape[1] // is_source.shape[0], axis=0)[None]
+        logs = jnp.log(jnp.clip(coverages, jnp.exp(-10.0), 1.0))
+        return beta * jnp.where(real, logs, 0.0).sum(axis=-1).mean(axis=0)
+
+    return Scorer(zero, zero, of_state)

@@ -1,0 +1,140 @@
+"""Transforms: what may come next, and how probable it is. Each takes log-probabilities [N, V] and a `History`.
+
+Those that force (`force_eos`, `forced_prefix`) stand last, so that nothing forbids what they ask for; those that shape
+a distribution for sampling (`temperature` to `min_p`) stand behind those that ban.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flax_transformer.decoding.steps import NEG_INF, History, Transform
+
+
+def ban(ids: Sequence[int]) -> Transform:
+    """The ids are never chosen; the others are not renormalised."""
+    banned = np.array(ids, np.int32)
+    return lambda log_probs, history: log_probs.at[:, banned].set(NEG_INF)
+
+
+def ban_sequences(sequences: Sequence[Sequence[int]]) -> Transform:
+    """None of the sequences of ids comes to stand in a hypothesis: each one's last id is banned behind its others."""
+
+    def transform(log_probs: jax.Array, history: History) -> jax.Array:
+        for sequence in sequences:
+            *before, last = sequence
+            recent = _recent(history, len(before))
+            completes = jnp.all(recent == jnp.array(before, jnp.int32)[None], axis=1)
+            completes &= history.position >= len(before)
+            log_probs = log_probs.at[:, last].set(jnp.where(completes, NEG_INF, log_probs[:, last]))
+        return log_probs
+
+    return transform
+
+
+def renormalize() -> Transform:
+    """Probabilities that sum to 1 again, behind what bans."""
+    return lambda log_probs, history: jax.nn.log_softmax(log_probs, axis=-1)
+
+
+def min_length(tokens: int, eos_id: int) -> Transform:
+    """No EOS before it would be token number `tokens`."""
+
+    def transform(log_probs: jax.Array, history: History) -> jax.Array:
+        too_early = history.position + 1 < tokens
+        return log_probs.at[:, eos_id].set(jnp.where(too_early, NEG_INF, log_probs[:, eos_id]))
+
+    return transform
+
+
+def no_repeat_ngrams(n: int) -> Transform:
+    """No n-gram of tokens stands twice in a hypothesis."""
+
+    def transform(log_probs: jax.Array, history: History) -> jax.Array:
+        tokens, position = history.tokens, history.position
+        rows, slots = tokens.shape
+        if slots < n:
+            return log_probs
+        starts = slots - n + 1
+        context = _recent(history, n - 1)
+        windows = jnp.stack([tokens[:, i : i + starts] for i in range(n)], axis=-1)  # [N, starts, n]
+        same = jnp.all(windows[:, :, : n - 1] == context[:, None, :], axis=-1)
+        same &= (jnp.arange(starts) + n - 1 < position)[None]
+        limit = jnp.where(same, NEG_INF, jnp.inf)
+        return log_probs.at[jnp.arange(rows)[:, None], windows[:, :, n - 1]].min(limit)
+
+    return transform
+
+
+def force_eos(max_lengths: jax.Array, eos_id: int) -> Transform:
+    """The last token that a sentence may have, max_lengths [B], is EOS, and costs nothing, as in Hugging Face."""
+
+    def transform(log_probs: jax.Array, history: History) -> jax.Array:
+        is_last = _per_hypothesis(max_lengths, log_probs) == history.position + 1
+        only_eos = jnp.full_like(log_probs, NEG_INF).at[:, eos_id].set(0.0)
+        return jnp.where(is_last[:, None], only_eos, log_probs)
+
+    return transform
+
+
+def forced_prefix(prefix: jax.Array, pad_id: int) -> Transform:
+    """The first tokens are those of prefix [B, P], pad_id behind them; they cost what the model says."""
+
+    def transform(log_probs: jax.Array, history: History) -> jax.Array:
+        slots = prefix.shape[1]
+        forced = jax.lax.dynamic_index_in_dim(prefix, jnp.minimum(history.position, slots - 1), 1, keepdims=False)
+        is_forced = (forced != pad_id) & (history.position < slots)
+        forced, is_forced = (_per_hypothesis(x, log_probs)[:, None] for x in (forced, is_forced))
+        is_it = jnp.arange(log_probs.shape[1])[None] == forced
+        return jnp.where(is_forced, jnp.where(is_it, history.log_probs, NEG_INF), log_probs)
+
+    return transform
+
+
+def temperature(value: float) -> Transform:
+    """Probabilities to the power of 1 / value, normalised: below 1 sharper, above 1 flatter."""
+    return lambda log_probs, history: jax.nn.log_softmax(log_probs / value, axis=-1)
+
+
+def top_k(k: int) -> Transform:
+    """Only the k most probable ids (Fan et al. 2018); among equals the lower."""
+    return lambda log_probs, history: jnp.where(_ranks(log_probs) < k, log_probs, NEG_INF)
+
+
+def top_p(p: float) -> Transform:
+    """Only the fewest most probable ids that have p of the probability together (Holtzman et al. 2020)."""
+
+    def transform(log_probs: jax.Array, history: History) -> jax.Array:
+        probs = jax.nn.softmax(log_probs, axis=-1)
+        ranks = _ranks(log_probs)
+        ordered = jnp.sort(probs, axis=-1, descending=True)
+        before = jnp.cumsum(ordered, axis=-1) - ordered
+        return jnp.where(jnp.take_along_axis(before, ranks, axis=-1) < p, log_probs, NEG_INF)
+
+    return transform
+
+
+def min_p(p: float) -> Transform:
+    """Only ids at least p times as probable as the most probable one (Nguyen et al. 2024)."""
+    return lambda log_probs, history: jnp.where(
+        log_probs >= log_probs.max(axis=-1, keepdims=True) + jnp.log(p), log_probs, NEG_INF
+    )
+
+
+def _ranks(log_probs: jax.Array) -> jax.Array:
+    """The place [N, V] of each id, 0 the most probable."""
+    order = jnp.argsort(-log_probs, axis=-1, stable=True)
+    return jnp.argsort(order, axis=-1)
+
+
+def _recent(history: History, count: int) -> jax.Array:
+    """The last `count` tokens [N, count]; where there are fewer, other tokens."""
+    begin = jnp.maximum(history.position - count, 0)
+    return jax.lax.dynamic_slice_in_dim(history.tokens, begin, min(count, history.tokens.shape[1]), axis=1)
+
+
+def _per_hypothesis(x: jax.Array, log_probs: jax.Array) -> jax.Array:
+    """x [B, ...] as [N, ...]."""
+    return jnp.repeat(x, log_probs.shape[0] // x.shape[0], axis=0)

@@ -1,0 +1,77 @@
+"""A trained model by name: `RUN`, or one of its checkpoints, `RUN@12000`, `RUN@last`, `RUN@best`, `RUN@average`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from flax_transformer.checkpoints import Checkpoints
+from flax_transformer.config import Config
+from flax_transformer.errors import UserError
+from flax_transformer.model import Transformer
+from flax_transformer.run_directory import RunDirectory, split_reference
+from flax_transformer.tokenizer import Tokenizer
+
+
+class LoadedRun(NamedTuple):
+    """What it takes to translate."""
+
+    config: Config
+    params: Any
+    tokenizer: Tokenizer
+
+
+def load_run(reference: Path | str, *, step: int | None = None, **decoding: Any) -> LoadedRun:
+    """The config, parameters and tokenizer of a run.
+
+    Without `@which` and `step`: the best checkpoint by validation loss, or the mean of the newest where
+    training.average_last says so. `@average` is that mean, or the mean of all that are kept. `decoding` overrides
+    fields of the config's.
+    """
+    path, which = split_reference(reference)
+    run = RunDirectory(path)
+    config = run.read_config()
+    config = replace(config, decoding=replace(config.decoding, **decoding))
+    if step is not None:
+        if which is not None:
+            raise UserError(f'{reference} names a checkpoint, and so does step={step}; expected one of them')
+        which = step
+    average_last = config.training.average_last
+    if which is None and average_last > 1:
+        which = 'average'
+    checkpoints = Checkpoints(run.checkpoints, read_only=True)
+    try:
+        like = parameter_shapes(config)
+        if which == 'average':
+            params = checkpoints.restore_average(like, average_last if average_last > 1 else checkpoints.count())
+        else:
+            chosen = checkpoints.latest() if which == 'last' else None if which == 'best' else which
+            params, _ = checkpoints.restore_params(like, chosen)
+    finally:
+        checkpoints.close()
+    return LoadedRun(config, params, run.read_tokenizer())
+
+
+def load_ensemble(references: Sequence[Path | str], *, step: int | None = None, **decoding: Any) -> list[LoadedRun]:
+    """Runs that vote together; the first one's settings count. Raises UserError unless they share a tokenizer."""
+    first, *others = [load_run(reference, step=step, **decoding) for reference in references]
+    meaning = lambda tokenizer: (tokenizer.vocab_size, tokenizer.pad_id, tokenizer.eos_id)
+    one = first.tokenizer
+    for reference, run in zip(references[1:], others, strict=True):
+        other = run.tokenizer
+        if meaning(one) != meaning(other) or any(one.piece(i) != other.piece(i) for i in range(one.vocab_size)):
+            raise UserError(
+                f'{references[0]} and {reference} have different tokenizers; an ensemble needs runs that share one'
+            )
+    return [first, *others]
+
+
+def parameter_shapes(config: Config) -> Any:
+    """The model's parameters as shapes, on the first device."""
+    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    inputs = [jax.ShapeDtypeStruct((1, 1), jnp.int32)] * 2
+    shapes = jax.eval_shape(Transformer(config.model).init, jax.random.key(0), *inputs)['params']
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes)

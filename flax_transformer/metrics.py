@@ -1,0 +1,200 @@
+"""Scores of text that others believe: sacreBLEU, chrF, chrF++ and TER with their signatures; and what luck can do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flax_transformer.errors import UserError
+
+BUCKETS = (10, 20, 30, 50)  # words of the source: up to so many, and more than the last
+
+
+@dataclass(frozen=True)
+class BucketScores:
+    """The lines whose source has so many words."""
+
+    words: str  # such as `11-20`
+    num_lines: int
+    bleu: float
+    chrf: float
+    length_ratio: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How translations compare with their references, on detokenised text."""
+
+    bleu: float  # sacreBLEU, 0 to 100; 0 where no line has the four words that it counts
+    bleu_signature: str
+    bleu_details: str  # n-gram precisions, brevity penalty, lengths
+    chrf: float  # chrF2, 0 to 100
+    chrf_signature: str
+    chrf_plus_plus: float  # chrF2++, which counts words and pairs of words too
+    chrf_plus_plus_signature: str
+    ter: float  # translation edit rate, 0 is best
+    ter_signature: str
+    exact: float  # share of lines equal to a reference, 0 to 1
+    length_ratio: float  # tokens of the translations by tokens of the references, as BLEU counts them
+    num_lines: int
+    num_truncated: int
+    has_four_words: bool  # whether any translation has 4-grams for BLEU to count
+    by_length: tuple[BucketScores, ...] = ()  # where the sources are known
+
+    def __str__(self) -> str:
+        lines = [f'BLEU {self.bleu:.2f}  {self.bleu_details}']
+        if not self.has_four_words:
+            lines.append('  (no line has the four words that BLEU counts: look at the scores below)')
+        lines.append(f'  {self.bleu_signature}')
+        for name, value, signature in (
+            ('chrF', self.chrf, self.chrf_signature),
+            ('chrF++', self.chrf_plus_plus, self.chrf_plus_plus_signature),
+            ('TER', self.ter, self.ter_signature),
+        ):
+            lines += [f'{name} {value:.2f}', f'  {signature}']
+        if len(self.by_length) > 1:
+            lines.append('source words   lines    BLEU    chrF  length ratio')
+            for one in self.by_length:
+                columns = f'{one.num_lines:7,}{one.bleu:8.2f}{one.chrf:8.2f}{one.length_ratio:14.3f}'
+                lines.append(f'{one.words:<12}{columns}')
+        lines.append(
+            f'exactly as the reference: {self.exact:.1%} of {self.num_lines} lines; cut short: {self.num_truncated}; '
+            f'length ratio: {self.length_ratio:.3f}'
+        )
+        if self.length_warning:
+            lines.append(self.length_warning)
+        return '\n'.join(lines)
+
+    @property
+    def length_warning(self) -> str:
+        """A word of warning where the translations are a tenth shorter or longer than the references, or more."""
+        if self.num_lines == 0 or 0.9 < self.length_ratio < 1.1:
+            return ''
+        cause = (
+            'too short: a wide beam, a low length penalty or a cap may cut them'
+            if self.length_ratio <= 0.9
+            else 'too long: look for repetition, or for a length penalty that rewards it'
+        )
+        return f'warning: the translations are {cause}'
+
+
+def score(
+    translations: Sequence[str],
+    references: Sequence[str] | Sequence[Sequence[str]],
+    *,
+    sources: Sequence[str] | None = None,
+    num_truncated: int = 0,
+) -> Scores:
+    """Scores of detokenised lines against one reference each, or against several sets of references.
+
+    With the sources there are scores by their length too. Raises ValueError for unequal numbers of lines.
+    """
+    references = _reference_sets(references)
+    for theirs in references:
+        if len(translations) != len(theirs):
+            raise ValueError(f'{len(translations)} translations, {len(theirs)} references; expected equal numbers')
+    ours = list(translations)
+    metrics = make_metrics()
+    results = {name: metric.corpus_score(ours, references) for name, metric in metrics.items()}
+    signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
+    bleu = results['bleu']
+    same = sum(line in theirs for line, *theirs in zip(ours, *references, strict=True))
+    return Scores(
+        bleu=bleu.score,
+        bleu_signature=signatures['bleu'],
+        bleu_details=bleu.format(score_only=False).partition('= ')[2].partition(' ')[2],
+        chrf=results['chrf'].score,
+        chrf_signature=signatures['chrf'],
+        chrf_plus_plus=results['chrf++'].score,
+        chrf_plus_plus_signature=signatures['chrf++'],
+        ter=results['ter'].score,
+        ter_signature=signatures['ter'],
+        exact=same / max(len(ours), 1),
+        length_ratio=bleu.sys_len / max(bleu.ref_len, 1),
+        num_lines=len(ours),
+        num_truncated=num_truncated,
+        has_four_words=bleu.totals[3] > 0,
+        by_length=() if sources is None else _by_length(ours, references, sources),
+    )
+
+
+def make_metrics() -> dict[str, Any]:
+    """sacreBLEU's metrics, by our names, with its default settings."""
+    from sacrebleu.metrics import BLEU, CHRF, TER
+
+    return {'bleu': BLEU(), 'chrf': CHRF(), 'chrf++': CHRF(word_order=2), 'ter': TER()}
+
+
+def _reference_sets(references: Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
+    is_one = not references or isinstance(references[0], str)
+    return [list(references)] if is_one else [list(one) for one in references]
+
+
+def _by_length(ours: list[str], references: list[list[str]], sources: Sequence[str]) -> tuple[BucketScores, ...]:
+    metrics = make_metrics()
+    counts = [len(source.split()) for source in sources]
+    out = []
+    for low, high in zip((0, *(end + 1 for end in BUCKETS)), (*BUCKETS, None), strict=True):
+        chosen = [i for i, count in enumerate(counts) if low <= count and (high is None or count <= high)]
+        if not chosen:
+            continue
+        lines, theirs = [ours[i] for i in chosen], [[one[i] for i in chosen] for one in references]
+        bleu, chrf = (metrics[name].corpus_score(lines, theirs) for name in ('bleu', 'chrf'))
+        name = f'{low} or more' if high is None else f'{low}-{high}'
+        ratio = bleu.sys_len / max(bleu.ref_len, 1)
+        out.append(BucketScores(name, len(chosen), bleu.score, chrf.score, ratio))
+    return tuple(out)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two systems by one metric."""
+
+    metric: str
+    signature: str
+    baseline: float
+    system: float
+    difference: float  # system - baseline
+    p_bootstrap: float  # paired bootstrap resampling (Koehn 2004)
+    p_randomisation: float  # paired approximate randomisation (Riezler and Maxwell 2005)
+
+
+def compare(
+    baseline: Sequence[str],
+    system: Sequence[str],
+    references: Sequence[str] | Sequence[Sequence[str]],
+    *,
+    resamples: int = 1000,
+    trials: int = 10_000,
+) -> list[Comparison]:
+    """How probable differences of this size are if the two systems are alike, by sacreBLEU's paired tests.
+
+    The same lines give the same numbers: the seed is sacreBLEU's, 12345, or $SACREBLEU_SEED.
+    """
+    from sacrebleu.significance import PairedTest
+
+    references = _reference_sets(references)
+    for lines in (baseline, system):
+        if any(len(lines) != len(theirs) for theirs in references):
+            raise UserError(
+                f'got {len(lines)} translations and {len(references[0])} references; expected equal numbers'
+            )
+    systems = [('baseline', list(baseline)), ('system', list(system))]
+    p_values = {}
+    for kind, count in (('bs', resamples), ('ar', trials)):
+        test = PairedTest(systems, make_metrics(), references, test_type=kind, n_samples=count)
+        _, results = test()
+        p_values[kind] = {name: found[1].p_value for name, found in results.items() if name != 'System'}
+        scores = {name: found for name, found in results.items() if name != 'System'}
+    signatures = [str(metric.get_signature()) for metric in test.metrics.values()]
+    return [
+        Comparison(
+            metric=name,
+            signature=signature,
+            baseline=one.score,
+            system=other.score,
+            difference=other.score - one.score,
+            p_bootstrap=p_values['bs'][name],
+            p_randomisation=p_values['ar'][name],
+        )
+        for (name, (one, other)), signature in zip(scores.items(), signatures, strict=True)
+    ]

@@ -1,0 +1,102 @@
+"""Batches of ids onto the devices and back: static shapes, programs counted, memory that does not suffice."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import PartitionSpec
+
+from flax_transformer.batching import bucket, plan
+from flax_transformer.config import ParallelConfig
+from flax_transformer.parallel import AXIS, Devices
+
+Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
+
+
+class Runner:
+    """Maps pure functions over sentences, in batches; on one device, or dealt out to several by pmap or over a mesh.
+
+    Every device searches its own rows to their own ends: nothing is exchanged between them.
+    """
+
+    def __init__(self, batch_tokens: int, max_slots: int, pad_id: int, parallel: ParallelConfig | None = None) -> None:
+        self.batch_tokens, self.max_slots, self.pad_id = batch_tokens, max_slots, pad_id
+        self.devices = Devices(parallel or ParallelConfig(num_devices=1))
+        self.num_compilations = 0
+        self._compiled: dict[Function, Function] = {}
+        self._shapes: set[Any] = set()
+        self._placed: tuple[Any, Any] | None = None  # parameters, and the same on every device
+
+    def map(
+        self,
+        function: Function,
+        params: Any,
+        columns: Sequence[Sequence[Sequence[int]]],
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Any]:
+        """`function(params, *arrays)` for sentences of ids: the result of each as a tree of NumPy arrays, in order.
+
+        Args:
+          columns: for each argument of the function the ids of every sentence, such as sources and targets.
+          progress: called with the number of sentences of each finished batch.
+        """
+        lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
+        done: list[Any] = [None] * len(lengths)
+        for chosen, rows, slots in plan(lengths, self.max_slots, self.batch_tokens, len(self.devices)):
+            rest = [self._slots(column, chosen) for column in columns[1:]]
+            for i, result in self._batch(function, params, columns, chosen, rows, [slots, *rest]):
+                done[i] = result
+            if progress:
+                progress(len(chosen))
+        return done
+
+    def _slots(self, column: Sequence[Sequence[int]], chosen: Sequence[int]) -> int:
+        return bucket(max(len(column[i]) for i in chosen))
+
+    def _batch(self, function, params, columns, chosen, rows, slots) -> list[tuple[int, Any]]:
+        arrays = [np.full((rows, n), self.pad_id, np.int32) for n in slots]
+        for array, column in zip(arrays, columns, strict=True):
+            for row, i in enumerate(chosen):
+                array[row, : len(column[i])] = column[i]
+        try:
+            result = self._call(function, params, arrays)
+        except jax.errors.JaxRuntimeError as error:
+            half = rows // 2 // len(self.devices) * len(self.devices)
+            if 'RESOURCE_EXHAUSTED' not in str(error) or not half:
+                raise
+            print(f'flax-transformer: out of memory with {rows} lines at once; going on with {half}', file=sys.stderr)
+            self.batch_tokens = half * slots[0]
+            parts = [chosen[i : i + half] for i in range(0, len(chosen), half)]
+            return [pair for part in parts for pair in self._batch(function, params, columns, part, half, slots)]
+        return [(i, jax.tree.map(lambda x, row=row: x[row], result)) for row, i in enumerate(chosen)]
+
+    def _call(self, function: Function, params: Any, arrays: Sequence[np.ndarray]) -> Any:
+        """A tree of NumPy arrays [B, ...]."""
+        shape = (id(function), *(array.shape for array in arrays))
+        if shape not in self._shapes:
+            self._shapes.add(shape)
+            self.num_compilations += 1
+        if len(self.devices) == 1:
+            return jax.device_get(function(params, *arrays))
+        if function not in self._compiled:
+            self._compiled[function] = self._on_all(function, len(arrays))
+        placed = self._compiled[function](self._everywhere(params), *map(self.devices.split, arrays))
+        result = jax.device_get(placed)
+        if self.devices.strategy == 'pmap':
+            result = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), result)
+        return result
+
+    def _on_all(self, function: Function, num_arrays: int) -> Function:
+        if self.devices.strategy == 'pmap':
+            in_axes = (None, *[0] * num_arrays)
+            return jax.pmap(function, axis_name=AXIS, in_axes=in_axes, devices=self.devices.devices)
+        rows = PartitionSpec(AXIS)
+        specs = (PartitionSpec(), *[rows] * num_arrays)
+        return jax.jit(jax.shard_map(function, mesh=self.devices.mesh, in_specs=specs, out_specs=rows, check_vma=False))
+
+    def _everywhere(self, params: Any) -> Any:
+        if self._placed is None or self._placed[0] is not params:
+            self._placed = (params, self.devices.replicate(params))
+        return self._placed[1]

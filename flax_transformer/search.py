@@ -1,0 +1,124 @@
+"""From a DecodingConfig to the search that it describes: which transforms, which scorer, which loop."""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+
+from flax_transformer.config import DecodingConfig
+from flax_transformer.decoding import (
+    DecodeState,
+    Hypotheses,
+    Scorer,
+    Step,
+    Transform,
+    add,
+    beam_search,
+    coverage_penalty,
+    length_normalised,
+    sample_search,
+    sentence_keys,
+    transforms,
+    word_reward,
+)
+
+
+def output_slots(decoding: DecodingConfig, source_slots: int, prefix_slots: int = 0) -> int:
+    """Tokens that the longest translation of so many source slots may have."""
+    return (decoding.max_tokens or source_slots + decoding.max_extra_tokens) + prefix_slots
+
+
+def max_lengths(decoding: DecodingConfig, source: jax.Array, pad_id: int, prefix: jax.Array | None = None) -> jax.Array:
+    """Tokens [B] that each translation may have, EOS counted; 1 where the source is padding alone."""
+    lengths = (source != pad_id).sum(axis=-1)
+    if decoding.max_tokens:
+        longest = jnp.full_like(lengths, decoding.max_tokens)
+    else:
+        longest = lengths + decoding.max_extra_tokens
+    if prefix is not None:
+        longest = longest + (prefix != pad_id).sum(axis=-1)
+    return jnp.where(lengths == 0, 1, longest)
+
+
+def search(
+    step: Step,
+    state: DecodeState,
+    decoding: DecodingConfig,
+    source: jax.Array,
+    *,
+    eos_id: int,
+    pad_id: int,
+    banned: Sequence[int] = (),
+    banned_sequences: Sequence[Sequence[int]] = (),
+    prefix: jax.Array | None = None,
+) -> Hypotheses:
+    """The hypotheses that the config asks for, of a step function and its first state.
+
+    Args:
+      source: ids [B, S], pad_id behind each sentence.
+      banned, banned_sequences: never chosen, beside what the config bans.
+      prefix: ids [B, P] that the translations begin with, pad_id behind them.
+    """
+    longest = max_lengths(decoding, source, pad_id, prefix)
+    prefix_slots = 0 if prefix is None else prefix.shape[1]
+    common = {
+        'start': jnp.full(source.shape[0], pad_id, jnp.int32),
+        'max_lengths': longest,
+        'length': output_slots(decoding, source.shape[1], prefix_slots),
+        'eos_id': eos_id,
+        'pad_id': pad_id,
+        'scorer': make_scorer(decoding, source != pad_id),
+    }
+    banned = (pad_id, *banned) if decoding.ban_pad else banned
+    rules = make_rules(decoding, eos_id=eos_id, banned=banned, banned_sequences=banned_sequences)
+    forcing: list[Transform] = []
+    if prefix is not None:
+        forcing.append(transforms.forced_prefix(prefix, pad_id))
+    if decoding.force_eos:
+        forcing.append(transforms.force_eos(longest, eos_id))
+    if decoding.search == 'sample':
+        keys = sentence_keys(decoding.seed, source, pad_id)
+        chain = (*rules, *make_shapers(decoding), *forcing)
+        return sample_search(step, state, keys, samples=decoding.samples, transforms=chain, **common)
+    groups = {'groups': decoding.groups, 'diversity': decoding.diversity if decoding.groups > 1 else 0.0}
+    return beam_search(step, state, width=decoding.beam_width, transforms=(*rules, *forcing), **groups, **common)
+
+
+def make_rules(
+    decoding: DecodingConfig, *, eos_id: int, banned: Sequence[int], banned_sequences: Sequence[Sequence[int]] = ()
+) -> list[Transform]:
+    """What must not be chosen."""
+    rules = [transforms.ban(sorted({*banned, *decoding.banned_ids}))]
+    if banned_sequences:
+        rules.append(transforms.ban_sequences(banned_sequences))
+    if decoding.min_tokens > 1:
+        rules.append(transforms.min_length(decoding.min_tokens, eos_id))
+    if decoding.no_repeat_ngram:
+        rules.append(transforms.no_repeat_ngrams(decoding.no_repeat_ngram))
+    if decoding.renormalize:
+        rules.append(transforms.renormalize())
+    return rules
+
+
+def make_shapers(decoding: DecodingConfig) -> list[Transform]:
+    """What shapes the distribution that samples are drawn from."""
+    shapers = []
+    if decoding.temperature != 1.0:
+        shapers.append(transforms.temperature(decoding.temperature))
+    if decoding.top_k:
+        shapers.append(transforms.top_k(decoding.top_k))
+    if decoding.top_p < 1.0:
+        shapers.append(transforms.top_p(decoding.top_p))
+    if decoding.min_p:
+        shapers.append(transforms.min_p(decoding.min_p))
+    return shapers
+
+
+def make_scorer(decoding: DecodingConfig, is_source: jax.Array | None = None) -> Scorer:
+    """What a hypothesis is worth; is_source [B, S] is needed for a coverage penalty alone."""
+    scorers = [length_normalised(decoding.length_penalty, decoding.alpha)]
+    if decoding.word_reward:
+        scorers.append(word_reward(decoding.word_reward))
+    if decoding.coverage_penalty:
+        scorers.append(coverage_penalty(decoding.coverage_penalty, is_source))
+    return add(*scorers)

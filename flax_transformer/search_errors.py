@@ -1,0 +1,121 @@
+"""Whose fault is it, the search's or the model's? Compare what the model thinks of its output and of the reference.
+
+Where the model finds the reference better than what the search returned, the search missed it. Where it finds its
+own output better, no search could have helped. A score is that of the reference as the tokenizer spells it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from flax_transformer.data import Pairs
+from flax_transformer.metrics import make_metrics
+from flax_transformer.translator import Translator
+
+NEAR = 1e-5  # scores nearer than this tie: they come from two programs, in float32
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A line whose translation is not the reference, and what the model thinks of both."""
+
+    source: str
+    reference: str
+    translation: str
+    reference_score: float  # normalised as the search was
+    translation_score: float
+    is_of_search: bool
+
+
+@dataclass(frozen=True)
+class WidthReport:
+    """The search at one beam width."""
+
+    beam_width: int
+    bleu: float
+    length_ratio: float
+    mean_score: float  # of the translations; a better search raises it
+    num_right: int  # translations that are the reference
+    num_search_faults: int
+    num_model_faults: int
+    num_left_out: int  # lines that were split, or are blank: nothing to compare
+    faults: tuple[Fault, ...]
+
+
+def analyse(
+    translator: Translator,
+    pairs: Pairs,
+    widths: Sequence[int] = (1, 2, 4, 8, 16),
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> list[WidthReport]:
+    """The faults at each beam width, on pairs of source and reference."""
+    references = translator.score(pairs.sources, pairs.targets)
+    reports = []
+    for width in widths:
+        decoding = replace(translator.decoding, beam_width=width, n_best=1, groups=1, mbr='none', search='beam')
+        translations = translator.with_decoding(decoding)(pairs.sources, progress=progress)
+        faults, num_right, num_left_out = [], 0, 0
+        for source, target, ours, theirs in zip(pairs.sources, pairs.targets, translations, references, strict=True):
+            if ours.split or not source.strip():
+                num_left_out += 1
+            elif ours.text == target:
+                num_right += 1
+            else:
+                is_of_search = theirs.score > ours.score + NEAR
+                faults.append(Fault(source, target, ours.text, theirs.score, ours.score, is_of_search))
+        bleu = make_metrics()['bleu'].corpus_score([t.text for t in translations], [pairs.targets])
+        of_search = sum(fault.is_of_search for fault in faults)
+        reports.append(
+            WidthReport(
+                beam_width=width,
+                bleu=bleu.score,
+                length_ratio=bleu.sys_len / max(bleu.ref_len, 1),
+                mean_score=sum(t.score for t in translations) / max(len(translations), 1),
+                num_right=num_right,
+                num_search_faults=of_search,
+                num_model_faults=len(faults) - of_search,
+                num_left_out=num_left_out,
+                faults=tuple(faults),
+            )
+        )
+    return reports
+
+
+def recommendation(reports: Sequence[WidthReport]) -> str:
+    """What to do about the faults that are there."""
+    best = max(reports, key=lambda report: (round(report.bleu, 2), -report.beam_width))
+    widest = max(reports, key=lambda report: report.beam_width)
+    num_faults = best.num_search_faults + best.num_model_faults
+    share = best.num_search_faults / max(num_faults, 1)
+    lines = [f'BLEU is best with beam width {best.beam_width}: {best.bleu:.2f}.']
+    if not num_faults:
+        return f'{lines[0]} There is no fault to mend.'
+    lines.append(
+        f"There {share:.1%} of {num_faults} faults are the search's: it missed a reference that scores better."
+    )
+    if share >= 0.2 and best is widest:
+        lines.append('Search wider: the beam loses what the model knows.')
+    elif share >= 0.2:
+        lines.append('A wider beam finds more of them, but what scores better is not better: mend the length penalty.')
+    else:
+        lines.append(
+            'The others the model prefers to the reference: a wider beam cannot help; more data, a larger model or '
+            'longer training can.'
+        )
+    if widest.bleu < best.bleu - 0.1 and widest.mean_score > best.mean_score:
+        lines.append(
+            f'With width {widest.beam_width} scores rise and BLEU falls to {widest.bleu:.2f} (length ratio '
+            f'{widest.length_ratio:.3f}, from {best.length_ratio:.3f}): the model, not the search, is at fault there.'
+        )
+    return ' '.join(lines)
+
+
+def table(reports: Sequence[WidthReport]) -> str:
+    """The reports, a line each."""
+    lines = ['beam    BLEU  length ratio  mean score   right  faults of the search  of the model']
+    for one in reports:
+        lines.append(
+            f'{one.beam_width:4}{one.bleu:8.2f}{one.length_ratio:14.3f}{one.mean_score:12.4f}{one.num_right:8,}'
+            f'{one.num_search_faults:22,}{one.num_model_faults:14,}'
+        )
+    return '\n'.join(lines)

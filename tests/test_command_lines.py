@@ -1,0 +1,258 @@
+"""The commands that translate and score, as a person calls them: whole lines, whatever interrupts."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from flax_transformer.cli import main
+from flax_transformer.cli.lines import LineWriter
+from flax_transformer.errors import UserError
+
+LINES = ['a b c', '', 'd e', 'h']
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """A function that runs a command on standard input: (exit code, standard output, standard error)."""
+
+    def run(*argv: object, text: str | bytes = '') -> tuple[int, str, str]:
+        output = io.BytesIO()
+        content = text if isinstance(text, bytes) else text.encode()
+        monkeypatch.setattr(sys, 'stdin', io.TextIOWrapper(io.BytesIO(content)))
+        monkeypatch.setattr(sys, 'stdout', io.TextIOWrapper(output, encoding='utf-8', write_through=True))
+        code = main([str(arg) for arg in argv])
+        sys.stdout.flush()
+        return code, output.getvalue().decode(), capsys.readouterr().err
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / 'in').write_text(''.join(line + '\n' for line in LINES))
+    return tmp_path
+
+
+GREEDY = ('--decoding.beam-width', '1')
+
+
+def test_jsonl_holds_everything_on_one_line_each(copy_run, call) -> None:
+    code, out, _ = call('translate', copy_run, '--format', 'jsonl', '--n-best', '2', text='a b\u2028\n\nc\n')
+    records = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert len(records) == 3
+    assert records[1]['translation'] == ''
+    assert records[2]['translation'] == 'c'
+    assert records[2]['n_best'][0]['text'] == 'c'
+    assert records[2]['log_prob'] == pytest.approx(sum(records[2]['token_log_probs']))
+    flags = {'truncated', 'split', 'repetition', 'untranslated', 'replaced'}
+    assert flags | {'score', 'tokens', 'token_ids', 'num_tokens'} <= set(records[0])
+
+
+def test_jsonl_input_brings_prefixes_and_keeps_other_fields(copy_run, call) -> None:
+    lines = ['{"text": "a b c", "prefix": "h", "id": 7}', '"d e"', '', '{"text": "b"}']
+    options = ('--input-format', 'jsonl', '--format', 'jsonl')
+    code, out, _ = call('translate', copy_run, *options, text='\n'.join(lines) + '\n')
+    records = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert records[0]['id'] == 7
+    assert records[0]['translation'].startswith('h')
+    assert [record['translation'] for record in records[1:]] == ['d e', '', 'b']
+
+
+@pytest.mark.parametrize('line', ['{', '[1]', '{"txt": "a"}', '{"text": 3}', '{"text": "a", "prefix": 1}'])
+def test_a_line_that_is_no_record_is_named(line, copy_run, call) -> None:
+    code, _, err = call('translate', copy_run, '--input-format', 'jsonl', text='"a"\n' + line + '\n')
+    assert code == 2
+    assert 'input line 2' in err
+    assert 'expected {"text": "..."}' in err
+
+
+def test_n_best_in_text_are_numbered(copy_run, call) -> None:
+    code, out, _ = call('translate', copy_run, '--n-best', '2', text='a b\n\nc\n')
+    rows = [line.split(' ||| ') for line in out.splitlines()]
+    assert code == 0
+    assert [row[0] for row in rows] == ['0', '0', '1', '2', '2']
+    assert rows[3][1] == 'c'
+    assert float(rows[0][2]) >= float(rows[1][2])
+
+
+def test_more_translations_than_beams_are_refused(copy_run, call) -> None:
+    code, _, err = call('translate', copy_run, '--n-best', '3', text='a\n')
+    assert code == 2
+    assert 'n_best=3: expected at most beam_width=2' in err
+
+
+def test_files_alignments_and_notes(copy_run, call, folder) -> None:
+    options = ('--input', folder / 'in', '--output', folder / 'out', '--alignments', folder / 'links')
+    code, out, err = call('translate', copy_run, *options, '--decoding.max-tokens', '2')
+    assert (code, out) == (0, '')
+    assert len((folder / 'out').read_text().splitlines()) == 4
+    links = (folder / 'links').read_text().splitlines()
+    assert len(links) == 4
+    assert links[0].startswith('0-0')
+    assert links[1] == ''
+    assert '2 translations were cut' in err
+    assert 'out is not empty; give --resume' in call('translate', copy_run, *options)[2]
+
+
+def test_an_interrupted_file_is_continued_behind_its_last_whole_line(copy_run, call, folder) -> None:
+    (folder / 'out').write_text('kept\n\nhalf a li')
+    code, _, _ = call('translate', copy_run, *GREEDY, '--input', folder / 'in', '--output', folder / 'out', '--resume')
+    assert code == 0
+    assert (folder / 'out').read_text() == 'kept\n\nd e\nh\n'
+    again = call('translate', copy_run, *GREEDY, '--input', folder / 'in', '--output', folder / 'out', '--resume')
+    assert again[0] == 0
+    assert (folder / 'out').read_text() == 'kept\n\nd e\nh\n'
+
+
+def test_what_cannot_be_continued_is_refused(copy_run, call, folder) -> None:
+    assert 'give it as --output' in call('translate', copy_run, '--resume')[2]
+    with_n_best = ('--resume', '--output', folder / 'out', '--n-best', '2')
+    assert 'give --format jsonl' in call('translate', copy_run, *with_n_best)[2]
+
+
+def test_invalid_bytes_are_replaced_counted_and_flagged_on_request(copy_run, call) -> None:
+    text = b'a b\n\xff\xfe\nc\n'
+    code, out, err = call('translate', copy_run, '--invalid', 'replace', '--format', 'jsonl', text=text)
+    assert code == 0
+    assert [json.loads(line)['replaced'] for line in out.splitlines()] == [False, True, False]
+    assert '1 lines were not valid UTF-8' in err
+
+
+def test_two_runs_and_a_checkpoint_by_name_translate(copy_run, call) -> None:
+    code, out, _ = call('translate', copy_run, f'{copy_run}@125', *GREEDY, text='a b c\n')
+    assert (code, out) == (0, 'a b c\n')
+    code, _, err = call('translate', f'{copy_run}@7', text='a\n')
+    assert code == 2
+    assert 'no checkpoint of step 7; there are 125, 250' in err
+
+
+def test_given_pairs_are_scored(copy_run, call, folder) -> None:
+    files = ('--source', folder / 'in', '--target', folder / 'in')
+    code, out, _ = call('score', copy_run, *files, '--alignment')
+    assert code == 0
+    rows = [line.split('\t') for line in out.splitlines()]
+    assert len(rows) == 4
+    assert all(float(row[0].split()[0]) < 0 for row in rows)
+    code, out, _ = call('score', copy_run, *files, '--format', 'jsonl')
+    assert json.loads(out.splitlines()[0])['tokens'][-1] == '</s>'
+    assert 'give --source and --target' in call('score', copy_run)[2]
+
+
+def test_compare_prints_both_tests_of_two_systems(copy_run, call, folder) -> None:
+    (folder / 'other').write_text('a b\n\nd\nh h\n')
+    files = ('--source', folder / 'in', '--reference', folder / 'in', '--trials', '50', '--resamples', '50')
+    code, out, _ = call('compare', copy_run, folder / 'other', *files)
+    assert code == 0
+    for word in ('p by bootstrap', 'p by randomisation', 'chrF2++', 'TER', 'nrefs:1'):
+        assert word in out
+    code, out, _ = call('compare', folder / 'other', folder / 'in', *files, '--json')
+    assert [json.loads(line)['metric'] for line in out.splitlines()] == ['BLEU', 'chrF2', 'chrF2++', 'TER']
+    assert 'got 1 systems, expected two' in call('compare', copy_run)[2]
+    assert 'give --source and --reference' in call('compare', folder / 'in', folder / 'other')[2]
+
+
+def test_analyse_prints_the_table_and_what_follows(copy_run, call, folder) -> None:
+    files = ('--source', folder / 'in', '--reference', folder / 'in')
+    code, out, _ = call('analyse', copy_run, *files, '--widths', '1', '2')
+    assert code == 0
+    assert 'faults of the search' in out
+    assert 'BLEU is best with beam width' in out
+    code, out, _ = call('analyse', copy_run, *files, '--widths', '1', '--json')
+    assert json.loads(out)['beam_width'] == 1
+    assert '--widths' in call('analyse', copy_run, *files, '--widths', '0')[2]
+
+
+def test_an_ensemble_is_evaluated_with_several_references(copy_run, call, folder) -> None:
+    (folder / 'other').write_text('a b\n\nd\nh h\n')
+    files = ('--source', folder / 'in', '--reference', folder / 'in', folder / 'other')
+    code, out, _ = call('evaluate', copy_run, f'{copy_run}@last', *files, *GREEDY, '--json')
+    scores = json.loads(out)
+    assert code == 0
+    assert scores['bleu_signature'].startswith('nrefs:2')
+    assert scores['perplexity'] < 3
+
+
+# --------------------------------------------------------------------------------- a process of its own
+
+COMMAND = [sys.executable, '-m', 'flax_transformer.cli', 'translate']
+
+
+def test_translate_imports_nothing_that_it_does_not_need(copy_run: Path) -> None:
+    script = (
+        'import sys\nfrom flax_transformer.cli import main\n'
+        f'code = main(["translate", {str(copy_run)!r}])\n'
+        'print(code, *sorted({name.partition(".")[0] for name in sys.modules}), sep="\\n", file=sys.stderr)'
+    )
+    done = subprocess.run([sys.executable, '-c', script], input=b'a b\n', capture_output=True, timeout=120, check=True)
+    code, *modules = done.stderr.decode().split()
+    assert (code, done.stdout) == ('0', b'a b\n')
+    assert {'jax', 'flax', 'sentencepiece'} <= set(modules)
+    training = {'grain', 'optax', 'tensorflow_datasets', 'tensorboardX', 'num2words', 'pyarrow'}
+    others = {'sacrebleu', 'matplotlib', 'sentencex', 'pandas', 'scipy', 'IPython', 'tensorflow', 'torch', 'requests'}
+    assert not (training | others) & set(modules)
+
+
+def test_a_reader_that_leaves_ends_the_command_quietly(copy_run: Path, tmp_path: Path) -> None:
+    (tmp_path / 'in').write_text('a b c\n' * 20_000)
+    with (tmp_path / 'in').open('rb') as lines:
+        process = subprocess.Popen(
+            [*COMMAND, str(copy_run), *GREEDY], stdin=lines, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert process.stdout.readline() == b'a b c\n'
+        process.stdout.close()
+        error = process.stderr.read()
+        assert process.wait(timeout=120) == 1
+        process.stderr.close()
+    assert error == b''
+
+
+def test_ctrl_c_leaves_whole_lines_that_resume_continues(copy_run: Path, tmp_path: Path) -> None:
+    lines = [' '.join('abcdefgh'[i % 7 :]) for i in range(6000)]
+    (tmp_path / 'in').write_text(''.join(line + '\n' for line in lines))
+    files = ['--input', str(tmp_path / 'in'), '--output', str(tmp_path / 'out')]
+    command = [*COMMAND, str(copy_run), *GREEDY, *files]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 120
+    while not ((tmp_path / 'out').exists() and (tmp_path / 'out').stat().st_size):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGINT)
+    error = process.stderr.read().decode()
+    code = process.wait(timeout=60)
+    process.stderr.close()
+    before = (tmp_path / 'out').read_bytes()
+    assert before.endswith(b'\n')
+    if code:  # it may have been through already
+        assert (code, 'interrupted' in error, 'Traceback' in error) == (130, True, False)
+    subprocess.run([*command, '--resume'], check=True, capture_output=True, timeout=120)
+    after = (tmp_path / 'out').read_bytes()
+    assert after.startswith(before)
+    assert after.count(b'\n') == 6000
+
+
+def test_a_write_is_not_interrupted_but_by_a_second_ctrl_c(tmp_path: Path) -> None:
+    class Slow(io.BytesIO):
+        def write(self, content: bytes) -> int:
+            os.kill(os.getpid(), signal.SIGINT)
+            return super().write(content)
+
+    with LineWriter(None) as writer:
+        writer._file = Slow()
+        with pytest.raises(KeyboardInterrupt):
+            writer.write(['a', 'b'])
+        assert writer._file.getvalue() == b'a\nb\n'
+
+
+def test_an_output_that_is_not_empty_is_refused(tmp_path: Path) -> None:
+    (tmp_path / 'out').write_text('x')
+    with pytest.raises(UserError, match='is not empty; give --resume'):
+        LineWriter(tmp_path / 'out')

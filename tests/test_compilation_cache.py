@@ -1,0 +1,56 @@
+"""Programs are kept in the user's cache folder, unless the user says otherwise."""
+
+from pathlib import Path
+
+import jax
+import pytest
+
+from flax_transformer.compilation_cache import cache_folder, use_compilation_cache
+
+DIR, TIME = 'jax_compilation_cache_dir', 'jax_persistent_cache_min_compile_time_secs'
+
+
+@pytest.fixture(autouse=True)
+def restored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """JAX's settings as they were, afterwards; the cache folder below tmp_path."""
+    before = {name: getattr(jax.config, name) for name in (DIR, TIME)}
+    jax.config.update(DIR, None)
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+def test_the_users_cache_folder_is_the_default(tmp_path: Path) -> None:
+    use_compilation_cache()
+    assert Path(jax.config.jax_compilation_cache_dir) == cache_folder()
+    assert cache_folder().is_dir()
+    assert tmp_path / 'flax_transformer' in cache_folder().parents
+
+
+def test_without_xdg_it_lies_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv('XDG_CACHE_HOME')
+    assert Path.home() / '.cache' in cache_folder().parents
+
+
+def test_what_the_user_set_stays(tmp_path: Path) -> None:
+    jax.config.update(DIR, str(tmp_path / 'mine'))
+    use_compilation_cache()
+    assert jax.config.jax_compilation_cache_dir == str(tmp_path / 'mine')
+    assert not cache_folder().exists()
+
+
+def test_a_cache_that_is_off_stays_off() -> None:
+    jax.config.update('jax_enable_compilation_cache', False)
+    try:
+        use_compilation_cache()
+    finally:
+        jax.config.update('jax_enable_compilation_cache', True)
+    assert jax.config.jax_compilation_cache_dir is None
+
+
+def test_a_folder_that_cannot_be_made_is_done_without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / 'file').write_text('')
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'file'))
+    use_compilation_cache()
+    assert jax.config.jax_compilation_cache_dir is None

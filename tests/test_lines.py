@@ -1,0 +1,148 @@
+"""N lines in, N lines out, for any bytes; nothing that a model says breaks a line."""
+
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from random_lines import check_lines, random_line, tiny_translator
+
+from flax_transformer import Translator
+from flax_transformer.candidates import make_translation
+from flax_transformer.segments import prepare, split_sentences
+from flax_transformer.translation import has_loop, is_untranslated, joined
+
+
+@pytest.fixture(scope='module')
+def tiny() -> Translator:
+    return tiny_translator()
+
+
+def test_ten_thousand_random_lines_give_ten_thousand(tiny: Translator) -> None:
+    rng = np.random.default_rng(0)
+    counts = check_lines(tiny, [random_line(rng) for _ in range(10_000)])
+    assert counts['lines'] == 10_000
+    for kind in ('blank', 'replaced', 'split'):
+        assert counts[kind] > 200, 'the lines are too tame to test anything'
+    assert tiny.runner.num_compilations <= 3
+
+
+HARD = {
+    '50,000 characters of words': b'word ' * 10_000,
+    '50,000 characters without a space': b'y' * 50_000,
+    'Chinese without a space': '长句子没有空格'.encode() * 3000,
+    'carriage returns': b'a\rb\r\r',
+    'separators': 'a\u2028b\u2029c\x85d\x0be\x0cf\x1cg'.encode(),
+    'control characters': bytes(i for i in range(32) if i != 10),
+    'emoji': '👨\u200d👩\u200d👧🇩🇪👍🏽'.encode(),
+    'half a character': '😀'.encode()[:2],
+    'all bytes': bytes(i for i in range(256) if i != 10),
+    'a byte order mark': b'\xef\xbb\xbfa\xef\xbb\xbf',
+}
+
+
+def test_hard_lines(tiny: Translator) -> None:
+    started = time.perf_counter()
+    check_lines(tiny, [b'before', *[x for line in HARD.values() for x in (line, b'')]])
+    assert time.perf_counter() - started < 60
+
+
+def saying(translator: Translator, pieces: list[str]) -> Translator:
+    """The translator, with a model that says nothing but these pieces, in any order, and no end."""
+    table = np.zeros_like(translator.params['embedding']['table'])
+    ids = [next(i for i in range(table.shape[0]) if translator.tokenizer.piece(i) == piece) for piece in pieces]
+    # The last norm's bias is a constant direction: rows along it win whatever the input.
+    params = jax.tree.map(jnp.zeros_like, translator.params)
+    layer = params['decoder']['layers_0']['feed_forward_residual']['norm']
+    layer['bias'] = jnp.ones_like(layer['bias'])
+    table[ids] = 1.0
+    return translator.with_params(params | {'embedding': {'table': jnp.asarray(table)}})
+
+
+@pytest.mark.parametrize('pieces', [['<0x0A>'], ['<0x0D>'], ['<0xE2>'], ['<0x85>'], ['<0x00>']])
+def test_what_byte_fallback_says_breaks_neither_a_line_nor_its_encoding(pieces: list[str], tiny: Translator) -> None:
+    lines = ['der Hund', '', 'die Katze läuft']
+    found = saying(tiny, pieces)(lines)
+    assert all(set(one.tokens) == set(pieces) for one in found if one.tokens)
+    assert [bool(one.tokens) for one in found] == [True, False, True]
+    text = ''.join(one.text + '\n' for one in found)
+    assert text.encode('utf-8').decode('utf-8') == text
+    assert len(text.splitlines()) == 3
+
+
+def test_a_separator_spelt_in_bytes_breaks_no_line(tiny: Translator) -> None:
+    """U+2028, the line separator, is three bytes."""
+    ids = tiny.tokenizer.encode(['\u2028'])[0]
+    made = make_translation(tiny.tokenizer, ids * 2, 0.0, [0.0] * 2 * len(ids), is_finished=True)
+    assert '<0xE2>' in made.tokens
+    assert len(made.text.splitlines()) == 1
+
+
+def test_str_lines_with_lone_surrogates_are_replaced_and_flagged(tiny: Translator) -> None:
+    one, other = tiny(['a \ud800 b', 'a b'])
+    assert one.replaced
+    assert not other.replaced
+
+
+def test_repetition_is_flagged_unless_the_source_repeats_too(tiny: Translator) -> None:
+    translator = saying(tiny_translator(max_tokens=20), ['<0x21>'])
+    one, other = translator(['der Hund', '! ! ! ! ! ! ! ! !'])
+    assert one.repetition
+    assert has_loop(tiny.tokenizer.encode(['! ! ! ! ! ! ! ! !'])[0])
+    assert not other.repetition
+
+
+@pytest.mark.parametrize(
+    ('ids', 'loops'),
+    [([], False), ([1] * 3, False), ([1] * 4, True), ([1, 2] * 3 + [1], False), ([9, *[1, 2, 3] * 4, 9], True)],
+)
+def test_a_loop_is_four_times_the_same_in_succession(ids: list[int], loops: bool) -> None:
+    assert has_loop(ids) == loops
+
+
+@pytest.mark.parametrize(
+    ('source', 'text', 'expected'),
+    [
+        ('the cat sat', 'The cat  sat', True),
+        ('the cat sat', 'die Katze saß', False),
+        ('New York', 'New York', False),
+        ('1 2 3 4', '1 2 3 4', False),
+        ('anything', ' ', True),
+    ],
+)
+def test_untranslated_is_the_source_or_nothing(source: str, text: str, expected: bool) -> None:
+    assert is_untranslated(source, text) == expected
+
+
+def test_parts_and_gaps_are_the_paragraph() -> None:
+    pytest.importorskip('sentencex')
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        pieces = rng.choice(['Dr. Smith is here.', 'Is he? ', '\t', '  ', 'Yes!', 'No. ', ' \u3000', 'e.g. so.'], 6)
+        line = ' '.join(pieces)
+        lead, parts = split_sentences(line, 'en')
+        assert lead + ''.join(text + gap for text, gap in parts) == line
+        assert all(text == text.strip() != '' for text, _ in parts)
+    assert len(split_sentences('Hello there. How are you? Fine!', 'en')[1]) == 3
+
+
+def test_a_paragraph_without_the_splitter_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__('sys').modules, 'sentencex', None)
+    with pytest.raises(ValueError, match='flax-transformer\\[sentences\\]'):
+        split_sentences('a', 'en')
+
+
+def test_a_sentence_that_is_too_long_is_split_within_its_paragraph() -> None:
+    pytest.importorskip('sentencex')
+    line = prepare('Short one.  ' + 'many words, ' * 20 + 'end.', lambda text: len(text.split()), 12, 'en')
+    assert line.parts[0] == 'Short one.'
+    assert line.gaps[0] == '  '
+    assert len(line.parts) > 2
+    assert line.gaps[1:] == [' '] * (len(line.parts) - 2) + ['']
+
+
+def test_a_blank_line_needs_no_parts() -> None:
+    line = prepare(' \t', len, 8)
+    assert line.parts == []
+    assert joined([], line).text == ''

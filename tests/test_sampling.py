@@ -1,0 +1,136 @@
+"""Samples come as often as they should, and do not depend on their company.
+
+The tests of distributions fail by chance once in 10^6 runs of a right program with fresh seeds; the seeds are fixed.
+"""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_decoding import EOS, LENGTH, PAD, VOCAB_SIZE, Toys, every_prefix, make_toys, model_of, toy_state, toy_step
+
+from flax_transformer.decoding import Hypotheses, sample_search, sentence_keys, transforms
+
+SAMPLES = 8192
+ERROR = 1e-6
+
+
+@functools.partial(jax.jit, static_argnames=('chain', 'samples', 'seed'))
+def draw(toys: Toys, *, chain=(), samples: int = SAMPLES, seed: int = 0) -> Hypotheses:
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.asarray(toys.seed))
+    common = dict(start=toys.start, max_lengths=toys.max_lengths, length=LENGTH, eos_id=EOS, pad_id=PAD)
+    return sample_search(toy_step, toy_state(toys), keys, samples=samples, transforms=chain, **common)
+
+
+def chi_square_limit(freedom: int) -> float:
+    """What chi-square exceeds with probability ERROR (Wilson and Hilferty 1931)."""
+    z = 4.7534  # of ERROR
+    return freedom * (1 - 2 / (9 * freedom) + z * math.sqrt(2 / (9 * freedom))) ** 3
+
+
+def assert_distributed(counts: dict, probabilities: dict, total: int) -> None:
+    """Pearson's test; outcomes expected fewer than five times are taken together."""
+    assert not set(counts) - set(probabilities), 'something impossible was drawn'
+    common = {key: p for key, p in probabilities.items() if p * total >= 5}
+    rest = 1 - sum(common.values())
+    statistic = sum((counts.get(key, 0) - p * total) ** 2 / (p * total) for key, p in common.items())
+    rare = total - sum(counts.get(key, 0) for key in common)
+    if rest * total >= 5:
+        statistic += (rare - rest * total) ** 2 / (rest * total)
+    assert statistic < chi_square_limit(max(len(common), 1)), (statistic, len(common))
+
+
+CHAINS = {
+    'plain': ((), lambda p: p),
+    'temperature': ((transforms.temperature(0.5),), lambda p: [x**2 for x in p]),
+    'top_k': ((transforms.top_k(2),), lambda p: [x if x >= sorted(p)[-2] else 0 for x in p]),
+    'ban': ((transforms.ban((2,)),), lambda p: [0 if i == 2 else x for i, x in enumerate(p)]),
+    'temperature, then min_p': (
+        (transforms.temperature(2.0), transforms.min_p(0.5)),
+        lambda p: [x**0.5 if x**0.5 >= 0.5 * max(p) ** 0.5 else 0 for x in p],
+    ),
+}
+
+
+@pytest.mark.parametrize('name', CHAINS)
+def test_hypotheses_come_as_often_as_they_are_probable(name):
+    chain, shape = CHAINS[name]
+    toys = make_toys(41, 4)._replace(max_lengths=np.array([1, 2, 3, 3], np.int32))
+    result = jax.device_get(draw(toys, chain=chain))
+
+    def shaped(model):
+        def log_probs(prefix):
+            weights = shape([math.exp(x) for x in model(prefix)])
+            return [math.log(w / sum(weights)) if w else -math.inf for w in weights]
+
+        return log_probs
+
+    for sentence, max_length in enumerate(toys.max_lengths.tolist()):
+        expected = {
+            tokens: math.exp(total)
+            for tokens, total in every_prefix(shaped(model_of(toys, sentence)), max_length)
+            if (tokens[-1] == EOS or len(tokens) == max_length) and total > -math.inf
+        }
+        assert sum(expected.values()) == pytest.approx(1.0)
+        drawn = [
+            tuple(tokens[:length].tolist())
+            for tokens, length in zip(result.tokens[sentence], result.lengths[sentence], strict=True)
+        ]
+        counts = {key: drawn.count(key) for key in set(drawn)}
+        assert_distributed(counts, expected, SAMPLES)
+
+
+def test_the_test_of_distributions_can_fail():
+    with pytest.raises(AssertionError):
+        assert_distributed({0: 4400, 1: 3792}, {0: 0.5, 1: 0.5}, 8192)
+
+
+def test_log_probs_are_the_models_own_and_samples_are_sorted():
+    toys = make_toys(42, 20)
+    result = jax.device_get(draw(toys, chain=(transforms.temperature(0.7), transforms.top_k(3)), samples=16))
+    for sentence in range(20):
+        model = model_of(toys, sentence)
+        for w in range(16):
+            tokens = tuple(result.tokens[sentence, w][: result.lengths[sentence, w]].tolist())
+            expected = [model(tokens[:i])[token] for i, token in enumerate(tokens)]
+            np.testing.assert_allclose(result.token_log_probs[sentence, w][: len(tokens)], expected, atol=3e-5)
+        finished = result.is_finished[sentence]
+        assert (np.diff(finished.astype(int)) <= 0).all()
+        for group in (finished, ~finished):
+            assert (np.diff(result.scores[sentence][group]) <= 0).all()
+
+
+def test_samples_depend_on_their_sentence_alone():
+    toys = make_toys(43, 30)
+    one = draw(toys, samples=5)
+    other = draw(Toys(*(x[::-1] for x in toys)), samples=5)
+    for name, x, y in zip(Hypotheses._fields, one, other, strict=True):
+        np.testing.assert_array_equal(x, y[::-1], err_msg=name)
+    assert (np.asarray(one.tokens) != np.asarray(draw(toys, samples=5, seed=1).tokens)).any()
+
+
+def test_keys_depend_on_ids_and_seed_and_on_nothing_else():
+    rows = np.array([[5, 6, 1, 0], [6, 5, 1, 0], [5, 6, 7, 1], [5, 1, 0, 0]])
+    data = lambda seed, source: jax.random.key_data(sentence_keys(seed, jnp.asarray(source), PAD))
+    keys = data(0, rows)
+    assert len({tuple(key.tolist()) for key in np.asarray(keys)}) == 4
+    np.testing.assert_array_equal(data(0, np.pad(rows, ((0, 0), (0, 9)))), keys)
+    np.testing.assert_array_equal(data(0, rows[2:]), keys[2:])
+    assert (np.asarray(data(1, rows)) != np.asarray(keys)).any(axis=1).all()
+
+
+def test_keys_of_random_sentences_do_not_collide():
+    rng = np.random.default_rng(0)
+    rows = np.unique(rng.integers(1, 300, (20_000, 4)), axis=0)
+    keys = np.asarray(jax.random.key_data(sentence_keys(0, jnp.asarray(rows), PAD)))
+    # 32 bits: 2 * 10^8 pairs make 0.05 collisions on average.
+    assert len(np.unique(keys, axis=0)) >= len(rows) - 2
+
+
+def test_one_of_each_vocabulary_entry_is_possible():
+    toys = jax.tree.map(np.zeros_like, make_toys(0, 1))._replace(max_lengths=np.ones(1, np.int32))
+    drawn = np.asarray(draw(toys, samples=400).tokens)[0, :, 0]
+    assert set(drawn.tolist()) == set(range(VOCAB_SIZE))

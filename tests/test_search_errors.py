@@ -1,0 +1,82 @@
+"""Faults of the search and of the model, told apart on a model that is made to have both."""
+
+from pathlib import Path
+
+import pytest
+
+from flax_transformer import Translator
+from flax_transformer.config import DecodingConfig
+from flax_transformer.data import Pairs
+from flax_transformer.search_errors import WidthReport, analyse, recommendation, table
+from flax_transformer.translation import Translation, Translations
+
+
+class Scripted:
+    """A translator whose scores and translations are given: by beam width, (text, score) of each line."""
+
+    def __init__(self, by_width: dict[int, list[tuple[str, float]]], references: list[float], width: int = 1) -> None:
+        self.by_width, self.references, self.width = by_width, references, width
+        self.decoding = DecodingConfig()
+
+    def with_decoding(self, decoding):
+        return Scripted(self.by_width, self.references, decoding.beam_width)
+
+    def __call__(self, sources, progress=None):
+        found = self.by_width[self.width]
+        return Translations(Translation(text, x, x, 3, split=text == 'in parts') for text, x in found)
+
+    def score(self, sources, targets):
+        return Translations(Translation(text, x, x, 3) for text, x in zip(targets, self.references, strict=True))
+
+
+PAIRS = Pairs(['s', 't', 'u', 'v', ''], ['right', 'missed', 'worse', 'long', ''])
+
+
+def test_a_better_reference_is_the_searchs_fault_and_a_worse_one_the_models() -> None:
+    found = [('right', -1.0), ('other', -2.0), ('other', -1.0), ('in parts', -9.0), ('', 0.0)]
+    wide = [('right', -1.0), ('missed', -1.5), ('other', -1.0), ('in parts', -9.0), ('', 0.0)]
+    reports = analyse(Scripted({1: found, 4: wide}, [-1.0, -1.5, -3.0, -1.0, 0.0]), PAIRS, (1, 4))
+    counts = [(r.num_right, r.num_search_faults, r.num_model_faults, r.num_left_out) for r in reports]
+    assert counts == [(1, 1, 1, 2), (2, 0, 1, 2)]
+    fault = next(fault for fault in reports[0].faults if fault.is_of_search)
+    assert (fault.source, fault.reference, fault.translation) == ('t', 'missed', 'other')
+    assert (fault.reference_score, fault.translation_score) == (-1.5, -2.0)
+    assert table(reports).count('\n') == 2
+
+
+def test_scores_that_tie_within_rounding_are_no_fault_of_the_search() -> None:
+    found = [('right', -1.0), ('other', -2.0), ('other', -1.0), ('other', -1.0), ('', 0.0)]
+    reports = analyse(Scripted({1: found}, [-1.0, -2.0 + 5e-6, -3.0, -2.0, 0.0]), PAIRS, (1,))
+    assert reports[0].num_search_faults == 0
+
+
+def report(width: int, bleu: float, search: int, model: int, score: float = -1.0) -> WidthReport:
+    return WidthReport(width, bleu, 1.0, score, 10, search, model, 0, ())
+
+
+@pytest.mark.parametrize(
+    ('reports', 'words'),
+    [
+        ([report(1, 20, 90, 10), report(4, 30, 50, 50)], 'Search wider'),
+        ([report(1, 30, 50, 50), report(4, 29.95, 40, 60)], 'mend the length penalty'),
+        ([report(1, 30, 2, 98)], 'a wider beam cannot help'),
+        ([report(1, 30, 5, 95, -2.0), report(16, 25, 0, 100, -1.0)], 'scores rise and BLEU falls to 25.00'),
+        ([report(1, 100, 0, 0)], 'no fault to mend'),
+    ],
+)
+def test_the_recommendation_follows_from_the_table(reports: list[WidthReport], words: str) -> None:
+    assert words in recommendation(reports)
+
+
+def test_a_wider_beam_of_a_real_model_misses_no_more(copy_run: Path) -> None:
+    translator = Translator.from_run(copy_run)
+    lines = [' '.join('abcdefgh'[i : i + 5]) for i in range(4)] + ['h h h a']
+    reports = analyse(translator, Pairs(lines, [line[::-1] for line in lines]), (1, 2))
+    assert [r.beam_width for r in reports] == [1, 2]
+    for one in reports:
+        assert one.num_right + one.num_search_faults + one.num_model_faults + one.num_left_out == 5
+        scored = translator.score([f.source for f in one.faults], [f.reference for f in one.faults])
+        for fault, theirs in zip(one.faults, scored, strict=True):
+            assert fault.reference_score == pytest.approx(theirs.score, abs=1e-5)
+            assert fault.is_of_search == (fault.reference_score > fault.translation_score + 1e-5)
+    assert reports[1].mean_score >= reports[0].mean_score - 1e-5
