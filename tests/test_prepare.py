@@ -29,7 +29,7 @@ def test_training_goes_on_from_what_was_prepared(
     arguments = [str(tmp_path / 'tiny.py'), '--workdir', str(run)]
     assert main(['prepare', *arguments]) == 0
     assert f'{run} is prepared' in capsys.readouterr().err
-    assert {file.name for file in run.iterdir()} == {'config.json', 'tokenizer', 'data_cache'}
+    assert {file.name for file in run.iterdir()} == {'config.json', 'tokenizer', 'data_cache', 'lock'}
     digest = RunDirectory(run).read_tokenizer().digest
 
     monkeypatch.setattr(cache, '_write', lambda *_: pytest.fail('tokenised a second time'))

