@@ -65,9 +65,19 @@ class Checkpoints:
         with self._saving():
             self._manager.save(int(state.step), args=args, metrics=metrics or None)
 
+    def save_params(self, params: Any) -> None:
+        """Saves parameters alone, as step 0: enough to translate with and to start another run from."""
+        with self._saving():
+            self._manager.save(0, args=ocp.args.Composite(params=ocp.args.StandardSave(params)))
+
     def restore(self, like: TrainState) -> tuple[TrainState, dict[str, Any]]:
         """The newest state, placed as `like` is, and its data position."""
         step = self.latest()
+        if not (self.folder / str(step) / 'training').exists():
+            raise UserError(
+                f'{self.folder.parent} holds parameters alone, no training to go on with; start another run from them: '
+                f'--init-from {self.folder.parent} --workdir ANOTHER'
+            )
         args = ocp.args.Composite(
             params=ocp.args.StandardRestore(_abstract(like.params_to_keep)),
             training=ocp.args.StandardRestore(_abstract(_training(like))),

@@ -10,6 +10,7 @@ import grain
 
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.config import Config
+from flax_transformer.config_json import changed_fields
 from flax_transformer.data import (
     Order,
     PackedBatches,
@@ -22,6 +23,7 @@ from flax_transformer.data import (
 )
 from flax_transformer.data.tokenized import flatten
 from flax_transformer.errors import UserError
+from flax_transformer.loading import LoadedRun, load_run
 from flax_transformer.preparation import Prepared, ValidationSet, interleaved, prepare, tag_of
 from flax_transformer.reporting import Reporter
 from flax_transformer.run_directory import RunDirectory
@@ -31,9 +33,12 @@ from flax_transformer.training import Trainer, fit
 from flax_transformer.translator import Translator
 
 
-def train(config: Config, workdir: Path | str, *, processes: int = 1) -> RunDirectory:
+def train(
+    config: Config, workdir: Path | str, *, init_from: Path | str | None = None, processes: int = 1
+) -> RunDirectory:
     """Trains the config's model into the run directory `workdir`, or goes on where the run there stopped.
 
+    A new run may start from the parameters and the tokenizer of another, `init_from`, of the same model.
     `processes` check a large corpus before it is tokenised; more than one need `if __name__ == '__main__':` in the
     program that calls this.
 
@@ -43,10 +48,11 @@ def train(config: Config, workdir: Path | str, *, processes: int = 1) -> RunDire
     run = RunDirectory(workdir)
     run.check(config)
     trainer = Trainer(config)
-    prepared = open_run(config, run, processes=processes)
+    start = None if init_from is None else _start(config, init_from)
+    prepared = open_run(config, run, processes=processes, tokenizer=start.tokenizer if start else None)
     run.note_environment(str(trainer.devices))
 
-    state = trainer.devices.replicate(init_state(config, trainer.tx))
+    state = trainer.devices.replicate(init_state(config, trainer.tx, params=start.params if start else None))
     batches = iter(
         grain.experimental.ThreadPrefetchIterDataset(training_batches(config, prepared), prefetch_buffer_size=2)
     )
@@ -85,15 +91,39 @@ def train(config: Config, workdir: Path | str, *, processes: int = 1) -> RunDire
     return run
 
 
-def open_run(config: Config, run: RunDirectory, *, processes: int = 1) -> Prepared:
-    """Prepares the data of a run and keeps its config and tokenizer, after all of it was found good."""
-    tokenizer = run.read_tokenizer() if run.has_tokenizer() else None
+def _start(config: Config, init_from: Path | str) -> LoadedRun:
+    """What a new run starts from. Raises UserError where it is another model than the config's, field by field."""
+    start = load_run(init_from)
+    other = start.config
+    changed = changed_fields(replace(config, model=other.model, tokenizer=other.tokenizer), config)
+    # These change neither the parameters nor what they mean.
+    free = ('dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate', 'dtype')
+    refused = [
+        f'  {name}: {theirs!r} there, {ours!r} here'
+        for name, (theirs, ours) in changed.items()
+        if name.partition('.')[2] not in free
+    ]
+    if refused:
+        raise UserError(
+            f'{init_from} holds another model or vocabulary:\n'
+            + '\n'.join(refused)
+            + '\nTake its values: its parameters fit no other, and its tokenizer comes along'
+        )
+    return start
+
+
+def open_run(config: Config, run: RunDirectory, *, processes: int = 1, tokenizer: Tokenizer | None = None) -> Prepared:
+    """Prepares the data of a run and keeps its config and tokenizer, after all of it was found good.
+
+    A new run trains its tokenizer, unless one is given.
+    """
+    tokenizer = run.read_tokenizer() if run.has_tokenizer() else tokenizer
     with run.data_cache(config) as cache:
         prepared = prepare(config, tokenizer, cache, say=_say, processes=processes)
         if prepared.validation:
             loss_batches(_of_each_corpus(config, prepared.validation), config)  # refuses what is too long
         run.open(config)
-        if tokenizer is None:
+        if not run.has_tokenizer():
             run.write_tokenizer(prepared.tokenizer)
     return prepared
 

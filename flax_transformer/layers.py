@@ -46,6 +46,7 @@ class Embedding(nn.Module):
     d_model: int
     pad_id: int
     scale: bool = True
+    pad_row: str = 'output'  # what pad_id's row is read for: output (logits alone), neither or both
     dtype: jnp.dtype = jnp.float32
 
     def setup(self) -> None:
@@ -53,16 +54,18 @@ class Embedding(nn.Module):
         self.table = self.param('table', nn.initializers.normal(self.d_model**-0.5), shape, jnp.float32)
 
     def __call__(self, tokens: jax.Array) -> jax.Array:
-        """Vectors [..., D] of ids [...]. pad_id is the zero vector: what the decoder starts from."""
+        """Vectors [..., D] of ids [...]. pad_id, what the decoder starts from, is the zero vector, or a row as any
+        where pad_row is 'both'."""
         vectors = self.table.astype(self.dtype)[tokens]
         if self.scale:
             vectors = vectors * jnp.asarray(self.d_model**0.5, self.dtype)
-        return jnp.where((tokens == self.pad_id)[..., None], 0, vectors)
+        return vectors if self.pad_row == 'both' else jnp.where((tokens == self.pad_id)[..., None], 0, vectors)
 
     def logits(self, x: jax.Array) -> jax.Array:
         """Scores [..., V] of x [..., D] against every row of the table, in float32."""
         # The product may run in bfloat16; it accumulates and arrives in float32.
-        return jnp.einsum('...D,VD->...V', x, self.table.astype(x.dtype), preferred_element_type=jnp.float32)
+        logits = jnp.einsum('...D,VD->...V', x, self.table.astype(x.dtype), preferred_element_type=jnp.float32)
+        return logits.at[..., self.pad_id].set(0.0) if self.pad_row == 'neither' else logits
 
 
 class Positions(nn.Module):

@@ -41,21 +41,23 @@ class Transformer(nn.Module):
         config = self.config
         dtype = compute_dtype(config)
 
-        def embedding() -> Embedding:
-            return Embedding(config.vocab_size, config.d_model, config.pad_id, config.scale_embedding, dtype)
+        def embedding(vocab_size: int) -> Embedding:
+            row = config.pad_row
+            return Embedding(vocab_size, config.d_model, config.pad_id, config.scale_embedding, row, dtype)
 
         def positions() -> Positions:
             return Positions(config.d_model, config.positions, config.max_length, dtype)
 
         if config.tie_embeddings == 'all':
-            self.embedding = embedding()
+            self.embedding = embedding(config.vocab_size)
         else:
-            self.source_embedding, self.target_embedding = embedding(), embedding()
+            self.source_embedding = embedding(config.vocab_size)
+            self.target_embedding = embedding(config.vocab_size_of_target)
         if config.tie_embeddings == 'none':
-            shape = (config.d_model, config.vocab_size)
+            shape = (config.d_model, config.vocab_size_of_target)
             self.projection = self.param('projection', nn.initializers.glorot_uniform(), shape, jnp.float32)
         if config.logits_bias:
-            self.bias = self.param('logits_bias', nn.initializers.zeros, (config.vocab_size,), jnp.float32)
+            self.bias = self.param('logits_bias', nn.initializers.zeros, (config.vocab_size_of_target,), jnp.float32)
         self.source_positions, self.target_positions = positions(), positions()
         self.dropout = nn.Dropout(config.dropout_rate)
         self.encoder = Encoder(config)

@@ -146,6 +146,9 @@ def check_tokenizer(config: Config, tokenizer: Tokenizer) -> None:
         got, expected = getattr(tokenizer, name), getattr(config.model, name)
         if got != expected:
             raise UserError(f'model.{name}={expected}, but the tokenizer has {name} {got}; set --model.{name} {got}')
+    got, expected = tokenizer.target_vocab_size, config.model.vocab_size_of_target
+    if got != expected:
+        raise UserError(f'model.target_vocab_size: {expected} pieces, but the tokenizer has {got} on the target side')
 
 
 def read_validation(config: Config, corpus: CorpusConfig, tokenizer: Tokenizer, say: Say) -> ValidationSet:

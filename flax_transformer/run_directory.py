@@ -23,7 +23,8 @@ from typing import Any
 from flax_transformer.config import Config, DecodingConfig
 from flax_transformer.config_json import changed_fields, from_json, to_json
 from flax_transformer.errors import UserError, nearest
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.marian_tokenizer import KIND, MarianTokenizer
+from flax_transformer.tokenizer import Tokenizer, kind_of
 
 CACHE = 'data_cache'
 
@@ -120,7 +121,8 @@ class RunDirectory:
         return (self.path / 'tokenizer' / 'tokenizer.json').is_file()
 
     def read_tokenizer(self) -> Tokenizer:
-        return Tokenizer.load(self.path / 'tokenizer')
+        folder = self.path / 'tokenizer'
+        return (MarianTokenizer if kind_of(folder) == KIND else Tokenizer).load(folder)
 
     def write_tokenizer(self, tokenizer: Tokenizer) -> None:
         tokenizer.save(self.path / 'tokenizer')

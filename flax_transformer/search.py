@@ -69,7 +69,8 @@ def search(
         'pad_id': pad_id,
         'scorer': make_scorer(decoding, source != pad_id),
     }
-    rules = make_rules(decoding, eos_id=eos_id, banned=(pad_id, *banned), banned_sequences=banned_sequences)
+    banned = (pad_id, *banned) if decoding.ban_pad else banned
+    rules = make_rules(decoding, eos_id=eos_id, banned=banned, banned_sequences=banned_sequences)
     forcing: list[Transform] = []
     if prefix is not None:
         forcing.append(transforms.forced_prefix(prefix, pad_id))
@@ -94,6 +95,8 @@ def make_rules(
         rules.append(transforms.min_length(decoding.min_tokens, eos_id))
     if decoding.no_repeat_ngram:
         rules.append(transforms.no_repeat_ngrams(decoding.no_repeat_ngram))
+    if decoding.renormalize:
+        rules.append(transforms.renormalize())
     return rules
 
 

@@ -32,7 +32,7 @@ class Tokenizer:
     """Text to ids and back."""
 
     def __init__(self, model: bytes) -> None:
-        self._model = model
+        self.model = model  # SentencePiece's own bytes
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
 
     @classmethod
@@ -88,10 +88,7 @@ class Tokenizer:
         for name in (MODEL_FILE, DESCRIPTION_FILE):
             if not (folder / name).is_file():
                 raise UserError(f'{folder / name} is missing: a run directory keeps its tokenizer there')
-        try:
-            kind = json.loads((folder / DESCRIPTION_FILE).read_text(encoding='utf-8'))['kind']
-        except (ValueError, TypeError, KeyError):
-            raise UserError(f'{folder / DESCRIPTION_FILE} is damaged: expected {{"kind": "sentencepiece"}}') from None
+        kind = kind_of(folder)
         if kind != 'sentencepiece':
             raise UserError(f'{folder / DESCRIPTION_FILE}: kind is {kind!r}, expected "sentencepiece"')
         model = (folder / MODEL_FILE).read_bytes()
@@ -106,19 +103,22 @@ class Tokenizer:
         """Writes the folder that `load` reads; a tokenizer is whole or not there."""
         folder.mkdir(parents=True, exist_ok=True)
         description = json.dumps({'kind': 'sentencepiece', 'vocab_size': self.vocab_size}, indent=2) + '\n'
-        for name, content in ((MODEL_FILE, self._model), (DESCRIPTION_FILE, description.encode())):
-            partial = folder / (name + '.partial')
-            partial.write_bytes(content)
-            partial.replace(folder / name)
+        for name, content in ((MODEL_FILE, self.model), (DESCRIPTION_FILE, description.encode())):
+            write_whole(folder / name, content)
 
     @cached_property
     def digest(self) -> str:
         """What tells this tokenizer from others."""
-        return hashlib.sha256(self._model).hexdigest()
+        return hashlib.sha256(self.model).hexdigest()
 
     @property
     def vocab_size(self) -> int:
         return self._processor.vocab_size()
+
+    @property
+    def target_vocab_size(self) -> int:
+        """Pieces of the target side; the same where the sides share their pieces."""
+        return self.vocab_size
 
     @property
     def pad_id(self) -> int:
@@ -155,9 +155,22 @@ class Tokenizer:
             f'target_language={language!r}: expected one of {known}.{nearest(str(language), self.languages)}'
         )
 
+    def default_language(self, language: str) -> str | None:
+        """The target language where none is asked for: `language`, that of the training, where there are tags."""
+        return language if self.languages else None
+
+    @property
+    def tags_to_ban(self) -> tuple[int, ...]:
+        """Tags are of the source side alone."""
+        return tuple(self.languages.values())
+
     def piece(self, token_id: int) -> str:
         """The text of one piece, with U+2581 for the space."""
         return self._processor.id_to_piece(int(token_id))
+
+    def source_piece(self, token_id: int) -> str:
+        """The text of one piece of a source; as `piece` where the sides share their pieces."""
+        return self.piece(token_id)
 
     def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
         """Ids of each line, EOS last; with a target language its tag first.
@@ -181,6 +194,10 @@ class Tokenizer:
         lengths = np.fromiter(map(len, ids), np.int64, len(ids))
         return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
 
+    def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """`encode_flat` of target lines; the same where the sides share their pieces."""
+        return self.encode_flat(lines)
+
     def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
         """Ids of one segmentation of a line, drawn at random, EOS last: a pure function of the seed (1 to 2^32 - 2).
 
@@ -196,12 +213,34 @@ class Tokenizer:
         ids = self._processor.encode(character)
         return not any(i == self.unk_id or self._processor.is_byte(i) for i in ids)
 
+    def encode_target(self, lines: Sequence[str]) -> list[list[int]]:
+        """Ids of each target line, EOS last; those of a source line where the sides share their pieces."""
+        return self.encode(lines)
+
     def decode(self, ids: Sequence[int]) -> str:
         """One line of valid UTF-8, whatever ids below vocab_size: pad and EOS give nothing, a line break a space.
 
         Bytes that are no character become U+FFFD.
         """
         return self._processor.decode([int(i) for i in ids]).replace('\n', ' ')
+
+
+def kind_of(folder: Path) -> str | None:
+    """What kind of tokenizer a run's folder describes; None where it describes none."""
+    file = folder / DESCRIPTION_FILE
+    if not file.is_file():
+        return None
+    try:
+        return json.loads(file.read_text(encoding='utf-8'))['kind']
+    except (ValueError, TypeError, KeyError):
+        raise UserError(f'{file} is damaged: expected {{"kind": "sentencepiece"}}') from None
+
+
+def write_whole(file: Path, content: bytes) -> None:
+    """Writes the file whole or not at all."""
+    partial = file.with_name(file.name + '.partial')
+    partial.write_bytes(content)
+    partial.replace(file)
 
 
 def _explained(message: str, vocab_size: int) -> UserError:

@@ -33,9 +33,9 @@ def init_params(config: Config, key: jax.Array) -> Any:
     return jax.jit(model.init)(key, tokens, tokens)['params']
 
 
-def init_state(config: Config, tx: 'optax.GradientTransformation') -> TrainState:
-    """The state before the first step; parameters depend on the config's seed only."""
-    params = init_params(config, jax.random.key(config.seed))
+def init_state(config: Config, tx: 'optax.GradientTransformation', *, params: Any = None) -> TrainState:
+    """The state before the first step; parameters depend on the config's seed only, unless they are given."""
+    params = init_params(config, jax.random.key(config.seed)) if params is None else params
     # A copy: the step donates its input, and one buffer cannot be given away twice.
     ema = jax.tree.map(jnp.copy, params) if config.optimizer.ema_decay else None
     return TrainState(jnp.zeros((), jnp.int32), params, jax.jit(tx.init)(params), ema)

@@ -18,6 +18,7 @@ from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerC
 from flax_transformer.decoding import Hypotheses
 from flax_transformer.errors import UserError
 from flax_transformer.forward import attend_ids, score_ids, translate_ids
+from flax_transformer.interop.marian import read_marian
 from flax_transformer.loading import load_ensemble
 from flax_transformer.model import Transformer
 from flax_transformer.runner import Runner
@@ -76,8 +77,8 @@ class Translator:
         runs = load_ensemble((path, *others), step=step, **decoding)
         config, params, tokenizer = runs[0]
         settings = config.decoding
-        if tokenizer.languages and settings.target_language is None:
-            settings = replace(settings, target_language=config.data.target_language)
+        if settings.target_language is None:
+            settings = replace(settings, target_language=tokenizer.default_language(config.data.target_language))
         return cls(
             [run.config.model for run in runs],
             tuple(run.params for run in runs) if others else params,
@@ -91,6 +92,13 @@ class Translator:
     def model(self) -> Transformer:
         """The model; of an ensemble the first."""
         return self.models[0]
+
+    @classmethod
+    def from_marian(cls, folder: Path | str, **decoding: Any) -> 'Translator':
+        """The translator of a Marian model in Hugging Face's format; `decoding` overrides what its settings ask for."""
+        use_compilation_cache()
+        config, params, tokenizer, own = read_marian(folder)
+        return cls(config, params, tokenizer, replace(own, **decoding))
 
     def with_params(self, params: Any, *, target_language: str | None = None) -> 'Translator':
         """The same translator, compilations included, with other parameters of the same shapes."""
@@ -119,7 +127,7 @@ class Translator:
                 translate_ids,
                 models=self.models,
                 decoding=self.decoding,
-                banned=(*self.tokenizer.languages.values(), *[self.tokenizer.unk_id] * self.decoding.ban_unk),
+                banned=(*self.tokenizer.tags_to_ban, *[self.tokenizer.unk_id] * self.decoding.ban_unk),
                 banned_sequences=self._banned_sequences,
             )
         )
@@ -141,7 +149,7 @@ class Translator:
     @cached_property
     def _banned_sequences(self) -> tuple[tuple[int, ...], ...]:
         """The ids of banned_texts, as a word within a line and as its beginning are spelt."""
-        spelt = self.tokenizer.encode(list(self.decoding.banned_texts))
+        spelt = self.tokenizer.encode_target(list(self.decoding.banned_texts))
         return tuple(tuple(ids[:-1]) for ids in spelt if len(ids) > 1)
 
     def __call__(
@@ -203,7 +211,7 @@ class Translator:
         """
         if len(sources) != len(targets):
             raise ValueError(f'{len(sources)} sources, {len(targets)} targets; expected equal numbers')
-        columns = self._encode(sources), self.tokenizer.encode(list(targets))
+        columns = self._encode(sources), self.tokenizer.encode_target(list(targets))
         self._check_slots(max((len(ids) for column in columns for ids in column), default=0))
         scored = self.runner.map(self._score_ids, self.params, columns)
         links = self._links(*columns) if alignment else [None] * len(sources)
@@ -238,7 +246,7 @@ class Translator:
     ) -> list[Translation]:
         columns = [sources]
         if prefixes is not None:
-            columns.append([ids[:-1] for ids in self.tokenizer.encode(list(prefixes))])
+            columns.append([ids[:-1] for ids in self.tokenizer.encode_target(list(prefixes))])
         self._check_slots(*(max(map(len, column), default=0) for column in columns))
         found = self.runner.map(self.translate_ids, self.params, columns, progress)
         best = [best_of(hypotheses, self.tokenizer, self.decoding) for hypotheses in found]
@@ -251,10 +259,11 @@ class Translator:
         """The word alignment of each pair."""
         eos_id = self.tokenizer.eos_id
         tags = set(self.tokenizer.languages.values())
-        piece = lambda i: '' if i in tags else self.tokenizer.piece(i)  # a tag is no word
+        source_piece = lambda i: '' if i in tags else self.tokenizer.source_piece(i)  # a tag is no word
+        piece = self.tokenizer.piece
         weights = self.runner.map(self._attend_ids, self.params, [sources, targets])
         return [
-            align_words(seen, [piece(i) for i in source[:-1]], [piece(i) for i in target if i != eos_id])
+            align_words(seen, [source_piece(i) for i in source[:-1]], [piece(i) for i in target if i != eos_id])
             for seen, source, target in zip(weights, sources, targets, strict=True)
         ]
 
@@ -269,6 +278,6 @@ class Translator:
                 )
 
     def _check_banned(self) -> None:
-        size = self.models[0].config.vocab_size
+        size = self.models[0].config.vocab_size_of_target
         if any(i >= size for i in self.decoding.banned_ids):
             raise UserError(f'banned_ids={self.decoding.banned_ids}: expected ids below vocab_size={size}')

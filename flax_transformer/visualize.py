@@ -32,7 +32,7 @@ def attention_map(translator: Translator, line: str, translation: str | None = N
     tokenizer = translator.tokenizer
     if translation is None:
         translation = translator([line])[0].text
-    source, target = tokenizer.encode([line, translation])
+    (source,), (target,) = tokenizer.encode([line]), tokenizer.encode_target([translation])
     pad_id = translator.model.config.pad_id
     weights = translator.model.apply(
         {'params': translator.params},
@@ -41,7 +41,7 @@ def attention_map(translator: Translator, line: str, translation: str | None = N
         method='cross_attention',
     )
     return AttentionMap(
-        [tokenizer.piece(i) for i in source],
+        [tokenizer.source_piece(i) for i in source],
         [tokenizer.piece(i) for i in target],
         np.asarray(jax.device_get(weights))[:, 0],
     )

@@ -78,7 +78,7 @@ def residual(params, x, sublayer, config):
 def embed(table, positions_table, tokens, positions, config):
     x = np.zeros((len(tokens), config.d_model))
     for t, token in enumerate(tokens):
-        if token != config.pad_id:
+        if token != config.pad_id or config.pad_row == 'both':
             x[t] = table[token] * (math.sqrt(config.d_model) if config.scale_embedding else 1.0)
         x[t] = x[t] + positions_table[positions[t]]
     return x
@@ -124,7 +124,9 @@ def row_logits(params, config, source, target_in, source_segments, target_segmen
     x = embed(target_table, target_places, target_in, target_positions, config)
     visible = causal & same(target_segments, target_segments)
     hidden = decode(params['decoder'], x, memory, visible, same(target_segments, source_segments), config)
-    to_logits = params['projection'] if config.tie_embeddings == 'none' else target_table.T
+    to_logits = params['projection'] if config.tie_embeddings == 'none' else target_table.T.copy()
+    if config.tie_embeddings != 'none' and config.pad_row == 'neither':
+        to_logits[:, config.pad_id] = 0
     return hidden @ to_logits + params.get('logits_bias', 0.0)
 
 

@@ -102,6 +102,11 @@ OPTIONS = [
     {'num_decoder_layers': 3},
     {'num_encoder_layers': 2, 'num_decoder_layers': 2, 'norm_first': True},
     {'pad_id': 22, 'eos_id': 3},
+    {'pad_row': 'neither', 'logits_bias': True},
+    {'pad_row': 'neither', 'tie_embeddings': 'none'},
+    {'pad_row': 'both'},
+    {'pad_row': 'both', 'tie_embeddings': 'target', 'target_vocab_size': 31},
+    {'target_vocab_size': 31, 'tie_embeddings': 'none', 'logits_bias': True},
 ]
 
 

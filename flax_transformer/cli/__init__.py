@@ -17,6 +17,8 @@ COMMANDS = {
     'analyse': "analyse RUN: which faults are the search's, which the model's, over beam widths",
     'score': 'score RUN --source F --target F: what given translations are worth to a model',
     'warmup': 'warmup RUN: compile what `translate` needs, for later starts',
+    'import-marian': "import-marian FOLDER RUN: make a run of a Marian model in Hugging Face's format",
+    'export-marian': 'export-marian RUN FOLDER: write a trained model in that format',
 }
 
 
@@ -32,7 +34,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if name not in COMMANDS:
             raise UserError(f'no command {name!r}.{nearest(name, COMMANDS)}\n{_usage()}')
-        return importlib.import_module(f'flax_transformer.cli.{name}').main(rest) or 0
+        module = importlib.import_module(f'flax_transformer.cli.{name.replace("-", "_")}')
+        return module.main(rest) or 0
     except UserError as error:
         return _fail(str(error), 2)
     except BrokenPipeError:

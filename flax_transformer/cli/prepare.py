@@ -24,14 +24,22 @@ class TfdsOptions:
 def main(argv: list[str]) -> None:
     if argv and argv[0].startswith('tfds:'):
         return _prepare_tfds(argv)
-    options = parse('prepare', TrainOptions, argv, first='CONFIG', description=DESCRIPTION, default=train_options)
+    options = parse(
+        'prepare',
+        TrainOptions,
+        argv,
+        first='CONFIG',
+        description=DESCRIPTION,
+        default=lambda name: train_options(name, argv),
+    )
 
     from flax_transformer.experiment import open_run
     from flax_transformer.run_directory import RunDirectory
 
     run = RunDirectory(options.workdir)
     run.check(options.config)
-    open_run(options.config, run, processes=os.cpu_count() or 1)
+    tokenizer = None if options.init_from is None else RunDirectory(options.init_from).read_tokenizer()
+    open_run(options.config, run, processes=os.cpu_count() or 1, tokenizer=tokenizer)
     note(f'{run.path} is prepared. Next:\n  flax-transformer train {argv[0]} --workdir {run.path}')
 
 

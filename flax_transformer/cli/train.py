@@ -1,29 +1,26 @@
-"""`flax-transformer train CONFIG [--workdir RUN] [--field value ...]`."""
+"""`flax-transformer train CONFIG [--workdir RUN] [--init-from RUN] [--field value ...]`."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from flax_transformer.cli.options import parse
+from flax_transformer.cli.options import parse, read_run_config
 from flax_transformer.config import Config
 from flax_transformer.config_files import load_config
 
 DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), or the name of a shipped config.
-The same command goes on with a run that was stopped."""
+The same command goes on with a run that was stopped. With --init-from training starts from the parameters and tokenizer
+of another run: model, tokenizer and decoding are then that run's, but for the fields that are given here."""
 
 
 @dataclass(frozen=True)
 class TrainOptions:
     workdir: Path = Path('runs/NAME')  # the run directory; by default runs/ and the config's name
+    init_from: Path | None = None  # a run, trained or imported, to start from; only parameters and tokenizer are taken
     config: Annotated[Config, tyro.conf.arg(name='')] = field(default_factory=Config)
-
-
-def train_options(name: str) -> TrainOptions:
-    """The defaults for a config by its name."""
-    return TrainOptions(Path('runs') / Path(name).stem, load_config(name))
 
 
 def main(argv: list[str]) -> None:
@@ -33,7 +30,7 @@ def main(argv: list[str]) -> None:
         argv,
         first='CONFIG',
         description=DESCRIPTION,
-        default=train_options,
+        default=lambda name: train_options(name, argv),
     )
     # JAX counts its devices once, when it is first asked: simulated ones must be ordered before.
     from flax_transformer.parallel import prepare_devices
@@ -46,7 +43,25 @@ def main(argv: list[str]) -> None:
 
     # Orbax logs the traceback of a save that failed in the background; we say what it means.
     logging.set_verbosity(logging.FATAL)
-    run = train(options.config, options.workdir, processes=os.cpu_count() or 1)
+    run = train(options.config, options.workdir, init_from=options.init_from, processes=os.cpu_count() or 1)
     print(f'The run is in {run.path}. Next:')
     print(f'  flax-transformer evaluate {run.path}')
     print(f'  flax-transformer translate {run.path} < lines > translations')
+
+
+def train_options(name: str, argv: list[str]) -> TrainOptions:
+    """The options that a config file sets, with the model of the run that is started from, if any."""
+    config, start = load_config(name), _init_from(argv)
+    if start is not None:
+        other = read_run_config(start)
+        config = replace(config, model=other.model, tokenizer=other.tokenizer, decoding=other.decoding)
+    return TrainOptions(Path('runs') / Path(name).stem, None if start is None else Path(start), config)
+
+
+def _init_from(argv: list[str]) -> str | None:
+    """The value of --init-from, needed before the options are parsed: it sets the defaults of others."""
+    for option, value in zip(argv, [*argv[1:], ''], strict=True):
+        name, _, here = option.partition('=')
+        if name in ('--init-from', '--init_from'):
+            return here or value
+    return None

@@ -21,6 +21,8 @@ class DecodingConfig:
     min_tokens: int = 1  # no EOS before it would be this token
     force_eos: bool = False  # the last token that a limit allows is EOS and costs nothing, as in Hugging Face
     ban_unk: bool = True  # never choose the unknown piece
+    ban_pad: bool = True  # nor padding
+    renormalize: bool = False  # make probabilities sum to 1 again behind what is banned
     banned_ids: tuple[int, ...] = ()  # further pieces that are never chosen, by id
     banned_texts: tuple[str, ...] = ()  # words or phrases that are not to come, as the tokenizer spells them
     no_repeat_ngram: int = 0  # no sequence of this many tokens comes twice; 0: any may

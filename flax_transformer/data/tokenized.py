@@ -66,7 +66,7 @@ def choose(
     pairs: Pairs, tokenizer: Tokenizer, source_slots: int | None, target_slots: int | None, *, tag: int | None
 ) -> Chosen:
     """Ids of the pairs that have no blank side and fit the slots; `tag`, if any, is put before each source's."""
-    sides = [tokenizer.encode_flat(lines) for lines in (pairs.sources, pairs.targets)]
+    sides = [tokenizer.encode_flat(pairs.sources), tokenizer.encode_target_flat(pairs.targets)]
     if tag is not None:
         ids, lengths = sides[0]
         sides[0] = np.insert(ids, offsets(lengths)[:-1], tag), lengths + 1

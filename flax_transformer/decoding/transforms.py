@@ -34,6 +34,11 @@ def ban_sequences(sequences: Sequence[Sequence[int]]) -> Transform:
     return transform
 
 
+def renormalize() -> Transform:
+    """Probabilities that sum to 1 again, behind what bans."""
+    return lambda log_probs, history: jax.nn.log_softmax(log_probs, axis=-1)
+
+
 def min_length(tokens: int, eos_id: int) -> Transform:
     """No EOS before it would be token number `tokens`."""
 

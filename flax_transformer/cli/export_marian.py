@@ -1,0 +1,57 @@
+"""`flax-transformer export-marian RUN FOLDER [--field value ...]`."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import tyro
+
+from flax_transformer.cli.options import note, parse, read_run_config
+from flax_transformer.config import Config, DecodingConfig
+from flax_transformer.config_files import load_config
+from flax_transformer.run_directory import split_reference
+
+DESCRIPTION = """Write a trained model as a FOLDER in Hugging Face's Marian format, which transformers loads and
+CTranslate2 converts. Without FOLDER it only says whether the format can hold the model of a RUN, or of a CONFIG that
+is yet to be trained."""
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    folder: tyro.conf.Positional[Path | None] = None  # the folder to make
+    step: int | None = None  # the checkpoint; None: the best by validation loss, or training.average_last's mean
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)  # what generation_config.json will say
+
+
+def main(argv: list[str]) -> None:
+    options = parse(
+        'export-marian',
+        ExportOptions,
+        argv,
+        first='RUN',
+        description=DESCRIPTION,
+        default=lambda name: ExportOptions(decoding=_config(name).decoding),
+    )
+    config = _config(argv[0])
+
+    from flax_transformer.interop.marian import check_export, export_marian
+    from flax_transformer.interop.settings import notes_on
+
+    check_export(config.model, options.decoding)
+    if options.folder is None:
+        print(f"Hugging Face's Marian format can hold the model of {argv[0]}")
+        notes = notes_on(config.model, options.decoding)
+    else:
+        from flax_transformer.translator import Translator
+
+        translator = Translator.from_run(argv[0], step=options.step, **asdict(options.decoding))
+        notes = export_marian(options.folder, config, translator.params, translator.tokenizer, options.decoding)
+        print(f'The model is in {options.folder}. For example:')
+        print(f'  ct2-transformers-converter --model {options.folder} --output_dir {options.folder}.ct2')
+    for line in notes:
+        note(line)
+
+
+def _config(name: str) -> Config:
+    """The config of a run directory, or of a file or name."""
+    is_run = Path(split_reference(name)[0]).is_dir()
+    return read_run_config(name) if is_run else load_config(name)

@@ -1,0 +1,41 @@
+"""`flax-transformer import-marian FOLDER RUN`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from flax_transformer.cli.options import parse
+from flax_transformer.errors import UserError
+
+DESCRIPTION = """Make a run directory, RUN, of a Marian model (OPUS-MT and others) in a local FOLDER as Hugging Face's
+save_pretrained writes it: config.json, generation_config.json, model.safetensors or pytorch_model.bin, source.spm,
+target.spm, vocab.json, tokenizer_config.json. Nothing is downloaded."""
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    run: tyro.conf.Positional[Path | None] = None  # the run directory to make
+
+
+def main(argv: list[str]) -> None:
+    options = parse(
+        'import-marian',
+        ImportOptions,
+        argv,
+        first='FOLDER',
+        description=DESCRIPTION,
+        default=lambda folder: ImportOptions(),
+    )
+    if options.run is None:
+        raise UserError(f'import-marian: got {argv[0]} alone, expected FOLDER and RUN')
+
+    from absl import logging
+
+    from flax_transformer.interop.marian import import_marian
+
+    logging.set_verbosity(logging.FATAL)
+    run = import_marian(argv[0], options.run)
+    print(f'The run is in {run.path}. Next:')
+    print(f'  flax-transformer translate {run.path} < lines > translations')
+    print(f'  flax-transformer train CONFIG --init-from {run.path} --workdir ANOTHER')

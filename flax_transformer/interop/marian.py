@@ -1,0 +1,171 @@
+"""A folder of Hugging Face's Marian format <-> a run directory."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flax_transformer.checkpoints import Checkpoints
+from flax_transformer.config import Config, DataConfig, DecodingConfig, TokenizerConfig, TransformerConfig
+from flax_transformer.errors import UserError
+from flax_transformer.interop import TIED, from_marian, to_marian
+from flax_transformer.interop.settings import (
+    faults_of_decoding,
+    faults_of_model,
+    longest_of,
+    notes_on,
+    read_decoding,
+    read_model,
+    write_decoding,
+    write_model,
+)
+from flax_transformer.interop.tensors import SAFETENSORS, read_tensors, write_safetensors
+from flax_transformer.json_files import read_object
+from flax_transformer.marian_tokenizer import MarianTokenizer
+from flax_transformer.run_directory import RunDirectory
+from flax_transformer.tokenizer import Tokenizer, write_whole
+
+CONFIG_FILE, GENERATION_FILE = 'config.json', 'generation_config.json'
+
+
+class Marian(NamedTuple):
+    """A model as a folder holds it, in our terms."""
+
+    config: TransformerConfig
+    params: Any
+    tokenizer: MarianTokenizer
+    decoding: DecodingConfig
+
+
+def read_marian(folder: Path | str) -> Marian:
+    """The model, tokenizer and search of a folder as `save_pretrained` writes it.
+
+    Raises UserError where files are missing or damaged, it is another architecture, or it has what we cannot follow.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f'{folder}: no such folder; expected one as save_pretrained writes it. Nothing is downloaded')
+    settings = read_object(folder / CONFIG_FILE)
+    try:
+        config = read_model(settings)
+        generation = folder / GENERATION_FILE
+        # The file stands alone where it is there; older folders have these settings in config.json.
+        decoding = read_decoding(read_object(generation) if generation.is_file() else settings, config)
+        tokenizer = MarianTokenizer.load(folder)
+        _check_vocabulary(config, tokenizer)
+        tensors = read_tensors(folder)
+        config = replace(config, pad_row=_pad_row(tensors, config))
+        params = from_marian(tensors, config)
+    except UserError as error:
+        message = str(error)
+        raise UserError(message if str(folder) in message else f'{folder}: {message}') from None
+    limit = min(tokenizer.settings.get('model_max_length', config.max_length), config.max_length)
+    decoding = replace(decoding, max_source_tokens=int(limit))
+    return Marian(config, params, tokenizer, decoding)
+
+
+def import_marian(folder: Path | str, run: Path | str) -> RunDirectory:
+    """Makes a folder's model a run directory, at step 0. Raises UserError where `run` is already there."""
+    marian, run = read_marian(folder), RunDirectory(run)
+    if run.exists():
+        raise UserError(f'{run.path} is a run directory already; give another, or remove it')
+    languages = {
+        f'{side}_language': str(marian.tokenizer.settings.get(f'{side}_lang') or side) for side in ('source', 'target')
+    }
+    run.open(
+        Config(
+            model=marian.config,
+            tokenizer=TokenizerConfig(unk_id=marian.tokenizer.unk_id),
+            data=DataConfig(**languages, train=f'marian:{Path(folder).name}', validation='', test=''),
+            decoding=marian.decoding,
+        )
+    )
+    run.write_tokenizer(marian.tokenizer)
+    checkpoints = Checkpoints(run.checkpoints)
+    checkpoints.save_params(marian.params)
+    checkpoints.close()
+    return run
+
+
+def export_marian(
+    folder: Path | str, config: Config, params: Any, tokenizer: Tokenizer, decoding: DecodingConfig
+) -> list[str]:
+    """Writes a folder that Hugging Face loads; returns what it holds otherwise than here, in words.
+
+    Raises UserError with everything that the format cannot hold, and where the folder has files already.
+    """
+    folder = Path(folder)
+    check_export(config.model, decoding)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f'{folder} exists and is not an empty folder; give another')
+    folder.mkdir(parents=True, exist_ok=True)
+    write_safetensors(folder / SAFETENSORS, to_marian(params, config.model))
+    written = {
+        CONFIG_FILE: write_model(config.model, decoding),
+        GENERATION_FILE: write_decoding(config.model, decoding, tokenizer.unk_id),
+    }
+    for name, values in written.items():
+        write_whole(folder / name, (json.dumps(values, indent=2) + '\n').encode())
+    if not isinstance(tokenizer, MarianTokenizer):
+        tokenizer = as_marian(tokenizer, config.data, longest_of(config.model, decoding))
+    tokenizer.write(folder)
+    return notes_on(config.model, decoding)
+
+
+def check_export(model: TransformerConfig, decoding: DecodingConfig) -> None:
+    """Raises UserError with every field that keeps a model, trained or yet to be trained, from being exported."""
+    if faults := faults_of_model(model) + faults_of_decoding(decoding):
+        raise UserError(
+            '\n  '.join(["Hugging Face's Marian format cannot hold this model:", *faults])
+            + '\nThe fields of the model must be set before training, as in the config marian_base; those of decoding '
+            'can be given here'
+        )
+
+
+def as_marian(tokenizer: Tokenizer, data: DataConfig, longest: int) -> MarianTokenizer:
+    """One SentencePiece model of ours as their two, and a vocabulary that gives our ids; tags are `>>fr<<` there."""
+    tags = {id_: f'>>{language}<<' for language, id_ in tokenizer.languages.items()}
+    vocabulary = {tags.get(id_, tokenizer.piece(id_)): id_ for id_ in range(tokenizer.vocab_size)}
+    settings = {
+        'tokenizer_class': 'MarianTokenizer',
+        'source_lang': data.source_language,
+        'target_lang': data.target_language,
+        'pad_token': tokenizer.piece(tokenizer.pad_id),
+        'eos_token': tokenizer.piece(tokenizer.eos_id),
+        'unk_token': tokenizer.piece(tokenizer.unk_id),
+        'model_max_length': longest,
+        'separate_vocabs': False,
+        'clean_up_tokenization_spaces': False,
+    }
+    return MarianTokenizer(tokenizer.model, tokenizer.model, vocabulary, None, settings)
+
+
+def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> None:
+    """Raises UserError where the tokenizer gives ids that mean something else to the model, or nothing."""
+    faults = [
+        f'{name} is {got} in vocab.json and {expected} in config.json'
+        for name, got, expected in (
+            ('the id of padding', tokenizer.pad_id, config.pad_id),
+            ('the id of EOS', tokenizer.eos_id, config.eos_id),
+        )
+        if got != expected
+    ]
+    for name, got, rows in (
+        ('vocab.json', tokenizer.vocab_size, config.vocab_size),
+        ('the target vocabulary', tokenizer.target_vocab_size, config.vocab_size_of_target),
+    ):
+        if got != rows:
+            faults.append(f'{name} has ids up to {got - 1}, and the model {rows} rows')
+    if faults:
+        raise UserError('\n  '.join(['tokenizer and model do not belong together:', *faults]))
+
+
+def _pad_row(tensors: dict[str, np.ndarray], config: TransformerConfig) -> str:
+    """Whether the decoder's start is the zero vector, as Marian made it, or was learned since."""
+    for name in TIED[config.tie_embeddings] or ('model.decoder.embed_tokens', 'model.shared'):
+        table = tensors.get(f'{name}.weight')
+        if table is not None and len(table) > config.pad_id:
+            return 'both' if np.any(table[config.pad_id]) else 'neither'
+    return 'neither'

@@ -1,0 +1,253 @@
+"""Hugging Face's config.json and generation_config.json of a Marian model <-> our model and search, by name.
+
+What one side cannot hold is found as a whole, each field with what was got and what was expected.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from flax_transformer.config import DecodingConfig, TransformerConfig
+from flax_transformer.errors import UserError
+
+# Fields that say the same thing: ours, theirs.
+SAME = (
+    ('vocab_size', 'vocab_size'),
+    ('d_model', 'd_model'),
+    ('num_heads', 'encoder_attention_heads'),
+    ('d_ff', 'encoder_ffn_dim'),
+    ('num_encoder_layers', 'encoder_layers'),
+    ('num_decoder_layers', 'decoder_layers'),
+    ('dropout_rate', 'dropout'),
+    ('attention_dropout_rate', 'attention_dropout'),
+    ('activation_dropout_rate', 'activation_dropout'),
+    ('scale_embedding', 'scale_embedding'),
+    ('pad_id', 'pad_token_id'),
+    ('eos_id', 'eos_token_id'),
+)
+# What theirs may leave unsaid; the values are their library's.
+UNSAID = {
+    'dropout': 0.1,
+    'attention_dropout': 0.0,
+    'activation_dropout': 0.0,
+    'scale_embedding': False,
+    'share_encoder_decoder_embeddings': True,
+    'tie_word_embeddings': True,
+}
+# What every Marian model that we read has in common.
+ALWAYS = {
+    'norm_first': False,
+    'norm_epsilon': 1e-5,
+    'positions': 'concatenated',
+    'attention_bias': True,
+    'logits_bias': True,
+}
+ACTIVATIONS = {'relu': 'relu', 'gelu': 'gelu', 'swish': 'swish', 'silu': 'swish'}
+FAMILIES = {'t5': 'T5', 'mt5': 'T5', 'mbart': 'mBART', 'bart': 'BART', 'm2m_100': 'M2M-100 or NLLB', 'fsmt': 'FSMT'}
+# generation_config.json, the settings that change translations, with the values that change nothing.
+WITHOUT_EFFECT = {
+    'do_sample': (False,),
+    'num_beam_groups': (1,),
+    'diversity_penalty': (0.0,),
+    'repetition_penalty': (1.0,),
+    'encoder_repetition_penalty': (1.0,),
+    'encoder_no_repeat_ngram_size': (0,),
+    'penalty_alpha': (0.0,),
+    'forced_bos_token_id': (),
+    'begin_suppress_tokens': ([],),
+    'force_words_ids': ([],),
+    'constraints': ([],),
+    'sequence_bias': ({}, []),
+    'exponential_decay_length_penalty': (),
+    'guidance_scale': (1, 1.0),
+    'watermarking_config': (),
+    'stop_strings': ([],),
+    'max_time': (),
+    'num_return_sequences': (1,),
+}
+
+
+def read_model(theirs: dict[str, Any]) -> TransformerConfig:
+    """The model that config.json describes; pad_row is known only from its tensors.
+
+    Raises UserError for another architecture, by name, or with every field that is missing or not supported.
+    """
+    kind = theirs.get('model_type')
+    if kind != 'marian':
+        name = FAMILIES.get(kind, kind)
+        raise UserError(f'model_type is {kind!r} ({name}); expected "marian": other architectures are not supported')
+    theirs = UNSAID | {name: value for name, value in theirs.items() if value is not None}
+    needed = [name for _, name in SAME] + ['activation_function', 'decoder_attention_heads', 'decoder_ffn_dim']
+    faults = [f'{name}: missing' for name in needed if name not in theirs]
+
+    def expect(name: str, is_good: Callable[[Any], bool], expected: str) -> None:
+        if name in theirs and not is_good(theirs[name]):
+            faults.append(f'{name}={theirs[name]!r}: expected {expected}')
+
+    expect('architectures', lambda names: 'MarianMTModel' in names, 'MarianMTModel')
+    expect('activation_function', lambda name: name in ACTIVATIONS, f'one of {", ".join(ACTIVATIONS)}')
+    for name, twin in (('attention_heads', 'encoder_attention_heads'), ('ffn_dim', 'encoder_ffn_dim')):
+        same = theirs.get(twin)
+        expect(f'decoder_{name}', lambda value, same=same: value == same, f'{same!r}, as {twin} is')
+    expect('decoder_start_token_id', lambda value: value == theirs.get('pad_token_id'), 'pad_token_id')
+    for name in ('normalize_before', 'normalize_embedding', 'add_final_layer_norm'):
+        expect(name, lambda value: not value, 'false, as in every Marian model')
+    expect('static_position_embeddings', bool, 'true: Marian has sinusoids')
+    for _, name in SAME:
+        number = (bool,) if name == 'scale_embedding' else (int, float) if 'dropout' in name else (int,)
+        expect(name, lambda value, number=number: type(value) in number, ' or '.join(kind.__name__ for kind in number))
+    if faults:
+        raise UserError('\n  '.join(['this Marian model cannot be read:', *faults]))
+    if not theirs['tie_word_embeddings']:
+        tie = 'none'
+    else:
+        tie = 'all' if theirs['share_encoder_decoder_embeddings'] else 'target'
+    target = theirs.get('decoder_vocab_size')
+    return TransformerConfig(
+        **{ours: theirs[name] for ours, name in SAME},
+        **ALWAYS,
+        activation=ACTIVATIONS[theirs['activation_function']],
+        tie_embeddings=tie,
+        target_vocab_size=target if tie != 'all' and target != theirs['vocab_size'] else None,
+        pad_row='neither',
+        max_length=theirs.get('max_position_embeddings', 512),
+    )
+
+
+def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingConfig:
+    """The search that generation_config.json, or an older config.json, asks for.
+
+    Without a stored limit a translation has at most its source's tokens + 50. Raises UserError with every setting that
+    we cannot follow.
+    """
+    theirs = {name: value for name, value in theirs.items() if value is not None}
+    faults = [
+        f'{name}={theirs[name]!r}: not supported'
+        for name, values in WITHOUT_EFFECT.items()
+        if name in theirs and theirs[name] not in values
+    ]
+    banned = [*theirs.get('bad_words_ids', ()), *([id_] for id_ in theirs.get('suppress_tokens', ()))]
+    if several := [words for words in banned if len(words) != 1]:
+        faults.append(f'bad_words_ids has {several}: only single pieces are supported')
+    for name in ('eos_token_id', 'forced_eos_token_id'):
+        if name in theirs and theirs[name] not in (model.eos_id, [model.eos_id]):
+            faults.append(f'{name}={theirs[name]!r}: expected {model.eos_id}, as in config.json')
+    if faults:
+        faults.append('remove them from generation_config.json, or from an older config.json, to do without')
+        raise UserError('\n  '.join(['these settings of the search cannot be followed:', *faults]))
+    # Hugging Face counts the start of the decoder too, but not among new tokens.
+    limit = theirs.get('max_new_tokens') or (theirs.get('max_length') or 0) - 1
+    least = theirs['min_new_tokens'] + 1 if theirs.get('min_new_tokens') else theirs.get('min_length') or 1
+    ids = {id_ for (id_,) in banned}
+    return DecodingConfig(
+        beam_width=theirs.get('num_beams', 1),
+        length_penalty='power',
+        alpha=theirs.get('length_penalty', 1.0),
+        max_tokens=limit if limit > 0 else None,
+        min_tokens=max(least, 1),
+        max_source_tokens=model.max_length,
+        # Each hypothesis' cache has a slot for every token of the limit, which OPUS-MT sets at 511.
+        batch_tokens=512 if limit > 256 else 4096,
+        force_eos='forced_eos_token_id' in theirs,
+        ban_unk=False,
+        ban_pad=model.pad_id in ids,
+        banned_ids=tuple(sorted(ids - {model.pad_id, model.eos_id})),
+        renormalize=theirs.get('renormalize_logits', False),
+        no_repeat_ngram=theirs.get('no_repeat_ngram_size', 0),
+    )
+
+
+def faults_of_model(model: TransformerConfig) -> list[str]:
+    """Every field of a model that Marian's format cannot hold, with what it can."""
+    faults = [
+        f'model.{name}={getattr(model, name)!r}: expected {expected!r}'
+        for name, expected in ALWAYS.items()
+        if getattr(model, name) != expected and not name.endswith('bias')  # a bias that we lack is one of zeros
+    ]
+    if model.d_model != model.num_heads * model.width_of_head:
+        faults.append(f'model.head_dim={model.head_dim}: expected None, for d_model / num_heads')
+    if model.pad_row == 'output' and model.tie_embeddings != 'none':
+        faults.append("model.pad_row='output': expected 'neither': Marian's decoder starts from that row, a zero one")
+    return faults
+
+
+def faults_of_decoding(decoding: DecodingConfig) -> list[str]:
+    """Every field of a search that generation_config.json cannot hold, with what it can."""
+    plain = DecodingConfig()
+    alike = ('word_reward', 'coverage_penalty', 'groups', 'search', 'mbr', 'banned_texts')
+    faults = [
+        f'decoding.{name}={getattr(decoding, name)!r}: expected {getattr(plain, name)!r}'
+        for name in alike
+        if getattr(decoding, name) != getattr(plain, name)
+    ]
+    if decoding.length_penalty == 'gnmt':
+        faults.append("decoding.length_penalty='gnmt': expected 'power' or 'none'")
+    return faults
+
+
+def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
+    """What an export holds, but not as it is here."""
+    notes = []
+    if decoding.max_tokens is None:
+        notes.append(
+            f'decoding.max_tokens is None: a limit relative to the source, + {decoding.max_extra_tokens}, cannot be '
+            f'written; max_length will be {longest_of(model, decoding)}'
+        )
+    last = model.vocab_size_of_target - 1
+    if (model.pad_id, model.pad_id) != (last, model.vocab_size - 1):
+        notes.append(f'model.pad_id={model.pad_id} is not the last id, {last}: CTranslate2 cannot convert this model')
+    elif model.target_vocab_size or model.pad_row == 'both':
+        notes.append('CTranslate2 takes one vocabulary and a zero start for granted: it will translate otherwise')
+    return notes
+
+
+def longest_of(model: TransformerConfig, decoding: DecodingConfig) -> int:
+    """Positions that an exported model has: as many as the search here may need."""
+    return max(model.max_length, decoding.max_source_tokens, (decoding.max_tokens or 0) + 1)
+
+
+def write_model(model: TransformerConfig, decoding: DecodingConfig) -> dict[str, Any]:
+    """config.json of a model without `faults_of_model`."""
+    return {
+        'architectures': ['MarianMTModel'],
+        'model_type': 'marian',
+        **{theirs: getattr(model, ours) for ours, theirs in SAME},
+        'decoder_attention_heads': model.num_heads,
+        'decoder_ffn_dim': model.d_ff,
+        'decoder_vocab_size': model.vocab_size_of_target,
+        'decoder_start_token_id': model.pad_id,
+        'forced_eos_token_id': model.eos_id if decoding.force_eos else None,
+        'activation_function': model.activation,
+        'share_encoder_decoder_embeddings': model.tie_embeddings == 'all',
+        'tie_word_embeddings': model.tie_embeddings != 'none',
+        'max_position_embeddings': longest_of(model, decoding),
+        'static_position_embeddings': True,
+        'normalize_before': False,
+        'normalize_embedding': False,
+        'add_final_layer_norm': False,
+        'is_encoder_decoder': True,
+        'encoder_layerdrop': 0.0,
+        'decoder_layerdrop': 0.0,
+        'init_std': 0.02,
+        'use_cache': True,
+        'dtype': 'float32',
+    }
+
+
+def write_decoding(model: TransformerConfig, decoding: DecodingConfig, unk_id: int) -> dict[str, Any]:
+    """generation_config.json of a search without `faults_of_decoding`."""
+    banned = {*decoding.banned_ids, *((model.pad_id,) * decoding.ban_pad), *((unk_id,) * decoding.ban_unk)}
+    settings = {
+        'decoder_start_token_id': model.pad_id,
+        'pad_token_id': model.pad_id,
+        'eos_token_id': model.eos_id,
+        'forced_eos_token_id': model.eos_id if decoding.force_eos else None,
+        'num_beams': decoding.beam_width,
+        'length_penalty': 0.0 if decoding.length_penalty == 'none' else decoding.alpha,
+        'max_length': longest_of(model, decoding) if decoding.max_tokens is None else decoding.max_tokens + 1,
+        'min_length': decoding.min_tokens if decoding.min_tokens > 1 else None,
+        'bad_words_ids': [[id_] for id_ in sorted(banned)] or None,
+        'no_repeat_ngram_size': decoding.no_repeat_ngram or None,
+        'renormalize_logits': decoding.renormalize,
+        'early_stopping': 'never',
+    }
+    return {name: value for name, value in settings.items() if value is not None}

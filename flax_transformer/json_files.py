@@ -1,0 +1,20 @@
+"""JSON files that hold an object, as Hugging Face writes them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from flax_transformer.errors import UserError
+
+
+def read_object(file: Path) -> dict[str, Any]:
+    """The object in a file. Raises UserError where it is missing, damaged or something else."""
+    if not file.is_file():
+        raise UserError(f'{file} is missing; expected a folder as save_pretrained writes it')
+    try:
+        values = json.loads(file.read_text(encoding='utf-8'))
+    except ValueError as error:
+        raise UserError(f'{file} is damaged: {error}') from None
+    if not isinstance(values, dict):
+        raise UserError(f'{file}: got a {type(values).__name__}, expected an object')
+    return values

@@ -1,0 +1,292 @@
+"""The tokenizer of Marian models in Hugging Face: two SentencePiece models, and a vocabulary by the pieces' names.
+
+The same ids as their MarianTokenizer gives: special pieces written out in a line count as such, a line may open with
+its target language as `>>fr<<`, and a piece that the vocabulary lacks is unk.
+"""
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sentencepiece
+
+from flax_transformer.errors import UserError, nearest
+from flax_transformer.json_files import read_object
+from flax_transformer.tokenizer import DESCRIPTION_FILE, Tokenizer, write_whole
+
+SETTINGS_FILE = 'tokenizer_config.json'
+SOURCE_FILE, TARGET_FILE = 'source.spm', 'target.spm'
+VOCABULARY_FILE, TARGET_VOCABULARY_FILE = 'vocab.json', 'target_vocab.json'
+KIND = 'marian'
+
+
+class MarianTokenizer(Tokenizer):
+    """Text to ids and back, as MarianTokenizer of Hugging Face's transformers does it."""
+
+    def __init__(
+        self,
+        source: bytes,
+        target: bytes,
+        vocabulary: dict[str, int],
+        target_vocabulary: dict[str, int] | None,
+        settings: dict[str, Any],
+    ) -> None:
+        """
+        Args:
+          source, target: SentencePiece models.
+          vocabulary: id by piece, of both sides, or of the source alone where there is a target_vocabulary.
+          settings: tokenizer_config.json.
+        """
+        self.settings = settings
+        self._models = source, target
+        self._source = sentencepiece.SentencePieceProcessor(model_proto=source)
+        self._target = sentencepiece.SentencePieceProcessor(model_proto=target)
+        self._vocabulary = vocabulary
+        self._target_vocabulary = vocabulary if target_vocabulary is None else target_vocabulary
+        self._has_two = target_vocabulary is not None
+        self._pieces = {id_: piece for piece, id_ in self._target_vocabulary.items()}
+        self._source_pieces = {id_: piece for piece, id_ in vocabulary.items()}
+        self._specials = [_content(settings.get(f'{name}_token', default)) for name, default in _SPECIALS]
+        # Longest first, as their trie finds them.
+        self._is_special = re.compile('|'.join(re.escape(s) for s in sorted(self._specials, key=len, reverse=True)))
+
+    @classmethod
+    def load(cls, folder: Path) -> 'MarianTokenizer':
+        """The tokenizer of a folder as `save_pretrained` writes it, or as `save` does.
+
+        Raises UserError for files that are missing or damaged, settings that are not supported, and a vocabulary that
+        is not that of the SentencePiece models.
+        """
+        if missing := [name for name in (SOURCE_FILE, TARGET_FILE, VOCABULARY_FILE) if not (folder / name).is_file()]:
+            raise UserError(f'{folder} has no {", ".join(missing)}; expected the files of a Marian tokenizer')
+        settings = read_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).is_file() else {}
+        _check_settings(folder / SETTINGS_FILE, settings)
+        vocabulary = _read_vocabulary(folder / VOCABULARY_FILE)
+        has_two = bool(settings.get('separate_vocabs'))
+        target_vocabulary = _read_vocabulary(folder / TARGET_VOCABULARY_FILE) if has_two else None
+        models = [(folder / name).read_bytes() for name in (SOURCE_FILE, TARGET_FILE)]
+        for name, model, ids in zip(
+            (SOURCE_FILE, TARGET_FILE), models, (vocabulary, target_vocabulary or vocabulary), strict=True
+        ):
+            _check_pieces(folder, name, model, ids)
+        tokenizer = cls(*models, vocabulary, target_vocabulary, settings)
+        for special in tokenizer._specials:
+            for ids in (vocabulary, target_vocabulary or vocabulary):
+                if special not in ids:
+                    raise UserError(
+                        f'{folder / VOCABULARY_FILE} has no {special!r}, a special piece of {SETTINGS_FILE}'
+                    )
+        return tokenizer
+
+    def save(self, folder: Path) -> None:
+        """Writes the folder that `load` reads; a tokenizer is whole or not there."""
+        self.write(folder)
+        description = {'kind': KIND, 'vocab_size': self.vocab_size}
+        write_whole(folder / DESCRIPTION_FILE, (json.dumps(description, indent=2) + '\n').encode())
+
+    def write(self, folder: Path) -> None:
+        """Writes the files that Hugging Face reads."""
+        folder.mkdir(parents=True, exist_ok=True)
+        vocabularies = {VOCABULARY_FILE: self._vocabulary, SETTINGS_FILE: self.settings}
+        if self._has_two:
+            vocabularies[TARGET_VOCABULARY_FILE] = self._target_vocabulary
+        for name, model in zip((SOURCE_FILE, TARGET_FILE), self._models, strict=True):
+            write_whole(folder / name, model)
+        for name, values in vocabularies.items():
+            write_whole(folder / name, (json.dumps(values, indent=2, ensure_ascii=False) + '\n').encode())
+
+    @cached_property
+    def vocab_size(self) -> int:
+        return max(self._vocabulary.values()) + 1
+
+    @cached_property
+    def target_vocab_size(self) -> int:
+        return max(self._target_vocabulary.values()) + 1
+
+    @property
+    def pad_id(self) -> int:
+        return self._vocabulary[self._specials[0]]
+
+    @property
+    def eos_id(self) -> int:
+        return self._vocabulary[self._specials[1]]
+
+    @property
+    def unk_id(self) -> int:
+        return self._target_vocabulary[self._specials[2]]
+
+    @cached_property
+    def languages(self) -> dict[str, int]:
+        """The id of each target language's tag, by its name: 'fr' of `>>fr<<`."""
+        tags = {piece: id_ for piece, id_ in self._vocabulary.items() if re.fullmatch('>>.+<<', piece)}
+        return {piece[2:-2]: id_ for piece, id_ in tags.items()}
+
+    def piece(self, token_id: int) -> str:
+        """The text of one piece of the target, with U+2581 for the space."""
+        return self._pieces.get(int(token_id), self._specials[2])
+
+    def source_piece(self, token_id: int) -> str:
+        """The text of one piece of the source."""
+        return self._source_pieces.get(int(token_id), self._specials[2])
+
+    def default_language(self, language: str) -> str | None:
+        """None: a line may open with its own tag."""
+        return None
+
+    @property
+    def tags_to_ban(self) -> tuple[int, ...]:
+        """None: an imported model bans what its own settings ban."""
+        return ()
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells this tokenizer from others."""
+        parts = [*self._models, *(json.dumps(v).encode() for v in (self._vocabulary, self._target_vocabulary))]
+        return hashlib.sha256(b''.join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+    def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Ids [tokens] int32 of all source lines, one behind the other, EOS last, and their lengths [lines]."""
+        return _flat(self.encode(lines))
+
+    def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The same of target lines."""
+        return _flat(self.encode_target(lines))
+
+    def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
+        raise UserError(
+            'data.bpe_dropout and unigram_alpha are not for the tokenizer of an imported model; set them to 0'
+        )
+
+    def has_piece_for(self, character: str) -> bool:
+        """Whether a character becomes pieces of the source, not unk."""
+        return self._vocabulary[self._specials[2]] not in self.encode([character])[0]
+
+    def tag_id(self, language: str | None) -> int | None:
+        """The tag of a target language; None for None: a line may open with its own, or the model knows one language.
+
+        Raises UserError for a language that has none, with those that have.
+        """
+        if language is None or language in self.languages:
+            return self.languages.get(language)
+        known = f'expected one of {", ".join(self.languages)}' if self.languages else 'this model has no language tags'
+        raise UserError(f'target_language={language!r}: {known}.{nearest(language, self.languages)}')
+
+    def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
+        """Ids of each source line, EOS last; with a target language its tag first.
+
+        Lone surrogates, which UTF-8 cannot hold, become question marks.
+        """
+        tag = self.tag_id(target_language)
+        ids = self._encode(lines, self._source, self._vocabulary)
+        return ids if tag is None else [[tag, *line] for line in ids]
+
+    def encode_target(self, lines: Sequence[str]) -> list[list[int]]:
+        """Ids of each target line, EOS last."""
+        return self._encode(lines, self._target, self._target_vocabulary)
+
+    def _encode(
+        self, lines: Sequence[str], processor: sentencepiece.SentencePieceProcessor, vocabulary: dict[str, int]
+    ) -> list[list[int]]:
+        parsed = [list(self._parse(line.encode('utf-8', 'replace').decode('utf-8'))) for line in lines]
+        texts = [text for line in parsed for text, is_piece in line if not is_piece]
+        encoded = iter(processor.encode(texts, out_type=str))
+        _, eos, unk = self._specials
+        ids = []
+        for line in parsed:
+            pieces = [piece for text, is_piece in line for piece in ([text] if is_piece else next(encoded))]
+            ids.append([*(vocabulary.get(piece, vocabulary[unk]) for piece in pieces), vocabulary[eos]])
+        return ids
+
+    def _parse(self, line: str) -> Iterable[tuple[str, bool]]:
+        """The line in parts: pieces that are written out (True), and text between them."""
+        end = 0
+        for match in [*self._is_special.finditer(line), None]:
+            text = line[end : match.start() if match else None]
+            if text.startswith('>>') and (close := text.find('<<')) != -1:
+                yield text[: close + 2], True
+                text = text[close + 2 :]
+                yield text, False
+            elif text:
+                yield text, False
+            if match:
+                yield match[0], True
+                end = match.end()
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """One line of valid UTF-8; special pieces give nothing, a line break a space, and space at the ends goes."""
+        pieces = (self.piece(id_) for id_ in ids)
+        text = self._target.decode_pieces([piece for piece in pieces if piece not in self._specials])
+        return text.replace('\u2581', ' ').replace('\n', ' ').strip()
+
+
+def _flat(ids: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+    return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
+
+
+_SPECIALS = (('pad', '<pad>'), ('eos', '</s>'), ('unk', '<unk>'))
+
+
+def _content(token: Any) -> str:
+    """The text of a special token, which may be described by a table."""
+    return token['content'] if isinstance(token, dict) else token
+
+
+def _read_vocabulary(file: Path) -> dict[str, int]:
+    if not file.is_file():
+        raise UserError(f'{file} is missing: {SETTINGS_FILE} says separate_vocabs')
+    ids = read_object(file)
+    numbers = list(ids.values())
+    if not numbers or any(type(n) is not int or n < 0 for n in numbers) or len(set(numbers)) < len(numbers):
+        raise UserError(f'{file}: expected another id, from 0 on, for each piece')
+    return ids
+
+
+def _check_settings(file: Path, settings: dict[str, Any]) -> None:
+    known = {_content(settings.get(f'{name}_token', default)) for name, default in _SPECIALS}
+    added = settings.get('added_tokens_decoder') or {}
+    added = [entry for entry in added.values() if any(entry.get(s) for s in ('lstrip', 'rstrip', 'single_word'))] + [
+        token
+        for token in [
+            *(_content(entry) for entry in added.values()),
+            *(_content(token) for token in settings.get('additional_special_tokens') or []),
+            *(_content(token) for token in settings.get('extra_special_tokens') or []),
+        ]
+        if token not in known
+    ]
+    faults = [f'added token {token!r}' for token in added]
+    faults += [
+        f'{name}={settings[name]!r}'
+        for name in ('sp_model_kwargs', 'clean_up_tokenization_spaces')
+        if settings.get(name)
+    ]
+    if settings.get('tokenizer_class', 'MarianTokenizer') != 'MarianTokenizer':
+        faults.append(f'tokenizer_class={settings["tokenizer_class"]!r}, expected MarianTokenizer')
+    if faults:
+        raise UserError(f'{file}: not supported: {"; ".join(faults)}')
+
+
+def _check_pieces(folder: Path, name: str, model: bytes, ids: dict[str, int]) -> None:
+    """Raises UserError unless most pieces of a SentencePiece model are in the vocabulary.
+
+    A few may lack: those that the training text never needed. What lacks is unk to the model.
+    """
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model) if model else None
+    except (RuntimeError, TypeError):
+        processor = None
+    if processor is None:
+        raise UserError(f'{folder / name} is not a SentencePiece model; copy it again')
+    pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size()) if not processor.is_control(i)]
+    there = sum(piece in ids for piece in pieces)
+    if there < len(pieces) / 2:
+        raise UserError(
+            f'{VOCABULARY_FILE} disagrees with {name}: it has {there} of its {len(pieces)} pieces; they come from '
+            f'different models. Copy the files of {folder} again'
+        )

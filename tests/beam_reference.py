@@ -1,0 +1,50 @@
+"""Beam search in plain Python, one sentence at a time, by our rules or by those of transformers: where they differ.
+
+Two rules do: which of the 2W best continuations may end a hypothesis, and what a live hypothesis can still be worth.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+
+def beam_search(
+    log_probs: Callable[[list[tuple[int, ...]]], list[np.ndarray]],
+    *,
+    width: int,
+    limit: int,
+    eos_id: int,
+    alpha: float,
+    ends_among: str = 'all',
+    bound: str = 'longest',
+) -> tuple[int, ...]:
+    """The best hypothesis, EOS last.
+
+    Args:
+      log_probs: of the token [V] behind each hypothesis, banned ones at -inf; the last may only be EOS, for nothing.
+      limit: tokens at the most, EOS counted.
+      ends_among: 'all' of the 2W best continuations, as here, or the 'best' W, as in transformers.
+      bound: a live hypothesis is judged at the 'longest' length, as here and with early_stopping='never' there, or at
+        its 'present' one, as with early_stopping=False there.
+    """
+    live, done = [((), 0.0)], []
+    for length in range(1, limit + 1):
+        found = []
+        for beam, ((_, total), row) in enumerate(zip(live, log_probs([tokens for tokens, _ in live]), strict=True)):
+            if length == limit:
+                row = np.where(np.arange(len(row)) == eos_id, 0.0, -np.inf)
+            best = np.argsort(-row, kind='stable')[: 2 * width]
+            found += [(-(total + row[i]), beam, int(i)) for i in best if np.isfinite(row[i])]
+        found = sorted(found)[: 2 * width]
+        ends = [
+            (-cost / length**alpha, (*live[beam][0], token))
+            for rank, (cost, beam, token) in enumerate(found)
+            if token == eos_id and (ends_among == 'all' or rank < width)
+        ]
+        done = sorted(done + ends, key=lambda pair: -pair[0])[:width]
+        live = [((*live[beam][0], token), -cost) for cost, beam, token in found if token != eos_id][:width]
+        if len(done) == width and live:
+            reach = limit if bound == 'longest' else length
+            if done[-1][0] >= live[0][1] / reach**alpha:
+                break
+    return done[0][1]

@@ -1,0 +1,443 @@
+"""Marian models in and out, without torch: a model by transformers, with what it computed (make_marian_fixture.py).
+
+test_interop_transformers.py compares with transformers itself, in many shapes.
+"""
+
+import io
+import json
+import pickle
+import re
+import shutil
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from flax.traverse_util import unflatten_dict
+
+from flax_transformer import Translator
+from flax_transformer.cli import main
+from flax_transformer.config import Config, DecodingConfig, TransformerConfig
+from flax_transformer.errors import UserError
+from flax_transformer.interop import from_marian, names, shapes, to_marian
+from flax_transformer.interop.marian import import_marian, read_marian
+from flax_transformer.interop.settings import read_decoding, read_model, write_decoding, write_model
+from flax_transformer.interop.tensors import View, read_tensors, write_safetensors
+from flax_transformer.layers import sinusoids
+from flax_transformer.model import Transformer
+from flax_transformer.train_state import init_params
+
+FIXTURE = Path(__file__).parent / 'fixtures' / 'marian'
+EXPECTED = json.loads((FIXTURE / 'expected.json').read_text(encoding='utf-8'))
+SETTINGS = json.loads((FIXTURE / 'config.json').read_text(encoding='utf-8'))
+# Sums of float32 in another order: up to 7e-5 was seen (docs/marian.md).
+CLOSE = {'rtol': 0, 'atol': 1e-4}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the fixture, to spoil."""
+    copy = tmp_path / 'marian'
+    shutil.copytree(FIXTURE, copy, ignore=shutil.ignore_patterns('*.bin', 'expected.*'))
+    return copy
+
+
+@pytest.fixture(scope='module')
+def translator() -> Translator:
+    return Translator.from_marian(FIXTURE)
+
+
+@pytest.fixture(scope='module')
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return import_marian(FIXTURE, tmp_path_factory.mktemp('runs') / 'imported').path
+
+
+def padded(rows: list[list[int]], pad_id: int) -> np.ndarray:
+    return np.array([row + [pad_id] * (max(map(len, rows)) - len(row)) for row in rows], np.int32)
+
+
+def change(folder: Path, name: str, **values) -> None:
+    """Sets fields of a JSON file; None removes one."""
+    file = folder / name
+    fields = json.loads(file.read_text(encoding='utf-8')) | values
+    file.write_text(json.dumps({k: v for k, v in fields.items() if v is not None}), encoding='utf-8')
+
+
+def test_encoder_output_and_logits_are_those_of_transformers(translator: Translator) -> None:
+    expected = np.load(FIXTURE / 'expected.npz')
+    source = padded(EXPECTED['ids'], translator.tokenizer.pad_id)
+    variables, is_real = {'params': translator.params}, source != translator.tokenizer.pad_id
+    # A pad that is written out in a line is masked as any other.
+    assert is_real.sum() == sum(map(len, EXPECTED['ids'])) - 1
+    memory = translator.model.apply(variables, source, method='encode')
+    rows = [i for i, line in enumerate(EXPECTED['lines']) if '<pad>' not in line]
+    np.testing.assert_allclose(
+        np.asarray(memory)[rows][is_real[rows]], expected['memory'][rows][is_real[rows]], **CLOSE
+    )
+    logits = translator.model.apply(variables, source, expected['target_in'])
+    np.testing.assert_allclose(logits[np.array(rows)], expected['logits'][rows], **CLOSE)
+
+
+@pytest.mark.parametrize(('name', 'width'), [('greedy', 1), ('beam_by_our_rules', 4)])
+def test_outputs_are_those_of_transformers(name: str, width: int, translator: Translator) -> None:
+    """Of the beam, what the plain search of tests/beam_reference.py finds by our rules on their log-probabilities."""
+    searching = translator.with_decoding(replace(translator.decoding, beam_width=width))
+    found = searching.translate_ids(searching.params, padded(EXPECTED['ids'], translator.tokenizer.pad_id))
+    ours = [row[:n].tolist() for row, n in zip(np.asarray(found.tokens)[:, 0], found.lengths[:, 0], strict=True)]
+    theirs = [row[: row.index(0) + 1] for row in EXPECTED[name]]
+    for line, a, b in zip(EXPECTED['lines'], ours, theirs, strict=True):
+        assert a == b or '<pad>' in line, line
+
+
+def test_their_beam_search_finds_the_same_but_where_its_rules_differ() -> None:
+    theirs = [row[: row.index(0) + 1] for row in EXPECTED['beam']]
+    assert sum(a == b for a, b in zip(theirs, EXPECTED['beam_by_our_rules'], strict=True)) == len(theirs) - 1
+
+
+def test_the_settings_of_the_model_become_ours(translator: Translator) -> None:
+    model, decoding = translator.model.config, translator.decoding
+    assert (model.positions, model.norm_epsilon, model.activation, model.pad_row) == (
+        'concatenated',
+        1e-5,
+        'swish',
+        'neither',
+    )
+    assert (decoding.beam_width, decoding.length_penalty, decoding.alpha) == (4, 'power', 0.9)
+    assert (decoding.max_tokens, decoding.force_eos, decoding.renormalize) == (19, True, True)
+    assert (decoding.ban_unk, decoding.ban_pad, decoding.banned_ids) == (False, True, ())
+
+
+@pytest.mark.parametrize('name', ['zip.bin', 'legacy.bin', 'shards', 'bfloat16.bin'])
+def test_every_form_of_the_weights_gives_the_same_parameters(name: str, folder: Path, translator: Translator) -> None:
+    tensors = read_tensors(folder)
+    (folder / 'model.safetensors').unlink()
+    if name == 'shards':
+        parts = {f'model-0000{i}-of-00002.safetensors': sorted(tensors)[i - 1 :: 2] for i in (1, 2)}
+        for file, part in parts.items():
+            write_safetensors(folder / file, {key: tensors[key] for key in part})
+        homes = {key: file for file, part in parts.items() for key in part}
+        (folder / 'model.safetensors.index.json').write_text(json.dumps({'weight_map': homes}))
+    else:
+        shutil.copy(FIXTURE / name, folder / 'pytorch_model.bin')
+    tolerance = 2**-8 if name == 'bfloat16.bin' else 0.0
+    jax.tree.map(
+        lambda ours, expected: np.testing.assert_allclose(ours, expected, rtol=tolerance),
+        read_marian(folder).params,
+        translator.params,
+    )
+
+
+def test_an_imported_run_is_like_any_other(imported: Path, capsys, monkeypatch) -> None:
+    """Translated with, scored with, in an ensemble; greedy, for the time that compiling takes."""
+    lines = EXPECTED['lines'][:4]
+    expected = [t.text for t in Translator.from_marian(FIXTURE, beam_width=1, max_source_tokens=16)(lines)]
+    options = ['--decoding.beam-width', '1', '--decoding.max-source-tokens', '16']
+    for runs in ([str(imported)], [str(imported)] * 2):
+        monkeypatch.setattr('sys.stdin', io.TextIOWrapper(io.BytesIO('\n'.join(lines).encode())))
+        assert main(['translate', *runs, *options]) == 0
+        assert capsys.readouterr().out.splitlines() == expected
+    few = {'beam_width': 1, 'max_source_tokens': 16}
+    tagged = Translator.from_run(imported, **few)([f'>>fra<< {line}' for line in lines])
+    assert [t.text for t in Translator.from_run(imported, target_language='fra', **few)(lines)] == [
+        t.text for t in tagged
+    ]
+    assert main(['translate', str(imported), '--decoding.target-language', 'fr']) == 2
+    assert 'expected one of deu, fra' in capsys.readouterr().err
+    files = [imported.parent / name for name in ('source', 'target')]
+    for file in files:
+        file.write_text('\n'.join(lines) + '\n', encoding='utf-8')
+    given = ['--source', str(files[0]), '--reference', str(files[1])]
+    assert main(['evaluate', str(imported), *given, *options, '--json']) == 0
+    assert json.loads(capsys.readouterr().out)['num_lines'] == 4
+    assert main(['evaluate', str(imported)]) == 2
+    assert 'has no test set' in capsys.readouterr().err
+
+
+def test_outputs_are_decoded_as_theirs(translator: Translator) -> None:
+    for ids, text in zip(EXPECTED['beam'], EXPECTED['texts'], strict=True):
+        assert translator.tokenizer.decode(ids) == text
+
+
+def test_import_export_import_is_bitwise_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['import-marian', str(FIXTURE), str(tmp_path / 'run')]) == 0
+    assert main(['export-marian', str(tmp_path / 'run'), str(tmp_path / 'out')]) == 0
+    assert 'ct2-transformers-converter' in capsys.readouterr().out
+    first, second = read_marian(FIXTURE), read_marian(tmp_path / 'out')
+    assert (first.config, first.decoding) == (second.config, second.decoding)
+    jax.tree.map(np.testing.assert_array_equal, first.params, second.params)
+    before, after = read_tensors(FIXTURE), read_tensors(tmp_path / 'out')
+    assert set(before) == set(after)
+    for name, tensor in before.items():
+        np.testing.assert_array_equal(tensor, after[name], err_msg=name)
+    for name in ('source.spm', 'target.spm'):
+        assert (tmp_path / 'out' / name).read_bytes() == (FIXTURE / name).read_bytes()
+    assert json.loads((tmp_path / 'out' / 'vocab.json').read_text(encoding='utf-8')) == json.loads(
+        (FIXTURE / 'vocab.json').read_text(encoding='utf-8')
+    )
+
+
+def test_every_fault_of_the_tensors_is_reported_together(folder: Path) -> None:
+    tensors = read_tensors(folder)
+    del tensors['model.encoder.layers.0.fc1.weight']
+    tensors['model.encoder.layers.7.fc1.weight'] = np.zeros(3, np.float32)
+    tensors['final_logits_bias'] = tensors['final_logits_bias'][:, 1:]
+    tensors['lm_head.weight'] = tensors['model.shared.weight'] + 1
+    tensors['model.decoder.embed_positions.weight'] = np.ones((512, 16), np.float32)
+    write_safetensors(folder / 'model.safetensors', tensors)
+    with pytest.raises(UserError) as caught:
+        read_marian(folder)
+    for fault in (
+        r'model.encoder.layers.0.fc1.weight: missing, expected shape (24, 16)',
+        r'model.encoder.layers.7.fc1.weight: unexpected',
+        r'final_logits_bias: got shape (1, 135), expected (1, 136)',
+        r'lm_head.weight: differs from model.shared.weight',
+        r'model.decoder.embed_positions.weight: not the sinusoids',
+    ):
+        assert fault in str(caught.value)
+    assert str(caught.value).count('\n') == 5
+
+
+def test_tables_that_repeat_what_is_there_are_read_past(folder: Path, translator: Translator) -> None:
+    tensors = read_tensors(folder)
+    for name in ('model.encoder.embed_tokens.weight', 'model.decoder.embed_tokens.weight', 'lm_head.weight'):
+        tensors[name] = tensors['model.shared.weight']
+    tensors['model.encoder.embed_positions.weight'] = sinusoids(512, 16, 'concatenated')
+    del tensors['model.shared.weight']
+    write_safetensors(folder / 'model.safetensors', tensors)
+    jax.tree.map(np.testing.assert_array_equal, read_marian(folder).params, translator.params)
+
+
+def test_a_learned_pad_row_is_the_start(folder: Path) -> None:
+    tensors = read_tensors(folder)
+    tensors['model.shared.weight'][-1] = 0.5
+    write_safetensors(folder / 'model.safetensors', tensors)
+    marian = read_marian(folder)
+    assert marian.config.pad_row == 'both'
+    model = Transformer(marian.config)
+    start = model.apply({'params': marian.params}, np.array([[5, 0]]), np.array([[135]]))
+    zero = Transformer(replace(marian.config, pad_row='neither')).apply(
+        {'params': marian.params}, np.array([[5, 0]]), np.array([[135]])
+    )
+    assert np.abs(start - zero).max() > 0.01
+
+
+class Evil:
+    def __reduce__(self):
+        return print, ('this ran',)
+
+
+@pytest.mark.parametrize(
+    ('content', 'expected'),
+    [
+        (pickle.dumps({'a': Evil()}, protocol=2), r'asks for (builtins|__builtin__)\.print; expected a state dict'),
+        (pickle.dumps({'a': np.zeros(2)}, protocol=2), r'asks for numpy'),
+        (b'', r'damaged, or not what torch\.save writes'),
+        (b'version https://git-lfs', r'damaged, or not what torch\.save writes'),
+    ],
+)
+@pytest.mark.parametrize('form', ['zip', 'legacy'])
+def test_a_pickle_of_more_than_tensors_is_refused(content, expected, form, folder: Path, capsys) -> None:
+    (folder / 'model.safetensors').unlink()
+    if form == 'zip':
+        with zipfile.ZipFile(folder / 'pytorch_model.bin', 'w') as archive:
+            archive.writestr('archive/data.pkl', content)
+    else:
+        (folder / 'pytorch_model.bin').write_bytes(content)
+    with pytest.raises(UserError, match=expected):
+        read_marian(folder)
+    assert 'this ran' not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('name', ['zip.bin', 'legacy.bin'])
+def test_a_pickle_that_is_cut_short_is_refused(name: str, folder: Path) -> None:
+    (folder / 'model.safetensors').unlink()
+    whole = (FIXTURE / name).read_bytes()
+    for size in (10, len(whole) // 2, len(whole) - 40):
+        (folder / 'pytorch_model.bin').write_bytes(whole[:size])
+        with pytest.raises(UserError, match='damaged, or not what'):
+            read_marian(folder)
+
+
+def test_a_tensor_that_reaches_beyond_its_storage_is_refused() -> None:
+    for offset, shape, strides in (
+        (0, (5,), (1,)),
+        (3, (2,), (1,)),
+        (0, (2, 2), (3, 1)),
+        (0, (2,), (-1,)),
+        (-1, (1,), (1,)),
+    ):
+        with pytest.raises(ValueError, match='beyond its storage'):
+            View('0', np.dtype('<f4'), offset, shape, strides).of(bytes(16))
+    assert View('0', np.dtype('<f4'), 1, (3,), (1,)).of(bytes(16)).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ('spoil', 'expected'),
+    [
+        (lambda f: (f / 'config.json').unlink(), r'config\.json is missing'),
+        (lambda f: (f / 'config.json').write_text('{'), r'config\.json is damaged'),
+        (lambda f: (f / 'config.json').write_text('[]'), r'config\.json: got a list'),
+        (lambda f: (f / 'vocab.json').unlink(), r'has no vocab\.json; expected the files of a Marian tokenizer'),
+        (lambda f: [(f / n).unlink() for n in ('source.spm', 'target.spm')], r'has no source\.spm, target\.spm'),
+        (lambda f: (f / 'source.spm').write_bytes(b'x'), r'source\.spm is not a SentencePiece model'),
+        (lambda f: (f / 'model.safetensors').unlink(), r'has no weights; expected model\.safetensors or pytorch_model'),
+        (lambda f: cut(f / 'model.safetensors', -3), r'model\.safetensors is damaged, or cut short'),
+        (lambda f: cut(f / 'model.safetensors', 20), r'model\.safetensors is damaged, or cut short'),
+        (lambda f: change(f, 'config.json', model_type='t5'), r"'t5' \(T5\); expected \"marian\""),
+        (lambda f: change(f, 'config.json', model_type='mbart'), r'mBART'),
+        (lambda f: change(f, 'config.json', model_type='m2m_100'), r'M2M-100 or NLLB'),
+        (lambda f: change(f, 'config.json', model_type=None), r'model_type is None'),
+        (lambda f: change(f, 'config.json', architectures=['MarianForCausalLM']), r'architectures=.*MarianMTModel'),
+        (
+            lambda f: change(f, 'config.json', d_model=None, encoder_layers=None),
+            r'd_model: missing\n  encoder_layers: mi',
+        ),
+        (lambda f: change(f, 'config.json', d_model='16'), r"d_model='16': expected int"),
+        (
+            lambda f: change(f, 'config.json', activation_function='gelu_new'),
+            r"gelu_new': expected one of relu, gelu, sw",
+        ),
+        (
+            lambda f: change(f, 'config.json', decoder_ffn_dim=25),
+            r'decoder_ffn_dim=25: expected 24, as encoder_ffn_dim',
+        ),
+        (lambda f: change(f, 'config.json', decoder_attention_heads=4), r'decoder_attention_heads=4: expected 2'),
+        (
+            lambda f: change(f, 'config.json', decoder_start_token_id=0),
+            r'decoder_start_token_id=0: expected pad_token_id',
+        ),
+        (lambda f: change(f, 'config.json', normalize_before=True), r'normalize_before=True: expected false'),
+        (
+            lambda f: change(f, 'config.json', pad_token_id=5, decoder_start_token_id=5),
+            r'padding is 135 in vocab.* 5 in',
+        ),
+        (lambda f: change(f, 'config.json', vocab_size=137), r'ids up to 135, and the model 137 rows'),
+        (
+            lambda f: change(f, 'generation_config.json', do_sample=True, num_beam_groups=2),
+            r'do_sample=True: not supp[^$]*'
+            r'num_beam_groups=2: not supported',
+        ),
+        (lambda f: change(f, 'generation_config.json', bad_words_ids=[[3, 4]]), r'bad_words_ids has \[\[3, 4\]\]'),
+        (lambda f: change(f, 'generation_config.json', forced_eos_token_id=7), r'forced_eos_token_id=7: expected 0'),
+        (lambda f: change(f, 'generation_config.json', length_penalty=-1.0), r'alpha=-1.0'),
+        (lambda f: change(f, 'tokenizer_config.json', tokenizer_class='T5Tokenizer'), r'T5Tokenizer.*expected Marian'),
+        (lambda f: change(f, 'tokenizer_config.json', separate_vocabs=True), r'target_vocab\.json is missing'),
+        (lambda f: change(f, 'tokenizer_config.json', eos_token='<eos>'), r"has no '<eos>', a special piece"),
+        (lambda f: change(f, 'tokenizer_config.json', sp_model_kwargs={'enable_sampling': True}), r'sp_model_kwargs'),
+        (lambda f: change(f, 'tokenizer_config.json', additional_special_tokens=['<x>']), r"added token '<x>'"),
+        (lambda f: (f / 'vocab.json').write_text('{"</s>": 0, "<unk>": 1, "a": 1, "<pad>": 2}'), r'another id, from 0'),
+        (lambda f: (f / 'vocab.json').write_text('{"</s>": 0, "<unk>": 1, "<pad>": 2}'), r'disagrees with source\.spm'),
+    ],
+)
+def test_a_bad_folder_is_refused_with_what_is_wrong(spoil, expected: str, folder: Path, tmp_path: Path, capsys) -> None:
+    spoil(folder)
+    assert main(['import-marian', str(folder), str(tmp_path / 'run')]) == 2
+    output = capsys.readouterr()
+    assert re.search(expected, output.err), output.err
+    assert 'Traceback' not in output.err
+    assert not (tmp_path / 'run').exists()
+
+
+def cut(file: Path, size: int) -> None:
+    file.write_bytes(file.read_bytes()[:size])
+
+
+@pytest.mark.parametrize(
+    ('argv', 'expected'),
+    [
+        (['import-marian', 'nowhere', 'run'], r'nowhere: no such folder'),
+        (['import-marian', str(FIXTURE)], r'expected FOLDER and RUN'),
+        (['import-marian'], r'got nothing, expected FOLDER first'),
+        (['export-marian', 'nowhere', 'out'], r'no such file, and none of the shipped configs'),
+        (
+            ['export-marian', 'number_words'],
+            r"model.norm_epsilon=1e-06: expected 1e-05[^$]*model.positions='interleaved'",
+        ),
+    ],
+)
+def test_a_bad_command_is_refused(argv: list[str], expected: str, capsys, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(argv) == 2
+    assert re.search(expected, capsys.readouterr().err)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_there_is_not_overwritten(imported: Path, tmp_path: Path, capsys) -> None:
+    assert main(['import-marian', str(FIXTURE), str(imported)]) == 2
+    assert 'is a run directory already' in capsys.readouterr().err
+    (tmp_path / 'mine').write_text('x')
+    assert main(['export-marian', str(imported), str(tmp_path)]) == 2
+    assert 'is not an empty folder' in capsys.readouterr().err
+
+
+def test_missing_safetensors_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, 'safetensors', None)
+    with pytest.raises(UserError, match=r"pip install 'flax-transformer\[interop\]'"):
+        read_tensors(FIXTURE)
+
+
+MODEL = read_model(SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ('theirs', 'ours'),
+    [
+        (
+            {},
+            {'beam_width': 1, 'max_tokens': None, 'force_eos': False, 'ban_pad': False, 'alpha': 1.0, 'min_tokens': 1},
+        ),
+        ({'max_length': 512}, {'max_tokens': 511}),
+        ({'max_new_tokens': 9, 'max_length': 512}, {'max_tokens': 9}),
+        ({'min_length': 4}, {'min_tokens': 4}),
+        ({'min_new_tokens': 4}, {'min_tokens': 5}),
+        ({'forced_eos_token_id': 0}, {'force_eos': True}),
+        ({'bad_words_ids': [[135], [9]], 'suppress_tokens': [4]}, {'ban_pad': True, 'banned_ids': (4, 9)}),
+        ({'no_repeat_ngram_size': 3, 'num_beams': 6}, {'no_repeat_ngram': 3, 'beam_width': 6}),
+        ({'do_sample': False, 'repetition_penalty': 1.0}, {}),
+    ],
+)
+def test_generation_settings_are_read(theirs: dict, ours: dict) -> None:
+    decoding = read_decoding(theirs, MODEL)
+    assert {name: getattr(decoding, name) for name in ours} == ours
+    assert not decoding.ban_unk
+    again = read_decoding(write_decoding(MODEL, decoding, unk_id=1), MODEL)
+    assert replace(again, max_tokens=decoding.max_tokens, batch_tokens=decoding.batch_tokens) == decoding
+
+
+def test_an_older_folder_has_the_search_in_config_json(folder: Path) -> None:
+    (folder / 'generation_config.json').unlink()
+    change(folder, 'config.json', num_beams=6, max_length=100, bad_words_ids=[[135]])
+    decoding = read_marian(folder).decoding
+    assert (decoding.beam_width, decoding.max_tokens, decoding.ban_pad, decoding.force_eos) == (6, 99, True, True)
+
+
+def test_our_own_model_gives_the_same_logits_when_read_back() -> None:
+    """Biases that it lacks and a pad row that it does not read come back as zeros."""
+    model = TransformerConfig(
+        **{'vocab_size': 20, 'd_model': 16, 'num_heads': 2, 'd_ff': 24, 'num_encoder_layers': 1},
+        **{'num_decoder_layers': 1, 'pad_id': 19, 'eos_id': 0, 'norm_epsilon': 1e-5, 'positions': 'concatenated'},
+        pad_row='neither',
+    )
+    for changes in ({}, {'tie_embeddings': 'target'}, {'tie_embeddings': 'none', 'pad_row': 'output'}):
+        config = replace(model, **changes)
+        params = init_params(Config(model=config), jax.random.key(0))
+        theirs = json.loads(json.dumps(write_model(config, DecodingConfig(max_source_tokens=64, max_tokens=20))))
+        read = read_model(theirs)
+        assert replace(read, pad_row=config.pad_row, attention_bias=False, logits_bias=False) == config
+        back = from_marian(to_marian(params, config), read)
+        source, target = np.array([[3, 4, 0, 19]]), np.array([[19, 7, 8]])
+        ours = Transformer(config).apply({'params': params}, source, target)
+        np.testing.assert_allclose(Transformer(read).apply({'params': back}, source, target), ours, rtol=0, atol=1e-6)
+
+
+def test_the_table_names_every_parameter_once() -> None:
+    for tie in ('all', 'target', 'none'):
+        config = replace(MODEL, tie_embeddings=tie)
+        table = [ours for ours, _, _ in names(config)]
+        assert len(table) == len(set(table))
+        assert set(shapes(config)) <= set(table)
+        params = unflatten_dict({name: np.zeros(shape) for name, shape in shapes(config).items()}, sep='/')
+        assert len(to_marian(params, config)) == len(shapes(config))
