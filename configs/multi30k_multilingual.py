@@ -44,9 +44,9 @@ def get_config() -> Config:
             source_length=64,
             target_length=64,
         ),
-        optimizer=OptimizerConfig(schedule='linear', learning_rate=2e-3, warmup_steps=400, ema_decay=0.999),
+        optimizer=OptimizerConfig(schedule='linear', learning_rate=2e-3, warmup_steps=300, ema_decay=0.999),
         training=TrainingConfig(
-            steps=4000, tokens_per_step=1280, log_every=100, evaluate_every=1000, checkpoint_every=1000
+            steps=3000, tokens_per_step=1280, log_every=100, evaluate_every=1000, checkpoint_every=1000
         ),
         decoding=DecodingConfig(alpha=1.0, max_source_tokens=64),
     )

@@ -1,8 +1,10 @@
 """The fields of parallel text: where it comes from, how it is mixed, and when it counts as damaged."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from flax_transformer.checks import check, check_positive, check_rates, check_types
+
+DEFAULT_TRAIN, DEFAULT_VALIDATION = 'number_words:train', 'number_words:validation'
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class DataConfig:
 
     source_language: str = 'en'
     target_language: str = 'de'
-    train: str = 'number_words:train'
-    validation: str = 'number_words:validation'  # empty: none
+    train: str = DEFAULT_TRAIN
+    validation: str = DEFAULT_VALIDATION  # empty: none
     test: str = 'number_words:test'  # empty: none
     mixture: tuple[CorpusConfig, ...] = ()  # several corpora instead of `train` and `validation`
     mixture_temperature: float = 1.0  # corpora without weights are mixed by their number of pairs ^ (1 / temperature)
@@ -76,6 +78,10 @@ class DataConfig:
         temperature = self.mixture_temperature
         check(temperature >= 1, f'mixture_temperature={temperature}: expected at least 1, which mixes by size')
         names = [corpus.name for corpus in self.mixture]
+        check('test' not in names, "mixture: 'test' is the name of the test set in reports; give the corpus another")
+        for name, default in (('train', DEFAULT_TRAIN), ('validation', DEFAULT_VALIDATION)):
+            value = getattr(self, name)
+            check(not names or value == default, f'{name}={value!r} has no effect beside mixture; leave it out')
         check(len(set(names)) == len(names), f'mixture: expected names that differ, got {", ".join(names)}')
         weighted = [corpus.name for corpus in self.mixture if corpus.weight is not None]
         check(
@@ -103,13 +109,10 @@ class DataConfig:
         """What is trained on: the mixture, or `train` alone. Their languages are filled in."""
         corpora = self.mixture or (CorpusConfig('train', self.train, self.validation),)
         return tuple(
-            CorpusConfig(
-                corpus.name,
-                corpus.train,
-                corpus.validation,
-                corpus.weight,
-                corpus.source_language or self.source_language,
-                corpus.target_language or self.target_language,
+            replace(
+                corpus,
+                source_language=corpus.source_language or self.source_language,
+                target_language=corpus.target_language or self.target_language,
             )
             for corpus in corpora
         )

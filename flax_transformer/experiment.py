@@ -28,7 +28,15 @@ from flax_transformer.errors import UserError
 from flax_transformer.interruption import Stop, stop_on_signals
 from flax_transformer.loading import LoadedRun, load_run
 from flax_transformer.loop import NotFinite, Progress, fit
-from flax_transformer.preparation import Prepared, ValidationSet, interleaved, prepare, tag_of
+from flax_transformer.preparation import (
+    Prepared,
+    ValidationSet,
+    check_corpora,
+    interleaved,
+    prepare,
+    refuse_changed_files,
+    tag_of,
+)
 from flax_transformer.reporting import Reporter
 from flax_transformer.run_directory import RunDirectory
 from flax_transformer.tokenizer import Tokenizer
@@ -144,12 +152,17 @@ def open_run(config: Config, run: RunDirectory, *, processes: int = 1, tokenizer
 
     A new run trains its tokenizer, unless one is given.
     """
-    tokenizer = run.read_tokenizer() if run.has_tokenizer() else tokenizer
+    is_new = not run.has_tokenizer()
+    tokenizer = tokenizer if is_new else run.read_tokenizer()
+    if is_new and config.check.before_training:
+        check_corpora(config, say=_say, processes=processes)
+    refuse_changed_files(config, run.read_data_files())  # before they replace what was made of the old ones
     with run.data_cache(config) as cache:
-        prepared = prepare(config, tokenizer, cache, say=_say, processes=processes)
+        prepared = prepare(config, tokenizer, cache, say=_say)
         if prepared.validation:
             loss_batches(_of_each_corpus(config, prepared.validation), config)  # refuses what is too long
         run.open(config)
+        run.write_data_files(prepared.files)
         if not run.has_tokenizer():
             run.write_tokenizer(prepared.tokenizer)
     return prepared

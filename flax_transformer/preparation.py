@@ -11,6 +11,7 @@ from flax_transformer.config import Config, CorpusConfig
 from flax_transformer.data import Pairs, TokenizedPairs, open_corpus, read_corpus, tokenize
 from flax_transformer.data import cache as data_cache
 from flax_transformer.data.corpus import Corpus
+from flax_transformer.data.listing import Listed, listed, unchanged
 from flax_transformer.errors import UserError
 from flax_transformer.tokenizer import Tokenizer
 
@@ -32,6 +33,7 @@ class Prepared(NamedTuple):
     tokenizer: Tokenizer
     corpora: list[data_cache.PreparedPairs]  # of config.data.corpora
     validation: list[ValidationSet]
+    files: dict[str, list[Listed]]  # of the training and validation corpora, by `files_of`
 
 
 def open_corpora(config: Config) -> list[Corpus]:
@@ -81,25 +83,18 @@ def sample_lines(corpora: Sequence[Corpus], max_pairs: int) -> list[str]:
     return [line for side in (0, 1) for line in (pair[side] for pair in kept)]
 
 
-def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Say, processes: int = 1) -> Prepared:
-    """Reads and tokenises everything, or finds it in the cache; without a tokenizer the corpora are checked, and one is
-    trained.
-
-    Args:
-      cache: the folder of tokenised corpora.
-      processes: that check a large corpus.
+def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Say) -> Prepared:
+    """Reads and tokenises everything, or finds it in the folder `cache`; without a tokenizer one is trained.
 
     Raises UserError for whatever the user can mend.
     """
     corpora = open_corpora(config)
     if tokenizer is None:
-        if config.check.before_training:
-            check_corpora(config, say=say, processes=processes)
         tokenizer = train_tokenizer(config, corpora)
     check_tokenizer(config, tokenizer)
     # A fault in a validation set must not wait for the first evaluation, nor for a large corpus.
     validation = [
-        read_validation(config, corpus, tokenizer, say) for corpus in config.data.corpora if corpus.validation
+        read_validation(config, corpus, tokenizer, say) for corpus in config.data.corpora if _is_validated(corpus, say)
     ]
     found = []
     for settings, corpus in zip(config.data.corpora, corpora, strict=True):
@@ -107,7 +102,49 @@ def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Sa
         name = f'{settings.name} ({corpus.name})' if config.data.mixture else corpus.name
         _say_what_is_left(name, pairs, config, say)
         found.append(pairs)
-    return Prepared(tokenizer, found, validation)
+    files = files_of(config)
+    known = {tuple(each['path'] for each in pairs.files): list(pairs.files) for pairs in found}
+    entries = {
+        name: known.get(tuple(str(file.absolute()) for file in of_name)) or listed(of_name)
+        for name, of_name in files.items()
+    }
+    return Prepared(tokenizer, found, validation, entries)
+
+
+def _is_validated(corpus: CorpusConfig, say: Say) -> bool:
+    """Whether a corpus has a validation set; the default one is not meant where the training text is another."""
+    number_words = 'number_words:'
+    if corpus.validation.startswith(number_words) and not corpus.train.startswith(number_words):
+        say(f'data.validation is still {corpus.validation}, which is not meant for {corpus.train}: none is measured')
+        return False
+    return bool(corpus.validation)
+
+
+def refuse_changed_files(config: Config, recorded: dict[str, list[Listed]]) -> None:
+    """Raises UserError where files of the corpora have not the text that they had when the run began."""
+    for name, known in recorded.items():
+        files = files_of(config).get(name)
+        if files is None or unchanged(known, files) is not None:
+            continue
+        changed = [
+            str(file) for i, file in enumerate(files) if i >= len(known) or unchanged(known[i : i + 1], [file]) is None
+        ]
+        what = ', '.join(changed) if changed else f'it has {len(files)} files, had {len(known)}'
+        raise UserError(
+            f'{name} is not what the run was trained on so far: {what}; bring back the text that it had, or give '
+            'another --workdir'
+        )
+
+
+def files_of(config: Config) -> dict[str, tuple[Path, ...]]:
+    """The text files of each training and validation corpus, by `NAME SOURCE-TARGET`."""
+    found = {}
+    for corpus in config.data.corpora:
+        for name in (corpus.train, corpus.validation):
+            if name and name.partition(':')[0] not in ('number_words', 'sacrebleu') and name.count(',') < 2:
+                languages = languages_of(corpus)
+                found[f'{name} {"-".join(languages)}'] = open_corpus(name, config.data, languages).files
+    return found
 
 
 def check_corpora(config: Config, *, say: Say, processes: int = 1) -> None:
@@ -120,7 +157,7 @@ def check_corpora(config: Config, *, say: Say, processes: int = 1) -> None:
         raise UserError(
             'the corpora are damaged:\n\n'
             + '\n\n'.join(map(str, report.errors))
-            + '\n\nMend this, or train all the same with --check.no-before-training'
+            + '\n\nMend this. What can be trained on all the same is with --check.no-before-training'
         )
     for warning in report.warnings:
         say(str(warning).partition('\n')[0])

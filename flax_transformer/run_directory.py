@@ -2,6 +2,7 @@
 
 config.json        the config, with its schema version
 tokenizer/         the tokenizer that the model was trained with
+data_files.json    sizes and checksums of the training and validation files that the run began with
 data_cache/        the training corpora as ids; may be deleted, and is made again where it is needed
 checkpoints/       parameters, optimiser, data position, by step
 metrics.jsonl      what training and validation measured; tensorboard/ holds the same
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.config import Config, DecodingConfig
+from flax_transformer.config import CheckConfig, Config, DecodingConfig
 from flax_transformer.config_json import changed_fields, from_json, to_json
 from flax_transformer.errors import UserError, nearest
 from flax_transformer.locks import LOCK_FILE, in_use
@@ -36,7 +37,7 @@ MAY_CHANGE = {
     'data.root',
     'data.cache',
     'data.test',
-    'check.before_training',
+    *(f'check.{field.name}' for field in dataclasses.fields(CheckConfig)),
     'training.steps',
     'training.log_every',
     'training.evaluate_every',
@@ -122,6 +123,24 @@ class RunDirectory:
 
     def _write_config(self, config: Config) -> None:
         _write_whole(self.config_file, to_json(config))
+
+    @property
+    def data_files(self) -> Path:
+        return self.path / 'data_files.json'
+
+    def read_data_files(self) -> dict[str, list[dict[str, Any]]]:
+        """The files of each corpus when the run began, as data.listing lists them; none of an older run."""
+        try:
+            return dict(json.loads(self.data_files.read_text(encoding='utf-8')))
+        except FileNotFoundError:
+            return {}
+        except (ValueError, TypeError):
+            raise UserError(f'{self.data_files} is damaged; copy it from the run again, or remove it') from None
+
+    def write_data_files(self, files: dict[str, list[dict[str, Any]]]) -> None:
+        """Keeps the files of each corpus; what the run began with is never overwritten."""
+        if not self.data_files.exists():
+            _write_whole(self.data_files, json.dumps(files, indent=2) + '\n')
 
     @contextlib.contextmanager
     def data_cache(self, config: Config) -> Iterator[Path]:

@@ -27,6 +27,8 @@ from flax_transformer.config import (
     TransformerConfig,
 )
 
+collect_ignore = ['make_marian_fixture.py']  # a script that needs torch
+
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.config.update('jax_default_matmul_precision', 'highest')
 

@@ -30,6 +30,8 @@ def config_of(folder: Path, **data: object) -> Config:
         'source_length': 64,
         'target_length': 64,
     }
+    if 'mixture' in data:
+        del settings['train'], settings['validation']
     return Config(model=TransformerConfig(vocab_size=300), data=DataConfig(**(settings | data)))
 
 

@@ -21,7 +21,7 @@ import flax_transformer
 from flax_transformer import Config, Translator, train
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.cli import main
-from flax_transformer.config import CheckConfig, CorpusConfig, ParallelConfig
+from flax_transformer.config import CheckConfig, CorpusConfig, DataConfig, ParallelConfig
 from flax_transformer.data.packing import Place
 from flax_transformer.data.text_files import read_lines
 from flax_transformer.errors import UserError
@@ -50,6 +50,7 @@ def test_a_run_directory_holds_what_it_should(copy_run: Path) -> None:
         'config.json',
         'tokenizer',
         'data_cache',
+        'data_files.json',
         'checkpoints',
         'metrics.jsonl',
         'tensorboard',
@@ -290,6 +291,8 @@ def mixture_config(folder: Path, **changes: Any) -> Config:
     train, few = 'train.{lang}', 'few.in,train.up'
     data = replace(
         config.data,
+        train=DataConfig.train,
+        validation=DataConfig.validation,
         mixture=(
             CorpusConfig('copy', train, 'validation.{lang}', weight=0.5, target_language='low'),
             CorpusConfig('plain', train, weight=0.25, target_language='low'),

@@ -9,7 +9,7 @@ from conftest import copy_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flax_transformer.config import CheckConfig, Config, CorpusConfig
+from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig
 from flax_transformer.data import Pairs, cache
 from flax_transformer.data.corpus import Corpus
 from flax_transformer.errors import UserError
@@ -102,6 +102,8 @@ def mixture(folder: Path, **data: object) -> Config:
         CorpusConfig('ru-el', 'train.{lang}', 'validation.{lang}', source_language='ru', target_language='el'),
     )
     values = {
+        'train': DataConfig.train,
+        'validation': DataConfig.validation,
         'mixture': corpora,
         'target_language': 'de',
         'language_tags': True,

@@ -29,7 +29,8 @@ def test_training_goes_on_from_what_was_prepared(
     arguments = [str(tmp_path / 'tiny.py'), '--workdir', str(run)]
     assert main(['prepare', *arguments]) == 0
     assert f'{run} is prepared' in capsys.readouterr().err
-    assert {file.name for file in run.iterdir()} == {'config.json', 'tokenizer', 'data_cache', 'lock'}
+    names = {'config.json', 'tokenizer', 'data_cache', 'data_files.json', 'lock'}
+    assert {file.name for file in run.iterdir()} == names
     digest = RunDirectory(run).read_tokenizer().digest
 
     monkeypatch.setattr(cache, '_write', lambda *_: pytest.fail('tokenised a second time'))
@@ -53,7 +54,7 @@ def test_a_file_that_has_changed_since_a_run_began_is_an_error_of_the_check(
         file.write(b'h')
     assert main(['check', *arguments]) == 2
     out = capsys.readouterr().out
-    assert 'error: files: changed: 1 of 2' in out
+    assert 'error: files: changed: 1 of 4' in out
     assert f'{tmp_path / "train.out"}\n      has other bytes, though as many' in out
 
 

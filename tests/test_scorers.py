@@ -233,6 +233,7 @@ def test_groups_without_a_penalty_find_the_same_and_with_one_more():
     assert counts[1] > counts[0]
 
 
+@pytest.mark.slow
 def test_stopping_groups_early_changes_nothing():
     toys = make_toys(38, BATCH)
     early, full = (diverse(toys, 0.7, width=4, groups=2, early_stop=stop) for stop in (True, False))

@@ -68,6 +68,7 @@ def test_the_recommendation_follows_from_the_table(reports: list[WidthReport], w
     assert words in recommendation(reports)
 
 
+@pytest.mark.slow
 def test_a_wider_beam_of_a_real_model_misses_no_more(copy_run: Path) -> None:
     translator = Translator.from_run(copy_run)
     lines = [' '.join('abcdefgh'[i : i + 5]) for i in range(4)] + ['h h h a']

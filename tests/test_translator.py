@@ -259,6 +259,7 @@ def test_an_alignment_of_a_line_in_parts_counts_through(copy_run: Path) -> None:
     assert max(j for _, j in whole.alignment) < len(whole.text.split())
 
 
+@pytest.mark.slow
 def test_samples_of_a_line_are_the_same_in_any_company(copy_run: Path) -> None:
     options = {'search': 'sample', 'samples': 3, 'n_best': 3, 'temperature': 1.5, 'max_extra_tokens': 9}
     translator = Translator.from_run(copy_run, **options)
@@ -280,6 +281,7 @@ def test_an_ensemble_of_a_run_with_itself_changes_nothing(copy_run: Path) -> Non
     assert scored[0].log_prob == pytest.approx(alone[0].log_prob, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_coverage_penalty_lowers_scores_and_pairs_are_scored_alike(copy_run: Path) -> None:
     lines = random_lines(5)
     plain = Translator.from_run(copy_run, beam_width=1)(lines)
@@ -426,6 +428,7 @@ def test_minimum_bayes_risk_equals_plain_loops(utility: str) -> None:
         np.testing.assert_allclose(expected_utilities(texts, weights, utility), expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_minimum_bayes_risk_chooses_by_expected_utility(copy_run: Path) -> None:
     options = {'search': 'sample', 'samples': 8, 'temperature': 2.0, 'n_best': 8}
     line = 'a b c d e f'

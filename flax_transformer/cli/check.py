@@ -1,5 +1,6 @@
 """`flax-transformer check CONFIG [--json] [--strict] [--workdir RUN] [--field value ...]`."""
 
+import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ import tyro
 from flax_transformer.cli.options import parse, progress_bar, read_run_tokenizer
 from flax_transformer.config import Config
 from flax_transformer.config_files import load_config
+from flax_transformer.errors import UserError
 
 DESCRIPTION = """Check the corpora of a config: what is damaged, where, what training does about it, and the remedy.
 Exit code: 0, 1 for warnings with --strict, 2 for errors, on which training would stop."""
@@ -33,15 +35,27 @@ def main(argv: list[str]) -> int:
         default=lambda name: CheckOptions(config=load_config(name)),
     )
     from flax_transformer.data.audit import audit
-    from flax_transformer.data.cache import recorded_files
-    from flax_transformer.run_directory import CACHE
+    from flax_transformer.preparation import files_of
+    from flax_transformer.run_directory import RunDirectory
 
     tokenizer = read_run_tokenizer(options.workdir)
-    # Of a run whose cache was deleted nothing is known.
-    recorded = (recorded_files(options.workdir / CACHE) or None) if options.workdir else None
+    recorded = None
+    if options.workdir:
+        known, now = RunDirectory(options.workdir).read_data_files(), files_of(options.config)
+        recorded = {
+            str(file.absolute()): (entry['bytes'], entry['sha256'])
+            for name, entries in known.items()
+            for file, entry in zip(now.get(name, [Path(entry['path']) for entry in entries]), entries, strict=False)
+        } or None
     settings = {'tokenizer': tokenizer, 'recorded': recorded, 'processes': os.cpu_count() or 1}
-    with progress_bar(None, 'pair') as bar:
-        report = audit(options.config, **settings, progress=bar.update)
+    try:
+        with progress_bar(None, 'pair') as bar:
+            report = audit(options.config, **settings, progress=bar.update)
+    except UserError as error:
+        if not options.json:
+            raise
+        print(json.dumps({'error': str(error)}, ensure_ascii=False))
+        return 2
     print(report.to_json() if options.json else report)
     if report.errors:
         return 2

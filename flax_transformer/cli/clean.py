@@ -55,7 +55,7 @@ def main(argv: list[str]) -> None:
             print(f'  {count:>10,}  {kind}')
     for finding in report.errors:
         note(f'{finding.corpus}: {finding.kind}: {finding.count:,}; look whether this is mended, with `check`')
-    if len(cleaned) == 1:
+    if not options.config.data.mixture:
         print(f'Train on it with\n  --data.train {shlex.quote(cleaned[0].corpus)}')
     else:
         print('Train on them with these in data.mixture of the config:')

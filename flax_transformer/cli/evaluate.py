@@ -49,10 +49,12 @@ def main(argv: list[str]) -> None:
     from flax_transformer.evaluation import evaluate_ensemble_loss, evaluate_loss, evaluate_translation
     from flax_transformer.translator import Translator
 
-    name, pairs, more = read_set(runs[0], options.source, options.reference, options.data)
     settings = asdict(options.decoding)
-    if settings['target_language'] is None and options.data.language_tags:
-        settings['target_language'] = options.data.target_language
+    if options.data.language_tags:  # the set is in the language that is translated into
+        language = settings['target_language'] or options.data.target_language
+        settings['target_language'] = language
+        options = replace(options, data=replace(options.data, target_language=language))
+    name, pairs, more = read_set(runs[0], options.source, options.reference, options.data)
     translator = Translator.from_run(*runs, step=options.step, parallel=options.parallel, **settings)
     if len(runs) == 1:
         config = replace(read_run_config(runs[0]), data=options.data, decoding=translator.decoding)
@@ -89,7 +91,8 @@ def read_set(
         return str(source), pairs, [other.targets for other in others]
     if not data.test:
         raise UserError(f'{run} has no test set (data.test is empty); give --source and --reference')
-    return data.test, read_corpus(data.test, data), []
+    pairs = read_corpus(data.test, data)
+    return data.test, pairs, list(pairs.references)
 
 
 def _print_scores(

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from flax_transformer.data.corpus import Corpus, Pairs
+from flax_transformer.data.listing import Listed, checksum, stat, unchanged
 from flax_transformer.data.tokenized import Chosen, Side, TokenizedPairs, choose
 from flax_transformer.errors import UserError
 from flax_transformer.tokenizer import Tokenizer
@@ -42,6 +43,7 @@ class PreparedPairs(TokenizedPairs):
     numbers: np.ndarray = None  # [pairs] uint32, of each pair its number in the corpus, from 0
     text: tuple[Side, Side] | None = None  # UTF-8 bytes of source and target, where they are kept
     fingerprint: str = ''  # of the ids and their order
+    files: tuple[Listed, ...] = ()  # that the text came from
     maps: tuple[mmap.mmap, ...] = ()
 
     def release(self) -> None:
@@ -66,9 +68,9 @@ def find(corpus: Corpus, tokenizer: Tokenizer, settings: Settings, cache: Path) 
     folder = cache / _key(corpus, tokenizer, settings)
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, ZeroDivisionError):  # not there, or damaged
         meta = json.loads((folder / META_FILE).read_text(encoding='utf-8'))
-        files = _unchanged(meta['files'], corpus.files)
+        files = unchanged(meta['files'], corpus.files)
         if files is not None:
-            pairs = _mapped(folder, meta)
+            pairs = _mapped(folder, {**meta, 'files': files})
             if files != meta['files']:
                 with contextlib.suppress(OSError):  # another's cache, perhaps, that may only be read
                     _write_meta(folder, {**meta, 'files': files})
@@ -108,19 +110,9 @@ def prepare(
                 say(f'{corpus.name}, or what it was tokenised to, has changed: it was tokenised again')
                 shutil.rmtree(folder)
             partial.rename(folder)
+            return _mapped(folder, meta)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-    return _mapped(folder, meta)
-
-
-def recorded_files(cache: Path) -> dict[str, tuple[int, str]]:
-    """Path -> (bytes, SHA-256) of every text file that the corpora of a cache were made from."""
-    found = {}
-    for file in cache.glob(f'*/{META_FILE}'):
-        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # damaged: it is made again anyway
-            listed = json.loads(file.read_text(encoding='utf-8'))['files']
-            found |= {each['path']: (each['bytes'], each['sha256']) for each in listed}
-    return found
 
 
 def _key(corpus: Corpus, tokenizer: Tokenizer, settings: Settings) -> str:
@@ -132,11 +124,11 @@ def _write(
     folder: Path, corpus: Corpus, tokenizer: Tokenizer, settings: Settings, progress: Callable[[int], None]
 ) -> dict[str, Any]:
     """Writes the files of a corpus into a folder; returns their meta.json."""
-    before = [_stat(file) for file in corpus.files]
+    before = [stat(file) for file in corpus.files]
     counts = {'pairs': 0, 'blank': 0, 'too_long': 0, 'read': 0}
     tag = tokenizer.tag_id(settings.target_language)
     with ThreadPoolExecutor(1) as background, _Files(folder, settings.keep_text, tokenizer.vocab_size) as files:
-        checksums = background.submit(lambda: [_checksum(file) for file in corpus.files])
+        checksums = background.submit(lambda: [checksum(file) for file in corpus.files])
         for pairs in corpus.pairs():
             chosen = choose(pairs, tokenizer, settings.source_slots, settings.target_slots, tag=tag)
             files.write(pairs, chosen, counts['read'])
@@ -152,7 +144,7 @@ def _write(
             f'are longer than {settings.source_slots} source or {settings.target_slots} target tokens; raise '
             'data.source_length and data.target_length'
         )
-    if before != [_stat(file) for file in corpus.files]:
+    if before != [stat(file) for file in corpus.files]:
         raise UserError(f'{corpus.name} was changed while it was read; start again when it is whole')
     listed = [{**stat, 'sha256': checksum} for stat, checksum in zip(before, checksums, strict=True)]
     meta = {'corpus': corpus.name, **counts, 'files': listed, 'fingerprint': files.fingerprint()}
@@ -244,34 +236,9 @@ def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
         array('numbers', np.uint32),
         tuple(side(name, 'text', 'text_offsets') for name in ('source', 'target')) if has_text else None,
         meta['fingerprint'],
+        tuple(meta['files']),
         tuple(maps),
     )
-
-
-def _unchanged(known: list[dict[str, Any]], files: tuple[Path, ...]) -> list[dict[str, Any]] | None:
-    """The files as they are listed now, where they have the text that they had; else None.
-
-    Only those are read again of which path, size or time differ: they may have been moved, or touched.
-    """
-    if len(known) != len(files):
-        return None
-    now = []
-    for old, file in zip(known, files, strict=True):
-        new = {**_stat(file), 'sha256': old['sha256']}
-        if new != old and (new['bytes'] != old['bytes'] or _checksum(file) != old['sha256']):
-            return None
-        now.append(new)
-    return now
-
-
-def _stat(file: Path) -> dict[str, Any]:
-    stat = file.stat()
-    return {'path': str(file.absolute()), 'bytes': stat.st_size, 'mtime_ns': stat.st_mtime_ns}
-
-
-def _checksum(file: Path) -> str:
-    with file.open('rb') as opened:
-        return hashlib.file_digest(opened, 'sha256').hexdigest()
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.config import DataConfig
-from flax_transformer.data import cache, open_corpus, tokenize
+from flax_transformer.data import cache, listing, open_corpus, tokenize
 from flax_transformer.data.cache import Settings, find, prepare
 from flax_transformer.data.tokenized import Side
 from flax_transformer.errors import UserError
@@ -169,7 +169,7 @@ def test_a_file_that_was_only_touched_is_read_once_to_see_that(folder, tmp_path,
     never_tokenised()
     os.utime(folder / 'train.en', ns=(0, 12345))
     read = []
-    monkeypatch.setattr(cache, '_checksum', lambda file, real=cache._checksum: read.append(file) or real(file))
+    monkeypatch.setattr(listing, 'checksum', lambda file, real=listing.checksum: read.append(file) or real(file))
     for _ in range(2):
         prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     assert read == [folder / 'train.en']

@@ -77,12 +77,14 @@ def _open_all(config: Config) -> Iterator[tuple[str, str, Corpus, tuple[str, str
     data = config.data
     for part in data.corpora:
         languages = (part.source_language, part.target_language)
-        yield part.name, 'train', _open(part.train, config, languages), languages
-        if part.validation:
+        opened = open_corpus(part.train, config.data, languages)
+        yield part.name, 'train', _Beginning(opened) if isinstance(opened, NumberWords) else opened, languages
+        made = part.train.startswith('number_words:')
+        # The default sets are not meant where the training text is another.
+        if part.validation and (made or not part.validation.startswith('number_words:')):
             name = f'{part.name} validation' if data.mixture else 'validation'
             yield name, 'validation', _open(part.validation, config, languages), languages
     made = any(part.train.startswith('number_words:') for part in data.corpora)
-    # The default test set is not meant where the training text is another.
     if data.test and (made or not data.test.startswith('number_words:')):
         languages = (data.source_language, data.target_language)
         yield 'test', 'test', _open(data.test, config, languages), languages
@@ -246,4 +248,4 @@ def _vocabulary(config: Config, training: list[CorpusFacts], tokenizer: Tokenize
                 examples.append(Example(facts.corpus.place(index, side), text))
         severity = 'note' if config.tokenizer.byte_fallback else 'warning'
         detail = f'{len(uncovered):,} characters, {uncovered.total():,} times in {characters:,}'
-        yield Finding('uncovered', severity, 'training', len(uncovered), total, tuple(examples), detail)
+        yield Finding('uncovered', severity, 'training', len(uncovered), 0, tuple(examples), detail)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
 from flax_transformer.config import Config
 from flax_transformer.data.audit.checking import read_all, weigh
 from flax_transformer.data.audit.chunks import shown
@@ -16,6 +18,8 @@ from flax_transformer.data.audit.reading import CorpusFacts
 from flax_transformer.data.audit.report import Report
 from flax_transformer.errors import UserError
 from flax_transformer.tokenizer import Tokenizer
+
+GUARD = 50  # pairs on either side of a shifted stretch that are left out with it
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,10 @@ def clean(
     if made:
         raise UserError(f'{made[0]} is made, not read, and needs no cleaning; expected corpora of text')
     planned = [_paths(output, part.name, (part.source_language, part.target_language)) for part in config.data.corpora]
+    paths = [path for paths in planned for path in paths]
+    if len(set(paths)) < len(paths):
+        names = ', '.join(part.name for part in config.data.corpora)
+        raise UserError(f'two of the corpora {names} would be written to the same files; give them other names')
     existing = [path for paths in planned for path in paths if path.exists()]
     if existing and not overwrite:
         raise UserError(
@@ -60,9 +68,21 @@ def clean(
         if any(file == path.resolve() for paths in planned for path in paths):
             raise UserError(f'{file} is read, and would be overwritten; choose another --output')
     report = weigh(config, corpora, tokenizer=tokenizer)
+    for facts in corpora:
+        if facts.reasons is not None:
+            _widen_shifts(facts.reasons)
     output.mkdir(parents=True, exist_ok=True)
     training = [facts for facts in corpora if facts.role == 'train']
     return [_write(facts, paths) for facts, paths in zip(training, planned, strict=True)], report
+
+
+def _widen_shifts(reasons: np.ndarray) -> None:
+    """Leaves out pairs beside a shifted stretch too: where it begins and ends is known to some lines only."""
+    shifted = np.flatnonzero(reasons == REJECTED.index('shifted') + 1)
+    for distance in range(1, GUARD + 1):
+        beside = np.concatenate([shifted - distance, shifted + distance])
+        beside = beside[(beside >= 0) & (beside < len(reasons))]
+        reasons[beside[reasons[beside] == 0]] = REJECTED.index('shifted') + 1
 
 
 def _paths(output: Path, name: str, languages: tuple[str, str]) -> tuple[Path, Path, Path]:

@@ -1,0 +1,41 @@
+"""Files listed with sizes, times and checksums, so that a change of their text is noticed."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+Listed = dict[str, Any]  # path, bytes, mtime_ns, sha256
+
+
+def stat(file: Path) -> Listed:
+    """All of a file's entry but its checksum."""
+    found = file.stat()
+    return {'path': str(file.absolute()), 'bytes': found.st_size, 'mtime_ns': found.st_mtime_ns}
+
+
+def checksum(file: Path) -> str:
+    """SHA-256, in hexadecimal."""
+    with file.open('rb') as opened:
+        return hashlib.file_digest(opened, 'sha256').hexdigest()
+
+
+def listed(files: Sequence[Path]) -> list[Listed]:
+    """The entries of files."""
+    return [{**stat(file), 'sha256': checksum(file)} for file in files]
+
+
+def unchanged(known: Sequence[Listed], files: Sequence[Path]) -> list[Listed] | None:
+    """The files as they are listed now, where they have the text that they had; else None.
+
+    Only those are read again of which path, size or time differ: they may have been moved, or touched.
+    """
+    if len(known) != len(files):
+        return None
+    now = []
+    for old, file in zip(known, files, strict=True):
+        new = {**stat(file), 'sha256': old['sha256']}
+        if new != old and (new['bytes'] != old['bytes'] or checksum(file) != old['sha256']):
+            return None
+        now.append(new)
+    return now
