@@ -16,7 +16,7 @@ quickstart: .venv/installed
 	@echo '  $(BIN)/flax-transformer train my_config.py --workdir runs/mine'
 
 test: .venv/installed-dev lint
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 test-slow: .venv/installed-dev
 	$(BIN)/python -m pytest -q -m slow

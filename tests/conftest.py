@@ -1,6 +1,7 @@
 """Settings of every test: CPU, float32 products, no silent broadcasting; and where real corpora lie."""
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ _COMPILED = tempfile.TemporaryDirectory(prefix='flax_transformer_tests_')
 os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1')
 os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', _COMPILED.name)
 os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.3')
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts jobs in the background so
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import jax
 import numpy as np
