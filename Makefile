@@ -19,7 +19,7 @@ test: .venv/installed-dev lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 test-slow: .venv/installed-dev
-	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q -n 2 --dist load -m slow
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check -q .

@@ -5,6 +5,11 @@
 
 The files lie below --data.root, else $FLAX_TRANSFORMER_DATA, else data/: multi30k/train.en.gz and so on
 (github.com/multi30k/dataset, data/task1/raw). Each source begins with a tag of the language to translate into.
+
+Hardware: two CPU cores (x86-64 with AVX-512), much other work running beside. Time: 22 minutes. Scores on
+test_2016_flickr, greedy, cased detokenised sacreBLEU (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0), one
+run: 18.2 en-de, 22.5 en-fr, 12.3 en-cs, 21.1 de-en. It was still learning fast: a better model wants several times the
+steps (multi30k_en_de takes 7,000 for one direction).
 """
 
 from flax_transformer.config import (
