@@ -7,6 +7,11 @@ from flax_transformer.checks import check, check_positive, check_rates, check_ty
 DEFAULT_TRAIN, DEFAULT_VALIDATION = 'number_words:train', 'number_words:validation'
 
 
+def is_made(name: str) -> bool:
+    """Whether a corpus is generated, by its name."""
+    return name.startswith('number_words:')
+
+
 @dataclass(frozen=True)
 class CorpusConfig:
     """One corpus of a mixture."""
@@ -23,6 +28,11 @@ class CorpusConfig:
         for name in ('name', 'train'):
             check(bool(getattr(self, name)), f'{name} is empty: expected a value')
         check(self.weight is None or self.weight > 0, f'weight={self.weight}: expected more than 0, or None')
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether there is a validation set; generated pairs, the default, are none of text that is not."""
+        return bool(self.validation) and (is_made(self.train) or not is_made(self.validation))
 
 
 @dataclass(frozen=True)
@@ -116,6 +126,11 @@ class DataConfig:
             )
             for corpus in corpora
         )
+
+    @property
+    def has_test(self) -> bool:
+        """Whether there is a test set, as `CorpusConfig.has_validation`."""
+        return bool(self.test) and (not is_made(self.test) or any(is_made(corpus.train) for corpus in self.corpora))
 
     @property
     def target_languages(self) -> tuple[str, ...]:

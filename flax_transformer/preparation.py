@@ -93,9 +93,14 @@ def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Sa
         tokenizer = train_tokenizer(config, corpora)
     check_tokenizer(config, tokenizer)
     # A fault in a validation set must not wait for the first evaluation, nor for a large corpus.
-    validation = [
-        read_validation(config, corpus, tokenizer, say) for corpus in config.data.corpora if _is_validated(corpus, say)
-    ]
+    validation = []
+    for corpus in config.data.corpora:
+        if corpus.has_validation:
+            validation.append(read_validation(config, corpus, tokenizer, say))
+        elif corpus.validation:
+            say(
+                f'data.validation is still {corpus.validation}, which is not meant for {corpus.train}: none is measured'
+            )
     found = []
     for settings, corpus in zip(config.data.corpora, corpora, strict=True):
         pairs = _tokenised(config, settings, corpus, tokenizer, cache, say)
@@ -111,19 +116,11 @@ def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Sa
     return Prepared(tokenizer, found, validation, entries)
 
 
-def _is_validated(corpus: CorpusConfig, say: Say) -> bool:
-    """Whether a corpus has a validation set; the default one is not meant where the training text is another."""
-    number_words = 'number_words:'
-    if corpus.validation.startswith(number_words) and not corpus.train.startswith(number_words):
-        say(f'data.validation is still {corpus.validation}, which is not meant for {corpus.train}: none is measured')
-        return False
-    return bool(corpus.validation)
-
-
 def refuse_changed_files(config: Config, recorded: dict[str, list[Listed]]) -> None:
     """Raises UserError where files of the corpora have not the text that they had when the run began."""
+    now = files_of(config) if recorded else {}
     for name, known in recorded.items():
-        files = files_of(config).get(name)
+        files = now.get(name)
         if files is None or unchanged(known, files) is not None:
             continue
         changed = [

@@ -131,10 +131,12 @@ class RunDirectory:
     def read_data_files(self) -> dict[str, list[dict[str, Any]]]:
         """The files of each corpus when the run began, as data.listing lists them; none of an older run."""
         try:
-            return dict(json.loads(self.data_files.read_text(encoding='utf-8')))
+            found = dict(json.loads(self.data_files.read_text(encoding='utf-8')))
+            fields = ('path', 'bytes', 'mtime_ns', 'sha256')
+            return {name: [{field: entry[field] for field in fields} for entry in of] for name, of in found.items()}
         except FileNotFoundError:
             return {}
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, LookupError):
             raise UserError(f'{self.data_files} is damaged; copy it from the run again, or remove it') from None
 
     def write_data_files(self, files: dict[str, list[dict[str, Any]]]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig
 from flax_transformer.data import Pairs, cache
-from flax_transformer.data.corpus import Corpus
+from flax_transformer.data.corpus import Corpus, Records
 from flax_transformer.errors import UserError
 from flax_transformer.experiment import open_run, training_batches
 from flax_transformer.preparation import (
@@ -34,17 +34,14 @@ class Numbered(Corpus):
         super().__init__('numbered')
         self.first, self.chunks = first, chunks
 
-    def records(self):
-        raise NotImplementedError
-
     def place(self, index, side):
-        raise NotImplementedError
+        return f'{self.name}, pair {index}, side {side}'
 
-    def pairs(self):
+    def records(self):
         number = self.first
         for size in self.chunks:
             numbers = range(number, number + size)
-            yield Pairs([f's{n}' for n in numbers], [f't{n}' for n in numbers])
+            yield Records([b's%d' % n for n in numbers], [b't%d' % n for n in numbers])
             number += size
 
 

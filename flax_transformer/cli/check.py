@@ -35,12 +35,13 @@ def main(argv: list[str]) -> int:
         default=lambda name: CheckOptions(config=load_config(name)),
     )
     from flax_transformer.data.audit import audit
-    from flax_transformer.preparation import files_of
-    from flax_transformer.run_directory import RunDirectory
 
     tokenizer = read_run_tokenizer(options.workdir)
     recorded = None
     if options.workdir:
+        from flax_transformer.preparation import files_of
+        from flax_transformer.run_directory import RunDirectory
+
         known, now = RunDirectory(options.workdir).read_data_files(), files_of(options.config)
         recorded = {
             str(file.absolute()): (entry['bytes'], entry['sha256'])

@@ -10,7 +10,7 @@ from flax_transformer.data.corpus import Corpus, Pairs
 from flax_transformer.data.number_words import NumberWords
 from flax_transformer.data.sacrebleu_source import read_sacrebleu
 from flax_transformer.data.table_files import JsonLines, TsvFiles
-from flax_transformer.data.text_files import AlignedFiles, packed_or_plain
+from flax_transformer.data.text_files import AlignedFiles, no_such_file, packed_or_plain
 from flax_transformer.data.tfds_source import TfdsCorpus
 from flax_transformer.errors import UserError
 
@@ -95,9 +95,7 @@ def _files(pattern: str, config: DataConfig) -> list[Path]:
         return [path]
     start = f'relative paths start at --data.root, else ${ROOT_VARIABLE}, else data/'
     if not _WILDCARD.search(pattern):
-        what = 'is a folder, not a file' if path.is_dir() else 'does not exist'
-        hint = '' if path.parent.is_dir() else f' (nor does the folder {path.parent})'
-        raise UserError(f'{path} {what}{hint}; {start}')
+        raise UserError(f'{no_such_file(path)}; {start}')
     inside = Path(glob.escape(str(data_root(config))), _expanded(pattern))
     files = sorted({Path(file) for file in glob.glob(str(inside), recursive=True) if os.path.isfile(file)})
     if not files:

@@ -18,12 +18,16 @@ PACKED = {'.gz': gzip.open, '.xz': lzma.open, '.bz2': bz2.open}
 SUFFIXES = (*PACKED, '.zst')
 
 
+def no_such_file(path: Path) -> str:
+    """What to say of a path that is no file."""
+    hint = '' if path.parent.is_dir() else f' (nor does the folder {path.parent})'
+    return f'{path} is a folder, not a file' if path.is_dir() else f'{path} does not exist{hint}'
+
+
 def open_binary(path: Path) -> BinaryIO:
     """The file's bytes, unpacked by its suffix. Raises UserError where there is no such file."""
     if not path.is_file():
-        why = 'is a folder, not a file' if path.is_dir() else 'does not exist'
-        hint = '' if path.parent.is_dir() else f' (nor does the folder {path.parent})'
-        raise UserError(f'{path} {why}{hint}')
+        raise UserError(no_such_file(path))
     try:
         if path.suffix == '.zst':
             return io.BufferedReader(_Zstandard(path))

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import requests
 import tensorflow_datasets as tfds
+import tensorflow_datasets.translate  # registers the builders: tfds stops at the first group whose packages are missing
 from without_tensorflow import finders
 
 from flax_transformer.config import DataConfig

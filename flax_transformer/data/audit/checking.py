@@ -79,13 +79,10 @@ def _open_all(config: Config) -> Iterator[tuple[str, str, Corpus, tuple[str, str
         languages = (part.source_language, part.target_language)
         opened = open_corpus(part.train, config.data, languages)
         yield part.name, 'train', _Beginning(opened) if isinstance(opened, NumberWords) else opened, languages
-        made = part.train.startswith('number_words:')
-        # The default sets are not meant where the training text is another.
-        if part.validation and (made or not part.validation.startswith('number_words:')):
+        if part.has_validation:
             name = f'{part.name} validation' if data.mixture else 'validation'
             yield name, 'validation', _open(part.validation, config, languages), languages
-    made = any(part.train.startswith('number_words:') for part in data.corpora)
-    if data.test and (made or not data.test.startswith('number_words:')):
+    if data.has_test:
         languages = (data.source_language, data.target_language)
         yield 'test', 'test', _open(data.test, config, languages), languages
 

@@ -11,6 +11,7 @@ from typing import BinaryIO
 import numpy as np
 
 from flax_transformer.config import Config
+from flax_transformer.config_data import is_made
 from flax_transformer.data.audit.checking import read_all, weigh
 from flax_transformer.data.audit.chunks import shown
 from flax_transformer.data.audit.kinds import REJECTED
@@ -50,7 +51,7 @@ def clean(
 
     Raises UserError, before anything is read, where a file exists and `overwrite` is False.
     """
-    made = [part.train for part in config.data.corpora if part.train.startswith('number_words:')]
+    made = [part.train for part in config.data.corpora if is_made(part.train)]
     if made:
         raise UserError(f'{made[0]} is made, not read, and needs no cleaning; expected corpora of text')
     planned = [_paths(output, part.name, (part.source_language, part.target_language)) for part in config.data.corpora]
