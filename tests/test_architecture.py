@@ -13,7 +13,6 @@ PACKAGE = Path(flax_transformer.__file__).parent
 FLOORS = {
     'errors': 0,
     'checks': 1,
-    'config_data': 2,
     'config': 3,
     'attention': 1,
     'layers': 1,

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import numpy as np
 
 from flax_transformer.config import Config
-from flax_transformer.config_data import is_made
+from flax_transformer.config.data import is_made
 from flax_transformer.data.audit.checking import read_all, weigh
 from flax_transformer.data.audit.chunks import shown
 from flax_transformer.data.audit.kinds import REJECTED

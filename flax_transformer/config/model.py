@@ -1,0 +1,77 @@
+"""What the model is: its sizes, and every departure from the paper."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from flax_transformer.checks import check, check_positive, check_rates, check_types
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """The model. Defaults: the paper's base model (table 3), 37,000 shared pieces."""
+
+    vocab_size: int = 37_000  # pieces, special ones included
+    target_vocab_size: int | None = None  # of a target vocabulary of its own; None: source and target share theirs
+    d_model: int = 512  # width of every residual stream
+    num_heads: int = 8
+    head_dim: int | None = None  # width of one head; None: d_model / num_heads
+    d_ff: int = 2048  # inner width of the feed-forward network
+    num_encoder_layers: int = 6
+    num_decoder_layers: int = 6
+    dropout_rate: float = 0.1  # on each sublayer's output and on embedding + position (section 5.4)
+    attention_dropout_rate: float = 0.0  # on attention weights; 0 in the published model
+    activation_dropout_rate: float = 0.0  # after the feed-forward activation; 0 in the published model
+    norm_first: bool = False  # False: LayerNorm(x + sublayer(x)), the paper; True: x + sublayer(LayerNorm(x))
+    norm_epsilon: float = 1e-6
+    activation: Literal['relu', 'gelu', 'swish'] = 'relu'
+    positions: Literal['interleaved', 'concatenated', 'tensor2tensor', 'learned'] = 'interleaved'  # section 3.5
+    scale_embedding: bool = True  # multiply embeddings by sqrt(d_model), section 3.4
+    tie_embeddings: Literal['all', 'target', 'none'] = 'all'  # all: source = target = softmax; target: target = softmax
+    attention_bias: bool = False  # biases in the query, key, value and output projections
+    logits_bias: bool = False  # a bias on the logits
+    pad_id: int = 0  # also the decoder's start: its embedding is the zero vector
+    # What pad_id's row of the embedding is read for. output: for logits alone, where the two are tied; neither: a zero
+    # vector there too, as in Marian; both: as any other row, so that the decoder starts from it.
+    pad_row: Literal['output', 'neither', 'both'] = 'output'
+    eos_id: int = 1  # ends every source and target
+    max_length: int = 512  # positions of a learned table; sinusoids know no limit
+    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # of computation; auto: bfloat16 on TPU and GPU
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(
+            self, 'vocab_size', 'd_model', 'num_heads', 'd_ff', 'num_encoder_layers', 'num_decoder_layers', 'max_length'
+        )
+        check_rates(self, 'dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate')
+        check(self.head_dim is None or self.head_dim >= 1, f'head_dim={self.head_dim}: expected at least 1')
+        check(
+            self.head_dim is not None or self.d_model % self.num_heads == 0,
+            f'd_model={self.d_model} is not divisible by num_heads={self.num_heads}; change one, or set head_dim',
+        )
+        check(self.d_model % 2 == 0, f'd_model={self.d_model}: expected an even number, for pairs of sine and cosine')
+        check(self.norm_epsilon > 0, f'norm_epsilon={self.norm_epsilon}: expected more than 0')
+        check(
+            self.target_vocab_size is None or self.target_vocab_size >= 1,
+            f'target_vocab_size={self.target_vocab_size}: expected at least 1, or None',
+        )
+        check(
+            self.target_vocab_size is None or self.tie_embeddings != 'all',
+            f"target_vocab_size={self.target_vocab_size}: tie_embeddings='all' shares one table; set target or none",
+        )
+        for name in ('pad_id', 'eos_id'):
+            value = getattr(self, name)
+            for size in ('vocab_size', 'vocab_size_of_target'):
+                last = getattr(self, size) - 1
+                limit = 'vocab_size' if size == 'vocab_size' else 'target_vocab_size'
+                check(0 <= value <= last, f'{name}={value}: expected an id from 0 to {limit} - 1 = {last}')
+        check(self.pad_id != self.eos_id, f'pad_id and eos_id are both {self.pad_id}; expected two different ids')
+
+    @property
+    def width_of_head(self) -> int:
+        """`head_dim`, or d_model / num_heads where that is None."""
+        return self.head_dim or self.d_model // self.num_heads
+
+    @property
+    def vocab_size_of_target(self) -> int:
+        """`target_vocab_size`, or vocab_size where that is None."""
+        return self.target_vocab_size or self.vocab_size

@@ -1,0 +1,41 @@
+"""How gradients become updates."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from flax_transformer.checks import check, check_rates, check_types
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """Defaults: section 5.3 of the paper."""
+
+    name: Literal['adam', 'adamw', 'adafactor', 'lion'] = 'adam'
+    schedule: Literal['noam', 'inverse_sqrt', 'linear', 'cosine', 'constant'] = 'noam'
+    learning_rate: float = 1.0  # noam: a factor on d_model^-0.5 * min(step^-0.5, step * warmup^-1.5); others: the peak
+    warmup_steps: int = 4000
+    beta1: float = 0.9  # all but adafactor
+    beta2: float = 0.98  # all but adafactor
+    epsilon: float = 1e-9  # adam and adamw
+    weight_decay: float = 0.0  # adamw and lion; matrices only
+    clip_norm: float | None = None  # clip the global gradient norm; None: never, as in the paper
+    ema_decay: float = 0.0  # evaluate and keep an exponential moving average of the parameters; 0: off
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check(self.learning_rate > 0, f'learning_rate={self.learning_rate}: expected more than 0')
+        check(self.warmup_steps >= 0, f'warmup_steps={self.warmup_steps}: expected at least 0')
+        check(
+            self.schedule not in ('noam', 'inverse_sqrt') or self.warmup_steps >= 1,
+            f'warmup_steps=0: schedule {self.schedule} divides by it; expected at least 1',
+        )
+        check_rates(self, 'beta1', 'beta2', 'ema_decay')
+        check(self.epsilon > 0, f'epsilon={self.epsilon}: expected more than 0')
+        check(self.weight_decay >= 0, f'weight_decay={self.weight_decay}: expected at least 0')
+        check(
+            self.weight_decay == 0 or self.name in ('adamw', 'lion'),
+            f'weight_decay={self.weight_decay} has no effect with name={self.name!r}; use adamw or lion',
+        )
+        check(
+            self.clip_norm is None or self.clip_norm > 0, f'clip_norm={self.clip_norm}: expected more than 0, or None'
+        )

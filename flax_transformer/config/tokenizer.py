@@ -1,0 +1,24 @@
+"""How text becomes pieces."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from flax_transformer.checks import check, check_positive, check_types
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """SentencePiece, trained once on both sides of the training pairs and kept in the run directory."""
+
+    algorithm: Literal['bpe', 'unigram'] = 'bpe'
+    normalization: Literal['identity', 'nfkc', 'nmt_nfkc'] = 'identity'  # identity gives every line back as it was
+    byte_fallback: bool = True  # spell characters outside the vocabulary as UTF-8 bytes instead of unk (256 pieces)
+    character_coverage: float = 0.9999  # share of the characters that get a piece of their own
+    unk_id: int = 2
+    max_sentences: int = 500_000  # pairs used for training it, evenly spaced where there are more
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'max_sentences')
+        check(0.9 <= self.character_coverage <= 1.0, f'character_coverage={self.character_coverage}: expected 0.9 to 1')
+        check(self.unk_id >= 0, f'unk_id={self.unk_id}: expected at least 0')

@@ -1,0 +1,32 @@
+"""How long training goes on, and what happens on the way."""
+
+from dataclasses import dataclass
+
+from flax_transformer.checks import check, check_positive, check_rates, check_types
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How long, in what batches, and what happens every so many steps."""
+
+    steps: int = 100_000  # updates in all, those of earlier starts included
+    tokens_per_step: int = 25_600  # target slots of a batch over all devices
+    label_smoothing: float = 0.1  # section 5.4; spread over the other vocab_size - 1 pieces
+    log_every: int = 50  # steps
+    evaluate_every: int = 1000  # steps; loss on the validation set, and a few translations to look at
+    checkpoint_every: int = 1000  # steps; the last is always saved; the best is found among those evaluated too
+    keep_last: int = 2  # newest checkpoints kept, beside the best by validation loss
+    average_last: int = 1  # newest checkpoints whose parameters translate, averaged (section 6.1); 1: the best alone
+    sample_translations: int = 3  # validation sentences printed at each evaluation
+    max_skipped_steps: int = 10  # steps in a row that are not finite, and so are skipped, before training stops
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'steps', 'tokens_per_step', 'log_every', 'evaluate_every', 'checkpoint_every', 'keep_last')
+        check_positive(self, 'max_skipped_steps')
+        check_rates(self, 'label_smoothing')
+        check(self.sample_translations >= 0, f'sample_translations={self.sample_translations}: expected at least 0')
+        check(
+            1 <= self.average_last <= self.keep_last,
+            f'average_last={self.average_last}: expected 1 to keep_last={self.keep_last}, the checkpoints there are',
+        )
