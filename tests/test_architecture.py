@@ -28,6 +28,7 @@ FLOORS = {
     'manifest': 1,
     'locks': 1,
     'reporting': 1,
+    'improvement': 1,
     'config_json': 4,
     'config_files': 4,
     'blocks': 4,
@@ -60,9 +61,10 @@ FLOORS = {
     'search_errors': 11,
     'evaluation': 11,
     'preparation': 5,
-    'experiment': 11,
+    'validation': 11,
+    'experiment': 12,
     'visualize': 11,
-    'cli': 12,
+    'cli': 13,
 }
 FILES = sorted(file for file in PACKAGE.rglob('*.py') if file != PACKAGE / '__init__.py')
 
