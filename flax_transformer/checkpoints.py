@@ -9,6 +9,7 @@ import errno
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +20,23 @@ from absl import logging
 from etils import epath
 
 from flax_transformer.errors import UserError
+from flax_transformer.improvement import rank_of_checkpoint
 from flax_transformer.manifest import faults, has_manifest, told, write_manifest
 from flax_transformer.train_state import TrainState
 
-BEST_METRIC = 'validation_loss'
 DAMAGED = 'damaged_checkpoints'  # beside the checkpoints: where training puts those that it cannot go on from
 
 
 class Checkpoints:
-    """The checkpoints of a run: the newest few and the best by validation loss."""
+    """The checkpoints of a run: the newest few and the best few by a score of the validation sets."""
 
     def __init__(
         self,
         folder: Path,
         *,
         keep_last: int = 2,
+        keep_best: int = 1,
+        best_by: str = 'loss',
         read_only: bool = False,
         say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
     ) -> None:
@@ -46,13 +49,14 @@ class Checkpoints:
         if not read_only:
             self._put_damaged_aside()
         managers = ocp.checkpoint_managers
-        best = {'get_metric_fn': _loss, 'reverse': True, 'n': 1, 'keep_checkpoints_without_metrics': False}
+        rank = partial(rank_of_checkpoint, by=best_by)
+        best = {'get_metric_fn': rank, 'n': keep_best, 'keep_checkpoints_without_metrics': False}
         # max_to_keep with best_fn would delete the newest checkpoint whenever its metric is poor.
         policy = managers.AnyPreservationPolicy([managers.LatestN(keep_last), managers.BestN(**best)])
         options = ocp.CheckpointManagerOptions(
             preservation_policy=policy,
-            best_fn=_loss,
-            best_mode='min',
+            best_fn=rank,
+            best_mode='max',
             create=not read_only,
             read_only=read_only,
             save_interval_steps=0 if read_only else 1,
@@ -72,7 +76,7 @@ class Checkpoints:
         return self._manager.latest_step()
 
     def best(self) -> int | None:
-        """The step of the best checkpoint by validation loss; the newest where none was measured."""
+        """The step of the best checkpoint; the newest where none was measured."""
         return self._manager.best_step() or self.latest()
 
     def count(self) -> int:
@@ -80,7 +84,7 @@ class Checkpoints:
         return len(self._manager.all_steps())
 
     def save(self, state: TrainState, position: dict[str, Any], metrics: dict[str, float]) -> None:
-        """Saves in the background; metrics may hold `validation_loss`."""
+        """Saves in the background; metrics may hold those that `improvement` knows."""
         args = ocp.args.Composite(
             params=ocp.args.StandardSave(state.params_to_keep),
             training=ocp.args.StandardSave(_training(state)),
@@ -239,10 +243,6 @@ def _size(count: int) -> str:
     """Bytes for people."""
     unit, name = next((each for each in ((1e9, 'GB'), (1e6, 'MB')) if count >= each[0]), (1e3, 'kB'))
     return f'{count / unit:,.1f} {name}'
-
-
-def _loss(metrics: dict[str, float]) -> float:
-    return metrics[BEST_METRIC]
 
 
 def _training(state: TrainState) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import grain
 
 from flax_transformer import non_finite
 from flax_transformer.checkpoints import Checkpoints
-from flax_transformer.config import Config
+from flax_transformer.config import Config, TrainingConfig
 from flax_transformer.config_json import changed_fields
 from flax_transformer.data import (
     Order,
@@ -19,20 +19,17 @@ from flax_transformer.data import (
     Plan,
     PreparedPairs,
     Sampling,
-    TokenizedPairs,
     loss_batches,
     shares,
 )
-from flax_transformer.data.tokenized import flatten
 from flax_transformer.errors import UserError
+from flax_transformer.improvement import Improvement
 from flax_transformer.interruption import Stop, stop_on_signals
 from flax_transformer.loading import LoadedRun, load_run
 from flax_transformer.loop import NotFinite, Progress, fit
 from flax_transformer.preparation import (
     Prepared,
-    ValidationSet,
     check_corpora,
-    interleaved,
     prepare,
     refuse_changed_files,
     tag_of,
@@ -42,7 +39,7 @@ from flax_transformer.run_directory import RunDirectory
 from flax_transformer.tokenizer import Tokenizer
 from flax_transformer.train_state import TrainState, count_parameters, init_state
 from flax_transformer.training import Trainer
-from flax_transformer.translator import Translator
+from flax_transformer.validation import Validation, of_each_corpus
 
 
 def train(
@@ -81,7 +78,7 @@ def _train(config: Config, run: RunDirectory, stop: Stop, init_from: Path | str 
         grain.experimental.ThreadPrefetchIterDataset(training_batches(config, prepared), prefetch_buffer_size=2)
     )
     fingerprint = _fingerprint(prepared.corpora)
-    checkpoints = Checkpoints(run.checkpoints, keep_last=config.training.keep_last, say=_say)
+    checkpoints = Checkpoints(run.checkpoints, say=_say, **which_to_keep(config.training))
     position: dict[str, Any] = {}
     try:
         if checkpoints.latest() is not None:
@@ -95,12 +92,19 @@ def _train(config: Config, run: RunDirectory, stop: Stop, init_from: Path | str 
         if first_step >= config.training.steps and not progress.get('evaluate'):
             _say(f'{run.path} is trained already, to step {first_step}; raise --training.steps to go on')
             return
+        improvement = Improvement(config.training.best_by, progress.get('improvement'))
+        if improvement.is_over(config.training.patience):
+            _say(
+                f'{run.path} was stopped early, after step {first_step}: {improvement}; to go on, raise '
+                f'--training.patience {config.training.patience}, or set it to 0'
+            )
+            return
         _say(
             f'{count_parameters(state.params):,} parameters on {trainer.devices}; '
             + (f'going on from step {first_step}' if first_step else f'{config.training.steps} steps')
         )
         with Reporter(run.path, steps=config.training.steps, first_step=first_step) as reporter:
-            evaluate = _evaluator(trainer, prepared.tokenizer, prepared.validation, reporter)
+            evaluate = Validation(trainer, prepared.tokenizer, prepared.validation, reporter)
 
             def save(state: TrainState, metrics: dict[str, float], progress: Progress) -> None:
                 position = {'batches': batches.get_state(), 'data': fingerprint, 'progress': progress}
@@ -160,12 +164,17 @@ def open_run(config: Config, run: RunDirectory, *, processes: int = 1, tokenizer
     with run.data_cache(config) as cache:
         prepared = prepare(config, tokenizer, cache, say=_say)
         if prepared.validation:
-            loss_batches(_of_each_corpus(config, prepared.validation), config)  # refuses what is too long
+            loss_batches(of_each_corpus(config, prepared.validation), config)  # refuses what is too long
         run.open(config)
         run.write_data_files(prepared.files)
         if not run.has_tokenizer():
             run.write_tokenizer(prepared.tokenizer)
     return prepared
+
+
+def which_to_keep(config: TrainingConfig) -> dict[str, Any]:
+    """The arguments of Checkpoints."""
+    return {'keep_last': config.keep_last, 'keep_best': config.keep_best, 'best_by': config.best_by}
 
 
 def training_batches(config: Config, prepared: Prepared) -> PackedBatches:
@@ -189,37 +198,6 @@ def training_batches(config: Config, prepared: Prepared) -> PackedBatches:
 def _fingerprint(corpora: Sequence[PreparedPairs]) -> str:
     """Of all ids that are trained on, and their order: the data position means nothing on others."""
     return hashlib.sha256('\n'.join(pairs.fingerprint for pairs in corpora).encode()).hexdigest()
-
-
-def _evaluator(
-    trainer: Trainer, tokenizer: Tokenizer, validation: Sequence[ValidationSet], reporter: Reporter
-) -> Callable[[TrainState], dict[str, float]]:
-    """A function that measures the loss of a state on the validation sets, and shows a few translations."""
-    if not validation:
-        return lambda state: {}
-    config = trainer.config
-    decoding = replace(config.decoding, target_language=validation[0].target_language)
-    translator = Translator(config.model, None, tokenizer, decoding)
-    samples = interleaved(validation, config.training.sample_translations)
-
-    def evaluate(state: TrainState) -> dict[str, float]:
-        batches = loss_batches(_of_each_corpus(config, validation), config, multiple_of=len(trainer.devices))
-        metrics = trainer.evaluate(state.params_to_keep, batches)
-        params = trainer.devices.gather(state.params_to_keep)
-        for each, i in samples:
-            translate = translator.with_params(params, target_language=each.target_language)
-            reporter.say(f'  source       {each.pairs.sources[i]}')
-            reporter.say(f'  reference    {each.pairs.targets[i]}')
-            reporter.say(f'  translation  {translate([each.pairs.sources[i]])[0].text}')
-        return metrics
-
-    return evaluate
-
-
-def _of_each_corpus(config: Config, validation: Sequence[ValidationSet]) -> list[TokenizedPairs]:
-    """The validation set of each corpus, empty where it has none: a corpus is known by its number in the mixture."""
-    sets = {each.name: each.tokenized for each in validation}
-    return [sets.get(corpus.name, TokenizedPairs(flatten([]), flatten([]))) for corpus in config.data.corpora]
 
 
 def _say(text: str) -> None:

@@ -27,7 +27,7 @@ class LoadedRun(NamedTuple):
 def load_run(reference: Path | str, *, step: int | None = None, **decoding: Any) -> LoadedRun:
     """The config, parameters and tokenizer of a run.
 
-    Without `@which` and `step`: the best checkpoint by validation loss, or the mean of the newest where
+    Without `@which` and `step`: the best checkpoint (training.best_by), or the mean of the newest where
     training.average_last says so. `@average` is that mean, or the mean of all that are kept. `decoding` overrides
     fields of the config's.
     """
@@ -42,7 +42,7 @@ def load_run(reference: Path | str, *, step: int | None = None, **decoding: Any)
     average_last = config.training.average_last
     if which is None and average_last > 1:
         which = 'average'
-    checkpoints = Checkpoints(run.checkpoints, read_only=True)
+    checkpoints = Checkpoints(run.checkpoints, best_by=config.training.best_by, read_only=True)
     try:
         like = parameter_shapes(config)
         if which == 'average':

@@ -7,8 +7,8 @@ from typing import Any
 
 import jax
 
-from flax_transformer.checkpoints import BEST_METRIC
 from flax_transformer.data import Batch
+from flax_transformer.improvement import Improvement, checkpoint_metrics
 from flax_transformer.interruption import Interrupted, Stop
 from flax_transformer.reporting import Reporter
 from flax_transformer.train_state import TrainState
@@ -32,15 +32,17 @@ def fit(
     *,
     save: Callable[[TrainState, dict[str, float], Progress], None],
     reporter: Reporter,
-    evaluate: Callable[[TrainState], dict[str, float]],
+    evaluate: Callable[[TrainState], dict[str, Any]],
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> TrainState:
     """Trains from `state` to the config's last step, and saves, reports and evaluates on the way.
 
+    It ends before where the validation score has not improved for `patience` evaluations.
+
     Args:
       batches: an iterator of Batch, at the position that belongs to `state`.
-      save: saves a state, with the validation loss where it was measured, and with the loop's own progress (JSON);
+      save: saves a state, with its validation scores where it was measured, and with the loop's own progress (JSON);
         called every checkpoint_every steps, after the last, and when training is asked to stop.
       evaluate: validation metrics of a state, if any; called every evaluate_every steps and after the last.
       progress: what was saved with `state`, so that the metrics are those of a run without a break.
@@ -51,19 +53,25 @@ def fit(
     config, stop = trainer.config.training, stop or Stop()
     progress = progress or {}
     window = Window(progress.get('window'))
+    improvement = Improvement(config.best_by, progress.get('improvement'))
 
-    def scores_of(state: TrainState, step: int) -> dict[str, float]:
-        so_far = {'window': window.state(), 'evaluate': True}
+    def so_far() -> Progress:
+        return {'window': window.state(), 'improvement': improvement.state()}
+
+    def scores_of(state: TrainState, step: int) -> dict[str, Any]:
         with window.pause():
             try:
                 with stop.deferred(False):
                     scores = evaluate(state)
             except (Exception, Interrupted) as reason:
                 # Neither a fault in the evaluation nor its length must cost the training.
-                save(state, {}, so_far)
+                save(state, {}, so_far() | {'evaluate': True})
                 raise (stopped(step) if isinstance(reason, Interrupted) else reason) from None
         if scores:
+            improvement.add(step, scores)
             reporter.evaluation(step, scores)
+            if improvement.is_over(config.patience):
+                reporter.say(f'step {step}: {improvement}: training stops (training.patience)')
         return scores
 
     def stopped(step: int) -> Interrupted:
@@ -79,6 +87,8 @@ def fit(
     first, pending = int(state.step), None
     if progress.get('evaluate'):
         scores_of(state, first)
+        if improvement.is_over(config.patience):
+            return state
     for step in range(first + 1, config.steps + 1):
         with window.waiting():
             batch = next(batches)
@@ -88,25 +98,28 @@ def fit(
         pending = step, batch, metrics
         reporter.advance(step)
         is_last = step == config.steps
+        is_evaluated = step % config.evaluate_every == 0 or is_last
         is_saved = step % config.checkpoint_every == 0 or is_last or bool(stop.requested)
         # Where steps are skipped they are read at once: whoever stops must not have gone on with another batch.
         in_doubt = window.skipped_in_a_row or config.max_skipped_steps == 1
-        if in_doubt or is_saved or step % config.log_every == 0:
+        # And before an evaluation, which saves where it fails.
+        if in_doubt or is_saved or is_evaluated or step % config.log_every == 0:
             read(*pending)
             pending = None
         if (step % config.log_every == 0 or is_last) and window.steps:
             rate = trainer.learning_rate(step - window.skipped_in_all)  # skipped steps do not move the schedule
             reporter.train(step, window.close() | {'learning_rate': float(rate)})
-        scores: dict[str, float] = {}
-        if step % config.evaluate_every == 0 or is_last:
+        scores: dict[str, Any] = {}
+        if is_evaluated:
             scores = scores_of(state, step)
-        if is_saved:
-            so_far = {'window': window.state()}
+        is_over = improvement.is_over(config.patience)
+        if is_saved or is_over:
             with window.pause():
-                measured = {BEST_METRIC: scores['loss']} if 'loss' in scores else {}
-                save(state, measured, so_far)
+                save(state, checkpoint_metrics(scores), so_far())
         if stop.requested and is_saved and not is_last:
             raise stopped(step)
+        if is_over:
+            break
     return state
 
 

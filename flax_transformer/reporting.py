@@ -63,10 +63,11 @@ class Reporter:
             left = elapsed / max(step - self._first_step, 1) * (self._steps - step)
             self.say(f'step {step}/{self._steps} {line} elapsed {_clock(elapsed)} left {_clock(left)}')
 
-    def evaluation(self, step: int, metrics: dict[str, float]) -> None:
+    def evaluation(self, step: int, metrics: dict[str, Any]) -> None:
         """Reports metrics of the validation set."""
         self._record('validation', step, metrics)
-        self.say(f'step {step} validation ' + ' '.join(f'{name} {_short(value)}' for name, value in metrics.items()))
+        numbers = {name: value for name, value in metrics.items() if not isinstance(value, str)}
+        self.say(f'step {step} validation ' + ' '.join(f'{name} {_short(value)}' for name, value in numbers.items()))
 
     def say(self, text: str) -> None:
         """A line for the person who watches."""
@@ -77,7 +78,8 @@ class Reporter:
         self._file.write(json.dumps(record) + '\n')
         self._file.flush()
         for name, value in metrics.items():
-            self._board.add_scalar(f'{kind}/{name}', value, step)
+            if not isinstance(value, str):
+                self._board.add_scalar(f'{kind}/{name}', value, step)
 
     def close(self) -> None:
         self._bar.close()

@@ -46,6 +46,10 @@ MAY_CHANGE = {
     'training.average_last',
     'training.sample_translations',
     'training.max_skipped_steps',
+    'training.keep_best',
+    'training.best_by',
+    'training.evaluate_bleu',
+    'training.patience',
     *(f'decoding.{field.name}' for field in dataclasses.fields(DecodingConfig)),
     *(f'parallel.{field.name}' for field in dataclasses.fields(ParallelConfig)),
 }

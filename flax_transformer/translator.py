@@ -67,7 +67,7 @@ class Translator:
         parallel: ParallelConfig | None = None,
         **decoding: Any,
     ) -> 'Translator':
-        """The translator of a run directory: its best checkpoint by validation loss, or that of `step`, or the mean of
+        """The translator of a run directory: its best checkpoint, or that of `step`, or the mean of
         the newest where training.average_last says so; `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` name
         others. With further runs, of the same tokenizer, an ensemble; the first one's settings count.
 

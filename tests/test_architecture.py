@@ -28,7 +28,10 @@ FLOORS = {
     'manifest': 1,
     'locks': 1,
     'reporting': 1,
+    'improvement': 1,
+    'chips': 0,
     'config_json': 4,
+    'flops': 4,
     'config_files': 4,
     'blocks': 4,
     'encoder': 5,
@@ -60,9 +63,10 @@ FLOORS = {
     'search_errors': 11,
     'evaluation': 11,
     'preparation': 5,
-    'experiment': 11,
+    'validation': 11,
+    'experiment': 12,
     'visualize': 11,
-    'cli': 12,
+    'cli': 13,
 }
 FILES = sorted(file for file in PACKAGE.rglob('*.py') if file != PACKAGE / '__init__.py')
 

@@ -155,6 +155,8 @@ def test_unknown_word_is_refused_with_the_words_there_are(section, field):
         (TrainingConfig, {'evaluate_every': 0}, r'evaluate_every=0'),
         (TrainingConfig, {'checkpoint_every': 0}, r'checkpoint_every=0'),
         (TrainingConfig, {'keep_last': 0}, r'keep_last=0'),
+        (TrainingConfig, {'keep_best': 0}, r'keep_best=0'),
+        (TrainingConfig, {'best_by': 'bleu'}, r"best_by='bleu': nothing is translated with evaluate_bleu=0"),
         (TrainingConfig, {'average_last': 3, 'keep_last': 2}, r'average_last=3: expected 1 to keep_last=2'),
         (DecodingConfig, {'beam_width': 0}, r'beam_width=0'),
         (DecodingConfig, {'max_extra_tokens': 0}, r'max_extra_tokens=0'),
@@ -176,6 +178,11 @@ def test_unknown_word_is_refused_with_the_words_there_are(section, field):
         (DecodingConfig, {'seed': 2**31}, r'seed=2147483648'),
         (Config, {'training': TrainingConfig(tokens_per_step=1000)}, r'tokens_per_step=1000.*target_length=128.*1024'),
         (Config, {'training': TrainingConfig(tokens_per_step=1)}, r'tokens_per_step=1 .*nearest is 128'),
+        (
+            Config,
+            {'training': TrainingConfig(patience=3), 'data': DataConfig(validation='')},
+            r'training.patience=3 has no effect without a validation set',
+        ),
         (Config, {'tokenizer': TokenizerConfig(unk_id=1)}, r'unk_id=1'),
         (Config, {'tokenizer': TokenizerConfig(unk_id=0)}, r'unk_id=0'),
         (Config, {'model': TransformerConfig(positions='learned', max_length=127)}, r'max_length=127.*306'),
@@ -292,7 +299,9 @@ def all_changed():
         ),
         check=CheckConfig(False, 3.0, 7, *(0.5 + i / 64 for i in range(1, 16))),
         optimizer=OptimizerConfig('adamw', 'cosine', 1e-3, 7, 0.8, 0.9, 1e-8, 0.01, 1.5, 0.999),
-        training=TrainingConfig(5, 960, 0.0, 1, 2, 3, 4, 3, 5, 6),
+        training=TrainingConfig(
+            *(5, 960, 0.0, 1, 2, 3, 4, 3, 5, 6), keep_best=2, best_by='bleu', evaluate_bleu=7, patience=3
+        ),
         decoding=DecodingConfig(
             beam_width=6,
             length_penalty='power',

@@ -23,7 +23,7 @@ class EvaluateOptions:
     source: Path | None = None  # a text file to translate, one sentence a line
     reference: tuple[Path, ...] = ()  # its translations, line by line; several files: several references for each line
     output: Path | None = None  # a file to write the translations to
-    step: int | None = None  # the checkpoint; None: the best by validation loss, or training.average_last's mean
+    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     examples: int = 5  # translations to print
     json: bool = False  # print one JSON object instead
     data: DataConfig = field(default_factory=DataConfig)

@@ -18,7 +18,7 @@ is yet to be trained."""
 @dataclass(frozen=True)
 class ExportOptions:
     folder: tyro.conf.Positional[Path | None] = None  # the folder to make
-    step: int | None = None  # the checkpoint; None: the best by validation loss, or training.average_last's mean
+    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     decoding: DecodingConfig = field(default_factory=DecodingConfig)  # what generation_config.json will say
 
 

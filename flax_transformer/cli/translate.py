@@ -39,7 +39,7 @@ class TranslateOptions:
     n_best: int | None = None  # translations of each line, in text as `line ||| translation ||| score`
     alignments: Path | None = None  # a file for word alignments by attention, `0-0 1-2` a line
     invalid: Literal['refuse', 'replace'] = 'refuse'  # a line that is not UTF-8: stop there, or U+FFFD and a flag
-    step: int | None = None  # the checkpoint; None: the best by validation loss, or training.average_last's mean
+    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
 

@@ -62,6 +62,10 @@ class Config:
                 f'data.{name}={value} has no effect with tokenizer.algorithm={self.tokenizer.algorithm!r}; it is for '
                 f'{algorithm}',
             )
+        check(
+            not self.training.patience or any(corpus.has_validation for corpus in self.data.corpora),
+            f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
+        )
         if self.model.positions == 'learned':
             output = self.decoding.max_tokens or self.decoding.max_source_tokens + self.decoding.max_extra_tokens
             longest = max(self.data.source_length, self.data.target_length, self.decoding.max_source_tokens, output)

@@ -1,0 +1,73 @@
+"""How much a model computes: the FLOPs of its matrix products, counted from the config alone.
+
+A multiplication and an addition are two FLOPs. Counted are the products of the model as the paper writes it: the
+projections, the feed-forward networks, queries x keys and weights x values, and the logits. Not counted are softmax,
+norms, activations, dropout and the optimiser (a few per cent of a step, and no work for matrix units), nor what is
+computed twice to save memory. So FLOPs/s over a chip's peak is what PaLM calls model FLOPs utilisation (Chowdhery et
+al. 2022, appendix B).
+
+Every slot of a row counts, padding too, and attention over the whole row, what masks hide too: that is what is
+computed. The backward pass has two products for each of the forward pass.
+"""
+
+from typing import NamedTuple
+
+from flax_transformer.chips import find_chip
+from flax_transformer.config import Config, TransformerConfig
+
+
+class Flops(NamedTuple):
+    """FLOPs by part."""
+
+    encoder: float  # projections and feed-forward networks, linear in the source slots
+    decoder: float  # the same; the keys and values of the source are projected here
+    attention: float  # queries x keys and weights x values, over all three attentions: quadratic in the slots of a row
+    logits: float
+
+    @property
+    def total(self) -> float:
+        return sum(self)
+
+    def times(self, factor: float) -> 'Flops':
+        return Flops(*(factor * part for part in self))
+
+
+def forward_flops(model: TransformerConfig, source: int, target: int) -> Flops:
+    """Of the forward pass over one row of so many source and target slots."""
+    width = model.num_heads * model.width_of_head
+    projection = 2 * model.d_model * width  # of one slot: query, key, value or output
+    feed_forward = 4 * model.d_model * model.d_ff
+    seen_by_source, seen_by_target = source, target + source  # keys of all attentions of a layer
+    return Flops(
+        encoder=model.num_encoder_layers * source * (4 * projection + feed_forward),
+        decoder=model.num_decoder_layers * (target * (6 * projection + feed_forward) + source * 2 * projection),
+        attention=4
+        * width
+        * (model.num_encoder_layers * source * seen_by_source + model.num_decoder_layers * target * seen_by_target),
+        logits=target * 2 * model.d_model * model.vocab_size_of_target,
+    )
+
+
+def training_flops(config: Config) -> Flops:
+    """Of one training step, over all its rows and devices: forward and backward."""
+    forward = forward_flops(config.model, config.data.source_length, config.data.target_length)
+    return forward.times(3 * config.rows_per_step)
+
+
+def training_flops_per_token(config: Config) -> float:
+    """Of a training step for each target slot: the source slots of its row, and all attention, are its share.
+
+    Times the target slots of a second this is what the devices compute. Times its real target tokens it is what they
+    compute to a purpose: the slots that packing leaves empty count as lost.
+    """
+    return training_flops(config).total / config.training.tokens_per_step
+
+
+def peak_flops(device_kind: str, dtype: str = 'bfloat16') -> float | None:
+    """FLOP/s of one device at the most, by its data sheet (see `chips`); None where none is known.
+
+    Known are accelerators in bfloat16. In float32 they have several speeds, by what matrix products are allowed to
+    round off, which a name does not tell; and CPUs have names that say little.
+    """
+    chip = find_chip(device_kind)
+    return chip.flops if chip and dtype == 'bfloat16' else None
