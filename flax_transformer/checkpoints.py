@@ -6,9 +6,10 @@ Each step's folder holds the items `params` (what translation loads, alone), `tr
 
 import contextlib
 import errno
+import math
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ class Checkpoints:
         if not read_only:
             self._put_damaged_aside()
         managers = ocp.checkpoint_managers
-        rank = partial(rank_of_checkpoint, by=best_by)
+        self._rank = rank = partial(rank_of_checkpoint, by=best_by)
         best = {'get_metric_fn': rank, 'n': keep_best, 'keep_checkpoints_without_metrics': False}
         # max_to_keep with best_fn would delete the newest checkpoint whenever its metric is poor.
         policy = managers.AnyPreservationPolicy([managers.LatestN(keep_last), managers.BestN(**best)])
@@ -79,9 +80,15 @@ class Checkpoints:
         """The step of the best checkpoint; the newest where none was measured."""
         return self._manager.best_step() or self.latest()
 
-    def count(self) -> int:
-        """How many checkpoints there are."""
-        return len(self._manager.all_steps())
+    def steps(self) -> list[int]:
+        """The steps of all checkpoints, the newest last."""
+        return sorted(self._manager.all_steps())
+
+    def best_steps(self, count: int) -> list[int]:
+        """The best so many of those that were measured, or all of these where they are fewer, in the order of steps."""
+        ranks = {step: self._rank(self._manager.metrics(step) or {}) for step in self.steps()}
+        measured = sorted((step for step in ranks if ranks[step] > -math.inf), key=lambda step: (ranks[step], step))
+        return sorted(measured[-count:])
 
     def save(self, state: TrainState, position: dict[str, Any], metrics: dict[str, float]) -> None:
         """Saves in the background; metrics may hold those that `improvement` knows."""
@@ -173,7 +180,7 @@ class Checkpoints:
 
         Raises UserError where there are none.
         """
-        steps = sorted(self._manager.all_steps())
+        steps = self.steps()
         if not steps:
             raise UserError(f'{self.folder} holds no checkpoint yet; train until the first one is saved')
         if step is None:
@@ -181,17 +188,40 @@ class Checkpoints:
         elif step not in steps:
             raise UserError(f'{self.folder} has no checkpoint of step {step}; there are {", ".join(map(str, steps))}')
         self._check(step)
-        return self._manager.restore(step, args=ocp.args.Composite(params=ocp.args.StandardRestore(like)))[
-            'params'
-        ], step
+        args = ocp.args.Composite(params=ocp.args.StandardRestore(like))
+        return self._manager.restore(step, args=args)['params'], step
+
+    def _refuse_other_shapes(self, like: Any, step: int) -> None:
+        """Raises UserError where the checkpoint's parameters are not those of `like`."""
+        flat = lambda tree: {
+            jax.tree_util.keystr(path, simple=True, separator='/'): tuple(leaf.shape)
+            for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+        }
+        with ocp.StandardCheckpointer() as reader:
+            there = flat(reader.metadata(self.folder.absolute() / str(step) / 'params').item_metadata.tree)
+        expected = flat(like)
+        names = [name for name in sorted(expected | there) if expected.get(name) != there.get(name)]
+        if names:
+            lines = [
+                f'  {name}: {there.get(name, "absent")} there, {expected.get(name, "none")} here' for name in names
+            ]
+            raise UserError(
+                f'checkpoint {step} in {self.folder} was made by another model than the config describes:\n'
+                + '\n'.join(lines[:5] + ['  ...'] * (len(lines) > 5))
+            )
 
     def restore_average(self, like: Any, count: int) -> Any:
         """The mean of the newest `count` checkpoints' parameters, or of all where there are fewer."""
-        newest = sorted(self._manager.all_steps())[-count:]
-        total, _ = self.restore_params(like, newest[-1] if newest else None)
-        for step in newest[:-1]:
+        return self.restore_mean(like, self.steps()[-count:])
+
+    def restore_mean(self, like: Any, steps: Sequence[int]) -> Any:
+        """The mean of the parameters of some steps; one tree beside the sum is in memory at a time."""
+        for step in steps:
+            self._refuse_other_shapes(like, step)
+        total, _ = self.restore_params(like, steps[-1] if steps else None)
+        for step in steps[:-1]:
             total = jax.tree.map(jnp.add, total, self.restore_params(like, step)[0])
-        return jax.tree.map(lambda x: x / len(newest), total)
+        return jax.tree.map(lambda x: x / len(steps), total)
 
     def wait(self) -> None:
         """Returns when everything is on disk."""

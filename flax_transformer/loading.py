@@ -46,7 +46,7 @@ def load_run(reference: Path | str, *, step: int | None = None, **decoding: Any)
     try:
         like = parameter_shapes(config)
         if which == 'average':
-            params = checkpoints.restore_average(like, average_last if average_last > 1 else checkpoints.count())
+            params = checkpoints.restore_average(like, average_last if average_last > 1 else len(checkpoints.steps()))
         else:
             chosen = checkpoints.latest() if which == 'last' else None if which == 'best' else which
             params, _ = checkpoints.restore_params(like, chosen)

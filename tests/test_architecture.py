@@ -64,6 +64,7 @@ FLOORS = {
     'evaluation': 11,
     'preparation': 5,
     'validation': 11,
+    'averaging': 10,
     'experiment': 12,
     'visualize': 11,
     'cli': 13,

@@ -17,6 +17,7 @@ COMMANDS = {
     'compare': 'compare RUN|FILE RUN|FILE: is one system better than another, or was it luck?',
     'analyse': "analyse RUN: which faults are the search's, which the model's, over beam widths",
     'score': 'score RUN --source F --target F: what given translations are worth to a model',
+    'average': 'average RUN OUT: make a run of the mean of several checkpoints',
     'warmup': 'warmup RUN: compile what `translate` needs, for later starts',
     'import-marian': "import-marian FOLDER RUN: make a run of a Marian model in Hugging Face's format",
     'export-marian': 'export-marian RUN FOLDER: write a trained model in that format',

@@ -1,0 +1,40 @@
+"""`flax-transformer average RUN OUT --last N | --best N | --steps 1000,2000`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from flax_transformer.cli.options import parse
+from flax_transformer.errors import UserError
+
+DESCRIPTION = """Make a run directory, OUT, whose parameters are the mean of several checkpoints of a run. It can be
+translated with, evaluated, exported, and trained on from (--init-from), as any other."""
+
+
+@dataclass(frozen=True)
+class AverageOptions:
+    out: tyro.conf.Positional[Path | None] = None  # the run directory to make
+    last: int = 0  # the newest so many checkpoints
+    best: int = 0  # or the best so many, by training.best_by of the run
+    steps: str = ''  # or those of these steps, such as 1000,2000
+
+
+def main(argv: list[str]) -> None:
+    options = parse(
+        'average', AverageOptions, argv, first='RUN', description=DESCRIPTION, default=lambda run: AverageOptions()
+    )
+    if options.out is None:
+        raise UserError(f'average: got {argv[0]} alone, expected RUN and OUT')
+    steps = options.steps.split(',') if options.steps else []
+    if not all(step.strip().isdecimal() for step in steps):
+        raise UserError(f'--steps {options.steps}: expected steps with commas between them, such as 1000,2000')
+    if sum(map(bool, (options.last, options.best, steps))) != 1 or options.last < 0 or options.best < 0:
+        raise UserError('average: expected one of --last N, --best N and --steps 1000,2000, with N of at least 1')
+
+    from flax_transformer.averaging import average
+
+    run, chosen = average(argv[0], options.out, last=options.last, best=options.best, steps=[int(s) for s in steps])
+    print(f'The mean of the checkpoints {", ".join(map(str, chosen))} is in {run.path}. Next:')
+    print(f'  flax-transformer evaluate {run.path}')
+    print(f'  flax-transformer train CONFIG --init-from {run.path} --workdir ANOTHER')

@@ -1,0 +1,129 @@
+"""`flax-transformer average`: the mean of checkpoints, as a run."""
+
+import contextlib
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from conftest import copy_config
+
+from flax_transformer import Translator, train
+from flax_transformer.checkpoints import Checkpoints
+from flax_transformer.cli import main
+from flax_transformer.loading import parameter_shapes
+from flax_transformer.reporting import read_metrics
+from flax_transformer.run_directory import RunDirectory
+from flax_transformer.train_state import init_params, init_state
+from flax_transformer.training import Trainer
+
+LOSSES = {1: 3.0, 2: 0.5, 3: 2.0, 4: 1.0, 5: 4.0}
+
+
+@pytest.fixture(scope='module')
+def run(copy_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with five checkpoints: of each leaf the value at the corner is step^2, the losses are LOSSES."""
+    path = tmp_path_factory.mktemp('averaged') / 'run'
+    shutil.copytree(copy_run, path, ignore=shutil.ignore_patterns('checkpoints'))
+    config = RunDirectory(path).read_config()
+    state = init_state(config, Trainer(config).tx)
+    with contextlib.closing(Checkpoints(path / 'checkpoints', keep_last=5)) as checkpoints:
+        for step, loss in LOSSES.items():
+            params = jax.tree.map(lambda x, step=step: x.at[(0,) * x.ndim].set(step**2), state.params)
+            metrics = {'validation_loss': loss, 'validation_bleu': float(step)} if step != 5 else {}
+            checkpoints.save(state._replace(step=jax.numpy.int32(step), params=params), {}, metrics)
+    return path
+
+
+def corners(path: Path) -> set[float]:
+    """The value of every leaf at its corner."""
+    params = Translator.from_run(path).params
+    return {float(x[(0,) * x.ndim]) for x in jax.tree.leaves(params)}
+
+
+@pytest.mark.parametrize(
+    ('argv', 'steps'),
+    [
+        (['--last', '2'], [4, 5]),
+        (['--best', '2'], [2, 4]),
+        (['--steps', '1,3, 4'], [1, 3, 4]),
+        (['--last', '1'], [5]),
+    ],
+)
+def test_the_parameters_are_the_mean_of_those_asked_for(run: Path, tmp_path: Path, argv: list[str], steps) -> None:
+    out = tmp_path / 'out'
+    assert main(['average', str(run), *argv, str(out)]) == 0
+    (corner,) = corners(out)
+    assert corner == pytest.approx(np.mean([step**2 for step in steps]))
+    assert json.loads((out / 'average.json').read_text()) == {'run': str(run), 'steps': steps}
+    assert RunDirectory(out).read_tokenizer().model == RunDirectory(run).read_tokenizer().model
+
+
+def test_the_best_by_bleu_are_others(run: Path, tmp_path: Path) -> None:
+    other = tmp_path / 'run'
+    shutil.copytree(run, other)
+    config = RunDirectory(other).read_config()
+    training = replace(config.training, best_by='bleu', evaluate_bleu=1)
+    RunDirectory(other)._write_config(replace(config, training=training))
+    assert main(['average', str(other), str(tmp_path / 'out'), '--best', '3']) == 0
+    (corner,) = corners(tmp_path / 'out')
+    assert corner == pytest.approx((4 + 9 + 16) / 3)
+
+
+def test_training_starts_from_a_mean(run: Path, copy_folder: Path, tmp_path: Path, capsys) -> None:
+    assert main(['average', str(run), str(tmp_path / 'out'), '--last', '3']) == 0
+    config = copy_config(copy_folder, steps=1, log_every=1)
+    config = replace(config, data=replace(config.data, validation=''))
+    tuned = train(config, tmp_path / 'tuned', init_from=tmp_path / 'out')
+    assert len(read_metrics(tuned.path)) == 1
+    # There is nothing to go on with in the mean itself.
+    capsys.readouterr()
+    with pytest.raises(Exception, match=r'holds parameters alone.*--init-from'):
+        train(RunDirectory(tmp_path / 'out').read_config(), tmp_path / 'out')
+
+
+@pytest.mark.parametrize(
+    ('argv', 'expected'),
+    [
+        ([], 'expected one of --last N, --best N and --steps'),
+        (['--last', '2', '--best', '1'], 'expected one of'),
+        (['--last', '-1'], 'N of at least 1'),
+        (['--steps', '1;2'], 'expected steps with commas between them'),
+        (['--last', '6'], 'has 5 checkpoints, not 6; there are steps 1, 2, 3, 4, 5: ask for fewer, or keep more'),
+        (['--best', '5'], 'has 4 checkpoints with a validation loss, not 5'),
+        (['--steps', '1,7,9'], 'has no checkpoint of step 7, 9; there are steps 1, 2'),
+    ],
+)
+def test_what_cannot_be_averaged_is_refused(run: Path, tmp_path: Path, argv: list[str], expected: str, capsys) -> None:
+    assert main(['average', str(run), str(tmp_path / 'out'), *argv]) == 2
+    assert expected in capsys.readouterr().err
+    assert not (tmp_path / 'out').exists()
+
+
+def test_another_models_checkpoint_among_them_is_told(run: Path, copy_folder: Path, tmp_path: Path, capsys) -> None:
+    other = tmp_path / 'run'
+    shutil.copytree(run, other)
+    config = copy_config(copy_folder)
+    wider = replace(config, model=replace(config.model, d_ff=128))
+    assert jax.tree.structure(parameter_shapes(wider)) == jax.tree.structure(parameter_shapes(config))
+    shutil.rmtree(other / 'checkpoints' / '4')
+    with contextlib.closing(Checkpoints(tmp_path / 'wider' / 'checkpoints')) as checkpoints:
+        checkpoints.save_params(init_params(wider, jax.random.key(0)))
+    shutil.copytree(tmp_path / 'wider' / 'checkpoints' / '0', other / 'checkpoints' / '4')
+    assert main(['average', str(other), str(tmp_path / 'out'), '--last', '2']) == 2
+    message = capsys.readouterr().err
+    assert 'checkpoint 4' in message
+    assert 'feed_forward' in message
+    assert not (tmp_path / 'out').exists()
+
+
+def test_a_folder_that_is_there_is_left_alone(run: Path, tmp_path: Path, capsys) -> None:
+    (tmp_path / 'out').mkdir()
+    (tmp_path / 'out' / 'mine').write_text('x')
+    assert main(['average', str(run), str(tmp_path / 'out'), '--last', '2']) == 2
+    assert 'exists already' in capsys.readouterr().err
+    assert main(['average', str(run)]) == 2
+    assert 'expected RUN and OUT' in capsys.readouterr().err
