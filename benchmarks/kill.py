@@ -44,7 +44,6 @@ from flax_transformer.config import (
 from flax_transformer.experiment import train
 from flax_transformer.parallel import prepare_devices
 from flax_transformer.reporting import Reporter, read_metrics
-from flax_transformer.train_state import init_state
 from flax_transformer.training import Trainer
 
 STEPS_PER_LIFE = 16
@@ -98,7 +97,7 @@ def differences(ours: Path, expected: Path, config: Config) -> list[str]:
     ends = []
     for run in (ours, expected):
         with contextlib.closing(Checkpoints(run / 'checkpoints')) as checkpoints:
-            ends.append(checkpoints.restore(trainer.devices.replicate(init_state(config, trainer.tx))))
+            ends.append(checkpoints.restore(trainer.init_state()))
     (state, position), (expected_state, expected_position) = ends
     leaves = zip(
         jax.tree_util.tree_leaves_with_path(state), jax.tree_util.tree_leaves_with_path(expected_state), strict=True

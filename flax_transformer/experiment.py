@@ -37,7 +37,7 @@ from flax_transformer.preparation import (
 from flax_transformer.reporting import Reporter
 from flax_transformer.run_directory import RunDirectory
 from flax_transformer.tokenizer import Tokenizer
-from flax_transformer.train_state import TrainState, count_parameters, init_state
+from flax_transformer.train_state import TrainState, count_parameters
 from flax_transformer.training import Trainer
 from flax_transformer.validation import Validation, of_each_corpus
 
@@ -73,7 +73,7 @@ def _train(config: Config, run: RunDirectory, stop: Stop, init_from: Path | str 
     prepared = open_run(config, run, processes=processes, tokenizer=start.tokenizer if start else None)
     run.note_environment(str(trainer.devices))
 
-    state = trainer.devices.replicate(init_state(config, trainer.tx, params=start.params if start else None))
+    state = trainer.init_state(start.params if start else None)
     batches = iter(
         grain.experimental.ThreadPrefetchIterDataset(training_batches(config, prepared), prefetch_buffer_size=2)
     )

@@ -9,13 +9,14 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from flax_transformer.accumulation import Passes, make_passes
 from flax_transformer.config import Config, TransformerConfig
 from flax_transformer.data import Batch
 from flax_transformer.losses import cross_entropy, sums_in_chunks
 from flax_transformer.model import Transformer, output_names, shift_right
 from flax_transformer.optimizer import make_optimizer, make_schedule
 from flax_transformer.parallel import Devices
-from flax_transformer.train_state import TrainState
+from flax_transformer.train_state import TrainState, init_state
 
 Metrics = dict[str, jax.Array]
 LossFn = Callable[..., tuple[jax.Array, Metrics]]
@@ -85,6 +86,7 @@ def train_step(
     loss_fn: LossFn,
     tx: optax.GradientTransformation,
     ema_decay: float = 0.0,
+    passes: Passes | None = None,
     axis_name: str | None = None,
 ) -> tuple[TrainState, Metrics]:
     """One update. Metrics are sums over the batch, but for grad_norm, and for `skipped`.
@@ -93,7 +95,7 @@ def train_step(
     (on which the learning rate depends) and the moving average stay what they were to the bit. The step counts on,
     and with it go the place in the data and the random numbers.
     """
-    grads, sums = gradients(state, batch, key, loss_fn=loss_fn, axis_name=axis_name)
+    grads, sums = gradients(state, batch, key, loss_fn=loss_fn, passes=passes, axis_name=axis_name)
     norm = optax.tree.norm(grads)
     is_finite = jnp.isfinite(norm) & jnp.isfinite(sums['loss'])
     updates, opt_state = tx.update(grads, state.opt_state, state.params)
@@ -107,17 +109,24 @@ def train_step(
 
 
 def gradients(
-    state: TrainState, batch: Batch, key: jax.Array, *, loss_fn: LossFn, axis_name: str | None = None
+    state: TrainState,
+    batch: Batch,
+    key: jax.Array,
+    *,
+    loss_fn: LossFn,
+    passes: Passes | None = None,
+    axis_name: str | None = None,
 ) -> tuple[Any, Metrics]:
     """The gradients of the mean loss, as the state's params, and the sums over the batch.
 
     Losses and gradients are sums over tokens, divided once by the count over all devices: the mean of the devices'
-    means would weigh tokens by the company they happen to be in.
+    means would weigh tokens by the company they happen to be in. So a batch may be computed in `passes`, too.
     """
     key = jax.random.fold_in(key, state.step)
     if axis_name:
         key = jax.random.fold_in(key, jax.lax.axis_index(axis_name))
-    grads, sums = jax.grad(loss_fn, has_aux=True)(state.params, batch, key)
+    compute = lambda batch, key: jax.grad(loss_fn, has_aux=True)(state.params, batch, key)
+    grads, sums = compute(batch, key) if passes is None else passes.add_up(compute, batch, key)
     if axis_name:
         grads, sums = jax.lax.psum((grads, sums), axis_name)
     return jax.tree.map(lambda g: g / jnp.maximum(sums['target_tokens'], 1.0), grads), sums
@@ -140,28 +149,45 @@ def eval_step(
 class Trainer:
     """The compiled steps of a config on its devices."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, devices: Sequence[jax.Device] | None = None) -> None:
+        """On `devices`, which need not be here, to compile for (see `program`); None: on those of the config."""
         self.config = config
-        self.devices = Devices(config.parallel)
+        self.devices = Devices(config.parallel, devices)
         self.devices.check_rows(config.rows_per_step)
-        self.model = Transformer(config.model)
+        self.model = Transformer(config.model, remat=config.parallel.remat == 'layers')
         shape = {'d_model': config.model.d_model, 'steps': config.training.steps}
         self.tx = make_optimizer(config.optimizer, **shape)
         self.learning_rate = make_schedule(config.optimizer, **shape)
+        # Shapes alone: a state may be too large for the device that it would be made on.
+        shapes = jax.eval_shape(partial(init_state, config, self.tx))
+        self.shardings = state = self.devices.shardings(shapes)
+        self.shapes = jax.tree.map(
+            lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes, self.shardings
+        )
         names = tuple(corpus.name for corpus in config.data.corpora)
         smoothing = config.training.label_smoothing
-        chunk = self.devices.num_parts * (config.parallel.loss_chunk or automatic_chunk(config.model))
+        chunk = self.devices.parts_of_a_step * (config.parallel.loss_chunk or automatic_chunk(config.model))
         loss_fn = partial(loss_sums, model=self.model, label_smoothing=smoothing, corpora=names, loss_chunk=chunk)
-        decay = config.optimizer.ema_decay
-        step = partial(train_step, loss_fn=loss_fn, tx=self.tx, ema_decay=decay)
-        self._train_step = self.devices.compile(step, donate_state=True)
-        self._eval_step = self.devices.compile(partial(eval_step, loss_fn=loss_fn))
-        self._gradients = self.devices.compile(partial(gradients, loss_fn=loss_fn))
+        passes = make_passes(config, self.devices, state.params)
+        of_step = {'loss_fn': loss_fn, 'passes': passes}
+        whole = self.devices.replicated
+        step = partial(train_step, **of_step, tx=self.tx, ema_decay=config.optimizer.ema_decay)
+        compiled = self.devices.compile
+        self.compiled_step = compiled(step, takes=state, gives=(state, whole), donate_state=True)
+        self._eval_step = compiled(partial(eval_step, loss_fn=loss_fn), takes=state.params)
+        self._gradients = compiled(partial(gradients, **of_step), takes=state, gives=(state.params, whole))
         self._key = jax.random.key(config.seed + 1)  # not that of the initial parameters
+
+    def init_state(self, params: Any = None) -> TrainState:
+        """The state before the first step, on its devices; `params` are those to start from, if any, given away."""
+        init = partial(init_state, self.config, self.tx)
+        if params is None and self.devices.strategy == 'mesh':
+            return jax.jit(init, out_shardings=self.shardings)()  # no device ever holds all of it
+        return jax.device_put(init(params=params), self.shardings)
 
     def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
         """One update over all devices; `state` is given away. The metrics are not waited for."""
-        return self._train_step(state, self.devices.split(batch), self._key)
+        return self.compiled_step(state, self.devices.split(batch), self._key)
 
     def gradients(self, state: TrainState, batch: Batch) -> tuple[Any, Metrics]:
         """The gradients that `step` would make of the same state and batch, and its sums."""

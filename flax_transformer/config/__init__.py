@@ -51,6 +51,11 @@ class Config:
             f'tokens_per_step={self.training.tokens_per_step} is not a multiple of data.target_length={row}; '
             f'a batch is whole rows: the nearest is {max(1, round(self.training.tokens_per_step / row)) * row}',
         )
+        most = self.parallel.max_tokens_per_device
+        check(
+            most == 0 or most >= row,
+            f'parallel.max_tokens_per_device={most}: expected at least data.target_length={row}, one row, or 0',
+        )
         unk, special = self.tokenizer.unk_id, (self.model.pad_id, self.model.eos_id)
         check(unk not in special, f'tokenizer.unk_id={unk} is also pad_id or eos_id; expected three different ids')
         last = self.model.vocab_size - 1
