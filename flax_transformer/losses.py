@@ -1,28 +1,108 @@
-"""Cross-entropy as (sum, count), so that any split of a batch adds up to the same loss."""
+"""Cross-entropy by token, and its sums over a batch whose logits are never whole in memory."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+Sums = dict[str, jax.Array]
+SumsOf = Callable[[Any, Any, Any], tuple[jax.Array, Sums]]
+
 
 def cross_entropy(
-    logits: jax.Array, targets: jax.Array, weights: jax.Array, *, label_smoothing: float = 0.0
+    logits: jax.Array, targets: jax.Array, *, label_smoothing: float = 0.0
 ) -> tuple[jax.Array, jax.Array]:
-    """Sum of -sum_v q(v) log p(v) over tokens, in nats, and the sum of the weights.
+    """-sum_v q(v) log p(v) of each token, in nats, float32, smoothed and not.
 
     q gives 1 - label_smoothing to the target and spreads the rest evenly over the other V - 1 pieces
-    (Vaswani et al. 2017, section 5.4, as in tensor2tensor). Divide once, by the count over all devices.
+    (Vaswani et al. 2017, section 5.4, as in tensor2tensor).
 
     Args:
       logits: [..., V].
       targets: [...] ids.
-      weights: [...] 1 for a real token, 0 for padding.
     """
     logits = logits.astype(jnp.float32)
-    others = label_smoothing / (logits.shape[-1] - 1)
-    target_logits = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    # A choice and a sum, not a gather: its gradient is not scattered, and a vocabulary may be spread over devices.
+    pieces = jnp.expand_dims(jnp.arange(logits.shape[-1]), range(targets.ndim))
+    target_logits = jnp.where(pieces == targets[..., None], logits, 0.0).sum(axis=-1)
+    normalizer = jax.nn.logsumexp(logits, axis=-1)
+    nll = normalizer - target_logits
+    if not label_smoothing:
+        return nll, nll
     # Since q sums to 1: -sum_v q(v) (z_v - logsumexp z) = logsumexp z - sum_v q(v) z_v. No one-hot targets needed.
-    loss = jax.nn.logsumexp(logits, axis=-1) - (1.0 - label_smoothing - others) * target_logits
-    if label_smoothing:
-        loss = loss - others * logits.sum(axis=-1)
-    weights = weights.astype(jnp.float32)
-    return (loss * weights).sum(), weights.sum()
+    others = label_smoothing / (logits.shape[-1] - 1)
+    smoothed = normalizer - (1.0 - label_smoothing - others) * target_logits - others * logits.sum(axis=-1)
+    return smoothed, nll
+
+
+def sums_in_chunks(sums_of: SumsOf, params: Any, hidden: Any, data: Any, *, width: int) -> tuple[jax.Array, Sums]:
+    """`sums_of(params, hidden, data)`, added up over chunks of `width` positions.
+
+    Where it is differentiated each chunk's gradients are computed at once, beside its loss: what is large, the logits
+    [B, width, V], is neither kept for later nor computed twice. Exact, but for the order of the sums.
+
+    Args:
+      sums_of: a pure function that gives a loss and other sums over tokens; to be differentiated is the loss alone.
+      params: a tree of what every chunk reads; gradients flow.
+      hidden: a tree of [B, T, ...], cut along T, not along B, whose rows lie on many devices; gradients flow.
+      data: a tree of [B, T, ...] without gradients. A T that `width` does not divide is filled up with zeros, which
+        must add nothing.
+    """
+    length = jax.tree.leaves(hidden)[0].shape[1]
+    count = -(-length // width)
+    return _summed(sums_of, count, params, hidden, data)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _summed(sums_of: SumsOf, count: int, params: Any, hidden: Any, data: Any) -> tuple[jax.Array, Sums]:
+    if count == 1:
+        return sums_of(params, hidden, data)
+
+    def add(total: Any, chunk: Any) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, sums_of(params, *chunk)), None
+
+    chunks = jax.tree.map(partial(_cut, count), (hidden, data))
+    zeros = _zeros(sums_of, params, *jax.tree.map(lambda x: x[0], chunks))
+    return jax.lax.scan(add, zeros, chunks)[0]
+
+
+def _summed_forward(sums_of: SumsOf, count: int, params: Any, hidden: Any, data: Any) -> tuple[Any, Any]:
+    compute = jax.value_and_grad(sums_of, argnums=(0, 1), has_aux=True)
+    if count == 1:
+        sums, gradients = compute(params, hidden, data)
+        return sums, gradients
+
+    def add(total: Any, chunk: Any) -> tuple[Any, Any]:
+        sums, (of_params, of_hidden) = compute(params, *chunk)
+        return jax.tree.map(jnp.add, total, (sums, of_params)), of_hidden
+
+    chunks = jax.tree.map(partial(_cut, count), (hidden, data))
+    zeros = _zeros(sums_of, params, *jax.tree.map(lambda x: x[0], chunks)), jax.tree.map(jnp.zeros_like, params)
+    (sums, of_params), of_hidden = jax.lax.scan(add, zeros, chunks)
+    return sums, (of_params, jax.tree.map(_join, of_hidden, hidden))
+
+
+def _summed_backward(sums_of: SumsOf, count: int, gradients: Any, of_sums: Any) -> tuple[Any, Any, None]:
+    factor, _ = of_sums
+    return *jax.tree.map(lambda g: (g * factor).astype(g.dtype), gradients), None
+
+
+_summed.defvjp(_summed_forward, _summed_backward)
+
+
+def _zeros(sums_of: SumsOf, *of: Any) -> Any:
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(sums_of, *of))
+
+
+def _cut(count: int, x: jax.Array) -> jax.Array:
+    """[count, B, T / count, ...] of [B, T, ...], filled up."""
+    width = -(-x.shape[1] // count)
+    filled = jnp.pad(x, [(0, 0), (0, count * width - x.shape[1]), *[(0, 0)] * (x.ndim - 2)])
+    return jnp.moveaxis(filled.reshape(x.shape[0], count, width, *x.shape[2:]), 1, 0)
+
+
+def _join(chunks: jax.Array, like: jax.Array) -> jax.Array:
+    """The opposite of `_cut`, in the shape of `like`."""
+    return jnp.moveaxis(chunks, 0, 1).reshape(like.shape[0], -1, *like.shape[2:])[:, : like.shape[1]]

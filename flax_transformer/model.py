@@ -32,6 +32,12 @@ def shift_right(target: jax.Array, pad_id: int, positions: jax.Array | None = No
     return jnp.where(begins, pad_id, shifted)
 
 
+def output_names(config: TransformerConfig) -> tuple[str, ...]:
+    """The parameters that make logits of hidden states, by their names at the top of the tree."""
+    table = {'all': 'embedding', 'target': 'target_embedding', 'none': 'projection'}[config.tie_embeddings]
+    return (table, 'logits_bias') if config.logits_bias else (table,)
+
+
 class Transformer(nn.Module):
     """Encoder, decoder, embeddings and the projection to logits."""
 
@@ -76,7 +82,8 @@ class Transformer(nn.Module):
         x = self.target_positions(table(target_in), positions, length)
         return self.dropout(x, deterministic=deterministic)
 
-    def _logits(self, x: jax.Array) -> jax.Array:
+    def project(self, x: jax.Array) -> jax.Array:
+        """Logits [..., V], float32, of hidden states [..., D]; of the parameters it reads those of `output_names`."""
         if self.config.tie_embeddings == 'none':
             projection = self.projection.astype(x.dtype)
             logits = jnp.einsum('...D,DV->...V', x, projection, preferred_element_type=jnp.float32)
@@ -134,11 +141,35 @@ class Transformer(nn.Module):
 
         Segments and positions, [B, S] and [B, T], describe packed rows; without them a row is one sentence.
         """
+        return self.project(
+            self.hidden(
+                source,
+                target_in,
+                source_segments=source_segments,
+                target_segments=target_segments,
+                source_positions=source_positions,
+                target_positions=target_positions,
+                deterministic=deterministic,
+            )
+        )
+
+    def hidden(
+        self,
+        source: jax.Array,
+        target_in: jax.Array,
+        *,
+        source_segments: jax.Array | None = None,
+        target_segments: jax.Array | None = None,
+        source_positions: jax.Array | None = None,
+        target_positions: jax.Array | None = None,
+        deterministic: bool = True,
+    ) -> jax.Array:
+        """The decoder's last states [B, T, D], which `project` makes into logits; arguments as of a call."""
         memory = self.encode(source, segments=source_segments, positions=source_positions, deterministic=deterministic)
         x, self_mask, memory_mask = self._target_side(
             source, target_in, source_segments, target_segments, target_positions, deterministic
         )
-        return self._logits(self.decoder(x, memory, self_mask, memory_mask, deterministic=deterministic))
+        return self.decoder(x, memory, self_mask, memory_mask, deterministic=deterministic)
 
     def cross_attention(self, source: jax.Array, target_in: jax.Array) -> jax.Array:
         """Attention of each decoder layer over the source, [layers, B, H, T, S], to look at."""
@@ -160,4 +191,4 @@ class Transformer(nn.Module):
         length = state.cache[0].k.shape[1]
         x = self._embed_target(tokens[:, None], state.position[None, None], length)
         x, weights, state = self.decoder.decode(x, state)
-        return self._logits(x)[:, 0], weights, state
+        return self.project(x)[:, 0], weights, state

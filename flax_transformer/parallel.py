@@ -53,6 +53,11 @@ class Devices:
     def __len__(self) -> int:
         return len(self.devices)
 
+    @property
+    def num_parts(self) -> int:
+        """Of how many devices a step sees the rows: under pmap each device runs its own, a mesh one for all."""
+        return 1 if self.strategy == 'pmap' else len(self)
+
     def __str__(self) -> str:
         return f'{len(self)} {self.devices[0].platform} device{"s" * (len(self) > 1)} by {self.strategy}'
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.config import CheckConfig, Config, DecodingConfig
+from flax_transformer.config import CheckConfig, Config, DecodingConfig, ParallelConfig
 from flax_transformer.config_json import changed_fields, from_json, to_json
 from flax_transformer.errors import UserError, nearest
 from flax_transformer.locks import LOCK_FILE, in_use
@@ -51,8 +51,7 @@ MAY_CHANGE = {
     'training.evaluate_bleu',
     'training.patience',
     *(f'decoding.{field.name}' for field in dataclasses.fields(DecodingConfig)),
-    'parallel.strategy',
-    'parallel.num_devices',
+    *(f'parallel.{field.name}' for field in dataclasses.fields(ParallelConfig)),
 }
 
 

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from flax_transformer.config import Config
+from flax_transformer.config import Config, TransformerConfig
 from flax_transformer.data import Batch
-from flax_transformer.losses import cross_entropy
-from flax_transformer.model import Transformer, shift_right
+from flax_transformer.losses import cross_entropy, sums_in_chunks
+from flax_transformer.model import Transformer, output_names, shift_right
 from flax_transformer.optimizer import make_optimizer, make_schedule
 from flax_transformer.parallel import Devices
 from flax_transformer.train_state import TrainState
@@ -29,13 +29,15 @@ def loss_sums(
     model: Transformer,
     label_smoothing: float,
     corpora: Sequence[str] = (),
+    loss_chunk: int = 0,
 ) -> tuple[jax.Array, Metrics]:
     """Sums over the batch's target tokens: the smoothed loss, in nats; with it the unsmoothed one and the counts.
 
     Without a key nothing is dropped. Where the batch says of which corpus its tokens are, the unsmoothed loss and the
-    count are given of each of `corpora` too, by its name.
+    count are given of each of `corpora` too, by its name. The logits of `loss_chunk` target slots are in memory at
+    once (0: of as many as `automatic_chunk` says).
     """
-    logits = model.apply(
+    hidden = model.apply(
         {'params': params},
         batch.source,
         shift_right(batch.target, model.config.pad_id, batch.target_positions),
@@ -45,17 +47,34 @@ def loss_sums(
         target_positions=batch.target_positions,
         deterministic=dropout_key is None,
         rngs=None if dropout_key is None else {'dropout': dropout_key},
+        method='hidden',
     )
-    weights = batch.target_segments > 0
-    loss, count = cross_entropy(logits, batch.target, weights, label_smoothing=label_smoothing)
-    nll, _ = cross_entropy(logits, batch.target, weights)
-    source_tokens = (batch.source_segments > 0).sum()
-    sums = {'loss': loss, 'nll': nll, 'target_tokens': count, 'source_tokens': source_tokens}
-    if batch.corpora is not None:
-        for number, name in enumerate(corpora):
-            of_corpus = weights & (batch.corpora == number)
-            sums[f'nll/{name}'], sums[f'target_tokens/{name}'] = cross_entropy(logits, batch.target, of_corpus)
-    return loss, sums
+    weights = (batch.target_segments > 0).astype(jnp.float32)
+    numbers = jnp.zeros_like(batch.target) if batch.corpora is None else batch.corpora
+
+    def sums_of(params: Any, hidden: jax.Array, data: tuple[jax.Array, ...]) -> tuple[jax.Array, Metrics]:
+        targets, weights, numbers = data
+        logits = model.apply({'params': params}, hidden, method='project')
+        loss, nll = cross_entropy(logits, targets, label_smoothing=label_smoothing)
+        sums = {'loss': (loss * weights).sum(), 'nll': (nll * weights).sum(), 'target_tokens': weights.sum()}
+        for number, name in enumerate(corpora if batch.corpora is not None else ()):
+            of_corpus = weights * (numbers == number)
+            sums[f'nll/{name}'], sums[f'target_tokens/{name}'] = (nll * of_corpus).sum(), of_corpus.sum()
+        return sums['loss'], sums
+
+    loss, sums = sums_in_chunks(
+        sums_of,
+        {name: params[name] for name in output_names(model.config)},
+        hidden,
+        (batch.target, weights, numbers),
+        width=max(1, (loss_chunk or automatic_chunk(model.config)) // len(batch.target)),
+    )
+    return loss, sums | {'source_tokens': (batch.source_segments > 0).sum()}
+
+
+def automatic_chunk(config: TransformerConfig) -> int:
+    """Target slots whose logits are in memory at once: 1,024, or more as long as they take no more than 32 MB."""
+    return max(1024, 2**23 // config.vocab_size_of_target)
 
 
 def train_step(
@@ -131,7 +150,8 @@ class Trainer:
         self.learning_rate = make_schedule(config.optimizer, **shape)
         names = tuple(corpus.name for corpus in config.data.corpora)
         smoothing = config.training.label_smoothing
-        loss_fn = partial(loss_sums, model=self.model, label_smoothing=smoothing, corpora=names)
+        chunk = self.devices.num_parts * (config.parallel.loss_chunk or automatic_chunk(config.model))
+        loss_fn = partial(loss_sums, model=self.model, label_smoothing=smoothing, corpora=names, loss_chunk=chunk)
         decay = config.optimizer.ema_decay
         step = partial(train_step, loss_fn=loss_fn, tx=self.tx, ema_decay=decay)
         self._train_step = self.devices.compile(step, donate_state=True)

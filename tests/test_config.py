@@ -335,7 +335,7 @@ def all_changed():
             ensemble='probability',
             split_sentences=True,
         ),
-        parallel=ParallelConfig('mesh', 2),
+        parallel=ParallelConfig('mesh', 2, 640),
         seed=7,
     )
 

@@ -12,7 +12,9 @@ class ParallelConfig:
 
     strategy: Literal['pmap', 'mesh'] = 'pmap'  # pmap: data parallel; mesh: jit over a mesh with a data axis
     num_devices: int = 0  # 0: every accelerator, or one CPU; CPU devices are simulated, as many as asked for
+    loss_chunk: int = 0  # target slots whose logits a device holds at once; 0: 1,024, or as many as 32 MB hold
 
     def __post_init__(self) -> None:
         check_types(self)
-        check(self.num_devices >= 0, f'num_devices={self.num_devices}: expected at least 0')
+        for name in ('num_devices', 'loss_chunk'):
+            check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
