@@ -11,6 +11,7 @@ import optax
 
 from flax_transformer.config import Config, TransformerConfig
 from flax_transformer.data import Batch
+from flax_transformer.freezing import frozen_by, keep, stop_gradients
 from flax_transformer.losses import cross_entropy, sums_in_chunks
 from flax_transformer.model import Transformer, output_names, shift_right
 from flax_transformer.optimizer import make_optimizer, make_schedule
@@ -85,13 +86,14 @@ def train_step(
     loss_fn: LossFn,
     tx: optax.GradientTransformation,
     ema_decay: float = 0.0,
+    is_frozen: Any = None,
     axis_name: str | None = None,
 ) -> tuple[TrainState, Metrics]:
     """One update. Metrics are sums over the batch, but for grad_norm, and for `skipped`.
 
     Where the loss or the norm of the gradients is not finite the update is skipped: parameters, moments, their counts
     (on which the learning rate depends) and the moving average stay what they were to the bit. The step counts on,
-    and with it go the place in the data and the random numbers.
+    and with it go the place in the data and the random numbers. Frozen parameters (a tree of bools) stay too.
     """
     grads, sums = gradients(state, batch, key, loss_fn=loss_fn, axis_name=axis_name)
     norm = optax.tree.norm(grads)
@@ -100,6 +102,9 @@ def train_step(
     params = optax.apply_updates(state.params, updates)
     step = state.step + 1
     ema = None if state.ema is None else _moving_average(state.ema, params, step, ema_decay)
+    if is_frozen is not None:
+        params = keep(state.params, params, is_frozen)
+        ema = None if ema is None else keep(state.ema, ema, is_frozen)
     new = TrainState(step, params, opt_state, ema)
     # A choice element by element, not lax.cond: it is part of the update's own loops, and costs no pass over memory.
     state = jax.tree.map(lambda new, old: jnp.where(is_finite, new, old), new, state)._replace(step=step)
@@ -146,18 +151,30 @@ class Trainer:
         self.devices.check_rows(config.rows_per_step)
         self.model = Transformer(config.model)
         shape = {'d_model': config.model.d_model, 'steps': config.training.steps}
-        self.tx = make_optimizer(config.optimizer, **shape)
+        self.is_frozen = self._frozen()
+        self.tx = make_optimizer(config.optimizer, is_frozen=self.is_frozen, **shape)
         self.learning_rate = make_schedule(config.optimizer, **shape)
         names = tuple(corpus.name for corpus in config.data.corpora)
         smoothing = config.training.label_smoothing
         chunk = self.devices.num_parts * (config.parallel.loss_chunk or automatic_chunk(config.model))
         loss_fn = partial(loss_sums, model=self.model, label_smoothing=smoothing, corpora=names, loss_chunk=chunk)
+        trained_loss = loss_fn
+        if self.is_frozen is not None:
+            trained_loss = lambda params, *rest: loss_fn(stop_gradients(params, self.is_frozen), *rest)
         decay = config.optimizer.ema_decay
-        step = partial(train_step, loss_fn=loss_fn, tx=self.tx, ema_decay=decay)
+        step = partial(train_step, loss_fn=trained_loss, tx=self.tx, ema_decay=decay, is_frozen=self.is_frozen)
         self._train_step = self.devices.compile(step, donate_state=True)
         self._eval_step = self.devices.compile(partial(eval_step, loss_fn=loss_fn))
-        self._gradients = self.devices.compile(partial(gradients, loss_fn=loss_fn))
+        self._gradients = self.devices.compile(partial(gradients, loss_fn=trained_loss))
         self._key = jax.random.key(config.seed + 1)  # not that of the initial parameters
+
+    def _frozen(self) -> Any:
+        """Which parameters are frozen, as a tree of bools; None: none is."""
+        patterns = self.config.optimizer.freeze
+        if not patterns:
+            return None
+        inputs = [jax.ShapeDtypeStruct((1, 1), jnp.int32)] * 2
+        return frozen_by(patterns, jax.eval_shape(self.model.init, jax.random.key(0), *inputs)['params'])
 
     def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
         """One update over all devices; `state` is given away. The metrics are not waited for."""

@@ -18,6 +18,7 @@ FLOORS = {
     'layers': 1,
     'losses': 1,
     'schedules': 1,
+    'freezing': 1,
     'tokenizer': 1,
     'json_files': 1,
     'marian_tokenizer': 2,
