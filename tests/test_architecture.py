@@ -61,6 +61,8 @@ FLOORS = {
     'forward': 7,
     'loading': 9,
     'translator': 10,
+    'export_loader': 0,
+    'export': 11,
     'search_errors': 11,
     'evaluation': 11,
     'preparation': 5,
