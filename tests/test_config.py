@@ -191,6 +191,11 @@ def test_unknown_word_is_refused_with_the_words_there_are(section, field):
             {'training': TrainingConfig(patience=3), 'data': DataConfig(validation='')},
             r'training.patience=3 has no effect without a validation set',
         ),
+        (
+            Config,
+            {'training': TrainingConfig(r_drop_alpha=2.0), 'model': TransformerConfig(dropout_rate=0.0)},
+            r'training.r_drop_alpha=2.0 has no effect without dropout',
+        ),
         (Config, {'tokenizer': TokenizerConfig(unk_id=1)}, r'unk_id=1'),
         (Config, {'tokenizer': TokenizerConfig(unk_id=0)}, r'unk_id=0'),
         (Config, {'model': TransformerConfig(positions='learned', max_length=127)}, r'max_length=127.*306'),
@@ -309,7 +314,12 @@ def all_changed():
         check=CheckConfig(False, 3.0, 7, *(0.5 + i / 64 for i in range(1, 16))),
         optimizer=OptimizerConfig('adamw', 'cosine', 1e-3, 7, 0.8, 0.9, 1e-8, 0.01, 1.5, 0.999, ('a/.*', 'b'), 99),
         training=TrainingConfig(
-            *(5, 960, 0.0, 1, 2, 3, 4, 3, 5, 6), keep_best=2, best_by='bleu', evaluate_bleu=7, patience=3
+            *(5, 960, 0.0, 1, 2, 3, 4, 3, 5, 6),
+            keep_best=2,
+            best_by='bleu',
+            evaluate_bleu=7,
+            patience=3,
+            r_drop_alpha=2.0,
         ),
         decoding=DecodingConfig(
             beam_width=6,

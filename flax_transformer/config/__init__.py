@@ -66,6 +66,11 @@ class Config:
             not self.training.patience or any(corpus.has_validation for corpus in self.data.corpora),
             f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
         )
+        model, alpha = self.model, self.training.r_drop_alpha
+        check(
+            not alpha or model.dropout_rate or model.attention_dropout_rate or model.activation_dropout_rate,
+            f'training.r_drop_alpha={alpha} has no effect without dropout: set model.dropout_rate',
+        )
         end, steps = self.optimizer.schedule_steps, self.training.steps
         check(
             end is None or end >= steps,
