@@ -71,6 +71,16 @@ class Config:
             not self.training.patience or any(corpus.has_validation for corpus in self.data.corpora),
             f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
         )
+        model, alpha = self.model, self.training.r_drop_alpha
+        check(
+            not alpha or model.dropout_rate or model.attention_dropout_rate or model.activation_dropout_rate,
+            f'training.r_drop_alpha={alpha} has no effect without dropout: set model.dropout_rate',
+        )
+        end, steps = self.optimizer.schedule_steps, self.training.steps
+        check(
+            end is None or end >= steps,
+            f'optimizer.schedule_steps={end}: expected at least training.steps={steps}: the rate is 0 from there on',
+        )
         if self.model.positions == 'learned':
             output = self.decoding.max_tokens or self.decoding.max_source_tokens + self.decoding.max_extra_tokens
             longest = max(self.data.source_length, self.data.target_length, self.decoding.max_source_tokens, output)
