@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -91,6 +92,22 @@ class Reporter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class NoReporter:
+    """That of a process which leaves reporting to another: it takes all that a Reporter takes, and does nothing."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def __enter__(self) -> 'NoReporter':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __getattr__(self, _: str) -> Callable[..., None]:
+        return lambda *args: None
 
 
 def _append_lines(file: Path) -> IO[str]:

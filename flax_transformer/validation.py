@@ -1,9 +1,11 @@
 """What is measured while training goes on: the loss on the validation sets, BLEU, and a few translations to look at."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from flax_transformer import processes
 from flax_transformer.config import Config
 from flax_transformer.data import TokenizedPairs, loss_batches
 from flax_transformer.data.tokenized import flatten
@@ -42,12 +44,21 @@ class Validation:
         devices = self._trainer.devices
         batches = loss_batches(of_each_corpus(self._config, self._sets), self._config, multiple_of=len(devices))
         scores: dict[str, Any] = self._trainer.evaluate(state.params_to_keep, batches)
-        translations = self._translate(devices.gather(state.params_to_keep))
+        if self._scored or self._samples:
+            params = devices.gather(state.params_to_keep)
+            # The others of several processes wait: what is decided by a score must be the same for all.
+            found = json.dumps(self._translated(params)) if processes.is_first() else None
+            scores |= json.loads(processes.share(f'scores after step {int(state.step)}', found))
+        return scores
+
+    def _translated(self, params: Any) -> dict[str, Any]:
+        """BLEU, after a few translations were shown."""
+        translations = self._translate(params)
         for each, i in self._samples:
             self._reporter.say(f'  source       {each.pairs.sources[i]}')
             self._reporter.say(f'  reference    {each.pairs.targets[i]}')
             self._reporter.say(f'  translation  {translations[each.name, i]}')
-        return scores | self._bleu(translations)
+        return self._bleu(translations)
 
     def _translate(self, params: Any) -> dict[tuple[str, int], str]:
         """The translations that are asked for, each once, by set and sentence."""
