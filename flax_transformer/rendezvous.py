@@ -5,6 +5,7 @@ each of the others tells it in one line of JSON who it is and what it is about t
 wrong, if anything. Everybody ends with the same message.
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -36,24 +37,21 @@ def meet(address: str, process: int, num_processes: int, facts: Facts, timeout: 
 def _receive(port: int, num_processes: int, own: Facts, deadline: float, timeout: float) -> str:
     came: dict[int, Facts] = {0: own}
     wrong = ''
-    with socket.create_server(('', port), backlog=num_processes) as server:
+    with contextlib.ExitStack() as opened:
+        server = opened.enter_context(socket.create_server(('', port), backlog=num_processes))
         connections = []
         while len(came) < num_processes and not wrong:
             server.settimeout(max(deadline - time.monotonic(), 0.01))
             try:
-                connection, _ = server.accept()
-                connection.settimeout(5)
-                other = json.loads(connection.makefile('r').readline())
-                number = int(other['process'])
+                connection = opened.enter_context(server.accept()[0])
             except TimeoutError:
-                missing = ', '.join(str(i) for i in range(num_processes) if i not in came)
-                several = 's' * (num_processes - len(came) > 1)
-                wrong = (
-                    f'process{"es" if several else ""} {missing} of {num_processes} did not come within {timeout:.0f} '
-                    f's; here are {", ".join(_who(each) for each in came.values())}. Start all of them, with the same '
-                    'coordinator, or raise parallel.process_timeout'
-                )
+                wrong = _who_is_missing(came, num_processes, timeout)
                 break
+            try:
+                connection.settimeout(5)
+                with connection.makefile('r') as lines:
+                    other = json.loads(lines.readline())
+                number = int(other['process'])
             except (ValueError, LookupError, TypeError, OSError):
                 continue  # somebody else's connection
             connections.append(connection)
@@ -63,11 +61,8 @@ def _receive(port: int, num_processes: int, own: Facts, deadline: float, timeout
                 came[number] = other
                 wrong = _difference(own, other)
         for connection in connections:
-            try:
+            with contextlib.suppress(OSError):
                 connection.sendall(json.dumps(wrong).encode() + b'\n')
-                connection.close()
-            except OSError:
-                pass
     return wrong
 
 
@@ -79,7 +74,8 @@ def _ask(host: str, port: int, own: Facts, deadline: float, timeout: float) -> s
                 answered = True
                 connection.sendall(json.dumps(own).encode() + b'\n')
                 connection.settimeout(max(deadline - time.monotonic(), 1) + 5)
-                line = connection.makefile('r').readline()
+                with connection.makefile('r') as lines:
+                    line = lines.readline()
                 if line:
                     return json.loads(line)
         except OSError:
@@ -89,6 +85,15 @@ def _ask(host: str, port: int, own: Facts, deadline: float, timeout: float) -> s
     return (
         f'process 0 {what} at {host}:{port} within {timeout:.0f} s; start it, see that parallel.coordinator names its '
         'host and that the port is open, or raise parallel.process_timeout'
+    )
+
+
+def _who_is_missing(came: dict[int, Facts], num_processes: int, timeout: float) -> str:
+    missing = [str(i) for i in range(num_processes) if i not in came]
+    return (
+        f'process{"es" if len(missing) > 1 else ""} {", ".join(missing)} of {num_processes} did not come within '
+        f'{timeout:.0f} s; here are {", ".join(map(_who, came.values()))}. Start all of them, with the same '
+        'coordinator, or raise parallel.process_timeout'
     )
 
 
