@@ -19,6 +19,7 @@ COMMANDS = {
     'score': 'score RUN --source F --target F: what given translations are worth to a model',
     'average': 'average RUN OUT: make a run of the mean of several checkpoints',
     'warmup': 'warmup RUN: compile what `translate` needs, for later starts',
+    'export': 'export RUN FOLDER: write a trained model as a program that JAX alone can run',
     'import-marian': "import-marian FOLDER RUN: make a run of a Marian model in Hugging Face's format",
     'export-marian': 'export-marian RUN FOLDER: write a trained model in that format',
 }
