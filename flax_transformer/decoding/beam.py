@@ -57,7 +57,7 @@ def _pick(tree: Any, index: jax.Array) -> Any:
 
 
 def _reordered(state: DecodeState, parents: jax.Array) -> DecodeState:
-    """The state of hypotheses that go on from parents [B, W]: caches follow them, ancestry says which slots are theirs."""
+    """The state of hypotheses that go on from parents [B, W]: caches follow, ancestry says which slots are theirs."""
     batch, width = parents.shape
     flat = (jnp.arange(batch)[:, None] * width + parents).reshape(-1)
     state = state._replace(cache=jax.tree.map(lambda x: x[flat], state.cache))
