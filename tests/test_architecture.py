@@ -64,6 +64,7 @@ FLOORS = {
     'forward': 7,
     'loading': 9,
     'translator': 10,
+    'ctranslate2_translator': 11,
     'export_loader': 0,
     'export': 11,
     'search_errors': 11,
