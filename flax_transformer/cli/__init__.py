@@ -9,6 +9,8 @@ from flax_transformer.interruption import EXIT_CODE, Interrupted
 
 COMMANDS = {
     'prepare': 'prepare CONFIG|tfds:NAME: do once what training would begin with, or download a corpus',
+    'show': 'show CONFIG: its parameters, FLOPs, schedule and memory, before the first step',
+    'plan': 'plan CONFIG [--topology v5e:4x4]: what a step takes, here or on TPUs that are not here',
     'train': 'train CONFIG [--workdir RUN]: train a model, or go on with a run that was stopped',
     'check': 'check CONFIG: find what is damaged in its corpora, and where',
     'clean': 'clean CONFIG --output FOLDER: write what is not damaged of its training corpora',
