@@ -68,6 +68,7 @@ FLOORS = {
     'forward': 7,
     'loading': 9,
     'translator': 10,
+    'ctranslate2_translator': 11,
     'hlo': 0,
     'topologies': 1,
     'plan': 11,
