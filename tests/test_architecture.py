@@ -28,7 +28,11 @@ FLOORS = {
     'segmentation': 0,
     'manifest': 1,
     'locks': 1,
-    'reporting': 1,
+    'reporting': 3,
+    'whole_writes': 1,
+    'board': 2,
+    'spikes': 1,
+    'profiling': 1,
     'improvement': 1,
     'chips': 0,
     'config_json': 4,
@@ -76,11 +80,12 @@ FLOORS = {
     'search_errors': 11,
     'evaluation': 11,
     'preparation': 5,
-    'validation': 11,
+    'validation': 12,
     'averaging': 10,
-    'experiment': 12,
+    'curves': 6,
+    'experiment': 13,
     'visualize': 11,
-    'cli': 13,
+    'cli': 14,
 }
 FILES = sorted(file for file in PACKAGE.rglob('*.py') if file != PACKAGE / '__init__.py')
 

@@ -217,15 +217,15 @@ def test_when_one_dies_the_others_end_and_other_numbers_go_on(copy_folder: Path,
     config = config_for(copy_folder, tmp_path, steps=120, log_every=20, evaluate_every=120, checkpoint_every=20)
     train(config, tmp_path / 'one')
     run = tmp_path / 'many'
-    four = Started(tmp_path, run, 4, '--parallel.process-timeout', '15')
+    four = Started(tmp_path, run, 4, '--parallel.process-timeout', '40')
     wait_for(run / 'checkpoints' / '20', four)
     began = time.monotonic()
     four.processes[2].kill()
     codes = four.wait(120)
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 100
     assert codes == [75, 75, -signal.SIGKILL, 75], [four.log(i) for i in range(4)]
     for i in (0, 1, 3):
-        assert f'process {i} of 4 stops: process 2 gave no sign of life for 15 s' in four.log(i)
+        assert f'process {i} of 4 stops: process 2 gave no sign of life for 40 s' in four.log(i)
         assert 'the same command goes on from the last checkpoint' in four.log(i)
     saved = max(int(step.name) for step in (run / 'checkpoints').iterdir() if step.name.isdigit())
     assert faults(run / 'checkpoints' / str(saved)) == []

@@ -17,6 +17,7 @@ COMMANDS = {
     'translate': 'translate RUN < lines > translations: translate line by line',
     'evaluate': 'evaluate RUN: score a trained model on its test set, or on given files',
     'compare': 'compare RUN|FILE RUN|FILE: is one system better than another, or was it luck?',
+    'curves': 'curves RUN RUN ...: how training went, in a table and in pictures',
     'analyse': "analyse RUN: which faults are the search's, which the model's, over beam widths",
     'score': 'score RUN --source F --target F: what given translations are worth to a model',
     'average': 'average RUN OUT: make a run of the mean of several checkpoints',
