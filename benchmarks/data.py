@@ -151,13 +151,12 @@ def train_tokens_per_second(settings, batches) -> float:
     """Of the tiny model on this machine, median of seven steps."""
     import jax
 
-    from flax_transformer.train_state import init_state
     from flax_transformer.training import Trainer
 
     # A vocabulary of 8,000, which it trains faster with; the ids mean nothing here.
     settings = replace(settings, model=replace(settings.model, vocab_size=8000))
     trainer = Trainer(settings)
-    state = trainer.devices.replicate(init_state(settings, trainer.tx))
+    state = trainer.init_state()
     rates = []
     for _ in range(9):
         batch = next(batches)

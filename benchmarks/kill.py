@@ -2,11 +2,11 @@
 
     python benchmarks/kill.py [--kills 1000] [--strategy pmap|mesh] [--seed 0]
 
-A tiny model trains with all that has a state or draws at random switched on: dropout, a moving average, a mixture of
-two corpora by weights, BPE-dropout, on two simulated devices. It saves every second step and is killed (SIGKILL) at
-random moments: most while it saves, some while it starts. Prints one line of JSON: the kills, how many of them left a
-half-written checkpoint, what differs in the end from a run that was left alone (parameters, moments, average, data
-position, metrics but for times; `[]`: nothing), the seconds.
+A tiny model trains with all that has a state or draws at random switched on: dropout, R-Drop, a moving average, a
+mixture of two corpora by weights, BPE-dropout, on two simulated devices. It saves every second step and is killed
+(SIGKILL) at random moments: most while it saves, some while it starts. Prints one line of JSON: the kills, how many
+of them left a half-written checkpoint, what differs in the end from a run that was left alone (parameters, moments,
+average, data position, metrics but for times; `[]`: nothing), the seconds.
 
 Each life is a fork of this process, which has imported everything and touched no device: a start takes a second.
 """
@@ -44,7 +44,6 @@ from flax_transformer.config import (
 from flax_transformer.experiment import train
 from flax_transformer.parallel import prepare_devices
 from flax_transformer.reporting import Reporter, read_metrics
-from flax_transformer.train_state import init_state
 from flax_transformer.training import Trainer
 
 STEPS_PER_LIFE = 16
@@ -85,7 +84,13 @@ def everything_on(folder: Path, steps: int, *, strategy: str = 'pmap', num_devic
         ),
         optimizer=OptimizerConfig(schedule='inverse_sqrt', learning_rate=1e-2, warmup_steps=25, ema_decay=0.9),
         training=TrainingConfig(
-            steps=steps, tokens_per_step=256, log_every=5, evaluate_every=steps, checkpoint_every=2, keep_last=2
+            steps=steps,
+            tokens_per_step=256,
+            log_every=5,
+            evaluate_every=steps,
+            checkpoint_every=2,
+            keep_last=2,
+            r_drop_alpha=1.0,
         ),
         parallel=ParallelConfig(strategy, num_devices),
     )
@@ -98,7 +103,7 @@ def differences(ours: Path, expected: Path, config: Config) -> list[str]:
     ends = []
     for run in (ours, expected):
         with contextlib.closing(Checkpoints(run / 'checkpoints')) as checkpoints:
-            ends.append(checkpoints.restore(trainer.devices.replicate(init_state(config, trainer.tx))))
+            ends.append(checkpoints.restore(trainer.init_state()))
     (state, position), (expected_state, expected_position) = ends
     leaves = zip(
         jax.tree_util.tree_leaves_with_path(state), jax.tree_util.tree_leaves_with_path(expected_state), strict=True

@@ -113,6 +113,7 @@ class Decoder(nn.Module):
     """Hidden states of the target under the encoder's memory."""
 
     config: TransformerConfig
+    remat: bool = False
 
     def setup(self) -> None:
         self.layers = [DecoderLayer(self.config) for _ in range(self.config.num_decoder_layers)]
@@ -131,8 +132,12 @@ class Decoder(nn.Module):
         deterministic: bool = True,
     ) -> jax.Array:
         """Hidden [B, T, D] of embedded target x [B, T, D] and memory [B, S, D], all positions at once."""
+
+        def run(layer: DecoderLayer, x: jax.Array, memory: jax.Array, *masks: jax.Array) -> jax.Array:
+            return layer(x, layer.project_memory(memory), *masks, deterministic=deterministic)
+
         for layer in self.layers:
-            x = layer(x, layer.project_memory(memory), self_mask, memory_mask, deterministic=deterministic)
+            x = (nn.remat(run) if self.remat else run)(layer, x, memory, self_mask, memory_mask)
         return self._finish(x)
 
     def look(self, x: jax.Array, memory: jax.Array, self_mask: jax.Array, memory_mask: jax.Array) -> jax.Array:

@@ -33,12 +33,16 @@ class Encoder(nn.Module):
     """Memory [B, S, D] of embedded source x [B, S, D] under a mask that broadcasts to [B, H, S, S]."""
 
     config: TransformerConfig
+    remat: bool = False
 
     def setup(self) -> None:
         self.layers = [EncoderLayer(self.config) for _ in range(self.config.num_encoder_layers)]
         self.final_norm = make_final_norm(self.config)
 
     def __call__(self, x: jax.Array, mask: jax.Array | None, *, deterministic: bool = True) -> jax.Array:
+        def run(layer: EncoderLayer, x: jax.Array, mask: jax.Array | None) -> jax.Array:
+            return layer(x, mask, deterministic=deterministic)
+
         for layer in self.layers:
-            x = layer(x, mask, deterministic=deterministic)
+            x = (nn.remat(run) if self.remat else run)(layer, x, mask)
         return self.final_norm(x) if self.final_norm is not None else x

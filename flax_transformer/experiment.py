@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import grain
+import jax
 
 from flax_transformer import non_finite
 from flax_transformer.checkpoints import Checkpoints
@@ -27,6 +28,7 @@ from flax_transformer.improvement import Improvement
 from flax_transformer.interruption import Stop, stop_on_signals
 from flax_transformer.loading import LoadedRun, load_run
 from flax_transformer.loop import NotFinite, Progress, fit
+from flax_transformer.optimizer import make_schedule
 from flax_transformer.preparation import (
     Prepared,
     check_corpora,
@@ -37,7 +39,7 @@ from flax_transformer.preparation import (
 from flax_transformer.reporting import Reporter
 from flax_transformer.run_directory import RunDirectory
 from flax_transformer.tokenizer import Tokenizer
-from flax_transformer.train_state import TrainState, count_parameters, init_state
+from flax_transformer.train_state import TrainState, count_parameters
 from flax_transformer.training import Trainer
 from flax_transformer.validation import Validation, of_each_corpus
 
@@ -69,11 +71,12 @@ def train(
 
 def _train(config: Config, run: RunDirectory, stop: Stop, init_from: Path | str | None, processes: int) -> None:
     trainer = Trainer(config)
+    before = run.read_config() if run.exists() else config
     start = None if init_from is None else _start(config, init_from)
     prepared = open_run(config, run, processes=processes, tokenizer=start.tokenizer if start else None)
     run.note_environment(str(trainer.devices))
 
-    state = trainer.devices.replicate(init_state(config, trainer.tx, params=start.params if start else None))
+    state = trainer.init_state(start.params if start else None)
     batches = iter(
         grain.experimental.ThreadPrefetchIterDataset(training_batches(config, prepared), prefetch_buffer_size=2)
     )
@@ -99,8 +102,9 @@ def _train(config: Config, run: RunDirectory, stop: Stop, init_from: Path | str 
                 f'--training.patience {config.training.patience}, or set it to 0'
             )
             return
+        _say_where_the_rate_jumps(before, config, first_step)
         _say(
-            f'{count_parameters(state.params):,} parameters on {trainer.devices}; '
+            f'{count_parameters(state.params):,} parameters{_how_many_frozen(trainer, state)} on {trainer.devices}; '
             + (f'going on from step {first_step}' if first_step else f'{config.training.steps} steps')
         )
         with Reporter(run.path, steps=config.training.steps, first_step=first_step) as reporter:
@@ -198,6 +202,27 @@ def training_batches(config: Config, prepared: Prepared) -> PackedBatches:
 def _fingerprint(corpora: Sequence[PreparedPairs]) -> str:
     """Of all ids that are trained on, and their order: the data position means nothing on others."""
     return hashlib.sha256('\n'.join(pairs.fingerprint for pairs in corpora).encode()).hexdigest()
+
+
+def _how_many_frozen(trainer: Trainer, state: TrainState) -> str:
+    if trainer.is_frozen is None:
+        return ''
+    sizes = jax.tree.map(lambda frozen, x: x.size if frozen else 0, trainer.is_frozen, state.params)
+    return f', {sum(jax.tree.leaves(sizes)):,} of them frozen,'
+
+
+def _say_where_the_rate_jumps(before: Config, config: Config, step: int) -> None:
+    """Linear and cosine schedules are made for their end: where it is moved, the learning rate is another at once."""
+    old, new = (
+        float(make_schedule(c.optimizer, d_model=c.model.d_model, steps=c.training.steps)(max(step, 1)))
+        for c in (before, config)
+    )
+    if old != new:
+        old_end, new_end = (c.optimizer.schedule_steps or c.training.steps for c in (before, config))
+        _say(
+            f'the {config.optimizer.schedule} schedule ends at step {new_end} now, no longer at {old_end}: the rate '
+            f'jumps from {old:.3g} to {new:.3g} (optimizer.schedule_steps, set from the start, lets a run go on)'
+        )
 
 
 def _say(text: str) -> None:

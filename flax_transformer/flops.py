@@ -49,9 +49,10 @@ def forward_flops(model: TransformerConfig, source: int, target: int) -> Flops:
 
 
 def training_flops(config: Config) -> Flops:
-    """Of one training step, over all its rows and devices: forward and backward."""
+    """Of one training step, over all its rows and devices: forward and backward; with R-Drop twice."""
     forward = forward_flops(config.model, config.data.source_length, config.data.target_length)
-    return forward.times(3 * config.rows_per_step)
+    passes = 2 if config.training.r_drop_alpha else 1
+    return forward.times(3 * passes * config.rows_per_step)
 
 
 def training_flops_per_token(config: Config) -> float:

@@ -37,6 +37,12 @@ def cross_entropy(
     return smoothed, nll
 
 
+def symmetric_divergence(logits: jax.Array, others: jax.Array) -> jax.Array:
+    """(KL(p || q) + KL(q || p)) / 2 of each token, in nats, float32, of two [..., V] (Liang et al. 2021, eq. 2)."""
+    log_p, log_q = (jax.nn.log_softmax(each.astype(jnp.float32), axis=-1) for each in (logits, others))
+    return 0.5 * ((jnp.exp(log_p) - jnp.exp(log_q)) * (log_p - log_q)).sum(axis=-1)
+
+
 def sums_in_chunks(sums_of: SumsOf, params: Any, hidden: Any, data: Any, *, width: int) -> tuple[jax.Array, Sums]:
     """`sums_of(params, hidden, data)`, added up over chunks of `width` positions.
 

@@ -18,7 +18,7 @@ import sentencepiece
 
 from flax_transformer.errors import UserError, nearest
 from flax_transformer.json_files import read_object
-from flax_transformer.tokenizer import DESCRIPTION_FILE, Tokenizer, write_whole
+from flax_transformer.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_whole
 
 SETTINGS_FILE = 'tokenizer_config.json'
 SOURCE_FILE, TARGET_FILE = 'source.spm', 'target.spm'
@@ -120,6 +120,12 @@ class MarianTokenizer(Tokenizer):
     @property
     def unk_id(self) -> int:
         return self._target_vocabulary[self._specials[2]]
+
+    def portable(self) -> Portable:
+        """The tokenizer for those who have not this class; special pieces that a line spells out are text to it."""
+        ids = {piece: id_ for piece, id_ in self._vocabulary.items() if piece not in self._specials}
+        pieces = (self._pieces.get(id_, '') for id_ in range(self.target_vocab_size))
+        return Portable(*self._models, ids, ['' if piece in self._specials else piece for piece in pieces])
 
     @cached_property
     def languages(self) -> dict[str, int]:

@@ -43,6 +43,7 @@ class Transformer(nn.Module):
     """Encoder, decoder, embeddings and the projection to logits."""
 
     config: TransformerConfig
+    remat: bool = False  # keep each layer's input alone for the gradients, and compute the rest again: less memory
 
     def setup(self) -> None:
         config = self.config
@@ -67,8 +68,8 @@ class Transformer(nn.Module):
             self.bias = self.param('logits_bias', nn.initializers.zeros, (config.vocab_size_of_target,), jnp.float32)
         self.source_positions, self.target_positions = positions(), positions()
         self.dropout = Dropout(config.dropout_rate)
-        self.encoder = Encoder(config)
-        self.decoder = Decoder(config)
+        self.encoder = Encoder(config, self.remat)
+        self.decoder = Decoder(config, self.remat)
 
     def _embed_source(self, source: jax.Array, positions: jax.Array | None, deterministic: bool) -> jax.Array:
         table = self.embedding if self.config.tie_embeddings == 'all' else self.source_embedding

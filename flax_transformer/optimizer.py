@@ -1,7 +1,10 @@
 """OptimizerConfig -> optax."""
 
+from typing import Any
+
 import jax
 import optax
+import optax.contrib
 
 from flax_transformer import schedules
 from flax_transformer.config import OptimizerConfig
@@ -16,11 +19,16 @@ def make_schedule(config: OptimizerConfig, *, d_model: int, steps: int) -> sched
     if config.schedule == 'constant':
         return schedules.constant(config.learning_rate, config.warmup_steps)
     make = schedules.linear if config.schedule == 'linear' else schedules.cosine
-    return make(config.learning_rate, config.warmup_steps, steps)
+    return make(config.learning_rate, config.warmup_steps, config.schedule_steps or steps)
 
 
-def make_optimizer(config: OptimizerConfig, *, d_model: int, steps: int) -> optax.GradientTransformation:
-    """The gradient transformation of the config (Vaswani et al. 2017, section 5.3)."""
+def make_optimizer(
+    config: OptimizerConfig, *, d_model: int, steps: int, is_frozen: Any = None
+) -> optax.GradientTransformation:
+    """The gradient transformation of the config (Vaswani et al. 2017, section 5.3).
+
+    Parameters that are frozen, by a tree of bools, have no moments, and no part in the norm that is clipped.
+    """
     schedule = make_schedule(config, d_model=d_model, steps=steps)
     rate = lambda count: schedule(count + 1)  # optax counts from 0, the paper from 1
     betas = {'b1': config.beta1, 'b2': config.beta2}
@@ -31,9 +39,26 @@ def make_optimizer(config: OptimizerConfig, *, d_model: int, steps: int) -> opta
         update = optax.adamw(rate, **betas, eps=config.epsilon, **decay)
     elif config.name == 'lion':
         update = optax.lion(rate, **betas, **decay)
+    elif config.name == 'muon':
+        # As its author advises: matrices within the layers by Muon, embeddings and the output table by Adam. Updates of
+        # Adam's size (Liu et al. 2025, eq. 4), so that one learning rate, and Adam's, suits both.
+        of_muon = {'beta': config.beta1, 'consistent_rms': 0.2, 'weight_decay': config.weight_decay}
+        adam = optax.adamw(rate, **betas, eps=config.epsilon, **decay)
+        update = optax.multi_transform({'muon': optax.contrib.muon(rate, **of_muon), 'adam': adam}, _kinds)
     else:
         update = optax.adafactor(rate)
-    return optax.chain(optax.clip_by_global_norm(config.clip_norm), update) if config.clip_norm else update
+    if config.clip_norm:
+        update = optax.chain(optax.clip_by_global_norm(config.clip_norm), update)
+    if is_frozen is not None:
+        labels = jax.tree.map(lambda frozen: 'frozen' if frozen else 'trained', is_frozen)
+        update = optax.multi_transform({'trained': update, 'frozen': optax.set_to_zero()}, labels)
+    return update
+
+
+def _kinds(params):
+    """By whom a parameter is updated where the optimiser is Muon: the kernels of dense layers are called so."""
+    is_kernel = lambda path: path[-1].key == 'kernel'
+    return jax.tree_util.tree_map_with_path(lambda path, _: 'muon' if is_kernel(path) else 'adam', params)
 
 
 def _matrices(params):

@@ -5,7 +5,7 @@ it adds the sums of all devices with psum. Batches are trees of [rows, ...]; row
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from flax_transformer.config import ParallelConfig
 from flax_transformer.errors import UserError
+from flax_transformer.sharding import AXES, ROWS, state_shardings
 
 AXIS = 'data'
 
@@ -31,7 +32,7 @@ def prepare_devices(num_devices: int) -> None:
 def get_devices(config: ParallelConfig) -> list[jax.Device]:
     """The devices to run on. Raises UserError where there are fewer than the config asks for."""
     devices = jax.devices()
-    wanted = config.num_devices or (1 if devices[0].platform == 'cpu' else len(devices))
+    wanted = config.num_devices or (config.least_devices if devices[0].platform == 'cpu' else len(devices))
     if wanted > len(devices):
         raise UserError(
             f'parallel.num_devices={wanted}: this process sees {len(devices)} {devices[0].platform} device(s); '
@@ -43,48 +44,67 @@ def get_devices(config: ParallelConfig) -> list[jax.Device]:
 class Devices:
     """Places data on the devices of a config and compiles steps for them."""
 
-    def __init__(self, config: ParallelConfig) -> None:
+    def __init__(self, config: ParallelConfig, devices: Sequence[jax.Device] | None = None) -> None:
+        """On `devices`, which need not be here, to compile for; None: on those that the config asks for."""
         self.strategy = config.strategy
-        self.devices = get_devices(config)
-        self.mesh = jax.make_mesh((len(self.devices),), (AXIS,), axis_types=(AxisType.Auto,), devices=self.devices)
-        self._replicated = NamedSharding(self.mesh, PartitionSpec())
-        self._by_rows = NamedSharding(self.mesh, PartitionSpec(AXIS))
+        self.devices = get_devices(config) if devices is None else list(devices)
+        shape = _mesh_shape(config, len(self.devices))
+        self.mesh = jax.make_mesh(shape, AXES, axis_types=(AxisType.Auto,) * len(AXES), devices=self.devices)
+        self.replicated = NamedSharding(self.mesh, PartitionSpec())
+        self.by_rows = NamedSharding(self.mesh, ROWS)
 
     def __len__(self) -> int:
         return len(self.devices)
 
-    @property
-    def num_parts(self) -> int:
-        """Of how many devices a step sees the rows: under pmap each device runs its own, a mesh one for all."""
-        return 1 if self.strategy == 'pmap' else len(self)
-
     def __str__(self) -> str:
-        return f'{len(self)} {self.devices[0].platform} device{"s" * (len(self) > 1)} by {self.strategy}'
+        name = f'{len(self)} {self.devices[0].platform} device{"s" * (len(self) > 1)} by {self.strategy}'
+        data, fsdp, tensor = self.mesh.shape.values()
+        return f'{name} (data {data}, fsdp {fsdp}, tensor {tensor})' if fsdp * tensor > 1 else name
+
+    @property
+    def num_row_parts(self) -> int:
+        """Among how many devices rows are dealt out; those of the tensor axis share theirs."""
+        return len(self) // self.mesh.shape['tensor']
+
+    @property
+    def parts_of_a_step(self) -> int:
+        """Of how many such devices a step sees the rows: under pmap each device runs its own, a mesh one for all."""
+        return 1 if self.strategy == 'pmap' else self.num_row_parts
 
     def check_rows(self, rows: int) -> None:
         """Raises UserError where a batch of so many rows cannot be dealt out evenly."""
-        if rows % len(self):
+        if rows % self.num_row_parts:
             raise UserError(
                 f'a batch has {rows} rows (training.tokens_per_step / data.target_length), which do not divide among '
-                f'{len(self)} devices; change tokens_per_step or num_devices'
+                f'{self.num_row_parts} devices; change tokens_per_step or num_devices'
             )
+
+    def shardings(self, state: Any) -> Any:
+        """Where each leaf of a TrainState lies, from arrays or shapes: cut over a mesh, under pmap whole everywhere."""
+        if self.strategy == 'pmap':
+            return jax.tree.map(lambda _: self.replicated, state)
+        return state_shardings(state, state.params, self.mesh)
 
     def replicate(self, tree: Any) -> Any:
         """The tree, whole on every device."""
-        return jax.device_put(tree, self._replicated)
+        return jax.device_put(tree, self.replicated)
 
     def gather(self, tree: Any) -> Any:
-        """A replicated tree on the first device alone."""
+        """A tree, whole on the first device alone."""
         return jax.device_put(tree, self.devices[0])
 
     def split(self, batch: Any) -> Any:
         """The batch with its rows dealt out to the devices."""
         if self.strategy == 'pmap':
             return jax.tree.map(lambda x: x.reshape(len(self), -1, *np.shape(x)[1:]), batch)
-        return jax.device_put(batch, self._by_rows)
+        return jax.device_put(batch, self.by_rows)
 
-    def compile(self, step: Callable, *, donate_state: bool = False) -> Callable:
-        """`step(state, batch, key)` over all devices; with donate_state the old state's memory is reused."""
+    def compile(self, step: Callable, *, takes: Any = None, gives: Any = None, donate_state: bool = False) -> Callable:
+        """`step(state, batch, key)` over all devices; with donate_state the old state's memory is reused.
+
+        Args:
+          takes, gives: the shardings of the state and of the result; None: whole on every device.
+        """
         donate = (0,) if donate_state else ()
         if self.strategy == 'pmap':
             return jax.pmap(
@@ -95,5 +115,18 @@ class Devices:
                 donate_argnums=donate,
                 devices=self.devices,
             )
-        shardings = (self._replicated, self._by_rows, self._replicated)
-        return jax.jit(step, in_shardings=shardings, out_shardings=self._replicated, donate_argnums=donate)
+        takes, gives = (self.replicated if each is None else each for each in (takes, gives))
+        shardings = (takes, self.by_rows, self.replicated)
+        return jax.jit(step, in_shardings=shardings, out_shardings=gives, donate_argnums=donate)
+
+
+def _mesh_shape(config: ParallelConfig, num_devices: int) -> tuple[int, int, int]:
+    """Devices along data, fsdp and tensor. Raises UserError where they are not all there are."""
+    cut = config.fsdp * config.tensor
+    data = config.data or num_devices // cut
+    if data * cut != num_devices:
+        raise UserError(
+            f'parallel.data={config.data}, fsdp={config.fsdp}, tensor={config.tensor}: a mesh of {max(data, 1) * cut} '
+            f'devices, but there are {num_devices}; change one of them, or num_devices'
+        )
+    return data, config.fsdp, config.tensor

@@ -50,6 +50,7 @@ MAY_CHANGE = {
     'training.best_by',
     'training.evaluate_bleu',
     'training.patience',
+    'optimizer.schedule_steps',
     *(f'decoding.{field.name}' for field in dataclasses.fields(DecodingConfig)),
     *(f'parallel.{field.name}' for field in dataclasses.fields(ParallelConfig)),
 }

@@ -23,7 +23,8 @@ class Runner:
 
     def __init__(self, batch_tokens: int, max_slots: int, pad_id: int, parallel: ParallelConfig | None = None) -> None:
         self.batch_tokens, self.max_slots, self.pad_id = batch_tokens, max_slots, pad_id
-        self.devices = Devices(parallel or ParallelConfig(num_devices=1))
+        every = ParallelConfig(parallel.strategy, parallel.num_devices) if parallel else ParallelConfig(num_devices=1)
+        self.devices = Devices(every)  # each with the whole model, whatever the mesh that it was trained on
         self.num_compilations = 0
         self._compiled: dict[Function, Function] = {}
         self._shapes: set[Any] = set()
@@ -92,7 +93,7 @@ class Runner:
         if self.devices.strategy == 'pmap':
             in_axes = (None, *[0] * num_arrays)
             return jax.pmap(function, axis_name=AXIS, in_axes=in_axes, devices=self.devices.devices)
-        rows = PartitionSpec(AXIS)
+        rows = self.devices.by_rows.spec
         specs = (PartitionSpec(), *[rows] * num_arrays)
         return jax.jit(jax.shard_map(function, mesh=self.devices.mesh, in_specs=specs, out_specs=rows, check_vma=False))
 

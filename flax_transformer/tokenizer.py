@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
@@ -25,6 +26,15 @@ from flax_transformer.segmentation import Segmenter
 
 MODEL_FILE = 'sentencepiece.model'
 DESCRIPTION_FILE = 'tokenizer.json'
+
+
+class Portable(NamedTuple):
+    """What it takes to go from text to ids and back with SentencePiece alone."""
+
+    source: bytes  # SentencePiece models of both sides
+    target: bytes
+    source_ids: dict[str, int]  # by piece; what is not there is unk
+    target_pieces: list[str]  # by id; empty for ids that give no text
 
 
 class Tokenizer:
@@ -140,6 +150,13 @@ class Tokenizer:
     @property
     def unk_id(self) -> int:
         return self._processor.unk_id()
+
+    def portable(self) -> Portable:
+        """The tokenizer for those who have not this class."""
+        is_text = [not self._processor.is_control(i) for i in range(self.vocab_size)]
+        pieces = [self.piece(i) if is_text[i] else '' for i in range(self.vocab_size)]
+        ids = {piece: i for i, piece in enumerate(pieces) if is_text[i] and i != self.unk_id}
+        return Portable(self.model, self.model, ids, pieces)
 
     @cached_property
     def languages(self) -> dict[str, int]:

@@ -148,6 +148,14 @@ def test_unknown_word_is_refused_with_the_words_there_are(section, field):
         (OptimizerConfig, {'epsilon': 0.0}, r'epsilon=0.0'),
         (OptimizerConfig, {'weight_decay': 0.1}, r"weight_decay=0.1 has no effect with name='adam'"),
         (OptimizerConfig, {'clip_norm': 0.0}, r'clip_norm=0.0'),
+        (OptimizerConfig, {'freeze': ('encoder/.*', '*')}, r"freeze='\*': expected a regular expression"),
+        (OptimizerConfig, {'schedule_steps': 9}, r"schedule_steps=9 has no effect with schedule='noam'"),
+        (OptimizerConfig, {'schedule_steps': 0, 'schedule': 'cosine'}, r'schedule_steps=0'),
+        (
+            Config,
+            {'optimizer': OptimizerConfig(schedule='linear', schedule_steps=9), 'training': TrainingConfig(steps=10)},
+            r'schedule_steps=9: expected at least training.steps=10',
+        ),
         (TrainingConfig, {'steps': 0}, r'steps=0'),
         (TrainingConfig, {'tokens_per_step': 0}, r'tokens_per_step=0'),
         (TrainingConfig, {'label_smoothing': 1.0}, r'label_smoothing=1.0'),
@@ -183,6 +191,11 @@ def test_unknown_word_is_refused_with_the_words_there_are(section, field):
             {'training': TrainingConfig(patience=3), 'data': DataConfig(validation='')},
             r'training.patience=3 has no effect without a validation set',
         ),
+        (
+            Config,
+            {'training': TrainingConfig(r_drop_alpha=2.0), 'model': TransformerConfig(dropout_rate=0.0)},
+            r'training.r_drop_alpha=2.0 has no effect without dropout',
+        ),
         (Config, {'tokenizer': TokenizerConfig(unk_id=1)}, r'unk_id=1'),
         (Config, {'tokenizer': TokenizerConfig(unk_id=0)}, r'unk_id=0'),
         (Config, {'model': TransformerConfig(positions='learned', max_length=127)}, r'max_length=127.*306'),
@@ -201,6 +214,7 @@ def test_bad_value_is_refused_by_name(section, values, expected):
         lambda: OptimizerConfig(schedule='constant', warmup_steps=0),
         lambda: OptimizerConfig(name='adamw', weight_decay=0.1),
         lambda: OptimizerConfig(name='lion', weight_decay=0.1),
+        lambda: OptimizerConfig(name='muon', weight_decay=0.1),
         lambda: DataConfig(numbers_below=62_000),
         lambda: DecodingConfig(alpha=0.0),
         lambda: Config(model=TransformerConfig(positions='learned', max_length=306)),
@@ -298,9 +312,14 @@ def all_changed():
             numbers_held_out=10,
         ),
         check=CheckConfig(False, 3.0, 7, *(0.5 + i / 64 for i in range(1, 16))),
-        optimizer=OptimizerConfig('adamw', 'cosine', 1e-3, 7, 0.8, 0.9, 1e-8, 0.01, 1.5, 0.999),
+        optimizer=OptimizerConfig('adamw', 'cosine', 1e-3, 7, 0.8, 0.9, 1e-8, 0.01, 1.5, 0.999, ('a/.*', 'b'), 99),
         training=TrainingConfig(
-            *(5, 960, 0.0, 1, 2, 3, 4, 3, 5, 6), keep_best=2, best_by='bleu', evaluate_bleu=7, patience=3
+            *(5, 960, 0.0, 1, 2, 3, 4, 3, 5, 6),
+            keep_best=2,
+            best_by='bleu',
+            evaluate_bleu=7,
+            patience=3,
+            r_drop_alpha=2.0,
         ),
         decoding=DecodingConfig(
             beam_width=6,
@@ -335,7 +354,7 @@ def all_changed():
             ensemble='probability',
             split_sentences=True,
         ),
-        parallel=ParallelConfig('mesh', 2, 640),
+        parallel=ParallelConfig('mesh', 8, 1, 2, 4, 960, 'layers', 640),
         seed=7,
     )
 

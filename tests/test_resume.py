@@ -28,6 +28,7 @@ def test_steps_in_pieces_equal_steps_at_once(strategy: str, tmp_path: Path, monk
     assert config.data.mixture[0].weight != config.data.mixture[1].weight
     assert config.optimizer.ema_decay
     assert config.model.dropout_rate
+    assert config.training.r_drop_alpha
     assert config.training.label_smoothing
     train(replace(config, training=replace(config.training, checkpoint_every=24)), tmp_path / 'at_once')
 

@@ -11,7 +11,7 @@ import optax
 import pytest
 from conftest import copy_config
 
-from flax_transformer.config import OptimizerConfig, ParallelConfig, TransformerConfig
+from flax_transformer.config import ParallelConfig, TransformerConfig
 from flax_transformer.data import Batch
 from flax_transformer.data.batches import make_batch
 from flax_transformer.data.plan import Example
@@ -19,8 +19,8 @@ from flax_transformer.errors import UserError
 from flax_transformer.loop import Window, fit
 from flax_transformer.model import Transformer, shift_right
 from flax_transformer.parallel import Devices
-from flax_transformer.train_state import TrainState, init_params, init_state
-from flax_transformer.training import Trainer, eval_step, loss_sums, mean_loss, train_step
+from flax_transformer.train_state import TrainState, init_params
+from flax_transformer.training import eval_step, loss_sums, mean_loss, train_step
 
 MODEL = TransformerConfig(
     vocab_size=30, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0
@@ -44,7 +44,7 @@ def one_update(strategy: str, num_devices: int, params: Any) -> tuple[Any, dict[
     """Gradients (by SGD of rate 1) and metrics of the uneven batch."""
     devices = Devices(ParallelConfig(strategy, num_devices))
     tx = optax.sgd(1.0)
-    chunked = partial(LOSS, loss_chunk=4 * 8 // num_devices * devices.num_parts)  # of 12 positions of each row, 4
+    chunked = partial(LOSS, loss_chunk=4 * 8 // num_devices * devices.parts_of_a_step)  # of 12 positions of each row, 4
     step = devices.compile(partial(train_step, loss_fn=chunked, tx=tx))
     state = devices.replicate(TrainState(jnp.int32(0), params, tx.init(params), None))
     new, metrics = step(state, devices.split(uneven_batch()), jax.random.key(0))
@@ -215,21 +215,6 @@ def test_a_step_in_bfloat16_keeps_parameters_and_sums_in_float32(params: Any) ->
     exact, rounded = updates['float32'], updates['bfloat16']
     # bfloat16 has 8 bits: a few tenths of a percent a product, more where terms cancel.
     assert np.linalg.norm(rounded - exact) < 0.05 * np.linalg.norm(exact)
-
-
-@pytest.mark.parametrize('name', ['adam', 'adamw', 'adafactor', 'lion'])
-def test_every_optimizer_lowers_the_loss(name: str, tmp_path: Any) -> None:
-    config = copy_config(tmp_path)
-    rate = {'adafactor': 0.05, 'lion': 1e-3}.get(name, 1e-2)
-    optimizer = OptimizerConfig(name=name, schedule='constant', warmup_steps=0, learning_rate=rate, clip_norm=1.0)
-    config = replace(config, model=MODEL, optimizer=optimizer)
-    trainer = Trainer(replace(config, training=replace(config.training, tokens_per_step=8 * 32)))
-    state = init_state(trainer.config, trainer.tx)
-    losses = []
-    for _ in range(15):
-        state, metrics = trainer.step(state, uneven_batch())
-        losses.append(float(metrics['loss']))
-    assert losses[-1] < 0.8 * losses[0]
 
 
 def test_initial_parameters_depend_on_the_seed_alone(tmp_path: Any) -> None:

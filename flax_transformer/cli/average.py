@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from flax_transformer.cli.options import parse
+from flax_transformer.cli.options import parse, read_run_config
 from flax_transformer.errors import UserError
 
 DESCRIPTION = """Make a run directory, OUT, whose parameters are the mean of several checkpoints of a run. It can be
@@ -21,9 +21,7 @@ class AverageOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse(
-        'average', AverageOptions, argv, first='RUN', description=DESCRIPTION, default=lambda run: AverageOptions()
-    )
+    options = parse('average', AverageOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults)
     if options.out is None:
         raise UserError(f'average: got {argv[0]} alone, expected RUN and OUT')
     steps = options.steps.split(',') if options.steps else []
@@ -38,3 +36,8 @@ def main(argv: list[str]) -> None:
     print(f'The mean of the checkpoints {", ".join(map(str, chosen))} is in {run.path}. Next:')
     print(f'  flax-transformer evaluate {run.path}')
     print(f'  flax-transformer train CONFIG --init-from {run.path} --workdir ANOTHER')
+
+
+def _defaults(run: str) -> AverageOptions:
+    read_run_config(run)  # which says it where this is no run, or one of a later version
+    return AverageOptions()

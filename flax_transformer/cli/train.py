@@ -35,7 +35,7 @@ def main(argv: list[str]) -> None:
     # JAX counts its devices once, when it is first asked: simulated ones must be ordered before.
     from flax_transformer.parallel import prepare_devices
 
-    prepare_devices(options.config.parallel.num_devices)
+    prepare_devices(options.config.parallel.least_devices)
 
     from absl import logging
 

@@ -51,6 +51,11 @@ class Config:
             f'tokens_per_step={self.training.tokens_per_step} is not a multiple of data.target_length={row}; '
             f'a batch is whole rows: the nearest is {max(1, round(self.training.tokens_per_step / row)) * row}',
         )
+        most = self.parallel.max_tokens_per_device
+        check(
+            most == 0 or most >= row,
+            f'parallel.max_tokens_per_device={most}: expected at least data.target_length={row}, one row, or 0',
+        )
         unk, special = self.tokenizer.unk_id, (self.model.pad_id, self.model.eos_id)
         check(unk not in special, f'tokenizer.unk_id={unk} is also pad_id or eos_id; expected three different ids')
         last = self.model.vocab_size - 1
@@ -65,6 +70,16 @@ class Config:
         check(
             not self.training.patience or any(corpus.has_validation for corpus in self.data.corpora),
             f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
+        )
+        model, alpha = self.model, self.training.r_drop_alpha
+        check(
+            not alpha or model.dropout_rate or model.attention_dropout_rate or model.activation_dropout_rate,
+            f'training.r_drop_alpha={alpha} has no effect without dropout: set model.dropout_rate',
+        )
+        end, steps = self.optimizer.schedule_steps, self.training.steps
+        check(
+            end is None or end >= steps,
+            f'optimizer.schedule_steps={end}: expected at least training.steps={steps}: the rate is 0 from there on',
         )
         if self.model.positions == 'learned':
             output = self.decoding.max_tokens or self.decoding.max_source_tokens + self.decoding.max_extra_tokens

@@ -1,5 +1,6 @@
 """How gradients become updates."""
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,16 +11,19 @@ from flax_transformer.checks import check, check_rates, check_types
 class OptimizerConfig:
     """Defaults: section 5.3 of the paper."""
 
-    name: Literal['adam', 'adamw', 'adafactor', 'lion'] = 'adam'
+    # muon: kernels of dense layers by Muon (Jordan et al. 2024), the rest by adamw
+    name: Literal['adam', 'adamw', 'adafactor', 'lion', 'muon'] = 'adam'
     schedule: Literal['noam', 'inverse_sqrt', 'linear', 'cosine', 'constant'] = 'noam'
     learning_rate: float = 1.0  # noam: a factor on d_model^-0.5 * min(step^-0.5, step * warmup^-1.5); others: the peak
     warmup_steps: int = 4000
-    beta1: float = 0.9  # all but adafactor
+    beta1: float = 0.9  # all but adafactor; of Muon the momentum
     beta2: float = 0.98  # all but adafactor
     epsilon: float = 1e-9  # adam and adamw
-    weight_decay: float = 0.0  # adamw and lion; matrices only
+    weight_decay: float = 0.0  # adamw, lion and muon; matrices only
     clip_norm: float | None = None  # clip the global gradient norm; None: never, as in the paper
     ema_decay: float = 0.0  # evaluate and keep an exponential moving average of the parameters; 0: off
+    freeze: tuple[str, ...] = ()  # regular expressions; parameters whose whole path one matches stay as they are
+    schedule_steps: int | None = None  # where linear and cosine end; None: at training.steps
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -33,9 +37,28 @@ class OptimizerConfig:
         check(self.epsilon > 0, f'epsilon={self.epsilon}: expected more than 0')
         check(self.weight_decay >= 0, f'weight_decay={self.weight_decay}: expected at least 0')
         check(
-            self.weight_decay == 0 or self.name in ('adamw', 'lion'),
-            f'weight_decay={self.weight_decay} has no effect with name={self.name!r}; use adamw or lion',
+            self.weight_decay == 0 or self.name in ('adamw', 'lion', 'muon'),
+            f'weight_decay={self.weight_decay} has no effect with name={self.name!r}; use adamw, lion or muon',
         )
         check(
             self.clip_norm is None or self.clip_norm > 0, f'clip_norm={self.clip_norm}: expected more than 0, or None'
         )
+        for pattern in self.freeze:
+            check(_is_regex(pattern), f'freeze={pattern!r}: expected a regular expression, such as encoder/.*')
+        check(
+            self.schedule_steps is None or self.schedule_steps >= 1,
+            f'schedule_steps={self.schedule_steps}: expected at least 1, or None',
+        )
+        check(
+            self.schedule_steps is None or self.schedule in ('linear', 'cosine'),
+            f'schedule_steps={self.schedule_steps} has no effect with schedule={self.schedule!r}; it is for linear and '
+            'cosine',
+        )
+
+
+def _is_regex(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True

@@ -8,13 +8,46 @@ from flax_transformer.checks import check, check_types
 
 @dataclass(frozen=True)
 class ParallelConfig:
-    """On which devices, and how."""
+    """On which devices, and how; none of it changes what is computed, but for rounding.
 
-    strategy: Literal['pmap', 'mesh'] = 'pmap'  # pmap: data parallel; mesh: jit over a mesh with a data axis
+    A mesh has data * fsdp * tensor devices: see sharding.py.
+    """
+
+    strategy: Literal['pmap', 'mesh'] = 'pmap'  # pmap: data parallel; mesh: jit over a mesh of three axes
     num_devices: int = 0  # 0: every accelerator, or one CPU; CPU devices are simulated, as many as asked for
+    data: int = 0  # mesh: devices that differ in their rows of the batch alone; 0: as many as the others leave
+    fsdp: int = 1  # mesh: devices among which rows, parameters and moments are cut
+    tensor: int = 1  # mesh: devices among which heads, inner units and vocabulary are cut
+    max_tokens_per_device: int = 0  # target slots in one pass; a larger share of a batch takes several; 0: no limit
+    remat: Literal['none', 'layers'] = 'none'  # layers: keep each layer's input alone, and compute the rest again
     loss_chunk: int = 0  # target slots whose logits a device holds at once; 0: 1,024, or as many as 32 MB hold
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name in ('num_devices', 'loss_chunk'):
-            check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
+        for name, least in (
+            ('num_devices', 0),
+            ('data', 0),
+            ('fsdp', 1),
+            ('tensor', 1),
+            ('max_tokens_per_device', 0),
+            ('loss_chunk', 0),
+        ):
+            check(getattr(self, name) >= least, f'{name}={getattr(self, name)}: expected at least {least}')
+        for name, default in (('data', 0), ('fsdp', 1), ('tensor', 1)):
+            value = getattr(self, name)
+            check(
+                self.strategy == 'mesh' or value == default,
+                f"{name}={value} has no effect with strategy='pmap'; use mesh",
+            )
+        cut = self.fsdp * self.tensor
+        wanted = cut * max(self.data, 1)
+        check(
+            self.num_devices == 0 or (self.num_devices % cut == 0 and self.data in (0, self.num_devices // cut)),
+            f'num_devices={self.num_devices}: expected data * fsdp * tensor = {wanted}'
+            + ('' if self.data else ' or a multiple'),
+        )
+
+    @property
+    def least_devices(self) -> int:
+        """num_devices, or where that is 0 as many as the mesh needs."""
+        return self.num_devices or max(self.data, 1) * self.fsdp * self.tensor

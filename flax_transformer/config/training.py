@@ -24,6 +24,7 @@ class TrainingConfig:
     best_by: Literal['loss', 'bleu'] = 'loss'  # which score of the validation sets says what is best
     evaluate_bleu: int | None = 0  # validation sentences translated at each evaluation, for BLEU; None: all; 0: none
     patience: int = 0  # evaluations in a row that are no better than the best before training stops; 0: it goes on
+    r_drop_alpha: float = 0.0  # weight of R-Drop (Liang et al. 2021): two passes whose predictions are to agree; 0: off
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -44,3 +45,4 @@ class TrainingConfig:
             "best_by='bleu': nothing is translated with evaluate_bleu=0; expected a number of sentences, or None",
         )
         check(self.patience >= 0, f'patience={self.patience}: expected at least 0')
+        check(self.r_drop_alpha >= 0, f'r_drop_alpha={self.r_drop_alpha}: expected at least 0')

@@ -1,0 +1,44 @@
+"""`flax-transformer export RUN FOLDER [--field value ...]`."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from flax_transformer.cli.options import parse, read_run_config
+from flax_transformer.config import DecodingConfig
+
+DESCRIPTION = """Write a trained model as a FOLDER that JAX alone can run: the whole translation of ids, encoder and
+search, as StableHLO for any batch and length, with the tokenizer, and load.py, which shows how."""
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    folder: tyro.conf.Positional[Path]  # the folder to make
+    weights: Literal['beside', 'inside'] = 'beside'  # a file of their own, or constants of the program
+    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # of computation; auto: the model's, else float32 everywhere
+    platforms: tuple[Literal['cpu', 'cuda', 'rocm', 'tpu'], ...] = ('cpu', 'cuda', 'tpu')  # that can run the program
+    step: int | None = None  # the checkpoint; None: the best by validation loss, or training.average_last's mean
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)  # the search
+
+
+def main(argv: list[str]) -> None:
+    options = parse(
+        'export',
+        ExportOptions,
+        argv,
+        first='RUN',
+        description=DESCRIPTION,
+        default=lambda run: ExportOptions(tyro.MISSING, decoding=read_run_config(run).decoding),
+    )
+    from flax_transformer.export import export_run
+    from flax_transformer.translator import Translator
+
+    translator = Translator.from_run(argv[0], step=options.step, **asdict(options.decoding))
+    dtype = None if options.dtype == 'auto' else options.dtype
+    export_run(translator, options.folder, weights=options.weights, dtype=dtype, platforms=options.platforms)
+    for file in sorted(options.folder.iterdir()):
+        print(f'{file.stat().st_size:>12,}  {file}')
+    print('It needs jax, numpy and sentencepiece:')
+    print(f'  python {options.folder / "load.py"} < lines > translations')

@@ -1,0 +1,196 @@
+"""A trained model as one program that needs neither this package nor Flax: StableHLO of the whole translate_ids.
+
+An export is a folder:
+
+export.json   format and versions, how the program is called, the SHA-256 of every other file
+program.bin   encoder, search, penalties and limits, serialised by jax.export for several platforms at once
+weights.npz   the parameters by name, float32; not there where they are inside the program
+source.spm target.spm pieces.json   the tokenizer: SentencePiece models, and the ids of their pieces
+load.py       loads it (`export_loader.py`)
+"""
+
+import hashlib
+import io
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import jaxlib
+import numpy as np
+from jax import export as jax_export
+
+from flax_transformer import export_loader
+from flax_transformer.config import TransformerConfig
+from flax_transformer.errors import UserError
+from flax_transformer.layers import sinusoids
+from flax_transformer.search import output_slots
+from flax_transformer.translator import Translator
+
+FORMAT = 1
+PLATFORMS = ('cpu', 'cuda', 'tpu')
+_MOST_INSIDE = 2 * 10**9  # bytes: what holds a serialised program ends at 2 GiB
+
+Exported = jax_export.Exported
+Dtype = Literal['float32', 'bfloat16']
+
+
+def export_run(
+    translator: Translator,
+    folder: Path | str,
+    *,
+    weights: Literal['beside', 'inside'] = 'beside',
+    dtype: Dtype | None = None,
+    platforms: Sequence[str] = PLATFORMS,
+) -> None:
+    """Writes the translator's model, search and tokenizer as a folder that is whole or not there.
+
+    Args:
+      weights: in a file beside the program, or as constants within it.
+      dtype: of computation; None: the config's, and float32 where that is auto: the program is made on one machine and
+        runs on others.
+
+    Raises UserError for what cannot be exported, and where the folder exists.
+    """
+    folder = Path(folder)
+    if folder.exists():
+        raise UserError(f'{folder} exists; an export is written to a new folder')
+    model, params = with_fixed_shapes(translator, dtype)
+    flat = _flat(params)
+    size = sum(leaf.nbytes for leaf in flat.values())
+    if weights == 'inside' and size > _MOST_INSIDE:
+        raise UserError(f'{size / 1e9:.1f} GB of weights do not fit inside a program; leave them beside it')
+    program = lower(translator, model, flat, inside=weights == 'inside', platforms=platforms)
+    files = {'program.bin': bytes(program.serialize()), 'load.py': Path(export_loader.__file__).read_bytes()}
+    if weights == 'beside':
+        file = io.BytesIO()
+        np.savez(file, **flat)
+        files['weights.npz'] = file.getvalue()
+    tokenizer = translator.tokenizer.portable()
+    files |= {'source.spm': tokenizer.source, 'target.spm': tokenizer.target}
+    pieces = {'source': tokenizer.source_ids, 'target': tokenizer.target_pieces}
+    files['pieces.json'] = json.dumps(pieces, ensure_ascii=False).encode()
+    description = _description(translator, model, program, flat) | {
+        'sha256': {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
+    }
+    files['export.json'] = (json.dumps(description, indent=1, ensure_ascii=False) + '\n').encode()
+    partial = folder.with_name(folder.name + '.partial')
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    for name, content in files.items():
+        (partial / name).write_bytes(content)
+    partial.rename(folder)
+
+
+def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tuple[TransformerConfig, Any]:
+    """The model that is traced with lengths that are not known yet, and its parameters: sinusoids as a table.
+
+    Raises UserError for what cannot be exported.
+    """
+    decoding = translator.decoding
+    _check(translator)
+    model, params = translator.model.config, translator.params
+    if model.positions != 'learned':
+        length = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens))
+        table = {'table': sinusoids(length, model.d_model, model.positions)}
+        params = {**params, 'source_positions': table, 'target_positions': table}
+        model = replace(model, positions='learned', max_length=length)
+    dtype = dtype or ('float32' if model.dtype == 'auto' else model.dtype)
+    return replace(model, dtype=dtype), params
+
+
+def _check(translator: Translator) -> None:
+    decoding = translator.decoding
+    if len(translator.models) > 1:
+        raise UserError(f'an ensemble of {len(translator.models)} models cannot be exported; export one of them')
+    if decoding.search == 'sample':
+        raise UserError(
+            "decoding.search='sample' cannot be exported: its draws would be the same for ever; expected beam "
+            '(--decoding.search beam)'
+        )
+    if decoding.mbr != 'none':
+        raise UserError(
+            f'decoding.mbr={decoding.mbr!r} cannot be exported: it compares texts, and the program knows ids alone; '
+            'set --decoding.mbr none'
+        )
+
+
+def lower(
+    translator: Translator,
+    model: TransformerConfig,
+    params: dict[str, np.ndarray],
+    *,
+    inside: bool,
+    platforms: Sequence[str],
+) -> Exported:
+    """The program, of any batch and any source length up to max_source_tokens."""
+    options = {'source_language': translator.source_language}
+    search = Translator(model, None, translator.tokenizer, translator.decoding, **options).translate_ids
+
+    def translate(params: dict[str, jax.Array], source: jax.Array) -> dict[str, jax.Array]:
+        found = search(_nested(params), source)
+        return {name: getattr(found, name) for name in _OUTPUTS}
+
+    most = translator.decoding.max_source_tokens
+    shape = jax_export.symbolic_shape('b, s', constraints=('b >= 1', 's >= 1', f's <= {most}'))
+    source = jax.ShapeDtypeStruct(shape, np.int32)
+    if inside:
+        return jax_export.export(jax.jit(lambda source: translate(params, source)), platforms=platforms)(source)
+    shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in params.items()}
+    return jax_export.export(jax.jit(translate), platforms=platforms)(shapes, source)
+
+
+_OUTPUTS = {
+    'tokens': 'ids [b, beams, slots], the best hypothesis first, EOS included, pad_id behind it',
+    'scores': 'float32 [b, beams]: log-probability / length penalty, and what else the search counts',
+    'lengths': 'int32 [b, beams]: tokens, EOS counted; 0: no such hypothesis',
+    'is_finished': 'bool [b, beams]: False: cut at its longest permitted length',
+}
+
+
+def _description(
+    translator: Translator, model: TransformerConfig, program: Exported, params: dict[str, np.ndarray]
+) -> dict[str, Any]:
+    decoding, tokenizer = translator.decoding, translator.tokenizer
+    tag = tokenizer.tag_id(decoding.target_language)
+    most = decoding.max_source_tokens
+    arguments = ['weights: the arrays of weights.npz by name'] if len(program.in_avals) > 1 else []
+    slots = f'{decoding.max_tokens}' if decoding.max_tokens else f's + {decoding.max_extra_tokens}'
+    return {
+        'format': FORMAT,
+        'jax': jax.__version__,
+        'jaxlib': jaxlib.__version__,
+        'calling_convention': program.calling_convention_version,  # of jax.export
+        'platforms': list(program.platforms),
+        'dtype': model.dtype,
+        'parameters': sum(leaf.size for leaf in params.values()),
+        'arguments': [*arguments, f'source: ids, int32 [b, s], EOS last, pad_id behind; s from 1 to {most}'],
+        'results': _OUTPUTS | {'slots': slots},
+        'pad_id': tokenizer.pad_id,
+        'eos_id': tokenizer.eos_id,
+        'unk_id': tokenizer.unk_id,
+        'prefix': [] if tag is None else [tag],  # before each source's ids
+        'languages': tokenizer.languages,  # what else may stand there
+        'max_source_tokens': most,
+        'decoding': asdict(decoding),
+    }
+
+
+def _flat(tree: Any) -> dict[str, np.ndarray]:
+    """The leaves by path, `encoder/layers_0/...`."""
+    leaves = jax.tree_util.tree_leaves_with_path(jax.device_get(tree))
+    return {'/'.join(key.key for key in path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def _nested(flat: dict[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for path, leaf in flat.items():
+        *folders, name = path.split('/')
+        inner = tree
+        for folder in folders:
+            inner = inner.setdefault(folder, {})
+        inner[name] = leaf
+    return tree

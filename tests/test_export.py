@@ -1,0 +1,193 @@
+"""An export translates as the translator does, in a process that can import neither Flax nor this package."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from flax_transformer import Translator, blocks, export_loader
+from flax_transformer.cli import main
+from flax_transformer.config import Config, DecodingConfig, TransformerConfig
+from flax_transformer.errors import UserError
+from flax_transformer.export import PLATFORMS, export_run, lower
+from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.train_state import init_params
+
+HERE = Path(__file__).parent
+RUN, MARIAN = HERE / 'golden' / 'number_words', HERE / 'fixtures' / 'marian'
+NUMBERS = [['one'], ['seven', 'nine hundred and ninety-nine', 'five hundred and eighty-six']]
+TEXTS = [['the house is small', 'x y z', 'no', 'it is a very long line of words, this one: 1 2 3 4']]
+# What the loader needs is there; what it must not need cannot be imported.
+PROCESS = """
+import json, runpy, sys
+for name in ('flax', 'flax_transformer', 'optax', 'orbax', 'grain', 'tyro'):
+    sys.modules[name] = None
+found = []
+for folder, batches in json.loads(sys.argv[1]):
+    translate = runpy.run_path(folder + '/load.py')['load'](folder)
+    found.append([[list(best) for best in translate(lines)] for lines in batches])
+exec(sys.argv[2], {})
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope='module')
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Exports of a trained model, weights beside it, and of one from Marian, weights inside."""
+    folder = tmp_path_factory.mktemp('exports')
+    assert main(['export', str(RUN), str(folder / 'exported')]) == 0
+    export_run(Translator.from_marian(MARIAN, beam_width=2, max_tokens=12), folder / 'marian', weights='inside')
+    return folder / 'exported', folder / 'marian'
+
+
+@pytest.fixture(scope='module')
+def translated(folders: tuple[Path, Path]) -> tuple[list, str]:
+    """What the loader makes of the batches, (text, ids, score) of each line; and what the documents' lines print."""
+    todo = [(str(folders[0]), NUMBERS), (str(folders[1]), TEXTS)]
+    documented = re.search(r'```python\n(.*?)```', (HERE.parent / 'docs' / 'export.md').read_text('utf-8'), re.S)[1]
+    assert len(documented.strip().splitlines()) <= 11  # ten, and a blank one
+    result = subprocess.run(
+        [sys.executable, '-c', PROCESS, json.dumps(todo), documented],
+        cwd=folders[0].parent,
+        env=os.environ | {'PYTHONPATH': '', 'JAX_NUM_CPU_DEVICES': '1'},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    printed, found = result.stdout.splitlines()
+    return json.loads(found), printed
+
+
+def assert_same(found: list, translator: Translator, batches: list[list[str]]) -> None:
+    for of_batch, lines in zip(found, batches, strict=True):
+        expected = translator(lines)
+        assert [tuple(ids) for _, ids, _ in of_batch] == [translation.token_ids for translation in expected]
+        assert [text for text, _, _ in of_batch] == [translation.text for translation in expected]
+        np.testing.assert_allclose([s for *_, s in of_batch], [t.score for t in expected], atol=1e-5)
+
+
+def test_the_loader_gives_the_translators_tokens(translated) -> None:
+    found, printed = translated
+    assert_same(found[0], Translator.from_run(RUN), NUMBERS)
+    assert len({len(ids) for batch in found[0] for _, ids, _ in batch}) > 3
+    assert printed == 'zweiundvierzig'
+
+
+def test_the_loader_gives_the_tokens_of_a_marian_model_within_its_limit(translated) -> None:
+    found, _ = translated
+    translator = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12)
+    # Hugging Face strips what it decodes; the tokens are the same.
+    found = [[(text.strip(), ids, score) for text, ids, score in batch] for batch in found[1]]
+    assert_same(found, translator, TEXTS)
+    assert max(len(ids) for batch in found for _, ids, _ in batch) == 12
+
+
+def test_the_loader_imports_little() -> None:
+    tree = ast.parse(Path(export_loader.__file__).read_text('utf-8'))
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert names - set(sys.stdlib_module_names) == {'jax', 'numpy', 'sentencepiece'}
+
+
+def test_an_export_says_how_it_is_called(folders: tuple[Path, Path]) -> None:
+    beside, inside = (json.loads((folder / 'export.json').read_text('utf-8')) for folder in folders)
+    assert beside['format'] == 1
+    assert beside['platforms'] == list(PLATFORMS)
+    assert beside['jax'] == jax.__version__
+    assert (len(beside['arguments']), len(inside['arguments'])) == (2, 1)
+    assert sorted(beside['sha256']) == sorted(file.name for file in folders[0].iterdir() if file.name != 'export.json')
+    assert 'weights.npz' not in inside['sha256']
+
+
+@pytest.mark.parametrize('name', ['program.bin', 'weights.npz', 'source.spm'])
+def test_a_damaged_file_is_named(folders: tuple[Path, Path], tmp_path: Path, name: str) -> None:
+    for file in folders[0].iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    content = bytearray((tmp_path / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f'{name} missing or damaged'):
+        export_loader.load(tmp_path)
+
+
+def test_a_line_that_is_too_long_is_refused(folders: tuple[Path, Path]) -> None:
+    with pytest.raises(ValueError, match='takes at most 32: split it'):
+        export_loader.load(folders[0])(['one ' * 40])
+
+
+@pytest.fixture(scope='module')
+def tiny() -> Translator:
+    tokenizer = Tokenizer.train(['a b c d e f g h'] * 9, vocab_size=20, byte_fallback=False)
+    config = TransformerConfig(
+        vocab_size=20, d_model=8, num_heads=2, d_ff=8, num_encoder_layers=1, num_decoder_layers=1, positions='learned'
+    )
+    return Translator(config, init_params(Config(model=config), jax.random.key(0)), tokenizer)
+
+
+EVERYTHING = DecodingConfig(
+    beam_width=4,
+    groups=2,
+    coverage_penalty=0.2,
+    no_repeat_ngram=2,
+    banned_texts=('a b', 'c'),
+    min_tokens=3,
+    renormalize=True,
+    force_eos=True,
+    word_reward=0.1,
+)
+
+
+@pytest.mark.parametrize('decoding', [DecodingConfig(beam_width=1), EVERYTHING], ids=['greedy', 'everything'])
+def test_every_search_knows_neither_batch_nor_length_when_it_is_traced(
+    tiny: Translator, decoding: DecodingConfig
+) -> None:
+    """A Python loop over the output's slots, or a shape that must be a number, shows here."""
+    translator = tiny.with_decoding(decoding)
+    flat = {'/'.join(k.key for k in path): x for path, x in jax.tree_util.tree_leaves_with_path(tiny.params)}
+    program = lower(translator, tiny.model.config, flat, inside=False, platforms=['cpu'])
+    tokens = program.out_tree.unflatten(program.out_avals)['tokens']
+    assert tuple(map(str, tokens.shape)) == ('b', str(decoding.beam_width), 's + 50')
+
+
+def test_the_precision_is_that_of_the_export_not_of_the_machine(
+    tiny: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = tiny.with_decoding(DecodingConfig(beam_width=1))
+    monkeypatch.setattr(blocks.jax, 'default_backend', lambda: 'gpu')
+    for dtype, expected in ((None, 'float32'), ('bfloat16', 'bfloat16')):
+        folder = tmp_path / expected
+        export_run(translator, folder, dtype=dtype, platforms=['cpu'])
+        program = jax.export.deserialize(bytearray((folder / 'program.bin').read_bytes()))
+        assert ('bf16' in program.mlir_module()) == (expected == 'bfloat16')
+        assert json.loads((folder / 'export.json').read_text())['dtype'] == expected
+
+
+@pytest.mark.parametrize(
+    ('changes', 'message'),
+    [({'search': 'sample'}, 'draws would be the same'), ({'mbr': 'bleu'}, 'compares texts')],
+)
+def test_what_a_program_cannot_do_is_refused(tiny: Translator, tmp_path: Path, changes: dict, message: str) -> None:
+    translator = tiny.with_decoding(replace(tiny.decoding, **changes))
+    with pytest.raises(UserError, match=message):
+        export_run(translator, tmp_path / 'out')
+    assert not any(tmp_path.iterdir())
+
+
+def test_an_ensemble_is_refused(tiny: Translator, tmp_path: Path) -> None:
+    config, params = tiny.model.config, tiny.params
+    with pytest.raises(UserError, match='ensemble of 2 models'):
+        export_run(Translator([config, config], (params, params), tiny.tokenizer), tmp_path / 'out')
+
+
+def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(['export', str(RUN), str(tmp_path)]) == 2
+    assert f'{tmp_path} exists' in capsys.readouterr().err

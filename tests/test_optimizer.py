@@ -1,0 +1,157 @@
+"""Every optimiser by its name; parameters that are frozen; a schedule that ends elsewhere."""
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import copy_config
+from test_training import MODEL, uneven_batch
+
+from flax_transformer import train
+from flax_transformer.checkpoints import Checkpoints
+from flax_transformer.config import OptimizerConfig, ParallelConfig
+from flax_transformer.errors import UserError
+from flax_transformer.experiment import _say_where_the_rate_jumps
+from flax_transformer.freezing import frozen_by
+from flax_transformer.loading import load_run
+from flax_transformer.optimizer import make_optimizer, make_schedule
+from flax_transformer.train_state import init_state
+from flax_transformer.training import Trainer
+
+
+def make_trainer(folder: Path, strategy: str = 'pmap', num_devices: int = 1, **settings: Any) -> Trainer:
+    optimizer = OptimizerConfig(**({'schedule': 'constant', 'warmup_steps': 0, 'learning_rate': 1e-2} | settings))
+    config = replace(copy_config(folder, tokens_per_step=8 * 32), model=MODEL, optimizer=optimizer)
+    return Trainer(replace(config, parallel=ParallelConfig(strategy, num_devices)))
+
+
+def steps(trainer: Trainer, state: Any, count: int) -> tuple[Any, list[float]]:
+    losses = []
+    for _ in range(count):
+        state, metrics = trainer.step(state, uneven_batch())
+        losses.append(float(metrics['loss']))
+    return state, losses
+
+
+@pytest.mark.parametrize('name', ['adam', 'adamw', 'adafactor', 'lion', 'muon'])
+def test_every_optimizer_lowers_the_loss_and_its_state_comes_back(name: str, tmp_path: Path) -> None:
+    """Saved after ten steps and restored, the eleventh to fifteenth are those of a run without a break, to the bit."""
+    rate = {'adafactor': 0.05, 'lion': 1e-3}.get(name, 1e-2)
+    trainer = make_trainer(tmp_path, name=name, learning_rate=rate, clip_norm=1.0)
+    fresh = lambda: trainer.init_state()
+    state, losses = steps(trainer, fresh(), 10)
+    with contextlib.closing(Checkpoints(tmp_path / 'checkpoints')) as checkpoints:
+        checkpoints.save(state, {}, {})
+        checkpoints.wait()
+        restored, _ = checkpoints.restore(fresh())
+    assert jax.tree.structure(restored) == jax.tree.structure(state)
+    ends = [steps(trainer, each, 5) for each in (state, restored)]
+    jax.tree.map(np.testing.assert_array_equal, *(end for end, _ in ends))
+    assert ends[0][1] == ends[1][1]
+    assert ends[0][1][-1] < 0.8 * losses[0]
+
+
+def test_muon_is_for_the_kernels_and_adam_for_the_rest() -> None:
+    """Its updates have equal singular values; of Adam's first one every element has the size of the rate."""
+    config = OptimizerConfig(name='muon', schedule='constant', warmup_steps=0, learning_rate=1e-2, beta1=0.9)
+    tx = make_optimizer(config, d_model=16, steps=9)
+    rng = np.random.default_rng(0)
+    params = {
+        'dense': {'kernel': jnp.array(rng.normal(size=(8, 32)), jnp.float32), 'bias': jnp.ones(32)},
+        'embedding': {'table': jnp.array(rng.normal(size=(9, 8)), jnp.float32)},
+        'projection': jnp.array(rng.normal(size=(8, 9)), jnp.float32),
+    }
+    updates, state = tx.update(params, tx.init(params), params)
+    values = np.linalg.svd(np.asarray(updates['dense']['kernel']), compute_uv=False)
+    # 0.2 * sqrt(larger side), by Newton and Schulz to some 30 %.
+    np.testing.assert_allclose(values, 1e-2 * 0.2 * 32**0.5, rtol=0.35)
+    for other in (updates['dense']['bias'], updates['embedding']['table'], updates['projection']):
+        np.testing.assert_allclose(np.abs(other), 1e-2, rtol=1e-3)
+    # Muon keeps one moment of a kernel, Adam two of the others.
+    assert sum(leaf.size for leaf in jax.tree.leaves(state) if leaf.ndim) - 3 == 8 * 32 + 2 * (32 + 9 * 8 + 8 * 9)
+
+
+FROZEN = ('encoder/.*', 'embedding/table')
+
+
+@pytest.mark.parametrize(('strategy', 'num_devices'), [('pmap', 2), ('mesh', 4)])
+def test_frozen_parameters_stay_to_the_bit(strategy: str, num_devices: int, tmp_path: Path) -> None:
+    """Beside weight decay and a moving average, which would move even what has no gradient."""
+    settings = {'name': 'adamw', 'weight_decay': 0.1, 'ema_decay': 0.3, 'clip_norm': 1.0}
+    trainer = make_trainer(tmp_path, strategy, num_devices, freeze=FROZEN, **settings)
+    first = init_state(trainer.config, trainer.tx)
+    # A zero with a sign, and numbers of which three tenths and seven tenths are not the whole.
+    params = jax.tree.map(lambda x: np.array(x.at[(0,) * x.ndim].set(-0.0)), first.params)
+    first = first._replace(params=params, ema=params)
+    state, _ = steps(trainer, trainer.devices.replicate(first), 5)
+    for tree in (state.params, state.ema):
+        same = jax.tree.map(lambda a, b: np.asarray(a).tobytes() == np.asarray(b).tobytes(), tree, params)
+        for path, is_same in jax.tree_util.tree_leaves_with_path(same):
+            assert is_same == (path[0].key in ('encoder', 'embedding')), path
+    moments = sum(leaf.size for leaf in jax.tree.leaves(state.opt_state) if leaf.ndim)
+    assert moments == 2 * sum(leaf.size for leaf in jax.tree.leaves(params['decoder']))
+
+
+def test_what_is_frozen_has_no_gradient_and_no_part_in_the_norm_that_is_clipped(tmp_path: Path) -> None:
+    (every, _), (some, _) = (
+        trainer.gradients(init_state(trainer.config, trainer.tx), uneven_batch())
+        for trainer in (make_trainer(tmp_path), make_trainer(tmp_path, freeze=FROZEN))
+    )
+    assert not any(leaf.any() for leaf in jax.tree.leaves((some['encoder'], some['embedding'])))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), every['decoder'], some['decoder'])
+    config = OptimizerConfig(name='lion', schedule='constant', warmup_steps=0, learning_rate=1.0, clip_norm=0.5)
+    tx = make_optimizer(config, d_model=16, steps=9, is_frozen={'a': True, 'b': False})
+    gradients = {'a': jnp.array([100.0]), 'b': jnp.array([3.0])}
+    _, state = tx.update(gradients, tx.init(gradients), gradients)
+    assert [leaf.item() for leaf in jax.tree.leaves(state) if leaf.ndim] == pytest.approx([0.5 * 0.02])  # 1 - beta2
+
+
+@pytest.mark.parametrize(
+    ('patterns', 'expected'),
+    [
+        (('encoder/.*', 'enc'), r"optimizer.freeze: 'enc' matches no parameter. There are\n(.*\n)*  encoder/a\n"),
+        (('.*',), r'optimizer.freeze: nothing is left to be trained. There are\n  decoder/b'),
+    ],
+)
+def test_a_pattern_that_is_of_no_use_is_refused_with_the_paths(patterns: tuple[str, ...], expected: str) -> None:
+    params = {'encoder': {'a': jnp.ones(2), 'b': jnp.ones(3)}, 'decoder': {'b': jnp.ones(4)}}
+    with pytest.raises(UserError, match=expected):
+        frozen_by(patterns, params)
+    assert frozen_by(('encoder/b',), params) == {'encoder': {'a': False, 'b': True}, 'decoder': {'b': False}}
+
+
+def test_a_fine_tune_keeps_what_is_frozen(copy_run: Path, copy_folder: Path, tmp_path: Path, capsys: Any) -> None:
+    """From one run to another, through a stop: a changed `freeze` is another run."""
+    config = copy_config(copy_folder, steps=4, checkpoint_every=2)
+    optimizer = replace(config.optimizer, freeze=('encoder/.*',), warmup_steps=0)
+    config = replace(config, data=replace(config.data, validation=''), optimizer=optimizer)
+    run = train(config, tmp_path / 'run', init_from=copy_run)
+    assert 'of them frozen, on 1 cpu device' in capsys.readouterr().err
+    before, after = load_run(copy_run).params, load_run(f'{run.path}@last').params
+    jax.tree.map(np.testing.assert_array_equal, before['encoder'], after['encoder'])
+    assert (before['embedding']['table'] != after['embedding']['table']).any()
+    with pytest.raises(UserError, match=r"optimizer.freeze: \('encoder/\.\*',\) there, \(\) here"):
+        train(replace(config, optimizer=replace(optimizer, freeze=())), run.path)
+    # To go on for longer moves the end of a linear schedule.
+    train(replace(config, training=replace(config.training, steps=5)), run.path)
+    told = 'the linear schedule ends at step 5 now, no longer at 4: the rate jumps from 0 to 0.002 '
+    assert told in ' '.join(capsys.readouterr().err.split())
+
+
+def test_a_schedule_may_end_later_than_training_and_then_training_goes_on_without_a_jump(
+    tmp_path: Path, capsys: Any
+) -> None:
+    staged = OptimizerConfig(schedule='linear', learning_rate=0.01, warmup_steps=2, schedule_steps=8)
+    rate = make_schedule(staged, d_model=16, steps=4)
+    assert [float(rate(step)) for step in (1, 2, 5, 8)] == pytest.approx([0.005, 0.01, 0.005, 0.0])
+    config = replace(copy_config(tmp_path, steps=4), optimizer=staged)
+    _say_where_the_rate_jumps(config, replace(config, training=replace(config.training, steps=8)), 4)
+    assert not capsys.readouterr().err
+    without = replace(config, optimizer=replace(staged, schedule_steps=None))
+    _say_where_the_rate_jumps(without, config, 3)
+    assert 'ends at step 8 now, no longer at 4: the rate jumps from 0.005 to 0.00833' in capsys.readouterr().err

@@ -1,0 +1,102 @@
+"""R-Drop (Liang et al. 2021): two passes, and how far apart they are."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from test_training import MODEL, uneven_batch
+
+from flax_transformer.config import ParallelConfig
+from flax_transformer.losses import symmetric_divergence
+from flax_transformer.model import Transformer, shift_right
+from flax_transformer.parallel import Devices
+from flax_transformer.train_state import TrainState
+from flax_transformer.training import gradients, loss_sums, per_token
+
+DROPPING = Transformer(replace(MODEL, dropout_rate=0.3))
+ALPHA = 5.0
+LOSS = partial(loss_sums, model=DROPPING, label_smoothing=0.1)
+
+
+@pytest.fixture(scope='module')
+def params() -> Any:
+    tokens = jnp.zeros((1, 1), jnp.int32)
+    return jax.jit(DROPPING.init)(jax.random.key(3), tokens, tokens)['params']
+
+
+def test_the_divergence_is_the_mean_of_both_directions() -> None:
+    rng = np.random.default_rng(0)
+    one, other = 3 * rng.normal(size=(2, 4, 7))
+    p, q = (np.exp(z) / np.exp(z).sum(-1, keepdims=True) for z in (one, other))
+    expected = 0.5 * (p * np.log(p / q)).sum(-1) + 0.5 * (q * np.log(q / p)).sum(-1)
+    np.testing.assert_allclose(symmetric_divergence(jnp.float32(one), jnp.float32(other)), expected, rtol=1e-5)
+    assert not symmetric_divergence(jnp.float32(one), jnp.float32(one)).any()
+
+
+def logits_of(params: Any, batch: Any, key: jax.Array) -> np.ndarray:
+    inputs = shift_right(batch.target, 0, batch.target_positions)
+    rest = {name: getattr(batch, name) for name in batch._fields[2:6]}
+    apply = jax.jit(partial(DROPPING.apply, deterministic=False))
+    return np.asarray(apply({'params': params}, batch.source, inputs, **rest, rngs={'dropout': key}), np.float64)
+
+
+@pytest.mark.parametrize('loss_chunk', [0, 8 * 5])  # at once; and of 12 positions 5, halved for two passes
+def test_the_loss_is_that_of_the_paper_halved(params: Any, loss_chunk: int) -> None:
+    """Eq. 4 in plain NumPy, token by token, with the same two dropout masks."""
+    batch, key = uneven_batch(), jax.random.key(7)
+    loss, sums = jax.jit(partial(LOSS, r_drop_alpha=ALPHA, loss_chunk=loss_chunk))(params, batch, key)
+    one, other = (logits_of(params, batch, each) for each in jax.random.split(key))
+    assert np.abs(one - other).max() > 0.1
+    total = nll = kl = 0.0
+    size = one.shape[-1]
+    for row, slot in zip(*np.nonzero(batch.target_segments), strict=True):
+        log_p, log_q = (z[row, slot] - np.log(np.exp(z[row, slot]).sum()) for z in (one, other))
+        wanted = np.full(size, 0.1 / (size - 1))
+        wanted[batch.target[row, slot]] = 0.9
+        both_ways = np.exp(log_p) @ (log_p - log_q) + np.exp(log_q) @ (log_q - log_p)
+        total += 0.5 * (-(wanted @ log_p) - (wanted @ log_q) + ALPHA * 0.5 * both_ways)
+        nll += 0.5 * -(log_p + log_q)[batch.target[row, slot]]
+        kl += 0.5 * both_ways
+    np.testing.assert_allclose([loss, sums['loss'], sums['nll'], sums['kl']], [total, total, nll, kl], rtol=1e-5)
+    assert per_token(jax.device_get(sums))['kl'] == pytest.approx(kl / 43, rel=1e-5)
+
+
+def test_without_alpha_or_without_dropout_there_is_one_pass(params: Any) -> None:
+    """The very program of the ordinary loss."""
+    program = lambda key, **alpha: str(jax.make_jaxpr(partial(LOSS, **alpha))(params, uneven_batch(), key))
+    key = jax.random.key(7)
+    assert program(key, r_drop_alpha=0.0) == program(key)
+    assert program(None, r_drop_alpha=ALPHA) == program(None)
+    assert len(program(key, r_drop_alpha=ALPHA)) > 1.5 * len(program(key))
+
+
+def compute(num_devices: int, loss_chunk: int, params: Any) -> Any:
+    devices = Devices(ParallelConfig('mesh', num_devices))
+    loss_fn = partial(LOSS, r_drop_alpha=ALPHA, loss_chunk=loss_chunk)
+    state = devices.replicate(TrainState(jnp.int32(0), params, (), None))
+    compiled = devices.compile(partial(gradients, loss_fn=loss_fn))
+    return jax.device_get(compiled(state, devices.split(uneven_batch()), jax.random.key(7)))
+
+
+def test_gradients_flow_through_both_passes(params: Any) -> None:
+    """In chunks; against a difference along the gradient."""
+    slopes, sums = compute(1, 8 * 5, params)
+    key = jax.random.fold_in(jax.random.key(7), 0)
+    value = jax.jit(lambda params: LOSS(params, uneven_batch(), key, r_drop_alpha=ALPHA)[0])
+    norm = float(optax.tree.norm(slopes))
+    step = 1e-2 / norm
+    ahead, behind = (value(jax.tree.map(lambda x, g, s=s: x + s * g, params, slopes)) for s in (step, -step))
+    measured = (ahead - behind) / (2 * step) / sums['target_tokens']
+    assert measured == pytest.approx(norm**2, rel=0.02)
+
+
+@pytest.mark.slow
+def test_four_devices_agree_with_one(params: Any) -> None:
+    """Dropout does not depend on the mesh (under pmap each device drops other units)."""
+    found = [compute(*settings, params) for settings in ((1, 0), (4, 8 * 5))]
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5), *found)

@@ -1,0 +1,257 @@
+"""The table of shardings; and one step on any mesh: the same losses and gradients, a state that is really cut."""
+
+import re
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from conftest import copy_config
+from jax.sharding import PartitionSpec as P
+
+from flax_transformer.accumulation import make_passes
+from flax_transformer.checkpoints import Checkpoints
+from flax_transformer.config import Config, ParallelConfig, TransformerConfig
+from flax_transformer.data import Batch
+from flax_transformer.errors import UserError
+from flax_transformer.parallel import Devices
+from flax_transformer.program import train_program
+from flax_transformer.sharding import RULES, bytes_per_device, fitted, left_whole, paths_of, spec_of
+from flax_transformer.train_state import TrainState, init_params
+from flax_transformer.training import Trainer
+
+MODEL = TransformerConfig(
+    vocab_size=24, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0
+)
+MESHES = {
+    'one device': ParallelConfig('mesh', 1),
+    'pmap': ParallelConfig('pmap', 8),
+    '8x1x1': ParallelConfig('mesh', 8),
+    '1x8x1': ParallelConfig('mesh', 8, data=1, fsdp=8),
+    '2x2x2': ParallelConfig('mesh', 8, fsdp=2, tensor=2),
+}
+
+
+def config_of(parallel: ParallelConfig, **optimizer: Any) -> Config:
+    """A step of 16 rows of 32 slots."""
+    config = replace(copy_config(Path(), tokens_per_step=16 * 32), model=MODEL, parallel=parallel)
+    return replace(config, optimizer=replace(config.optimizer, **({'ema_decay': 0.9} | optimizer)))
+
+
+def uneven_batch() -> Batch:
+    """16 rows of no sentence, one or two: on 8 devices some have next to nothing to do."""
+    rng = np.random.default_rng(1)
+    first, second = rng.integers(0, 20, (16, 1)), rng.integers(0, 12, (16, 1))
+    first[[3, 4, 9]] = second[[3, 4, 9]] = 0
+    places = np.arange(32)[None]
+    segments = np.where(places < first, 1, np.where(places < first + second, 2, 0)).astype(np.int32)
+    positions = np.where(segments == 2, places - first, np.where(segments == 1, places, 0)).astype(np.int32)
+    ids = (rng.integers(2, 24, (16, 32)) * (segments > 0)).astype(np.int32)
+    return Batch(ids, ids, segments, segments, positions, positions)
+
+
+def test_every_parameter_of_every_model_has_a_rule() -> None:
+    """Also those that departures from the paper add; and no rule is idle."""
+    used = set()
+    for model in (
+        MODEL,
+        replace(MODEL, tie_embeddings='none', logits_bias=True, attention_bias=True, norm_first=True),
+        replace(MODEL, tie_embeddings='target', positions='learned'),
+    ):
+        shapes = jax.eval_shape(partial(init_params, Config(model=model)), jax.random.key(0))
+        for path, leaf in paths_of(shapes):
+            assert len(spec_of(path, leaf.shape)) <= leaf.ndim
+            used.add(next(pattern for pattern, _ in RULES if re.search(rf'(^|[/_]){pattern}$', path)))
+    assert used == {pattern for pattern, _ in RULES}
+
+
+def test_what_no_rule_matches_is_an_error_with_path_shape_and_table() -> None:
+    for path, shape in (('encoder/layers_0/mixer/kernel', (4, 8)), ('embedding/table', (24,)), ('xprojection', (2, 2))):
+        with pytest.raises(UserError, match=rf'matches {path} {re.escape(str(shape))}.*\n  embedding/table .*tensor'):
+            spec_of(path, shape)
+
+
+def test_pairs_of_matrices_are_cut_by_columns_and_then_by_rows() -> None:
+    """Megatron-LM: what lies between the two is not exchanged."""
+    for first, second in (
+        ('self_attention/value', 'self_attention/output'),
+        ('feed_forward/inner', 'feed_forward/outer'),
+    ):
+        assert spec_of(f'decoder/layers_0/{first}/kernel', (16, 32)) == P('fsdp', 'tensor')
+        assert spec_of(f'decoder/layers_0/{second}/kernel', (32, 16)) == P('tensor', 'fsdp')
+
+
+def test_what_does_not_divide_stays_whole_and_is_told() -> None:
+    mesh = Devices(ParallelConfig('mesh', 8, fsdp=2, tensor=4)).mesh
+    assert fitted(P('tensor', 'fsdp'), (22, 16), mesh) == P(None, 'fsdp')
+    assert left_whole({'embedding': {'table': np.zeros((22, 16))}}, mesh) == [
+        'embedding/table (22, 16): 22 along dimension 0, tensor has 4'
+    ]
+
+
+@pytest.mark.parametrize(
+    ('values', 'expected'),
+    [
+        ({'strategy': 'pmap', 'fsdp': 2}, "fsdp=2 has no effect with strategy='pmap'"),
+        ({'num_devices': 8, 'fsdp': 3}, r'num_devices=8: expected data \* fsdp \* tensor = 3 or a multiple'),
+        ({'num_devices': 8, 'data': 2, 'fsdp': 2}, r'num_devices=8: expected data \* fsdp \* tensor = 4$'),
+    ],
+)
+def test_axes_that_do_not_make_up_the_devices_are_refused(values: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UserError, match=expected):
+        ParallelConfig(**{'strategy': 'mesh'} | values)
+
+
+def test_devices_that_are_not_there_are_told_with_the_mesh() -> None:
+    with pytest.raises(UserError, match='tensor=3: a mesh of 6 devices, but there are 8'):
+        Devices(ParallelConfig('mesh', tensor=3), jax.devices())
+
+
+@pytest.mark.parametrize(('name', 'moments'), [('adam', {'mu', 'nu'}), ('lion', {'mu'}), ('adafactor', set())])
+def test_moments_are_cut_as_their_parameters(name: str, moments: set[str]) -> None:
+    """Adafactor's are vectors, of rows and of columns: they stay whole. Counts, too."""
+    config = config_of(MESHES['2x2x2'], name=name)
+    trainer = Trainer(replace(config, model=replace(MODEL, d_model=128, d_ff=256)))  # large enough to be factored
+    leaves = {path: sharding.spec for path, sharding in paths_of(trainer.shardings)}
+    kernel = '/decoder/layers_0/feed_forward/inner/kernel'
+    cut = {path.removesuffix(kernel).split('/')[-1] for path, spec in leaves.items() if path.endswith(kernel) and spec}
+    assert cut == {'params', 'ema'} | moments
+    counts = [spec for path, spec in leaves.items() if path.endswith('count')]
+    assert counts
+    assert not any(counts)
+
+
+@pytest.fixture(scope='module')
+def params() -> Any:
+    return jax.device_get(init_params(config_of(MESHES['one device']), jax.random.key(3)))
+
+
+@pytest.fixture(scope='module')
+def computed(params: Any) -> dict[str, Any]:
+    """By mesh: gradients and sums of the uneven batch."""
+    trainers = {name: Trainer(config_of(parallel)) for name, parallel in MESHES.items()}
+    return {
+        name: jax.device_get(trainer.gradients(trainer.init_state(params), uneven_batch()))
+        for name, trainer in trainers.items()
+    }
+
+
+@pytest.mark.parametrize('name', [name for name in MESHES if name != 'one device'])
+def test_losses_and_gradients_do_not_depend_on_the_mesh(name: str, computed: dict[str, Any]) -> None:
+    (grads, sums), (expected_grads, expected) = computed[name], computed['one device']
+    assert sums['target_tokens'] == expected['target_tokens'] == (uneven_batch().target_segments > 0).sum()
+    np.testing.assert_allclose(sums['loss'], expected['loss'], rtol=1e-6)
+    # float32 sums in another order: some 1e-7 of the largest term.
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-7), grads, expected_grads)
+
+
+def test_the_state_is_really_cut(params: Any) -> None:
+    """Bytes of the arrays that lie on each device after a step, moments and average included."""
+
+    def held(name: str) -> tuple[TrainState, int]:
+        trainer = Trainer(config_of(MESHES[name]))
+        state, _ = trainer.step(trainer.init_state(params), uneven_batch())
+        on: dict[Any, int] = {}
+        for leaf in jax.tree.leaves(state):
+            for shard in leaf.addressable_shards:
+                on[shard.device] = on.get(shard.device, 0) + shard.data.nbytes
+        (each,) = set(on.values())
+        assert each == bytes_per_device(state) == bytes_per_device(trainer.shapes)
+        return state, each
+
+    (state, fsdp), (_, both) = held('1x8x1'), held('2x2x2')
+    whole = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
+    # Vectors stay whole: of this tiny model they are much.
+    vectors = sum(leaf.nbytes for leaf in jax.tree.leaves(state) if leaf.ndim < 2)
+    assert fsdp == (whole - vectors) // 8 + vectors
+    assert (whole - vectors) // 4 < both < (whole - vectors) // 4 + vectors  # inner/bias is cut along tensor
+
+
+@pytest.mark.parametrize('name', ['adam', pytest.param('adafactor', marks=pytest.mark.slow)])
+def test_a_checkpoint_is_read_by_every_mesh(name: str, tmp_path: Path) -> None:
+    """Saved under one, restored under the others: the same arrays, placed as the mesh wants them."""
+    saved = Trainer(config_of(MESHES['2x2x2'], name=name))
+    state = saved.init_state()
+    state = state._replace(opt_state=jax.tree.map(lambda x: x + 1, state.opt_state))
+    checkpoints = Checkpoints(tmp_path / 'checkpoints')
+    checkpoints.save(state, {}, {})
+    checkpoints.wait()
+    for parallel in MESHES.values():
+        trainer = Trainer(config_of(parallel, name=name))
+        restored, _ = checkpoints.restore(trainer.shapes)
+        jax.tree.map(np.testing.assert_array_equal, restored, state)
+        same = jax.tree.map(lambda a, b: a.sharding.is_equivalent_to(b, a.ndim), restored, trainer.shardings)
+        assert all(jax.tree.leaves(same))
+    checkpoints.close()
+
+
+def test_a_fresh_state_does_not_depend_on_the_mesh() -> None:
+    one, cut = (Trainer(config_of(MESHES[name])).init_state() for name in ('one device', '2x2x2'))
+    jax.tree.map(np.testing.assert_array_equal, one, cut)
+
+
+@pytest.mark.parametrize('name', ['one device', 'pmap', '2x2x2'])
+def test_passes_add_up_to_the_batch(name: str, computed: dict[str, Any], params: Any) -> None:
+    """One device: 16 rows in passes of 5 (the last is filled up); 8: two rows each, one by one."""
+    parallel = replace(MESHES[name], max_tokens_per_device=32 * (5 if name == 'one device' else 1))
+    trainer = Trainer(config_of(parallel))
+    passes = make_passes(trainer.config, trainer.devices, None)
+    assert passes.count == {'one device': 4, 'pmap': 2, '2x2x2': 4}[name]
+    grads, sums = trainer.gradients(trainer.init_state(params), uneven_batch())
+    expected_grads, expected_sums = computed[name]
+    assert sums['target_tokens'] == expected_sums['target_tokens']
+    np.testing.assert_allclose(sums['loss'], expected_sums['loss'], rtol=1e-6)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-7), grads, expected_grads)
+    if name == '2x2x2':
+        kernel = grads['encoder']['layers_0']['feed_forward']['inner']['kernel']
+        assert kernel.sharding.spec == P('fsdp', 'tensor')
+
+
+def test_a_batch_that_fits_is_one_pass_and_a_row_that_does_not_is_refused() -> None:
+    config = config_of(ParallelConfig('pmap', 8, max_tokens_per_device=64))
+    assert make_passes(config, Devices(config.parallel), None) is None
+    with pytest.raises(UserError, match=r'max_tokens_per_device=31: expected at least data\.target_length=32'):
+        config_of(ParallelConfig(max_tokens_per_device=31))
+
+
+def test_passes_draw_other_dropout() -> None:
+    """Each pass has random numbers of its own: the same rows twice are not dropped alike."""
+    config = config_of(ParallelConfig('mesh', 1, max_tokens_per_device=8 * 32))
+    trainer = Trainer(replace(config, model=replace(MODEL, dropout_rate=0.5)))
+    state = trainer.init_state()
+    half = jax.tree.map(lambda x: np.concatenate([x[:8], np.zeros_like(x[8:])]), uneven_batch())
+    other = jax.tree.map(lambda x: np.concatenate([x[8:], x[:8]]), half)
+    (_, first), (_, second) = trainer.gradients(state, half), trainer.gradients(state, other)
+    assert first['target_tokens'] == second['target_tokens']
+    assert first['loss'] != second['loss']
+
+
+def test_remat_changes_memory_alone(params: Any) -> None:
+    """Not the parameters' paths, and of losses and gradients the last bits; the same units are dropped."""
+    found = {}
+    for remat in ('none', 'layers'):
+        config = config_of(ParallelConfig('mesh', 1, remat=remat))
+        trainer = Trainer(replace(config, model=replace(MODEL, dropout_rate=0.3)))
+        assert {path for path, _ in paths_of(trainer.shapes.params)} == {path for path, _ in paths_of(params)}
+        found[remat] = trainer.gradients(trainer.init_state(params), uneven_batch())
+    (grads, sums), (expected_grads, expected_sums) = found['layers'], found['none']
+    np.testing.assert_allclose(sums['loss'], expected_sums['loss'], rtol=1e-6)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-7), grads, expected_grads)
+
+
+def test_the_step_for_devices_elsewhere_is_the_one_that_runs(params: Any) -> None:
+    """Lowered from shapes alone, for more devices than the config asks for."""
+    config = config_of(ParallelConfig('pmap', 1))
+    program = train_program(replace(config, parallel=ParallelConfig('mesh', 1, fsdp=1, tensor=1)), jax.devices()[:1])
+    compiled = program.step.lower(program.state, program.batch, program.key).compile()
+    trainer = Trainer(config)
+    state, batch = trainer.init_state(params), uneven_batch()
+    _, metrics = compiled(state, jax.device_put(batch, program.mesh.devices.flat[0]), jax.random.key(config.seed + 1))
+    assert metrics['target_tokens'] == (batch.target_segments > 0).sum()
+    wide = train_program(replace(config, parallel=ParallelConfig('mesh', fsdp=4)), jax.devices())
+    assert dict(wide.mesh.shape) == {'data': 2, 'fsdp': 4, 'tensor': 1}
+    assert wide.state.params['embedding']['table'].sharding.spec == P('tensor', 'fsdp')
+    assert compiled.memory_analysis().temp_size_in_bytes > 0
