@@ -44,6 +44,26 @@ def segment_mask(query_ids: jax.Array, key_ids: jax.Array) -> jax.Array:
     return (same & (key_ids != 0)[:, None, :])[:, None]
 
 
+def visible_slots(length: int, position: jax.Array, ancestry: jax.Array | None, width: int) -> jax.Array:
+    """Mask [B or 1, 1, W, L * W] of the slots of a `KVCache` that hypotheses see at `position`.
+
+    A slot belongs to a position and to one of the W hypotheses that there were then. `ancestry` [B, W, >= L] says whose
+    slot of each earlier position a hypothesis goes back to, so that none has to be copied when beams change places.
+
+    >>> visible_slots(3, 1, jnp.array([[[1, 9, 9], [0, 9, 9]]]), width=2)[0, 0].astype(int).tolist()
+    [[0, 1, 1, 0, 0, 0], [1, 0, 0, 1, 0, 0]]
+    """
+    slots, own = jnp.arange(length), jnp.arange(width)
+    is_written = slots <= position
+    if width == 1:
+        return is_written[None, None, None]
+    whose = jnp.broadcast_to(own[None, :, None], (1, width, length))
+    if ancestry is not None:
+        whose = jnp.where((slots == position)[None, None], whose, ancestry[:, :, :length])
+    seen = (whose[:, :, :, None] == own[None, None, None]) & is_written[None, None, :, None]
+    return seen.reshape(whose.shape[0], 1, width, length * width)
+
+
 def attention_weights(q: jax.Array, k: jax.Array, mask: jax.Array | None = None) -> jax.Array:
     """softmax(q k^T / sqrt(K)) of equation 1: weights [B, H, T, S] from q [B, T, H, K] and k [B, S, H, K].
 
@@ -74,23 +94,30 @@ def dot_product_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Ar
 
 
 class KVCache(NamedTuple):
-    """Keys and values of the positions decoded so far; a value that goes in and comes out."""
+    """Keys and values of the positions decoded so far, a value that goes in and comes out. At each position lie those
+    of W hypotheses, side by side. Attention reads them as they lie: a reshape between would have them copied."""
 
-    k: jax.Array  # [B, L, H, K]
-    v: jax.Array  # [B, L, H, K]
+    k: jax.Array  # [B, H, L * W, K]
+    v: jax.Array  # [B, H, L * W, K]
 
     @classmethod
-    def empty(cls, batch: int, length: int, num_heads: int, head_dim: int, dtype: jnp.dtype) -> 'KVCache':
-        shape = (batch, length, num_heads, head_dim)
+    def empty(cls, batch: int, slots: int, num_heads: int, head_dim: int, dtype: jnp.dtype) -> 'KVCache':
+        shape = (batch, num_heads, slots, head_dim)
         return cls(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
 
     def put(self, k: jax.Array, v: jax.Array, position: jax.Array) -> 'KVCache':
-        """The cache with k, v [B, 1, H, K] at `position`, which must be below L (unchecked: it is traced)."""
-        index = (0, position, 0, 0)
-        return KVCache(
-            jax.lax.dynamic_update_slice(self.k, k.astype(self.k.dtype), index),
-            jax.lax.dynamic_update_slice(self.v, v.astype(self.v.dtype), index),
-        )
+        """The cache with k, v [B, W, H, K] at `position`, which must be below L (unchecked: it is traced)."""
+
+        def put(slots: jax.Array, new: jax.Array) -> jax.Array:
+            index = (0, 0, position * new.shape[1], 0)
+            return jax.lax.dynamic_update_slice(slots, heads_first(new.astype(slots.dtype)), index)
+
+        return KVCache(put(self.k, k), put(self.v, v))
+
+
+def heads_first(x: jax.Array) -> jax.Array:
+    """[B, S, H, K] as [B, H, S, K]."""
+    return jnp.swapaxes(x, 1, 2)
 
 
 class MultiHeadAttention(nn.Module):
@@ -147,8 +174,18 @@ class MultiHeadAttention(nn.Module):
         q, k, v = (self._split(y) for y in side_by_side(x, self.query, self.key, self.value))
         return self._attend(q, k, v, mask, deterministic)
 
-    def decode(self, x: jax.Array, cache: KVCache, position: jax.Array) -> tuple[jax.Array, KVCache]:
-        """Self-attention of one new position x [N, 1, D] over itself and the cached ones before it."""
+    def attend_heads(self, x: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """As `attend` without dropout, over keys and values [B, H, S, K]: attention [B, T, D], weights [B, H, T, S]."""
+        q = self._split(self.query(x)) * self.head_dim**-0.5
+        scores = jnp.einsum('BTHK,BHSK->BHTS', q, k, preferred_element_type=jnp.float32)
+        weights = jax.nn.softmax(jnp.where(mask, scores, jnp.finfo(jnp.float32).min), axis=-1)
+        heads = jnp.einsum('BHTS,BHSK->BTHK', weights.astype(v.dtype), v)
+        return self.output(heads.reshape(*x.shape[:-1], -1)), weights
+
+    def decode(
+        self, x: jax.Array, cache: KVCache, position: jax.Array, visible: jax.Array
+    ) -> tuple[jax.Array, KVCache]:
+        """Self-attention of one new position of W hypotheses, x [B, W, D], over itself and the slots that are
+        `visible`, [B, 1, W, L * W] (see `visible_slots`)."""
         cache = cache.put(*self.project_memory(x), position)
-        visible = (jnp.arange(cache.k.shape[1]) <= position)[None, None, None, :]
-        return self.attend(x, cache.k, cache.v, visible), cache
+        return self.attend_heads(x, *cache, visible)[0], cache

@@ -254,6 +254,18 @@ class Checkpoints:
 
 
 @contextlib.contextmanager
+def going_on_where_full(say: Callable[[str], None]) -> Iterator[None]:
+    """Says that a checkpoint found no room, and goes on: training tries again at its next save."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        what = error.strerror.partition(': make room')[0]
+        say(f'{what}. Training goes on (training.on_full_disk) and tries again at the next save')
+
+
+@contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
     """Orbax warns that a manager is read-only, to whom asked for one."""
     level = logging.get_verbosity()

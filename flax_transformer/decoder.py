@@ -7,17 +7,19 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.attention import KVCache
+from flax_transformer.attention import KVCache, heads_first, visible_slots
 from flax_transformer.blocks import compute_dtype, make_attention, make_feed_forward, make_final_norm, make_residual
 from flax_transformer.config import TransformerConfig
 from flax_transformer.decoding import DecodeState
 
 
 class Memory(NamedTuple):
-    """What every hypothesis of a sentence reads: the source as one layer's cross-attention sees it."""
+    """What every hypothesis of a sentence reads: the source as one layer's cross-attention sees it.
 
-    k: jax.Array  # [B, S, H, K]
-    v: jax.Array  # [B, S, H, K]
+    [B, S, H, K], or heads first, [B, H, S, K], in the state of decoding."""
+
+    k: jax.Array
+    v: jax.Array
 
 
 class DecoderLayer(nn.Module):
@@ -81,22 +83,22 @@ class DecoderLayer(nn.Module):
         return x, seen[0]
 
     def decode(
-        self, x: jax.Array, cache: KVCache, memory: Memory, memory_mask: jax.Array, position: jax.Array
+        self, x: jax.Array, cache: KVCache, visible: jax.Array, memory: Memory, shared: 'Shared', position: jax.Array
     ) -> tuple[jax.Array, KVCache, jax.Array]:
-        """One new position x [N, 1, D] of N = B * W hypotheses after the layer, the longer cache, and its attention
-        over the memory, [B, H, W, S]: computed for whom it interests, else the compiler leaves it out."""
+        """One new position x [B, W, D] of W hypotheses after the layer, the longer cache, and its attention over the
+        memory, [B, H, W, S]."""
         written, seen = [], []
 
         def attend_self(x: jax.Array) -> jax.Array:
-            out, longer = self.self_attention.decode(x, cache, position)
+            out, longer = self.self_attention.decode(x, cache, position, visible)
             written.append(longer)
             return out
 
         def attend_memory(x: jax.Array) -> jax.Array:
             # The W hypotheses of a sentence query its memory as W positions would: nothing is copied per beam.
-            beams = x.reshape(memory.k.shape[0], -1, x.shape[-1])
-            seen.append(self.cross_attention.weights(beams, memory.k, memory_mask))
-            return self.cross_attention.attend(beams, *memory, memory_mask).reshape(x.shape)
+            out, weights = self.cross_attention.attend_heads(x, *memory, shared.mask)
+            seen.append(weights)
+            return out
 
         x = self._sublayers(x, attend_self, attend_memory, True)
         return x, written[0], seen[0]
@@ -148,20 +150,22 @@ class Decoder(nn.Module):
             seen.append(weights)
         return jnp.stack(seen)
 
-    def start(self, memory: jax.Array, memory_mask: jax.Array, length: int) -> DecodeState:
-        """The state before the first token: projected memory and empty caches of `length` slots."""
+    def start(self, memory: jax.Array, memory_mask: jax.Array) -> DecodeState:
+        """The state before the first token: projected memory, and no slots yet (see `DecodeState`)."""
         config = self.config
-        cache = KVCache.empty(memory.shape[0], length, config.num_heads, config.width_of_head, compute_dtype(config))
-        memories = tuple(layer.project_memory(memory) for layer in self.layers)
-        return DecodeState((cache,) * len(self.layers), Shared(memories, memory_mask), jnp.int32(0))
+        slots = KVCache.empty(memory.shape[0], 0, config.num_heads, config.width_of_head, compute_dtype(config))
+        memories = tuple(Memory(*map(heads_first, layer.project_memory(memory))) for layer in self.layers)
+        shared = Shared(memories, memory_mask)
+        return DecodeState((), shared, jnp.int32(0), slots=(slots,) * len(self.layers))
 
     def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
-        """Hidden [N, 1, D] of one embedded token x [N, 1, D] of each hypothesis, its attention over the source as the
-        mean of heads and layers, [N, S], and the state after it."""
-        caches, seen = [], []
-        for layer, cache, memory in zip(self.layers, state.cache, state.shared.memories, strict=True):
-            x, cache, weights = layer.decode(x, cache, memory, state.shared.mask, state.position)
-            caches.append(cache)
-            seen.append(weights.mean(axis=1).reshape(x.shape[0], -1))
-        after = DecodeState(tuple(caches), state.shared, state.position + 1)
+        """Hidden [B, W, D] of one embedded token x [B, W, D] of each hypothesis, its attention over the source as the
+        mean of heads and layers, [B * W, S], and the state after it. What nobody uses of it is not computed."""
+        visible = visible_slots(state.slots[0].k.shape[2] // x.shape[1], state.position, state.ancestry, x.shape[1])
+        written, seen = [], []
+        for layer, cache, memory in zip(self.layers, state.slots, state.shared.memories, strict=True):
+            x, cache, weights = layer.decode(x, cache, visible, memory, state.shared, state.position)
+            written.append(cache)
+            seen.append(weights.mean(axis=1).reshape(-1, weights.shape[-1]))
+        after = state._replace(slots=tuple(written), position=state.position + 1)
         return self._finish(x), sum(seen) / len(seen), after

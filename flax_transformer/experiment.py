@@ -1,17 +1,20 @@
 """The whole way of a training run: config -> tokenizer -> batches -> steps -> checkpoints."""
 
+import contextlib
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import grain
 import jax
+import jax.numpy as jnp
 
 from flax_transformer import non_finite
-from flax_transformer.checkpoints import Checkpoints
+from flax_transformer.blocks import compute_dtype
+from flax_transformer.checkpoints import Checkpoints, going_on_where_full
 from flax_transformer.config import Config, TrainingConfig
 from flax_transformer.config_json import changed_fields
 from flax_transformer.data import (
@@ -24,6 +27,7 @@ from flax_transformer.data import (
     shares,
 )
 from flax_transformer.errors import UserError
+from flax_transformer.flops import peak_flops, training_flops
 from flax_transformer.improvement import Improvement
 from flax_transformer.interruption import Stop, stop_on_signals
 from flax_transformer.loading import LoadedRun, load_run
@@ -36,6 +40,7 @@ from flax_transformer.preparation import (
     refuse_changed_files,
     tag_of,
 )
+from flax_transformer.profiling import Profile
 from flax_transformer.reporting import Reporter
 from flax_transformer.run_directory import RunDirectory
 from flax_transformer.tokenizer import Tokenizer
@@ -77,9 +82,8 @@ def _train(config: Config, run: RunDirectory, stop: Stop, init_from: Path | str 
     run.note_environment(str(trainer.devices))
 
     state = trainer.init_state(start.params if start else None)
-    batches = iter(
-        grain.experimental.ThreadPrefetchIterDataset(training_batches(config, prepared), prefetch_buffer_size=2)
-    )
+    dataset, names = training_batches(config, prepared), [corpus.name for corpus in config.data.corpora]
+    batches = iter(grain.experimental.ThreadPrefetchIterDataset(dataset, prefetch_buffer_size=2))
     fingerprint = _fingerprint(prepared.corpora)
     checkpoints = Checkpoints(run.checkpoints, say=_say, **which_to_keep(config.training))
     position: dict[str, Any] = {}
@@ -107,12 +111,23 @@ def _train(config: Config, run: RunDirectory, stop: Stop, init_from: Path | str 
             f'{count_parameters(state.params):,} parameters{_how_many_frozen(trainer, state)} on {trainer.devices}; '
             + (f'going on from step {first_step}' if first_step else f'{config.training.steps} steps')
         )
-        with Reporter(run.path, steps=config.training.steps, first_step=first_step) as reporter:
+        with (
+            Reporter(run.path, steps=config.training.steps, first_step=first_step, **_work(trainer)) as reporter,
+            contextlib.closing(_profile(config, run, reporter.say)) as profile,
+        ):
             evaluate = Validation(trainer, prepared.tokenizer, prepared.validation, reporter)
 
             def save(state: TrainState, metrics: dict[str, float], progress: Progress) -> None:
                 position = {'batches': batches.get_state(), 'data': fingerprint, 'progress': progress}
-                checkpoints.save(state, position, metrics)
+                is_over = Improvement(config.training.best_by, progress['improvement']).is_over(
+                    config.training.patience
+                )
+                is_last = stop.requested or is_over or int(state.step) >= config.training.steps
+                goes_on = config.training.on_full_disk == 'go_on'
+                with going_on_where_full(reporter.say) if goes_on else contextlib.nullcontext():
+                    checkpoints.wait()  # a failure of the save before
+                with going_on_where_full(reporter.say) if goes_on and not is_last else contextlib.nullcontext():
+                    checkpoints.save(state, position, metrics)
 
             with stop.deferred():
                 fit(
@@ -124,6 +139,9 @@ def _train(config: Config, run: RunDirectory, stop: Stop, init_from: Path | str 
                     evaluate=evaluate,
                     progress=progress,
                     stop=stop,
+                    profile=profile,
+                    place=batches.get_state,
+                    sentences=lambda place: dict(zip(names, dataset.sentences(place), strict=True)),
                 )
                 checkpoints.wait()
     except NotFinite as found:
@@ -174,6 +192,21 @@ def open_run(config: Config, run: RunDirectory, *, processes: int = 1, tokenizer
         if not run.has_tokenizer():
             run.write_tokenizer(prepared.tokenizer)
     return prepared
+
+
+def _work(trainer: Trainer) -> dict[str, Any]:
+    """What a step takes, and what the devices can do at the most."""
+    config, devices = trainer.config, trainer.devices.devices
+    peak = peak_flops(devices[0].device_kind, jnp.dtype(compute_dtype(config.model)).name)
+    return {
+        'slots_per_step': config.training.tokens_per_step,
+        'flops_per_step': training_flops(config).total,
+        'peak_flops': peak and peak * len(devices),
+    }
+
+
+def _profile(config: Config, run: RunDirectory, say: Callable[[str], None]) -> Profile:
+    return Profile(run.path, config.training.profile_from, config.training.profile_steps, say)
 
 
 def which_to_keep(config: TrainingConfig) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.decoding import Covered, DecodeState, Hypotheses, ensemble, ensemble_state, with_coverage
 from flax_transformer.errors import UserError
 from flax_transformer.model import Transformer, shift_right
-from flax_transformer.search import make_scorer, output_slots, search
+from flax_transformer.search import make_scorer, search
 
 
 def _members(params: Any, models: Sequence[Transformer]) -> list[tuple[Transformer, Any]]:
@@ -39,12 +39,11 @@ def translate_ids(
     of use; its search is over after one token.
     """
     pad_id, eos_id = models[0].config.pad_id, models[0].config.eos_id
-    length = output_slots(decoding, source.shape[1], 0 if prefix is None else prefix.shape[1])
     steps, states = [], []
     for model, variables in _members(params, models):
-        step, state = _step(model, variables), model.apply(variables, source, length, method='start')
+        step, state = _step(model, variables), model.apply(variables, source, method='start')
         if decoding.coverage_penalty:
-            step, state = with_coverage(_step(model, variables, 'decode_and_look'), state, source.shape[1])
+            step, state = with_coverage(_step(model, variables, 'decode_and_look'), state, *source.shape)
         steps.append(step)
         states.append(state)
     step, state = (

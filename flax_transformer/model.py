@@ -178,10 +178,9 @@ class Transformer(nn.Module):
         x, self_mask, memory_mask = self._target_side(source, target_in, None, None, None, True)
         return self.decoder.look(x, self.encode(source), self_mask, memory_mask)
 
-    def start(self, source: jax.Array, max_length: int) -> DecodeState:
-        """The state that decodes source ids [B, S] for up to `max_length` tokens; the encoder runs here, once."""
-        memory = self.encode(source)
-        return self.decoder.start(memory, padding_mask(source, self.config.pad_id), max_length)
+    def start(self, source: jax.Array) -> DecodeState:
+        """The state that decodes source ids [B, S]; the encoder runs here, once."""
+        return self.decoder.start(self.encode(source), padding_mask(source, self.config.pad_id))
 
     def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
         """Logits [N, V] of the token after `tokens` [N], and the state after it; N is a multiple of B."""
@@ -190,7 +189,8 @@ class Transformer(nn.Module):
 
     def decode_and_look(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """As `decode`, with the attention of each hypothesis over the source, [N, S], between them."""
-        length = state.cache[0].k.shape[1]
-        x = self._embed_target(tokens[:, None], state.position[None, None], length)
+        tokens = tokens.reshape(state.shared.mask.shape[0], -1)  # [B, W]
+        length = state.slots[0].k.shape[2] // tokens.shape[1]
+        x = self._embed_target(tokens, state.position[None, None], length)
         x, weights, state = self.decoder.decode(x, state)
-        return self.project(x)[:, 0], weights, state
+        return self.project(x.reshape(-1, x.shape[-1])), weights, state

@@ -172,7 +172,7 @@ class Trainer:
     """The compiled steps of a config on its devices."""
 
     def __init__(self, config: Config, devices: Sequence[jax.Device] | None = None) -> None:
-        """On `devices`, which need not be here, to compile for (see `program`); None: on those of the config."""
+        """On `devices`, which need not be here, to compile for; None: on those of the config."""
         self.config = config
         self.devices = Devices(config.parallel, devices)
         self.devices.check_rows(config.rows_per_step)
@@ -194,7 +194,8 @@ class Trainer:
         trained_loss = r_drop = partial(loss_fn, r_drop_alpha=config.training.r_drop_alpha)
         if self.is_frozen is not None:
             trained_loss = lambda params, *rest: r_drop(stop_gradients(params, self.is_frozen), *rest)
-        of_step = {'loss_fn': trained_loss, 'passes': make_passes(config, self.devices, state.params)}
+        self.passes = make_passes(config, self.devices, state.params)  # of a step; None: one
+        of_step = {'loss_fn': trained_loss, 'passes': self.passes}
         decay, whole, compiled = config.optimizer.ema_decay, self.devices.replicated, self.devices.compile
         step = partial(train_step, **of_step, tx=self.tx, ema_decay=decay, is_frozen=self.is_frozen)
         self.compiled_step = compiled(step, takes=state, gives=(state, whole), donate_state=True)

@@ -14,6 +14,7 @@ from flax_transformer.attention import (
     dot_product_attention,
     padding_mask,
     segment_mask,
+    visible_slots,
 )
 
 B, T, S, H, K, D = 2, 5, 7, 3, 4, 16
@@ -144,13 +145,40 @@ def test_cached_decode_equals_causal_attention(layer):
     x = normal(B, T, D)
     full = np.asarray(module.apply(variables, x, x, causal_mask(T)))
     empty = KVCache.empty(B, T + 3, H, K, jnp.float32)
-    assert empty.k.shape == empty.v.shape == (B, T + 3, H, K)
+    assert empty.k.shape == empty.v.shape == (B, H, T + 3, K)
     cache = jax.tree.map(lambda x: jnp.full_like(x, 50.0), empty)
-    decode = jax.jit(lambda x, cache, t: module.apply(variables, x, cache, t, method='decode'))
+
+    @jax.jit
+    def decode(x, cache, t):
+        return module.apply(variables, x, cache, t, visible_slots(T + 3, t, None, 1), method='decode')
+
     for t in range(T):
         got, cache = decode(x[:, t : t + 1], cache, jnp.int32(t))
         # The same float32 sums in another order.
         np.testing.assert_allclose(np.asarray(got)[:, 0], full[:, t], rtol=1e-5, atol=1e-5)
+
+
+def test_hypotheses_that_change_places_see_the_slots_of_their_ancestors(layer):
+    """Three hypotheses a sentence descend from one another at random; each must attend to its own past, whole."""
+    width = 3
+    module, variables = layer
+    rng = np.random.default_rng(0)
+    decode = jax.jit(lambda *args: module.apply(variables, *args, method='decode'))
+    cache = jax.tree.map(lambda x: jnp.full_like(x, 50.0), KVCache.empty(B, T * width, H, K, jnp.float32))
+    past = np.zeros((B, width, 0, D), np.float32)
+    ancestry = np.full((B, width, T), -1)
+    for t in range(T):
+        x = normal(B, width, D, seed=t)
+        past = np.concatenate([past, x[:, :, None]], axis=2)
+        visible = visible_slots(T, jnp.int32(t), jnp.asarray(ancestry), width)
+        got, cache = decode(x, cache, jnp.int32(t), visible)
+        for w in range(width):
+            full = module.apply(variables, past[:, w], past[:, w], causal_mask(t + 1))
+            np.testing.assert_allclose(np.asarray(got)[:, w], np.asarray(full)[:, t], rtol=1e-5, atol=1e-5)
+        ancestry[:, :, t] = np.arange(width)
+        parents = rng.integers(0, width, (B, width))
+        past = np.take_along_axis(past, parents[:, :, None, None], axis=1)
+        ancestry = np.take_along_axis(ancestry, parents[:, :, None], axis=1)
 
 
 def test_weights_are_those_that_attend_uses(layer):

@@ -93,13 +93,14 @@ def test_an_unknown_command_names_the_nearest_and_lists_all(refuse, command, nea
 
 
 OF_A_CONFIG = ('check', 'clean', 'prepare', 'train')  # the commands whose first argument is a config
+OF_EITHER = ('plan', 'show')  # a config or a run
 
 
 @pytest.mark.parametrize('command', COMMANDS)
 @pytest.mark.parametrize('argv', [(), ('--workdir', 'new')], ids=['nothing', 'an option'])
 def test_a_missing_first_argument_is_told_with_the_usage(refuse, folder, command, argv):
     code, message = refuse(command, *argv)
-    first = 'CONFIG' if command in OF_A_CONFIG else 'FOLDER' if command == 'import-marian' else 'RUN'
+    first = 'CONFIG' if command in OF_A_CONFIG + OF_EITHER else 'FOLDER' if command == 'import-marian' else 'RUN'
     assert code == 2
     assert_says(message, f'expected {first} first', f'flax-transformer {command} {first} [--field value ...]')
     assert not (folder / 'new').exists()

@@ -320,6 +320,12 @@ def all_changed():
             evaluate_bleu=7,
             patience=3,
             r_drop_alpha=2.0,
+            on_full_disk='go_on',
+            smoothing_steps=9,
+            spike_deviations=4.0,
+            draw_attention=False,
+            profile_from=5,
+            profile_steps=6,
         ),
         decoding=DecodingConfig(
             beam_width=6,

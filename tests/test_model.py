@@ -14,6 +14,7 @@ import numpy_transformer
 import pytest
 
 from flax_transformer.config import TransformerConfig
+from flax_transformer.decoding.steps import with_room
 from flax_transformer.layers import Positions
 from flax_transformer.model import Transformer, shift_right
 
@@ -204,10 +205,9 @@ def test_gradients_of_packed_logits_vanish_at_other_sentences():
 
 
 def decode_all(config, source, target_in, width=1, length=T):
-    """Logits [N, T, V] of `decode`, token by token, with the caches copied to `width` hypotheses of each sentence."""
+    """Logits [N, T, V] of `decode`, token by token, with room for `width` hypotheses of each sentence."""
     model, variables = Transformer(config), random_variables(config)
-    state = model.apply(variables, source, length, method='start')
-    state = state._replace(cache=jax.tree.map(lambda x: jnp.repeat(x, width, axis=0), state.cache))
+    state = with_room(model.apply(variables, source, method='start'), length, width)
     logits = []
     for t in range(target_in.shape[1]):
         assert int(state.position) == t
@@ -242,9 +242,9 @@ def test_cached_decode_of_several_hypotheses_equals_full_forward():
 def test_decode_state_shares_the_memory_and_grows_only_its_position():
     config = small(num_decoder_layers=3, head_dim=6)
     model, variables = Transformer(config), random_variables(config)
-    state = jax.eval_shape(lambda: model.apply(variables, SOURCE, T, method='start'))
-    assert [x.shape for x in jax.tree.leaves(state.cache)] == [(B, T, 4, 6)] * 6
-    assert [x.shape for x in jax.tree.leaves(state.shared)] == [(B, S, 4, 6)] * 6 + [(B, 1, 1, S)]
+    state = jax.eval_shape(lambda: with_room(model.apply(variables, SOURCE, method='start'), T, 1))
+    assert [x.shape for x in jax.tree.leaves(state.slots)] == [(B, 4, T, 6)] * 6
+    assert [x.shape for x in jax.tree.leaves(state.shared)] == [(B, 4, S, 6)] * 6 + [(B, 1, 1, S)]
     _, after = jax.eval_shape(lambda state: model.apply(variables, TARGET_IN[:, 0], state, method='decode'), state)
     describe = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)
     assert describe(after) == describe(state)
@@ -363,8 +363,8 @@ def test_bfloat16_computes_on_float32_parameters_and_gives_float32_logits(tie_em
     logits = jax.jit(model.apply)(variables, SOURCE, TARGET_IN)
     assert logits.dtype == jnp.float32
     assert jax.eval_shape(lambda: model.apply(variables, SOURCE, method='encode')).dtype == jnp.bfloat16
-    state = jax.eval_shape(lambda: model.apply(variables, SOURCE, T, method='start'))
-    assert state.cache[0].k.dtype == jnp.bfloat16
+    state = jax.eval_shape(lambda: with_room(model.apply(variables, SOURCE, method='start'), T, 1))
+    assert state.slots[0].k.dtype == jnp.bfloat16
     step, _ = jax.eval_shape(lambda state: model.apply(variables, TARGET_IN[:, 0], state, method='decode'), state)
     assert step.dtype == jnp.float32
     error = np.abs(np.asarray(logits) - full_logits(reference))

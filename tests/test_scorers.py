@@ -117,7 +117,7 @@ def test_a_coverage_penalty_is_that_of_the_paper(width):
 
     @jax.jit
     def search(toys):
-        step, state = with_coverage(attending_step, toy_state(toys), SOURCE)
+        step, state = with_coverage(attending_step, toy_state(toys), BATCH, SOURCE)
         scorer = add(length_normalised('gnmt', 0.6), coverage_penalty(beta, jnp.asarray(IS_SOURCE)))
         rules = dict(transforms=(transforms.ban((PAD,)),), scorer=scorer)
         return beam_search(step, state, width=width, **rules, **common(toys))

@@ -10,12 +10,15 @@ from flax_transformer.interruption import EXIT_CODE, Interrupted
 
 COMMANDS = {
     'prepare': 'prepare CONFIG|tfds:NAME: do once what training would begin with, or download a corpus',
+    'show': 'show CONFIG: its parameters, FLOPs, schedule and memory, before the first step',
+    'plan': 'plan CONFIG [--topology v5e:4x4]: what a step takes, here or on TPUs that are not here',
     'train': 'train CONFIG [--workdir RUN]: train a model, or go on with a run that was stopped',
     'check': 'check CONFIG: find what is damaged in its corpora, and where',
     'clean': 'clean CONFIG --output FOLDER: write what is not damaged of its training corpora',
     'translate': 'translate RUN < lines > translations: translate line by line',
     'evaluate': 'evaluate RUN: score a trained model on its test set, or on given files',
     'compare': 'compare RUN|FILE RUN|FILE: is one system better than another, or was it luck?',
+    'curves': 'curves RUN RUN ...: how training went, in a table and in pictures',
     'analyse': "analyse RUN: which faults are the search's, which the model's, over beam widths",
     'score': 'score RUN --source F --target F: what given translations are worth to a model',
     'average': 'average RUN OUT: make a run of the mean of several checkpoints',

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import tyro
 
-from flax_transformer.cli.options import note, parse, read_run_config
-from flax_transformer.config import Config, DecodingConfig
-from flax_transformer.config_files import load_config
-from flax_transformer.run_directory import split_reference
+from flax_transformer.cli.options import note, parse, read_config
+from flax_transformer.config import DecodingConfig
 
 DESCRIPTION = """Write a trained model as a FOLDER in Hugging Face's Marian format, which transformers loads and
 CTranslate2 converts. Without FOLDER it only says whether the format can hold the model of a RUN, or of a CONFIG that
@@ -29,9 +27,9 @@ def main(argv: list[str]) -> None:
         argv,
         first='RUN',
         description=DESCRIPTION,
-        default=lambda name: ExportOptions(decoding=_config(name).decoding),
+        default=lambda name: ExportOptions(decoding=read_config(name).decoding),
     )
-    config = _config(argv[0])
+    config = read_config(argv[0])
 
     from flax_transformer.interop.marian import check_export, export_marian
     from flax_transformer.interop.settings import notes_on
@@ -49,9 +47,3 @@ def main(argv: list[str]) -> None:
         print(f'  ct2-transformers-converter --model {options.folder} --output_dir {options.folder}.ct2')
     for line in notes:
         note(line)
-
-
-def _config(name: str) -> Config:
-    """The config of a run directory, or of a file or name."""
-    is_run = Path(split_reference(name)[0]).is_dir()
-    return read_run_config(name) if is_run else load_config(name)

@@ -9,6 +9,7 @@ import tyro
 from tqdm import tqdm
 
 from flax_transformer.config import Config
+from flax_transformer.config_files import load_config
 from flax_transformer.errors import UserError
 from flax_transformer.run_directory import RunDirectory, split_reference
 from flax_transformer.tokenizer import Tokenizer
@@ -53,6 +54,12 @@ def positional(argv: list[str]) -> list[str]:
 def read_run_config(reference: Path | str) -> Config:
     """The config of a run directory, `RUN` or `RUN@which`."""
     return RunDirectory(split_reference(reference)[0]).read_config()
+
+
+def read_config(name: str) -> Config:
+    """The config of a run directory, or of a file or name."""
+    is_run = Path(split_reference(name)[0]).is_dir()
+    return read_run_config(name) if is_run else load_config(name)
 
 
 def read_run_tokenizer(path: Path | None) -> Tokenizer | None:

@@ -38,6 +38,8 @@ class TranslateOptions:
     input_format: Literal['text', 'jsonl'] = 'text'  # jsonl: {"text": ..., "prefix": ...} a line, prefix if wanted
     n_best: int | None = None  # translations of each line, in text as `line ||| translation ||| score`
     alignments: Path | None = None  # a file for word alignments by attention, `0-0 1-2` a line
+    backend: Literal['jax', 'ctranslate2'] = 'jax'  # ctranslate2: its search in place of ours, on the CPU
+    compute_type: Literal['float32', 'int8'] = 'float32'  # of ctranslate2; int8: faster, and not quite the same
     invalid: Literal['refuse', 'replace'] = 'refuse'  # a line that is not UTF-8: stop there, or U+FFFD and a flag
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
@@ -60,6 +62,8 @@ def main(argv: list[str]) -> None:
         raise UserError('--resume counts one line for each input line; with --n-best give --format jsonl')
     if options.resume and options.alignments is not None:
         raise UserError('--resume goes on with --output alone; with alignments give --format jsonl, which holds them')
+    if options.backend == 'jax' and options.compute_type != 'float32':
+        raise UserError(f"--compute-type {options.compute_type} is of --backend ctranslate2; here dtype is the model's")
 
     from flax_transformer.parallel import prepare_devices
 
@@ -70,6 +74,10 @@ def main(argv: list[str]) -> None:
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
         translator = Translator.from_run(*positional(argv), step=options.step, parallel=options.parallel, **decoding)
+        if options.backend == 'ctranslate2':
+            from flax_transformer.ctranslate2_translator import CTranslate2Translator
+
+            translator = CTranslate2Translator.of(translator, options.compute_type)
         writer = stack.enter_context(LineWriter(options.output, resume=options.resume))
         links = None if options.alignments is None else stack.enter_context(options.alignments.open('w'))
         counts: Counter[str] = Counter()

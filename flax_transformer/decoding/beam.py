@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.decoding.largest import top_k
 from flax_transformer.decoding.one_by_one import greedy_search
 from flax_transformer.decoding.scorers import Scorer, length_normalised
 from flax_transformer.decoding.steps import (
@@ -15,7 +16,9 @@ from flax_transformer.decoding.steps import (
     Step,
     Transform,
     repeat,
+    stages,
     transformed,
+    with_room,
 )
 
 
@@ -53,11 +56,15 @@ def _pick(tree: Any, index: jax.Array) -> Any:
     return jax.tree.map(lambda x: jax.vmap(lambda row, i: row[i])(x, index), tree)
 
 
-def _pick_cache(cache: Any, parents: jax.Array) -> Any:
-    """The caches [N, ...] of the hypotheses' parents [B, W]."""
+def _reordered(state: DecodeState, parents: jax.Array) -> DecodeState:
+    """The state of hypotheses that go on from parents [B, W]: caches follow, ancestry says which slots are theirs."""
     batch, width = parents.shape
     flat = (jnp.arange(batch)[:, None] * width + parents).reshape(-1)
-    return jax.tree.map(lambda x: x[flat], cache)
+    state = state._replace(cache=jax.tree.map(lambda x: x[flat], state.cache))
+    if state.ancestry is None:
+        return state
+    ancestry = state.ancestry.at[:, :, state.position - 1].set(jnp.arange(width))
+    return state._replace(ancestry=_pick(ancestry, parents))
 
 
 def beam_search(
@@ -134,23 +141,27 @@ def beam_search(
             return jnp.where(beams.is_closed.reshape(-1, *[1] * (new.ndim - 1)), old, new)
 
         live, done = jax.tree.map(unless_closed, (live, done), (beams.live, beams.done))
-        return _Beams(position + 1, live, done, is_closed, state._replace(cache=_pick_cache(state.cache, parents)))
+        return _Beams(position + 1, live, done, is_closed, _reordered(state, parents))
 
     def is_running(beams: _Beams) -> jax.Array:
-        return (beams.position < length) & ~jnp.all(beams.is_closed)
+        return ~jnp.all(beams.is_closed)
 
     tokens, gains = jnp.full((batch, width, length), pad_id, jnp.int32), jnp.zeros((batch, width, length))
     dead = jnp.full((batch, width), NEG_INF)
     # At the start a group's beams are equal: all but the first are out of the race, or it would be W times the same.
     live_log_probs = jnp.tile(jnp.array(([0.0] + [NEG_INF] * (size - 1)) * groups), (batch, 1))
+    has_slots = bool(jax.tree.leaves(state.slots))
+    ancestry = jnp.zeros((batch, width, length), jnp.int32) if has_slots else None
     beams = _Beams(
         position=jnp.int32(0),
         live=_Live(tokens, gains, live_log_probs, jnp.zeros((batch, width))),
         done=_Done(dead, tokens, gains, dead, jnp.zeros((batch, width), jnp.int32)),
         is_closed=jnp.zeros(batch, bool),
-        state=state._replace(cache=repeat(state.cache, width)),
+        state=state._replace(cache=repeat(state.cache, width), ancestry=ancestry),
     )
-    beams = jax.lax.while_loop(is_running, advance, beams)
+    for end in stages(state, length):
+        beams = beams._replace(state=with_room(beams.state, end, width))
+        beams = jax.lax.while_loop(lambda beams, end=end: is_running(beams) & (beams.position < end), advance, beams)
     return _ranked(beams.live, beams.done, max_lengths, scorer, pad_id, groups)
 
 
@@ -173,7 +184,7 @@ def _extend(
     batch, width, vocab_size = log_probs.shape
     totals = (live.log_probs[:, :, None] + log_probs).reshape(batch, -1)
     ranking = totals - jnp.tile(penalty, (1, width))
-    rank, index = jax.lax.top_k(ranking, min(2 * width, width * vocab_size))  # [B, 2W]
+    rank, index = top_k(ranking, min(2 * width, width * vocab_size))  # [B, 2W]
     best = jnp.take_along_axis(totals, index, axis=1)
     parents, chosen = index // vocab_size, (index % vocab_size).astype(jnp.int32)
     gain = jnp.take_along_axis(log_probs.reshape(batch, -1), index, axis=1)

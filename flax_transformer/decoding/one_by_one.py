@@ -5,8 +5,18 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.decoding.largest import argmax
 from flax_transformer.decoding.scorers import Scorer, length_normalised
-from flax_transformer.decoding.steps import DecodeState, Hypotheses, Step, Transform, repeat, transformed
+from flax_transformer.decoding.steps import (
+    DecodeState,
+    Hypotheses,
+    Step,
+    Transform,
+    repeat,
+    stages,
+    transformed,
+    with_room,
+)
 
 
 def greedy_search(
@@ -32,7 +42,7 @@ def greedy_search(
     """
 
     def choose(log_probs: jax.Array, position: jax.Array) -> jax.Array:
-        return jnp.argmax(log_probs, axis=-1)
+        return argmax(log_probs)
 
     common = {'start': start, 'max_lengths': max_lengths, 'length': length, 'eos_id': eos_id, 'pad_id': pad_id}
     return _search(step, state, choose, samples=1, transforms=transforms, scorer=scorer, is_model=False, **common)
@@ -63,7 +73,7 @@ def sample_search(
 
     def choose(log_probs: jax.Array, position: jax.Array) -> jax.Array:
         draw = lambda key: jax.random.gumbel(jax.random.fold_in(key, position), log_probs.shape[1:])
-        return jnp.argmax(log_probs + jax.vmap(draw)(of_hypothesis), axis=-1)
+        return argmax(log_probs + jax.vmap(draw)(of_hypothesis))
 
     common = {'start': start, 'max_lengths': max_lengths, 'length': length, 'eos_id': eos_id, 'pad_id': pad_id}
     return _search(step, state, choose, samples=samples, transforms=transforms, scorer=scorer, is_model=True, **common)
@@ -100,8 +110,7 @@ def _search(
     rows = start.shape[0]
 
     def is_running(carry) -> jax.Array:
-        position, _, found, *_ = carry
-        return (position < length) & jnp.any(found.lengths == 0)
+        return jnp.any(carry[2].lengths == 0)
 
     def advance(carry):
         position, last, found, of_state, state = carry
@@ -136,7 +145,10 @@ def _search(
     )
     state = state._replace(cache=repeat(state.cache, samples))
     carry = (jnp.int32(0), start.astype(jnp.int32), found, jnp.zeros(rows), state)
-    _, _, found, of_state, _ = jax.lax.while_loop(is_running, advance, carry)
+    for end in stages(state, length):
+        carry = (*carry[:-1], with_room(carry[-1], end, samples))
+        carry = jax.lax.while_loop(lambda carry, end=end: is_running(carry) & (carry[0] < end), advance, carry)
+    _, _, found, of_state, _ = carry
     found = found._replace(scores=scorer.score(found.log_probs, found.lengths) + of_state)
     found = jax.tree.map(lambda x: x.reshape(-1, samples, *x.shape[1:]), found)
     if samples == 1:

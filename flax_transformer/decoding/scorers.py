@@ -73,6 +73,7 @@ class Covered(NamedTuple):
 def with_coverage(
     step: Callable[[jax.Array, DecodeState], tuple[jax.Array, jax.Array, DecodeState]],
     state: DecodeState,
+    batch: int,
     source_slots: int,
 ) -> tuple[Step, DecodeState]:
     """A step and its first state that add up attention, from a step that returns (logits, weights [N, S], state)."""
@@ -81,7 +82,6 @@ def with_coverage(
         logits, weights, after = step(tokens, state._replace(cache=state.cache.cache))
         return logits, after._replace(cache=Covered(after.cache, state.cache.coverage + weights))
 
-    batch = jax.tree.leaves(state.cache)[0].shape[0]
     return covering, state._replace(cache=Covered(state.cache, jnp.zeros((batch, source_slots))))
 
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 NEG_INF = -1e9  # finite: differences of two of them stay numbers
+FIRST_STAGE = 32  # positions
 
 
 class DecodeState(NamedTuple):
@@ -15,6 +16,11 @@ class DecodeState(NamedTuple):
     cache: Any  # a tree of [N, ...]: belongs to one hypothesis, follows it when beams are reordered
     shared: Any  # a tree of [B, ...]: all hypotheses of a sentence read it; computed once, never copied
     position: jax.Array  # tokens decoded so far, a scalar
+    # A tree of [B, H, L * W, K]: what the hypotheses wrote at each position. It stays where it was written, and grows
+    # by blocks: a search makes room (`with_room`) in what it is given, which has L = 0.
+    slots: Any = ()
+    # [B, W, L] whose slots of each earlier position a hypothesis goes back to; None: always its own.
+    ancestry: jax.Array | None = None
 
 
 Step = Callable[[jax.Array, DecodeState], tuple[jax.Array, DecodeState]]
@@ -59,6 +65,25 @@ def repeat(tree: Any, width: int) -> Any:
     return jax.tree.map(lambda x: jnp.repeat(x, width, axis=0), tree) if width > 1 else tree
 
 
+def with_room(state: DecodeState, length: int, width: int) -> DecodeState:
+    """The state with slots for `length` positions of W = `width` hypotheses, zeros where there were none."""
+
+    def grown(slots: jax.Array) -> jax.Array:
+        new = jnp.zeros((*slots.shape[:2], length * width, *slots.shape[3:]), slots.dtype)
+        return jax.lax.dynamic_update_slice(new, slots, (0,) * new.ndim)
+
+    return state._replace(slots=jax.tree.map(grown, state.slots))
+
+
+def stages(state: DecodeState, length: int) -> list[int]:
+    """Positions that there is room for, one number after the other, up to `length`: each search step costs as much as
+    there are slots, so that a long limit must not cost those who need little."""
+    if not jax.tree.leaves(state.slots) or not isinstance(length, int):  # a symbolic length is not compared
+        return [length]
+    doubled = [FIRST_STAGE * 2**i for i in range(length.bit_length())]
+    return [slots for slots in doubled if 1.5 * slots <= length] + [length]
+
+
 def ensemble(steps: Sequence[Step], *, mean: str = 'log_probability') -> Step:
     """The step of several models of one vocabulary, over the tuple of their states (see `ensemble_state`).
 
@@ -68,21 +93,26 @@ def ensemble(steps: Sequence[Step], *, mean: str = 'log_probability') -> Step:
         raise ValueError(f'mean={mean!r}: expected log_probability or probability')
 
     def step(tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
-        outputs, caches = [], []
-        for one, cache, shared in zip(steps, state.cache, state.shared, strict=True):
-            logits, after = one(tokens, DecodeState(cache, shared, state.position))
+        outputs, caches, slots = [], [], []
+        for one, *parts in zip(steps, state.cache, state.shared, state.slots, strict=True):
+            cache, shared, own = parts
+            logits, after = one(tokens, DecodeState(cache, shared, state.position, own, state.ancestry))
             outputs.append(jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1))
             caches.append(after.cache)
+            slots.append(after.slots)
         stacked = jnp.stack(outputs)
         if mean == 'probability':
             combined = jax.nn.logsumexp(stacked, axis=0) - jnp.log(len(outputs))
         else:
             combined = stacked.mean(axis=0)
-        return combined, DecodeState(tuple(caches), state.shared, state.position + 1)
+        return combined, state._replace(cache=tuple(caches), slots=tuple(slots), position=state.position + 1)
 
     return step
 
 
 def ensemble_state(states: Sequence[DecodeState]) -> DecodeState:
     """The state of an `ensemble` from those of its members."""
-    return DecodeState(tuple(s.cache for s in states), tuple(s.shared for s in states), states[0].position)
+    caches, shared, slots = (
+        tuple(parts) for parts in zip(*[(s.cache, s.shared, s.slots) for s in states], strict=True)
+    )
+    return DecodeState(caches, shared, states[0].position, slots)

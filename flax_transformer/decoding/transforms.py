@@ -15,8 +15,14 @@ from flax_transformer.decoding.steps import NEG_INF, History, Transform
 
 def ban(ids: Sequence[int]) -> Transform:
     """The ids are never chosen; the others are not renormalised."""
-    banned = np.array(ids, np.int32)
-    return lambda log_probs, history: log_probs.at[:, banned].set(NEG_INF)
+    ids = np.array(ids, np.int32)
+
+    def transform(log_probs: jax.Array, history: History) -> jax.Array:
+        # A choice, not a scatter: it becomes part of whatever reads it.
+        is_banned = np.isin(np.arange(log_probs.shape[1]), ids)
+        return jnp.where(is_banned[None], NEG_INF, log_probs)
+
+    return transform
 
 
 def ban_sequences(sequences: Sequence[Sequence[int]]) -> Transform:
@@ -44,7 +50,8 @@ def min_length(tokens: int, eos_id: int) -> Transform:
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
         too_early = history.position + 1 < tokens
-        return log_probs.at[:, eos_id].set(jnp.where(too_early, NEG_INF, log_probs[:, eos_id]))
+        is_eos = np.arange(log_probs.shape[1]) == eos_id
+        return jnp.where(too_early & is_eos[None], NEG_INF, log_probs)
 
     return transform
 

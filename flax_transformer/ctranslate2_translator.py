@@ -1,0 +1,109 @@
+"""The translator with CTranslate2 in the place of our search: its own beam search, in float32 or int8."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Literal
+
+from flax_transformer.candidates import make_translation
+from flax_transformer.decoding import length_penalty
+from flax_transformer.errors import UserError
+from flax_transformer.interop.ctranslate2 import check, converted, import_ctranslate2
+from flax_transformer.search import output_slots
+from flax_transformer.translation import Translation, distinct
+from flax_transformer.translator import Translator
+
+ComputeType = Literal['float32', 'int8']
+
+
+class CTranslate2Translator(Translator):
+    """As the translator it is made of, lines in and lines out. Its beam search has rules of its own; probabilities sum
+    to 1 behind what is banned (as with decoding.renormalize); tokens have no log-probabilities of their own."""
+
+    compute_type: ComputeType = 'float32'
+
+    @classmethod
+    def of(cls, translator: Translator, compute_type: ComputeType = 'float32') -> 'CTranslate2Translator':
+        """Raises UserError where the package is missing, and with every field that it cannot follow."""
+        if len(translator.models) > 1:
+            raise UserError(f'CTranslate2 cannot do this: an ensemble of {len(translator.models)} runs; give one')
+        check(translator.model.config, translator.decoding)
+        import_ctranslate2()
+        other = object.__new__(cls)
+        other.__dict__ |= translator.__dict__ | {'compute_type': compute_type}
+        return other
+
+    @cached_property
+    def engine(self) -> Any:
+        """The `ctranslate2.Translator`; made, and the model converted, when it is first needed."""
+        config, decoding = self.model.config, self.decoding
+        slots = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens)) + 1
+        folder = converted(config, self.params, slots)
+        return import_ctranslate2().Translator(str(folder), device='cpu', compute_type=self.compute_type)
+
+    def _translate(
+        self,
+        sources: list[list[int]],
+        prefixes: Sequence[str] | None,
+        alignment: bool,
+        progress: Callable[[int], None] | None,
+    ) -> list[Translation]:
+        if prefixes is not None or alignment:
+            raise UserError(f'CTranslate2 cannot do this: {"prefixes" if prefixes is not None else "alignments"}')
+        found: list[Any] = [None] * len(sources)
+        for limit, chosen in self._by_limit(sources):
+            self._check_slots(max(len(sources[i]) for i in chosen))
+            results = self.engine.translate_batch(
+                [list(map(str, sources[i])) for i in chosen], max_decoding_length=limit, **self._options
+            )
+            for i, result in zip(chosen, results, strict=True):
+                found[i] = self._translation(result)
+            if progress:
+                progress(len(chosen))
+        return found
+
+    def _by_limit(self, sources: list[list[int]]) -> Iterator[tuple[int, list[int]]]:
+        """The limit on the output and the numbers of the sentences that have it: CTranslate2 has one a call."""
+        groups = defaultdict(list)
+        for i, ids in enumerate(sources):
+            groups[output_slots(self.decoding, len(ids))].append(i)
+        yield from sorted(groups.items(), reverse=True)
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        decoding, config = self.decoding, self.model.config
+        banned = {*decoding.banned_ids, *self.tokenizer.tags_to_ban}
+        banned |= {config.pad_id} if decoding.ban_pad else set()
+        banned |= {self.tokenizer.unk_id} if decoding.ban_unk else set()
+        sequences = [(i,) for i in sorted(banned)] + list(self._banned_sequences)
+        return {
+            'beam_size': decoding.beam_width,
+            'num_hypotheses': decoding.n_best,
+            'length_penalty': decoding.alpha if decoding.length_penalty == 'power' else 0.0,
+            'min_decoding_length': decoding.min_tokens,
+            'no_repeat_ngram_size': decoding.no_repeat_ngram,
+            'suppress_sequences': [list(map(str, sequence)) for sequence in sequences],
+            'max_batch_size': decoding.batch_tokens,
+            'batch_type': 'tokens',
+            'max_input_length': 0,
+            'return_scores': True,
+            'return_end_token': True,
+        }
+
+    def _translation(self, result: Any) -> Translation:
+        """The best of a result, with the n best where they are wanted."""
+        eos_id, decoding, every = self.tokenizer.eos_id, self.decoding, []
+        power = self._options['length_penalty']
+        for tokens, score in zip(result.hypotheses, result.scores, strict=True):
+            ids = list(map(int, tokens))
+            is_finished = bool(ids) and ids[-1] == eos_id
+            # What is reported is ranked there by length^alpha, and given here as `score` promises.
+            log_prob = score * max(len(ids), 1) ** power
+            worth = log_prob / float(length_penalty(len(ids), decoding.length_penalty, decoding.alpha))
+            one = make_translation(self.tokenizer, ids, worth, (), is_finished=is_finished)
+            every.append(replace(one, log_prob=log_prob))
+        if self.decoding.n_best == 1:
+            return every[0]
+        n_best = distinct(every)
+        return replace(n_best[0], n_best=n_best)

@@ -1,0 +1,176 @@
+"""What a compiled program does, read from its optimised HLO: what devices exchange, and what goes through memory.
+
+A loop counts as often as it turns; so does what is called within it.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_BYTES = {
+    'pred': 1, 's8': 1, 'u8': 1, 's16': 2, 'u16': 2, 'f16': 2, 'bf16': 2,
+    's32': 4, 'u32': 4, 'f32': 4, 's64': 8, 'u64': 8, 'f64': 8, 'c64': 8,
+}  # fmt: skip
+_COLLECTIVES = ('all-reduce', 'all-gather', 'reduce-scatter', 'all-to-all', 'collective-permute')
+_SHAPE = re.compile(r'\b([a-z]+\d*)\[([\d,]*)\](\{[^}]*\})?')
+_COMPUTATION = re.compile(r'(ENTRY )?%?([\w.\-]+) \(.*-> .*\{$')
+_INSTRUCTION = re.compile(r'\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([a-z][\w\-]*)\((.*)')
+_CALLED = re.compile(r'(?:calls|to_apply|body|true_computation|false_computation)=%?([\w.\-]+)')
+# What moves no data by itself, or is counted where it begins.
+_FREE = {'parameter', 'constant', 'tuple', 'get-tuple-element', 'bitcast', 'while', 'call', 'conditional', 'iota'}
+
+
+class Collective(NamedTuple):
+    """All exchanges of one kind in one run of the program, as one device sees them."""
+
+    kind: str
+    count: int
+    bytes: float  # of the whole arrays: what is summed, or what all parts make together
+    sent: float  # bytes that leave the device where devices pass parts around in rings, which is the least there can be
+
+
+class Program(NamedTuple):
+    """Of one device."""
+
+    collectives: list[Collective]
+    memory_bytes: float  # read and written, by operands and results that lie in main memory
+
+
+class _Instruction(NamedTuple):
+    name: str
+    shape: str
+    opcode: str
+    rest: str  # operands and attributes
+
+
+def read_program(text: str) -> Program:
+    """From `compiled.as_text()`. Bytes of memory are an estimate: of each fusion what goes in and comes out."""
+    computations, entry = _parse(text)
+    found: dict[str, list[float]] = {}
+    memory, seen = 0.0, set()
+    for name, times, is_fused in _executed(computations, entry):
+        instructions = computations[name]
+        shapes = {each.name: each.shape for each in instructions}
+        for each in instructions:
+            kind = each.opcode.removesuffix('-start')
+            if kind in _COLLECTIVES:
+                # An asynchronous one is written out in several fusions, with one channel.
+                key = kind, *re.findall(r'channel_id=(\d+)', each.rest)
+                if not (is_fused and key in seen):
+                    seen.add(key)
+                    kind, size, sent = _exchange(each, name)
+                    if sent:
+                        total = found.setdefault(kind, [0, 0, 0])
+                        for i, value in enumerate((times, times * size, times * sent)):
+                            total[i] += value
+            if not is_fused and each.opcode not in _FREE and not each.opcode.endswith('-done'):
+                memory += times * _traffic(each, shapes)
+    collectives = [Collective(kind, int(count), size, sent) for kind, (count, size, sent) in sorted(found.items())]
+    return Program(collectives, memory)
+
+
+def _parse(text: str) -> tuple[dict[str, list[_Instruction]], str]:
+    """The instructions of each computation, and the name of the first one to run."""
+    computations: dict[str, list[_Instruction]] = {}
+    entry, current = '', []
+    for line in text.splitlines():
+        if match := _COMPUTATION.match(line):
+            computations[match[2]] = current = []
+            entry = match[2] if match[1] else entry
+        elif match := _INSTRUCTION.match(line):
+            current.append(_Instruction(*match.groups()))
+    return computations, entry
+
+
+def _executed(
+    computations: dict[str, list[_Instruction]], name: str, times: int = 1, is_fused: bool = False
+) -> Iterator[tuple[str, int, bool]]:
+    """Every computation that runs, how often, and whether it is part of a fusion."""
+    yield name, times, is_fused
+    for each in computations[name]:
+        turns = times * (_turns(computations, each.rest) if each.opcode == 'while' else 1)
+        names = _CALLED.findall(each.rest)
+        if branches := re.search(r'branch_computations=\{([^}]*)\}', each.rest):
+            names += [branch.strip(' %') for branch in branches[1].split(',')]
+        inside = is_fused or each.opcode not in ('while', 'call', 'conditional')
+        for called in names:
+            yield from _executed(computations, called, turns, inside)
+
+
+def _turns(computations: dict[str, list[_Instruction]], rest: str) -> int:
+    """How often a loop turns: what the compiler says, else the constant that its counter is compared with."""
+    if known := re.search(r'known_trip_count\W+n\W+(\d+)', rest):
+        return int(known[1])
+    condition = re.search(r'condition=%?([\w.\-]+)', rest)
+    constants = [int(each.rest.split(')')[0]) for each in computations[condition[1]] if each.opcode == 'constant']
+    return max(constants, default=1)
+
+
+def _exchange(each: _Instruction, computation: str) -> tuple[str, float, float]:
+    """The kind of a collective, the bytes of its whole arrays, and the bytes that a device sends."""
+    kind, size, group = each.opcode.removesuffix('-start'), _size(each.shape), _group(each.rest)
+    if each.opcode.endswith('-start') and kind in ('all-gather', 'collective-permute'):
+        # The shapes of operands and results.
+        parts = [math.prod(_dimensions(dims)) * _BYTES[dtype] for dtype, dims, _ in _SHAPE.findall(each.shape)]
+        size = max(parts, default=0)
+    if kind == 'all-reduce' and computation.startswith('all-reduce-scatter'):
+        kind = 'reduce-scatter'  # as TPUs do it: a fusion of the sum and of the part that is kept
+    elif kind == 'reduce-scatter':
+        size *= group
+    share = (group - 1) / group
+    return kind, size, size * {'all-reduce': 2 * share, 'collective-permute': 1.0}.get(kind, share)
+
+
+def _group(rest: str) -> int:
+    """How many devices take part in one exchange.
+
+    >>> _group('replica_groups={{0,1},{2,3}}'), _group('replica_groups=[2,8]<=[16]')
+    (2, 8)
+    >>> _group("replica_groups=mesh['axis_0'=8,'axis_1'=2] {'axis_0'}")
+    8
+    """
+    if match := re.search(r'replica_groups=\{\{([\d,]*)\}', rest):
+        return len(match[1].split(','))
+    if match := re.search(r'replica_groups=\[(?:\d+,)*(\d+)\]<=', rest):
+        return int(match[1])
+    if match := re.search(r'replica_groups=mesh\[([^\]]*)\][^{]*\{([^}]*)\}', rest):
+        sizes = dict(re.findall(r"'(\w+)'=(\d+)", match[1]))
+        # An axis may take part in pieces: 'name':(before)size.
+        axes = re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", match[2])
+        return math.prod(int(part or sizes[name]) for name, part in axes)
+    return 2 if 'source_target_pairs' in rest else 1
+
+
+def _traffic(each: _Instruction, shapes: dict[str, str]) -> float:
+    """Bytes that an instruction reads and writes."""
+    if each.opcode in ('dynamic-slice', 'slice', 'gather'):
+        return 2 * _size(each.shape, main_only=True)
+    if each.opcode == 'copy-start':  # (to, from, ...): between memories
+        return _size(each.shape, main_only=True)
+    if each.opcode == 'slice-start':  # ((from), to, ...)
+        return _size(each.shape.partition('), ')[2])
+    if 'AllocateBuffer' in each.rest:
+        return 0
+    operands = re.findall(r'%([\w.\-]+)', each.rest.split('), ')[0])
+    read = [_size(shapes.get(name, ''), main_only=True) for name in operands]
+    if each.opcode in ('dynamic-update-slice', 'scatter'):
+        return 2 * sum(read[1:])
+    return sum(read) + _size(each.shape, main_only=True)
+
+
+def _size(shape: str, *, main_only: bool = False) -> float:
+    """Bytes of a shape, or of a tuple of them; `main_only` leaves out what is in the chip's own memory, `S(1)`.
+
+    >>> _size('(bf16[2,3]{1,0:T(8,128)}, f32[4]{0:S(1)}, f32[])'), _size('f32[4]{0:S(1)}', main_only=True)
+    (32, 0)
+    """
+    return sum(
+        math.prod(_dimensions(dims)) * _BYTES.get(dtype, 0)
+        for dtype, dims, layout in _SHAPE.findall(shape)
+        if not (main_only and 'S(' in layout)
+    )
+
+
+def _dimensions(dims: str) -> list[int]:
+    return [int(size) for size in dims.split(',') if size]

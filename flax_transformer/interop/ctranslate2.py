@@ -1,0 +1,158 @@
+"""Our models in CTranslate2's own format, written from arrays; neither torch nor transformers is needed.
+
+Vocabularies are written as the decimal numbers of the ids, so that CTranslate2 speaks ids: nothing is tokenised twice.
+"""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+
+from flax_transformer.compilation_cache import cache_folder
+from flax_transformer.config import DecodingConfig, TransformerConfig
+from flax_transformer.errors import UserError
+from flax_transformer.layers import sinusoids
+
+# Fields of DecodingConfig that nothing there corresponds to, so that they must be as by default.
+WITHOUT_COUNTERPART = (
+    'search',
+    'force_eos',
+    'word_reward',
+    'coverage_penalty',
+    'groups',
+    'mbr',
+)
+
+
+def import_ctranslate2() -> ModuleType:
+    """The package. Raises UserError where it is missing."""
+    try:
+        import ctranslate2
+    except ImportError as error:
+        command = "pip install 'flax-transformer[ctranslate2]'"
+        raise UserError(f'the back end ctranslate2 is not installed ({error}): {command}') from None
+    return ctranslate2
+
+
+def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
+    """Raises UserError with every field that CTranslate2 cannot follow."""
+    plain, faults = DecodingConfig(), []
+    if config.d_model != config.num_heads * config.width_of_head:
+        faults.append(f'model.head_dim={config.head_dim}: expected None, for d_model / num_heads')
+    if config.pad_row == 'both':
+        faults.append("model.pad_row='both': expected 'output' or 'neither', a decoder that starts from zero")
+    for name in WITHOUT_COUNTERPART:
+        value, expected = getattr(decoding, name), getattr(plain, name)
+        if value != expected:
+            faults.append(f'decoding.{name}={value!r}: expected {expected!r}')
+    if decoding.length_penalty == 'gnmt' and decoding.beam_width > 1:
+        faults.append("decoding.length_penalty='gnmt': expected 'power' or 'none'")
+    if faults:
+        raise UserError('\n  '.join(['CTranslate2 cannot do this:', *faults]))
+
+
+def converted(config: TransformerConfig, params: Any, slots: int) -> Path:
+    """The cached folder of this model for CTranslate2, made where it is not there; its name tells parameters, config,
+    positions and version apart, so that no folder is ever out of date.
+
+    Args:
+      slots: positions that source and target may have.
+    """
+    version = import_ctranslate2().__version__
+    digest = hashlib.sha256(f'1 {version} {slots} {config!r}'.encode())
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        digest.update(jax.tree_util.keystr(path).encode())
+        digest.update(np.ascontiguousarray(leaf).tobytes())
+    root = cache_folder().parent / 'ctranslate2'
+    folder = root / digest.hexdigest()[:32]
+    if not folder.is_dir():
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=root) as made:
+            os.chmod(made, 0o755)
+            write(Path(made) / 'model', config, params, slots)
+            try:
+                os.replace(Path(made) / 'model', folder)
+            except OSError:  # another process was first
+                if not folder.is_dir():
+                    raise
+    return folder
+
+
+def write(folder: Path, config: TransformerConfig, params: Any, slots: int) -> None:
+    """Writes a model as a folder that `ctranslate2.Translator` loads."""
+    import_ctranslate2()
+    from ctranslate2.specs import Activation, TransformerSpec
+
+    params = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), params)
+    spec = TransformerSpec.from_config(
+        (config.num_encoder_layers, config.num_decoder_layers),
+        config.num_heads,
+        pre_norm=config.norm_first,
+        activation={'relu': Activation.RELU, 'gelu': Activation.GELU, 'swish': Activation.SWISH}[config.activation],
+    )
+    tables = ('embedding', 'embedding') if config.tie_embeddings == 'all' else ('source_embedding', 'target_embedding')
+    encoder, decoder = spec.encoder, spec.decoder
+    encoder.embeddings[0].weight = params[tables[0]]['table']
+    decoder.embeddings.weight = table = params[tables[1]]['table']
+    if config.tie_embeddings == 'none':
+        decoder.projection.weight = np.ascontiguousarray(params['projection'].T)
+    elif config.pad_row == 'neither':
+        decoder.projection.weight = np.where(np.arange(len(table))[:, None] == config.pad_id, np.float32(0), table)
+    else:
+        decoder.projection.weight = table
+    if config.logits_bias:
+        decoder.projection.bias = params['logits_bias']
+    decoder.start_from_zero_embedding = True
+    for side, name in ((encoder, 'encoder'), (decoder, 'decoder')):
+        side.scale_embeddings = np.float32(config.d_model**0.5 if config.scale_embedding else 1.0)
+        if config.positions == 'learned':
+            positions = params[f'{"source" if name == "encoder" else "target"}_positions']['table']
+        else:
+            positions = sinusoids(slots, config.d_model, config.positions)
+        side.position_encodings.encodings = positions
+        for number, layer in enumerate(side.layer):
+            _layer(layer, params[name][f'layers_{number}'])
+        if config.norm_first:
+            _norm(side.layer_norm, params[name]['final_norm'])
+    spec.register_source_vocabulary([str(i) for i in range(config.vocab_size)])
+    spec.register_target_vocabulary([str(i) for i in range(config.vocab_size_of_target)])
+    eos = str(config.eos_id)
+    # No id is unknown, and what stands for it is never looked up; the decoder's start is the zero vector.
+    spec.config.unk_token, spec.config.eos_token, spec.config.decoder_start_token = eos, eos, eos
+    spec.config.bos_token, spec.config.layer_norm_epsilon = eos, config.norm_epsilon
+    spec.validate()
+    spec.optimize()
+    folder.mkdir()
+    spec.save(str(folder))
+
+
+def _layer(spec: Any, params: Any) -> None:
+    own = params['self_attention']
+    _dense(spec.self_attention.linear[0], own['query'], own['key'], own['value'])
+    _dense(spec.self_attention.linear[1], own['output'])
+    _norm(spec.self_attention.layer_norm, params['self_residual']['norm'])
+    if 'cross_attention' in params:
+        cross = params['cross_attention']
+        _dense(spec.attention.linear[0], cross['query'])
+        _dense(spec.attention.linear[1], cross['key'], cross['value'])
+        _dense(spec.attention.linear[2], cross['output'])
+        _norm(spec.attention.layer_norm, params['cross_residual']['norm'])
+    _dense(spec.ffn.linear_0, params['feed_forward']['inner'])
+    _dense(spec.ffn.linear_1, params['feed_forward']['outer'])
+    _norm(spec.ffn.layer_norm, params['feed_forward_residual']['norm'])
+
+
+def _dense(spec: Any, *parts: Any) -> None:
+    """One product [out, in] of several, side by side."""
+    spec.weight = np.concatenate([part['kernel'].T for part in parts])
+    if 'bias' in parts[0]:
+        spec.bias = np.concatenate([part['bias'] for part in parts])
+
+
+def _norm(spec: Any, params: Any) -> None:
+    spec.gamma, spec.beta = params['scale'], params['bias']

@@ -1,0 +1,34 @@
+"""The largest numbers in stages against NumPy's stable sort."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from flax_transformer.decoding.largest import BLOCK, argmax, top_k
+
+
+def expected(x: np.ndarray, k: int) -> np.ndarray:
+    return np.argsort(-x, axis=1, kind='stable')[:, :k]
+
+
+@pytest.mark.parametrize(
+    ('size', 'k'),
+    [
+        (5, 5),  # too few for blocks
+        (BLOCK * 6, 3),  # the fewest blocks
+        (BLOCK * 6 + 1, 3),  # one number in the last block
+        (BLOCK * 9 - 1, 4),
+        (1021, 8),
+        (1021, 1),
+    ],
+)
+def test_the_largest_are_those_of_a_stable_sort(size, k):
+    rng = np.random.default_rng(size)
+    distinct = rng.normal(size=(50, size))
+    ties = rng.integers(0, 3, (50, size))  # nearly all are equal: the lower place comes first
+    few = np.where(rng.random((50, size)) < 2 / size, 1.0, -1e9)  # fewer than k stand out
+    x = np.concatenate([distinct, ties, few]).astype(np.float32)
+    values, places = top_k(jnp.asarray(x), k)
+    np.testing.assert_array_equal(places, expected(x, k))
+    np.testing.assert_array_equal(values, np.take_along_axis(x, expected(x, k), axis=1))
+    np.testing.assert_array_equal(argmax(jnp.asarray(x)), expected(x, 1)[:, 0])

@@ -1,0 +1,235 @@
+"""What a step will take: from HLO written by hand, from steps compiled here, and for TPUs where libtpu is."""
+
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from conftest import copy_config
+
+from flax_transformer import topologies
+from flax_transformer.cli import main
+from flax_transformer.config import Config
+from flax_transformer.config_files import load_config
+from flax_transformer.errors import UserError
+from flax_transformer.flops import forward_flops
+from flax_transformer.hlo import read_program
+from flax_transformer.plan import Plan, make_plan, nearest_fit
+from flax_transformer.summary import parameter_table, plot, schedule_plot
+from flax_transformer.training import Trainer
+
+NOWHERE = Path('there/is/no/corpus')
+# A loop of 5 turns around a gather over 4 devices; then a sum over 8; one scatter as TPUs write it.
+HLO = """
+HloModule jit_step
+
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %sum = f32[] add(%a, %b)
+}
+
+%begins (x: bf16[4,8]) -> bf16[16,8] {
+  %x = bf16[4,8]{1,0} parameter(0)
+  ROOT %gather.1 = bf16[16,8]{1,0} all-gather(%x), channel_id=3, replica_groups=[2,4]<=[8], dimensions={0}
+}
+
+%ends (x.2: bf16[4,8]) -> bf16[16,8] {
+  %x.2 = bf16[4,8]{1,0} parameter(0)
+  ROOT %gather.2 = bf16[16,8]{1,0:S(1)} all-gather(%x.2), channel_id=3, replica_groups=[2,4]<=[8], dimensions={0}
+}
+
+%body (carry: (s32[], bf16[4,8])) -> (s32[], bf16[4,8]) {
+  %carry = (s32[], bf16[4,8]{1,0}) parameter(0)
+  %mine = bf16[4,8]{1,0} get-tuple-element(%carry), index=1
+  %all = bf16[16,8]{1,0} fusion(%mine), kind=kCustom, calls=%begins
+  %all.2 = bf16[16,8]{1,0:S(1)} fusion(%mine), kind=kCustom, calls=%ends
+  ROOT %next = (s32[], bf16[4,8]{1,0}) tuple(%mine, %mine)
+}
+
+%condition (carry.2: (s32[], bf16[4,8])) -> pred[] {
+  %turns = s32[] constant(5)
+  %carry.2 = (s32[], bf16[4,8]{1,0}) parameter(0)
+  %turn = s32[] get-tuple-element(%carry.2), index=0
+  ROOT %less = pred[] compare(%turn, %turns), direction=LT
+}
+
+%all-reduce-scatter.1.clone (y: f32[64]) -> f32[8] {
+  %y = f32[64]{0} parameter(0)
+  %whole = f32[64]{0} all-reduce(%y), channel_id=9, replica_groups=[1,8]<=[8], to_apply=%add
+  ROOT %part = f32[8]{0} slice(%whole), slice={[0:8]}
+}
+
+ENTRY %main (p: f32[10,10], q: f32[64], r: (s32[], bf16[4,8])) -> f32[10,10] {
+  %p = f32[10,10]{1,0} parameter(0)
+  %q = f32[64]{0} parameter(1)
+  %r = (s32[], bf16[4,8]{1,0}) parameter(2)
+  %loop = (s32[], bf16[4,8]{1,0}) while(%r), condition=%condition, body=%body
+  %own = f32[8]{0} fusion(%q), kind=kCustom, calls=%all-reduce-scatter.1.clone
+  %alone = f32[10,10]{1,0} all-reduce(%p), channel_id=5, replica_groups={{0},{1}}, to_apply=%add
+  ROOT %total = f32[10,10]{1,0} all-reduce(%p), channel_id=1, replica_groups={{0,1,2,3,4,5,6,7}}, to_apply=%add
+}
+"""
+
+
+def test_collectives_are_counted_as_often_as_loops_turn() -> None:
+    found = {each.kind: each for each in read_program(HLO).collectives}
+    assert found.keys() == {'all-gather', 'all-reduce', 'reduce-scatter'}
+    # 16 x 8 bfloat16 in each of 5 turns, of which a device sends 3 of 4 parts; both fusions are one gather.
+    assert found['all-gather'][1:] == (5, 5 * 256, 5 * 256 * 3 / 4)
+    # What is summed over one device is not exchanged.
+    assert found['all-reduce'][1:] == (1, 400, 2 * 400 * 7 / 8)
+    assert found['reduce-scatter'][1:] == (1, 256, 256 * 7 / 8)
+
+
+def test_memory_traffic_leaves_out_what_stays_on_the_chip() -> None:
+    # In each turn two fusions read 64 bytes, and one writes 256; the scatter 256 + 32; two sums 400 + 400 each.
+    assert read_program(HLO).memory_bytes == 5 * (2 * 64 + 256) + 288 + 2 * 800
+
+
+def config_of(**parallel) -> Config:
+    config = copy_config(NOWHERE, tokens_per_step=2048)
+    return replace(config, parallel=replace(config.parallel, **parallel))
+
+
+@pytest.fixture(scope='module')
+def by_pmap() -> Plan:
+    return make_plan(config_of(num_devices=8))
+
+
+@pytest.fixture(scope='module')
+def by_fsdp() -> Plan:
+    return make_plan(config_of(strategy='mesh', fsdp=8))
+
+
+def parameters_of(d_model: int, d_ff: int, vocab_size: int, layers: int) -> int:
+    """By hand: encoder 4 d^2, decoder 8 d^2, feed-forward with biases, two vectors a norm, one table."""
+    attention, feed_forward = 4 * d_model**2, 2 * d_model * d_ff + d_ff + d_model
+    return vocab_size * d_model + layers * (3 * attention + 2 * feed_forward + 5 * 2 * d_model)
+
+
+def test_data_parallel_training_sums_all_gradients_once(by_pmap: Plan) -> None:
+    parameters = parameters_of(32, 64, 20, 1)
+    assert by_pmap.parameters == parameters
+    assert (by_pmap.rows_per_device, by_pmap.passes, by_pmap.mesh['data']) == (8, 1, 8)
+    (reduced,) = by_pmap.collectives
+    assert reduced.kind == 'all-reduce'
+    assert 4 * parameters <= reduced.bytes <= 4 * parameters + 64  # and a few sums over tokens
+    assert reduced.sent == pytest.approx(2 * 7 / 8 * reduced.bytes)
+    assert (by_pmap.memory.parameters, by_pmap.memory.average) == (4 * parameters, 0)
+    assert by_pmap.memory.optimizer == pytest.approx(8 * parameters, abs=64)
+    row = forward_flops(copy_config(NOWHERE).model, 32, 32).total
+    assert by_pmap.flops == 3 * 8 * row
+    assert by_pmap.fits is None  # how much a CPU may take nobody knows
+    assert by_pmap.times is None
+
+
+def test_fsdp_cuts_what_stays_and_gathers_it(by_pmap: Plan, by_fsdp: Plan) -> None:
+    assert by_fsdp.mesh == {'data': 1, 'fsdp': 8, 'tensor': 1}
+    assert by_fsdp.memory.parameters < by_pmap.memory.parameters / 4
+    assert by_fsdp.memory.optimizer < by_pmap.memory.optimizer / 4
+    gathered = next(each for each in by_fsdp.collectives if each.kind == 'all-gather')
+    assert gathered.count >= 16  # matrices
+
+
+def test_a_step_that_does_not_fit_says_so_and_what_would(by_pmap: Plan) -> None:
+    config = config_of(num_devices=8)
+    tight = replace(by_pmap, memory=replace(by_pmap.memory, available=by_pmap.memory.total - 1))
+    assert tight.fits is False
+    changes, found = nearest_fit(config, None, tight, available=tight.memory.available)
+    assert changes == {'max_tokens_per_device': 4 * 32}
+    assert (found.passes, found.fits) == (2, True)
+    assert found.memory.total < by_pmap.memory.total
+
+
+def test_what_stays_is_not_helped_by_fewer_rows(by_pmap: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    monkeypatch.setattr('flax_transformer.plan.make_plan', lambda config, *_, **__: tried.append(config) or by_pmap)
+    hopeless = replace(by_pmap, memory=replace(by_pmap.memory, available=1000.0))
+    assert nearest_fit(config_of(num_devices=8), None, hopeless) is None
+    assert {config.parallel.fsdp for config in tried} == {8}
+
+
+def test_plan_prints_one_line_of_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / 'run'
+    from flax_transformer.run_directory import RunDirectory
+
+    RunDirectory(run).open(config_of())
+    assert main(['plan', str(run), '--memory', '1', '--format', 'json', '--parallel.num-devices', '8']) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    found = json.loads(line)
+    assert (found['fits'], found['num_devices'], found['memory']['available']) == (True, 8, 1e9)
+    assert found['collectives'][0]['kind'] == 'all-reduce'
+
+
+def test_show_needs_no_corpus_and_counts_every_parameter(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['show', 'wmt14_en_de_big', '--no-compile', '--data.root', str(NOWHERE)]) == 0
+    shown = capsys.readouterr().out
+    assert f'{parameters_of(1024, 4096, 37_000, 6):,}  in all' in shown
+    assert ', at step 4,000' in shown
+    assert '96 rows of 256 + 256 slots' in shown
+
+
+def test_the_table_of_parameters_adds_up() -> None:
+    shapes = Trainer(config_of()).shapes.params
+    table = {part.name: part for part in parameter_table(shapes)}
+    assert sum(part.size for part in table.values()) == parameters_of(32, 64, 20, 1)
+    assert table['decoder/layers_*/cross_attention'].size == 4 * 32**2
+    assert table['embedding'].shapes == ((20, 32),)
+
+
+def test_a_schedule_is_drawn_from_the_first_step_to_the_last() -> None:
+    lines = schedule_plot(lambda step: np.minimum(step, 60 - step), 60, width=30, height=3)
+    assert lines[-1] == 'at most 30, at step 30'
+    assert [line.find('█') for line in lines[:3]] == [14, 9, 5]  # a column for two steps; a row for 10
+    assert plot([0, 0], height=2) == ['  ', '  ']
+
+
+def test_an_unknown_topology_is_told_the_known_ones() -> None:
+    with pytest.raises(UserError, match=r'  v4:2x2x1(.*\n)*  v5e:1x1, 2x2(.*\n)*Did you mean .*v5e:4x4') as raised:
+        topologies.topology_devices('v5e:4x5')
+    assert all(f'  {name}:' in str(raised.value) for name in ('v4', 'v5p', 'v6e'))
+
+
+def test_a_missing_compiler_is_told_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topologies.importlib.util, 'find_spec', lambda _: None)
+    with pytest.raises(UserError, match='pip install libtpu'):
+        topologies.topology_devices('v5p:2x2x1')
+
+
+needs_compiler = pytest.mark.skipif(importlib.util.find_spec('libtpu') is None, reason='libtpu is not installed')
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize('name', ['v5e:4x4', 'v5p:2x2x1'])
+def test_the_papers_big_model_on_tpus(name: str) -> None:
+    """With one step's rows a device may have on v5e, so that both take the same time to compile: a minute or more."""
+    topologies.prepare_compiler()
+    jax.config.update('jax_disable_most_optimizations', False)
+    config = load_config('wmt14_en_de_big')
+    plan = make_plan(config, topologies.topology_devices(name))
+    parameters = parameters_of(1024, 4096, 37_000, 6)
+    assert plan.parameters == parameters
+    assert plan.memory.parameters == 4 * parameters
+    assert plan.memory.optimizer == pytest.approx(8 * parameters, abs=64)
+    assert plan.flops * plan.num_devices == pytest.approx(3 * 96 * forward_flops(config.model, 256, 256).total)
+    assert plan.fits
+    # XLA counts elementwise operations too, but of the loss's loop one turn.
+    assert 0.8 < plan.compiled_flops / plan.flops < 1.2
+    summed = sum(each.bytes for each in plan.collectives)
+    assert 2 * parameters <= summed <= 4.4 * parameters
+    assert 0 < plan.utilisation <= 1
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_a_model_too_large_for_a_chip_does_not_fit() -> None:
+    topologies.prepare_compiler()
+    config = copy_config(NOWHERE, tokens_per_step=2048)
+    config = replace(config, model=replace(config.model, vocab_size=1_000_000, d_model=2048))
+    plan = make_plan(config, topologies.topology_devices('v5e:2x2'))
+    assert plan.fits is False
