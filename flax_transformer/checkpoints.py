@@ -20,6 +20,7 @@ import orbax.checkpoint as ocp
 from absl import logging
 from etils import epath
 
+from flax_transformer import processes
 from flax_transformer.errors import UserError
 from flax_transformer.improvement import rank_of_checkpoint
 from flax_transformer.manifest import faults, has_manifest, told, write_manifest
@@ -48,7 +49,9 @@ class Checkpoints:
         self.folder, self._say = folder, say
         self._saving_step, self._needed = 0, 0
         if not read_only:
-            self._put_damaged_aside()
+            if processes.is_first():
+                self._put_damaged_aside()
+            processes.share('damaged checkpoints are aside', '')
         managers = ocp.checkpoint_managers
         self._rank = rank = partial(rank_of_checkpoint, by=best_by)
         best = {'get_metric_fn': rank, 'n': keep_best, 'keep_checkpoints_without_metrics': False}
@@ -105,6 +108,8 @@ class Checkpoints:
 
     def _write_manifest(self) -> None:
         """Called by Orbax, in its thread, when all files are written and before the checkpoint gets its name."""
+        if not processes.is_first():
+            return
         for folder in self.folder.glob(f'{self._saving_step}.orbax-checkpoint-tmp*'):
             write_manifest(folder)
 
@@ -241,7 +246,7 @@ class Checkpoints:
         except (OSError, ValueError, RuntimeError) as error:
             if 'RESOURCE_EXHAUSTED' not in str(error) and 'No space left' not in str(error):
                 raise
-            for folder in self.folder.glob('*.orbax-checkpoint-tmp*'):
+            for folder in self.folder.glob('*.orbax-checkpoint-tmp*') if processes.is_first() else ():
                 shutil.rmtree(folder, ignore_errors=True)
             self._manager.reload()  # or the checkpoint that failed would count as one of those to keep
             free = shutil.disk_usage(self.folder).free
