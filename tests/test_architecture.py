@@ -34,6 +34,7 @@ FLOORS = {
     'spikes': 1,
     'profiling': 1,
     'improvement': 1,
+    'full_disk': 1,
     'chips': 0,
     'config_json': 4,
     'flops': 4,
