@@ -68,11 +68,13 @@ def fit(
     def scores_of(state: TrainState, step: int) -> dict[str, Any]:
         with window.pause():
             try:
-                with stop.deferred(False):
+                # Several processes evaluate together: none may leave on its own.
+                with stop.deferred(stop.shared is not None):
                     scores = evaluate(state)
             except (Exception, Interrupted) as reason:
                 # Neither a fault in the evaluation nor its length must cost the training.
-                save(state, {}, so_far() | {'evaluate': True})
+                if stop.shared is None:
+                    save(state, {}, so_far() | {'evaluate': True})
                 raise (stopped(step) if isinstance(reason, Interrupted) else reason) from None
         if scores:
             improvement.add(step, scores)
@@ -82,7 +84,7 @@ def fit(
         return scores
 
     def stopped(step: int) -> Interrupted:
-        return Interrupted(f'{stop.requested}: stopped after step {step}, which is saved; the same command goes on')
+        return Interrupted(f'{stop.after(step)}: stopped after step {step}, which is saved; the same command goes on')
 
     def read(step: int, batch: Batch, metrics: Metrics, place: Any) -> None:
         metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
@@ -117,7 +119,7 @@ def fit(
         reporter.advance(step)
         is_last = step == config.steps
         is_evaluated = step % config.evaluate_every == 0 or is_last
-        is_saved = step % config.checkpoint_every == 0 or is_last or bool(stop.requested)
+        is_saved = step % config.checkpoint_every == 0 or is_last or bool(stop.after(step))
         # Where steps are skipped they are read at once: whoever stops must not have gone on with another batch.
         in_doubt = window.skipped_in_a_row or config.max_skipped_steps == 1
         # And before an evaluation, which saves where it fails.
@@ -135,7 +137,7 @@ def fit(
         if is_saved or is_over:
             with window.pause():
                 save(state, checkpoint_metrics(scores), so_far())
-        if stop.requested and is_saved and not is_last:
+        if is_saved and stop.after(step) and not is_last:
             raise stopped(step)
         if is_over:
             break

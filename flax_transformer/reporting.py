@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,22 @@ class Reporter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class NoReporter:
+    """That of a process which leaves reporting to another: it takes all that a Reporter takes, and does nothing."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def __enter__(self) -> 'NoReporter':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __getattr__(self, _: str) -> Callable[..., None]:
+        return lambda *args: None
 
 
 def _width(is_terminal: bool) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """What is measured while training goes on: the loss on the validation sets, BLEU, and a few translations to look at."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from flax_transformer import processes
 from flax_transformer.config import Config, ParallelConfig
 from flax_transformer.data import TokenizedPairs, loss_batches
 from flax_transformer.data.tokenized import flatten
@@ -45,16 +47,24 @@ class Validation:
         devices = self._trainer.devices
         batches = loss_batches(of_each_corpus(self._config, self._sets), self._config, multiple_of=len(devices))
         scores: dict[str, Any] = self._trainer.evaluate(state.params_to_keep, batches)
-        params = devices.gather(state.params_to_keep)
+        if self._scored or self._samples:
+            params = devices.gather(state.params_to_keep)
+            # The others of several processes wait: what is decided by a score must be the same for all.
+            step = int(state.step)
+            found = json.dumps(self._translated(step, params)) if processes.is_first() else None
+            scores |= json.loads(processes.share(f'scores after step {step}', found))
+        return scores
+
+    def _translated(self, step: int, params: Any) -> dict[str, Any]:
+        """BLEU, after a few translations were shown."""
         translations = self._translate(params)
-        step = int(state.step)
         for number, (each, i) in enumerate(self._samples, start=1):
             line, reference = each.pairs.sources[i], each.pairs.targets[i]
             translation = translations[each.name, i]
             self._reporter.sample(step, number, line, reference, translation)
             if number == 1 and self._config.training.draw_attention:
                 self._draw(params, step, each, line, translation)
-        return scores | self._bleu(translations)
+        return self._bleu(translations)
 
     def _draw(self, params: Any, step: int, each: ValidationSet, line: str, translation: str) -> None:
         """The attention over a sample sentence, for TensorBoard; where matplotlib is absent that is said once."""

@@ -360,7 +360,7 @@ def all_changed():
             ensemble='probability',
             split_sentences=True,
         ),
-        parallel=ParallelConfig('mesh', 8, 1, 2, 4, 960, 'layers', 640),
+        parallel=ParallelConfig('mesh', 8, 1, 2, 4, 960, 'layers', 640, 2, 'node0:9911', 1, 30),
         seed=7,
     )
 
