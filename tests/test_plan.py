@@ -135,7 +135,7 @@ def test_fsdp_cuts_what_stays_and_gathers_it(by_pmap: Plan, by_fsdp: Plan) -> No
     assert by_fsdp.memory.parameters < by_pmap.memory.parameters / 4
     assert by_fsdp.memory.optimizer < by_pmap.memory.optimizer / 4
     gathered = next(each for each in by_fsdp.collectives if each.kind == 'all-gather')
-    assert gathered.count >= 16  # matrices
+    assert gathered.count >= 11  # products: queries, keys and values share one
 
 
 def test_a_step_that_does_not_fit_says_so_and_what_would(by_pmap: Plan) -> None:
