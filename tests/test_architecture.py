@@ -14,6 +14,8 @@ FLOORS = {
     'errors': 0,
     'checks': 1,
     'config': 3,
+    'dense': 0,
+    'dropout': 0,
     'attention': 1,
     'layers': 1,
     'losses': 1,

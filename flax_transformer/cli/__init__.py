@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 
+from flax_transformer.cli.huge_pages import restart_with_huge_pages
 from flax_transformer.errors import UserError, nearest
 from flax_transformer.interruption import EXIT_CODE, Interrupted
 
@@ -26,6 +27,13 @@ COMMANDS = {
     'import-marian': "import-marian FOLDER RUN: make a run of a Marian model in Hugging Face's format",
     'export-marian': 'export-marian RUN FOLDER: write a trained model in that format',
 }
+
+
+def launch() -> None:
+    """The console script: `main` as a process of its own."""
+    if sys.argv[1:2] == ['train']:
+        restart_with_huge_pages()
+    sys.exit(main())
 
 
 def main(argv: list[str] | None = None) -> int:
