@@ -214,11 +214,11 @@ def wait_for(path: Path, started: Started) -> None:
 @pytest.mark.slow
 def test_when_one_dies_the_others_end_and_other_numbers_go_on(copy_folder: Path, tmp_path: Path) -> None:
     """4 processes, one of them killed; 2 go on, stopped by SIGTERM to one; 1 ends: as if one had done it all."""
-    config = config_for(copy_folder, tmp_path, steps=120, log_every=20, evaluate_every=120, checkpoint_every=20)
+    config = config_for(copy_folder, tmp_path, steps=80, log_every=10, evaluate_every=80, checkpoint_every=10)
     train(config, tmp_path / 'one')
     run = tmp_path / 'many'
     four = Started(tmp_path, run, 4, '--parallel.process-timeout', '40')
-    wait_for(run / 'checkpoints' / '20', four)
+    wait_for(run / 'checkpoints' / '10', four)
     began = time.monotonic()
     four.processes[2].kill()
     codes = four.wait(120)
@@ -231,14 +231,15 @@ def test_when_one_dies_the_others_end_and_other_numbers_go_on(copy_folder: Path,
     assert faults(run / 'checkpoints' / str(saved)) == []
 
     two = Started(tmp_path, run, 2)
-    wait_for(run / 'checkpoints' / str(saved + 20), two)
+    wait_for(run / 'checkpoints' / str(saved + 10), two)
     two.processes[1].send_signal(signal.SIGTERM)
     assert two.wait(120) == [75, 75], [two.log(i) for i in range(2)]
     assert f'going on from step {saved}' in two.log(0)
     assert two.log(0).count('SIGTERM: stopped after step') == 1
     assert Started(tmp_path, run, 1).wait() == [0]
-    assert losses(run) == pytest.approx(losses(tmp_path / 'one'), rel=1e-3)
-    assert [record['step'] for record in read_metrics(run)] == [20, 40, 60, 80, 100, 120, 120]
+    # After a hundred steps rounding has grown to a thousandth of the loss.
+    assert losses(run) == pytest.approx(losses(tmp_path / 'one'), rel=1e-4)
+    assert [record['step'] for record in read_metrics(run)] == [10, 20, 30, 40, 50, 60, 70, 80, 80]
 
 
 @pytest.mark.slow
