@@ -6,6 +6,7 @@ The same as `flax-transformer train CONFIG --workdir RUN`.
 import sys
 
 from flax_transformer.cli import main
+from flax_transformer.cli.huge_pages import restart_with_huge_pages
 
 
 def positional(argv: list[str]) -> list[str]:
@@ -19,4 +20,5 @@ def positional(argv: list[str]) -> list[str]:
 
 
 if __name__ == '__main__':
+    restart_with_huge_pages()
     sys.exit(main(['train', *positional(sys.argv[1:])]))

@@ -47,7 +47,7 @@ from flax_transformer.reporting import Reporter, read_metrics
 from flax_transformer.training import Trainer
 
 STEPS_PER_LIFE = 16
-TIMES = {'time', 'target_tokens_per_second', 'seconds_per_step', 'data_wait'}
+TIMES = {'time', 'target_tokens_per_second', 'target_slots_per_second', 'matrix_peak', 'seconds_per_step', 'data_wait'}
 
 
 def everything_on(folder: Path, steps: int, *, strategy: str = 'pmap', num_devices: int = 2) -> Config:

@@ -10,6 +10,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.dense import Dense, side_by_side
+from flax_transformer.dropout import Dropout
+
 
 def padding_mask(tokens: jax.Array, pad_id: int) -> jax.Array:
     """Mask [B, 1, 1, S] that hides padding keys, from token ids [B, S].
@@ -128,21 +131,22 @@ class MultiHeadAttention(nn.Module):
     dtype: jnp.dtype = jnp.float32
 
     def setup(self) -> None:
-        def projection(features: int) -> nn.Dense:
-            # One Glorot draw for each matrix: a fused one would get the wrong fan-out.
-            return nn.Dense(features, self.use_bias, dtype=self.dtype, kernel_init=nn.initializers.glorot_uniform())
+        # One Glorot draw for each matrix: a fused one would get the wrong fan-out.
+        def projection(inputs: int, features: int) -> Dense:
+            return Dense(inputs, features, self.use_bias, self.dtype)
 
         width = self.num_heads * self.head_dim
-        self.query, self.key, self.value = projection(width), projection(width), projection(width)
-        self.output = projection(self.d_model)
-        self.weight_dropout = nn.Dropout(self.dropout_rate)
+        self.query, self.key, self.value = (projection(self.d_model, width) for _ in range(3))
+        self.output = projection(width, self.d_model)
+        self.weight_dropout = Dropout(self.dropout_rate)
 
     def _split(self, x: jax.Array) -> jax.Array:
         return x.reshape(*x.shape[:-1], self.num_heads, self.head_dim)
 
     def project_memory(self, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Keys and values [B, S, H, K] of memory [B, S, D]; once per sentence is enough."""
-        return self._split(self.key(memory)), self._split(self.value(memory))
+        k, v = side_by_side(memory, self.key, self.value)
+        return self._split(k), self._split(v)
 
     def weights(self, x: jax.Array, k: jax.Array, mask: jax.Array | None) -> jax.Array:
         """Attention weights [B, H, T, S] of x [B, T, D] over projected keys, to look at."""
@@ -152,15 +156,23 @@ class MultiHeadAttention(nn.Module):
         self, x: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, deterministic: bool = True
     ) -> jax.Array:
         """Attention [B, T, D] of x [B, T, D] over projected keys and values [B, S, H, K]."""
-        weights = attention_weights(self._split(self.query(x)), k, mask)
-        heads = weighted_values(self.weight_dropout(weights, deterministic=deterministic), v)
-        return self.output(heads.reshape(*x.shape[:-1], -1))
+        return self._attend(self._split(self.query(x)), k, v, mask, deterministic)
+
+    def _attend(
+        self, q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, deterministic: bool = True
+    ) -> jax.Array:
+        weights = self.weight_dropout(attention_weights(q, k, mask), deterministic=deterministic)
+        heads = weighted_values(weights, v)
+        return self.output(heads.reshape(*heads.shape[:-2], -1))
 
     def __call__(
         self, x: jax.Array, memory: jax.Array, mask: jax.Array | None = None, *, deterministic: bool = True
     ) -> jax.Array:
         """Attention [B, T, D] of x [B, T, D] over memory [B, S, D]; self-attention where they are the same."""
-        return self.attend(x, *self.project_memory(memory), mask, deterministic)
+        if memory is not x:
+            return self.attend(x, *self.project_memory(memory), mask, deterministic)
+        q, k, v = (self._split(y) for y in side_by_side(x, self.query, self.key, self.value))
+        return self._attend(q, k, v, mask, deterministic)
 
     def attend_heads(self, x: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
         """As `attend` without dropout, over keys and values [B * H, S, K]: attention, and its weights [B, H, T, S]."""

@@ -20,7 +20,9 @@ import orbax.checkpoint as ocp
 from absl import logging
 from etils import epath
 
+from flax_transformer import processes
 from flax_transformer.errors import UserError
+from flax_transformer.full_disk import size
 from flax_transformer.improvement import rank_of_checkpoint
 from flax_transformer.manifest import faults, has_manifest, told, write_manifest
 from flax_transformer.train_state import TrainState
@@ -48,7 +50,9 @@ class Checkpoints:
         self.folder, self._say = folder, say
         self._saving_step, self._needed = 0, 0
         if not read_only:
-            self._put_damaged_aside()
+            if processes.is_first():
+                self._put_damaged_aside()
+            processes.share('damaged checkpoints are aside', '')
         managers = ocp.checkpoint_managers
         self._rank = rank = partial(rank_of_checkpoint, by=best_by)
         best = {'get_metric_fn': rank, 'n': keep_best, 'keep_checkpoints_without_metrics': False}
@@ -105,6 +109,8 @@ class Checkpoints:
 
     def _write_manifest(self) -> None:
         """Called by Orbax, in its thread, when all files are written and before the checkpoint gets its name."""
+        if not processes.is_first():
+            return
         for folder in self.folder.glob(f'{self._saving_step}.orbax-checkpoint-tmp*'):
             write_manifest(folder)
 
@@ -241,13 +247,13 @@ class Checkpoints:
         except (OSError, ValueError, RuntimeError) as error:
             if 'RESOURCE_EXHAUSTED' not in str(error) and 'No space left' not in str(error):
                 raise
-            for folder in self.folder.glob('*.orbax-checkpoint-tmp*'):
+            for folder in self.folder.glob('*.orbax-checkpoint-tmp*') if processes.is_first() else ():
                 shutil.rmtree(folder, ignore_errors=True)
             self._manager.reload()  # or the checkpoint that failed would count as one of those to keep
             free = shutil.disk_usage(self.folder).free
             message = (
-                f'no space left for the checkpoint of step {self._saving_step}: it needs up to {_size(self._needed)}, '
-                f'{_size(free)} are free; those before it are whole: make room, and the same command goes on from the '
+                f'no space left for the checkpoint of step {self._saving_step}: it needs up to {size(self._needed)}, '
+                f'{size(free)} are free; those before it are whole: make room, and the same command goes on from the '
                 'last of them'
             )
             raise OSError(errno.ENOSPC, message, str(self.folder)) from None
@@ -267,12 +273,6 @@ def _without_warnings() -> Iterator[None]:
 def _steps_in(folder: Path) -> list[int]:
     """The steps of the checkpoints in a folder, the last one last."""
     return sorted(int(each.name) for each in folder.iterdir() if each.name.isdigit()) if folder.is_dir() else []
-
-
-def _size(count: int) -> str:
-    """Bytes for people."""
-    unit, name = next((each for each in ((1e9, 'GB'), (1e6, 'MB')) if count >= each[0]), (1e3, 'kB'))
-    return f'{count / unit:,.1f} {name}'
 
 
 def _training(state: TrainState) -> dict[str, Any]:

@@ -1,16 +1,20 @@
 """The whole way of a training run: config -> tokenizer -> batches -> steps -> checkpoints."""
 
+import contextlib
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import grain
 import jax
+import jax.numpy as jnp
 
 from flax_transformer import non_finite
+from flax_transformer import processes as peers
+from flax_transformer.blocks import compute_dtype
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.config import Config, TrainingConfig
 from flax_transformer.config_json import changed_fields
@@ -24,11 +28,14 @@ from flax_transformer.data import (
     shares,
 )
 from flax_transformer.errors import UserError
+from flax_transformer.flops import peak_flops, training_flops
+from flax_transformer.full_disk import going_on_where_full
 from flax_transformer.improvement import Improvement
 from flax_transformer.interruption import Stop, stop_on_signals
 from flax_transformer.loading import LoadedRun, load_run
 from flax_transformer.loop import NotFinite, Progress, fit
 from flax_transformer.optimizer import make_schedule
+from flax_transformer.parallel import Devices
 from flax_transformer.preparation import (
     Prepared,
     check_corpora,
@@ -36,8 +43,9 @@ from flax_transformer.preparation import (
     refuse_changed_files,
     tag_of,
 )
-from flax_transformer.reporting import Reporter
-from flax_transformer.run_directory import RunDirectory
+from flax_transformer.profiling import Profile
+from flax_transformer.reporting import NoReporter, Reporter
+from flax_transformer.run_directory import CACHE, RunDirectory
 from flax_transformer.tokenizer import Tokenizer
 from flax_transformer.train_state import TrainState, count_parameters
 from flax_transformer.training import Trainer
@@ -64,7 +72,10 @@ def train(
     """
     run = RunDirectory(workdir)
     run.check(config)
-    with stop_on_signals(exit_at_second=exit_at_second) as stop, run.in_use(_say):
+    lock = run.in_use(_say) if peers.is_first() else contextlib.nullcontext()
+    with stop_on_signals(exit_at_second=exit_at_second) as stop, lock:
+        if peers.count() > 1:
+            stop.shared = peers.SharedStop()
         _train(config, run, stop, init_from, processes)
     return run
 
@@ -73,14 +84,22 @@ def _train(config: Config, run: RunDirectory, stop: Stop, init_from: Path | str 
     trainer = Trainer(config)
     before = run.read_config() if run.exists() else config
     start = None if init_from is None else _start(config, init_from)
-    prepared = open_run(config, run, processes=processes, tokenizer=start.tokenizer if start else None)
-    run.note_environment(str(trainer.devices))
+    if peers.is_first():
+        prepared = open_run(config, run, processes=processes, tokenizer=start.tokenizer if start else None)
+        run.note_environment(str(trainer.devices))
+        peers.share('the run is prepared', '')
+    else:
+        peers.share('the run is prepared')
+        prepared = _join_run(config, run)
 
     state = trainer.init_state(start.params if start else None)
-    batches = iter(
-        grain.experimental.ThreadPrefetchIterDataset(training_batches(config, prepared), prefetch_buffer_size=2)
+    dataset, names = (
+        training_batches(config, prepared, trainer.devices),
+        [corpus.name for corpus in config.data.corpora],
     )
+    batches = iter(grain.experimental.ThreadPrefetchIterDataset(dataset, prefetch_buffer_size=2))
     fingerprint = _fingerprint(prepared.corpora)
+    peers.agree('the training data', fingerprint)
     checkpoints = Checkpoints(run.checkpoints, say=_say, **which_to_keep(config.training))
     position: dict[str, Any] = {}
     try:
@@ -107,12 +126,24 @@ def _train(config: Config, run: RunDirectory, stop: Stop, init_from: Path | str 
             f'{count_parameters(state.params):,} parameters{_how_many_frozen(trainer, state)} on {trainer.devices}; '
             + (f'going on from step {first_step}' if first_step else f'{config.training.steps} steps')
         )
-        with Reporter(run.path, steps=config.training.steps, first_step=first_step) as reporter:
+        make_reporter = Reporter if peers.is_first() else NoReporter
+        with (
+            make_reporter(run.path, steps=config.training.steps, first_step=first_step, **_work(trainer)) as reporter,
+            contextlib.closing(_profile(config, run, reporter.say)) as profile,
+        ):
             evaluate = Validation(trainer, prepared.tokenizer, prepared.validation, reporter)
 
             def save(state: TrainState, metrics: dict[str, float], progress: Progress) -> None:
                 position = {'batches': batches.get_state(), 'data': fingerprint, 'progress': progress}
-                checkpoints.save(state, position, metrics)
+                is_over = Improvement(config.training.best_by, progress['improvement']).is_over(
+                    config.training.patience
+                )
+                is_last = stop.after(int(state.step)) or is_over or int(state.step) >= config.training.steps
+                goes_on = config.training.on_full_disk == 'go_on'
+                with going_on_where_full(reporter.say) if goes_on else contextlib.nullcontext():
+                    checkpoints.wait()  # a failure of the save before
+                with going_on_where_full(reporter.say) if goes_on and not is_last else contextlib.nullcontext():
+                    checkpoints.save(trainer.devices.everywhere(state), position, metrics)
 
             with stop.deferred():
                 fit(
@@ -124,11 +155,15 @@ def _train(config: Config, run: RunDirectory, stop: Stop, init_from: Path | str 
                     evaluate=evaluate,
                     progress=progress,
                     stop=stop,
+                    profile=profile,
+                    place=batches.get_state,
+                    sentences=lambda place: dict(zip(names, dataset.sentences(place), strict=True)),
                 )
                 checkpoints.wait()
     except NotFinite as found:
         gradients, sums = trainer.gradients(found.state._replace(step=found.state.step - 1), found.batch)
-        raise non_finite.report(run.path, found.step, found.batch, found.state.params, gradients, sums) from None
+        params, gradients = map(trainer.devices.gather, (found.state.params, gradients))
+        raise non_finite.report(run.path, found.step, found.batch, params, gradients, sums) from None
     finally:
         batches.close()
         checkpoints.close()
@@ -176,13 +211,34 @@ def open_run(config: Config, run: RunDirectory, *, processes: int = 1, tokenizer
     return prepared
 
 
+def _work(trainer: Trainer) -> dict[str, Any]:
+    """What a step takes, and what the devices can do at the most."""
+    config, devices = trainer.config, trainer.devices.devices
+    peak = peak_flops(devices[0].device_kind, jnp.dtype(compute_dtype(config.model)).name)
+    return {
+        'slots_per_step': config.training.tokens_per_step,
+        'flops_per_step': training_flops(config).total,
+        'peak_flops': peak and peak * len(devices),
+    }
+
+
+def _profile(config: Config, run: RunDirectory, say: Callable[[str], None]) -> Profile:
+    return Profile(run.path, config.training.profile_from, config.training.profile_steps, say)
+
+
 def which_to_keep(config: TrainingConfig) -> dict[str, Any]:
     """The arguments of Checkpoints."""
     return {'keep_last': config.keep_last, 'keep_best': config.keep_best, 'best_by': config.best_by}
 
 
-def training_batches(config: Config, prepared: Prepared) -> PackedBatches:
-    """The batches of a run, from its first one on."""
+def _join_run(config: Config, run: RunDirectory) -> Prepared:
+    """What process 0 has prepared, read by another."""
+    cache = Path(config.data.cache).expanduser() if config.data.cache else run.path / CACHE
+    return prepare(config, run.read_tokenizer(), cache, say=_say)
+
+
+def training_batches(config: Config, prepared: Prepared, devices: Devices | None = None) -> PackedBatches:
+    """The batches of a run, from its first one on: of several processes, those rows that this one's devices take."""
     data = config.data
     sizes = [len(pairs) for pairs in prepared.corpora]
     mixed = shares(sizes, [corpus.weight for corpus in data.corpora], data.mixture_temperature)
@@ -196,7 +252,11 @@ def training_batches(config: Config, prepared: Prepared) -> PackedBatches:
         seed=config.seed,
         sampling=Sampling(prepared.tokenizer, alpha, tags) if alpha else None,
     )
-    return PackedBatches(plan, num_rows=config.rows_per_step, **slots, pad_id=config.model.pad_id)
+    rows = config.rows_per_step
+    own = devices.own_rows(rows) if devices else slice(0, rows)
+    share = own.stop - own.start
+    part = {'process': own.start // share, 'num_processes': rows // share}
+    return PackedBatches(plan, num_rows=rows, **slots, pad_id=config.model.pad_id, **part)
 
 
 def _fingerprint(corpora: Sequence[PreparedPairs]) -> str:
@@ -226,4 +286,5 @@ def _say_where_the_rate_jumps(before: Config, config: Config, step: int) -> None
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    if peers.is_first():
+        print(text, file=sys.stderr, flush=True)

@@ -103,17 +103,16 @@ def _turns(computations: dict[str, list[_Instruction]], rest: str) -> int:
     if known := re.search(r'known_trip_count\W+n\W+(\d+)', rest):
         return int(known[1])
     condition = re.search(r'condition=%?([\w.\-]+)', rest)
-    constants = [int(each.rest.split(')')[0]) for each in computations[condition[1]] if each.opcode == 'constant']
-    return max(constants, default=1)
+    constants = (re.match(r'\d+(?=\))', each.rest) for each in computations[condition[1]] if each.opcode == 'constant')
+    return max((int(number[0]) for number in constants if number), default=1)
 
 
 def _exchange(each: _Instruction, computation: str) -> tuple[str, float, float]:
     """The kind of a collective, the bytes of its whole arrays, and the bytes that a device sends."""
     kind, size, group = each.opcode.removesuffix('-start'), _size(each.shape), _group(each.rest)
     if each.opcode.endswith('-start') and kind in ('all-gather', 'collective-permute'):
-        # The shapes of operands and results.
-        parts = [math.prod(_dimensions(dims)) * _BYTES[dtype] for dtype, dims, _ in _SHAPE.findall(each.shape)]
-        size = max(parts, default=0)
+        # Its shape is that of the operands and of the results: group times as large, or as large.
+        size *= group / (group + 1) if kind == 'all-gather' else 1 / 2
     if kind == 'all-reduce' and computation.startswith('all-reduce-scatter'):
         kind = 'reduce-scatter'  # as TPUs do it: a fusion of the sum and of the part that is kept
     elif kind == 'reduce-scatter':

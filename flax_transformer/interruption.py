@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h, a temporary failure: schedulers start the job again
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -23,6 +23,11 @@ class Stop:
     def __init__(self) -> None:
         self.requested: str | None = None  # the name of the signal
         self._is_deferred = False
+        self.shared: Callable[[int, str | None], str | None] | None = None  # of several processes: their SharedStop
+
+    def after(self, step: int) -> str | None:
+        """The signal to stop for after a step, if any; of several processes, the one for which all stop after it."""
+        return self.requested if self.shared is None else self.shared(step, self.requested)
 
     @contextlib.contextmanager
     def deferred(self, is_deferred: bool = True) -> Iterator[None]:

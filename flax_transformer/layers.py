@@ -10,6 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flax_transformer.dense import Dense
+from flax_transformer.dropout import Dropout
+
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     'relu': nn.relu,
     'gelu': lambda x: nn.gelu(x, approximate=False),
@@ -100,11 +103,10 @@ class FeedForward(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        init = nn.initializers.glorot_uniform()
-        hidden = nn.Dense(self.d_ff, dtype=self.dtype, kernel_init=init, name='inner')(x)
+        hidden = Dense(self.d_model, self.d_ff, dtype=self.dtype, name='inner')(x)
         hidden = ACTIVATIONS[self.activation](hidden)
-        hidden = nn.Dropout(self.dropout_rate)(hidden, deterministic=deterministic)
-        return nn.Dense(self.d_model, dtype=self.dtype, kernel_init=init, name='outer')(hidden)
+        hidden = Dropout(self.dropout_rate)(hidden, deterministic=deterministic)
+        return Dense(self.d_ff, self.d_model, dtype=self.dtype, name='outer')(hidden)
 
 
 class LayerNorm(nn.LayerNorm):
@@ -129,7 +131,7 @@ class Residual(nn.Module):
         self, x: jax.Array, sublayer: Callable[[jax.Array], jax.Array], *, deterministic: bool = True
     ) -> jax.Array:
         norm = LayerNorm(self.epsilon, dtype=self.dtype, name='norm')
-        dropout = nn.Dropout(self.dropout_rate)
+        dropout = Dropout(self.dropout_rate)
         if self.norm_first:
             return x + dropout(sublayer(norm(x)), deterministic=deterministic)
         return norm(x + dropout(sublayer(x), deterministic=deterministic))

@@ -10,7 +10,9 @@ import jax
 from flax_transformer.data import Batch
 from flax_transformer.improvement import Improvement, checkpoint_metrics
 from flax_transformer.interruption import Interrupted, Stop
+from flax_transformer.profiling import Profile
 from flax_transformer.reporting import Reporter
+from flax_transformer.spikes import Spikes
 from flax_transformer.train_state import TrainState
 from flax_transformer.training import Metrics, Trainer, per_token
 
@@ -35,6 +37,9 @@ def fit(
     evaluate: Callable[[TrainState], dict[str, Any]],
     progress: Progress | None = None,
     stop: Stop | None = None,
+    profile: Profile | None = None,
+    place: Callable[[], Any] = lambda: None,
+    sentences: Callable[[Any], Any] = lambda place: None,
 ) -> TrainState:
     """Trains from `state` to the config's last step, and saves, reports and evaluates on the way.
 
@@ -46,6 +51,7 @@ def fit(
         called every checkpoint_every steps, after the last, and when training is asked to stop.
       evaluate: validation metrics of a state, if any; called every evaluate_every steps and after the last.
       progress: what was saved with `state`, so that the metrics are those of a run without a break.
+      place: the place in the data of the next batch; sentences: which ones are in the batch of a place, for JSON.
 
     Raises Interrupted, after saving, where `stop` asks for it, and NotFinite after max_skipped_steps skipped steps in
     a row. The metrics of a step are read after the next one is dispatched, so that the devices never wait for Python.
@@ -54,18 +60,21 @@ def fit(
     progress = progress or {}
     window = Window(progress.get('window'))
     improvement = Improvement(config.best_by, progress.get('improvement'))
+    spikes = Spikes(config.spike_deviations, config.smoothing_steps, progress.get('spikes'))
 
     def so_far() -> Progress:
-        return {'window': window.state(), 'improvement': improvement.state()}
+        return {'window': window.state(), 'improvement': improvement.state(), 'spikes': spikes.state()}
 
     def scores_of(state: TrainState, step: int) -> dict[str, Any]:
         with window.pause():
             try:
-                with stop.deferred(False):
+                # Several processes evaluate together: none may leave on its own.
+                with stop.deferred(stop.shared is not None):
                     scores = evaluate(state)
             except (Exception, Interrupted) as reason:
                 # Neither a fault in the evaluation nor its length must cost the training.
-                save(state, {}, so_far() | {'evaluate': True})
+                if stop.shared is None:
+                    save(state, {}, so_far() | {'evaluate': True})
                 raise (stopped(step) if isinstance(reason, Interrupted) else reason) from None
         if scores:
             improvement.add(step, scores)
@@ -75,10 +84,16 @@ def fit(
         return scores
 
     def stopped(step: int) -> Interrupted:
-        return Interrupted(f'{stop.requested}: stopped after step {step}, which is saved; the same command goes on')
+        return Interrupted(f'{stop.after(step)}: stopped after step {step}, which is saved; the same command goes on')
 
-    def read(step: int, batch: Batch, metrics: Metrics) -> None:
-        window.add(jax.device_get(metrics))
+    def read(step: int, batch: Batch, metrics: Metrics, place: Any) -> None:
+        metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
+        window.add(metrics)
+        if not metrics['skipped']:
+            count = max(metrics['target_tokens'], 1.0)
+            of_step = {'loss': metrics['loss'] / count, 'grad_norm': metrics['grad_norm']}
+            if spike := spikes.add(of_step):
+                reporter.spike(step, spike, sentences(place))
         if window.skipped_in_a_row:
             reporter.say(f'step {step}: loss or gradients are not finite; the update is skipped')
             if window.skipped_in_a_row >= config.max_skipped_steps:
@@ -91,15 +106,20 @@ def fit(
             return state
     for step in range(first + 1, config.steps + 1):
         with window.waiting():
+            of_batch = place()
             batch = next(batches)
+        if profile:
+            profile.begin(step)
         state, metrics = trainer.step(state, batch)
+        if profile:
+            profile.end(step, metrics)
         if pending is not None:
             read(*pending)
-        pending = step, batch, metrics
+        pending = step, batch, metrics, of_batch
         reporter.advance(step)
         is_last = step == config.steps
         is_evaluated = step % config.evaluate_every == 0 or is_last
-        is_saved = step % config.checkpoint_every == 0 or is_last or bool(stop.requested)
+        is_saved = step % config.checkpoint_every == 0 or is_last or bool(stop.after(step))
         # Where steps are skipped they are read at once: whoever stops must not have gone on with another batch.
         in_doubt = window.skipped_in_a_row or config.max_skipped_steps == 1
         # And before an evaluation, which saves where it fails.
@@ -108,7 +128,8 @@ def fit(
             pending = None
         if (step % config.log_every == 0 or is_last) and window.steps:
             rate = trainer.learning_rate(step - window.skipped_in_all)  # skipped steps do not move the schedule
-            reporter.train(step, window.close() | {'learning_rate': float(rate)})
+            smoothed = {'loss_smoothed': spikes.mean['loss'], 'learning_rate': float(rate)}
+            reporter.train(step, window.close() | smoothed)
         scores: dict[str, Any] = {}
         if is_evaluated:
             scores = scores_of(state, step)
@@ -116,7 +137,7 @@ def fit(
         if is_saved or is_over:
             with window.pause():
                 save(state, checkpoint_metrics(scores), so_far())
-        if stop.requested and is_saved and not is_last:
+        if is_saved and stop.after(step) and not is_last:
             raise stopped(step)
         if is_over:
             break

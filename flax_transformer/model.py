@@ -13,6 +13,7 @@ from flax_transformer.blocks import compute_dtype
 from flax_transformer.config import TransformerConfig
 from flax_transformer.decoder import Decoder
 from flax_transformer.decoding import DecodeState
+from flax_transformer.dropout import Dropout
 from flax_transformer.encoder import Encoder
 from flax_transformer.layers import Embedding, Positions
 
@@ -66,7 +67,7 @@ class Transformer(nn.Module):
         if config.logits_bias:
             self.bias = self.param('logits_bias', nn.initializers.zeros, (config.vocab_size_of_target,), jnp.float32)
         self.source_positions, self.target_positions = positions(), positions()
-        self.dropout = nn.Dropout(config.dropout_rate)
+        self.dropout = Dropout(config.dropout_rate)
         self.encoder = Encoder(config, self.remat)
         self.decoder = Decoder(config, self.remat)
 

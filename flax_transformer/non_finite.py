@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from flax_transformer import processes
 from flax_transformer.data import Batch
 from flax_transformer.errors import UserError
 
@@ -16,7 +17,8 @@ def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, s
     Args:
       gradients, sums: those of the step, made again.
     """
-    file = save_batch(folder / f'not_finite_step_{step}.npz', batch)
+    part = f'_process_{processes.number()}' if processes.count() > 1 else ''  # each has its own rows
+    file = save_batch(folder / f'not_finite_step_{step}{part}.npz', batch)
     return UserError(
         f'step {step}: the loss or its gradients are not finite, again and again (training.max_skipped_steps); every '
         f'such step was skipped, so that the parameters are those of before.\n'

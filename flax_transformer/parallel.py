@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
+from flax_transformer import processes
 from flax_transformer.config import ParallelConfig
 from flax_transformer.errors import UserError
 from flax_transformer.sharding import AXES, ROWS, state_shardings
@@ -21,7 +22,7 @@ AXIS = 'data'
 
 
 def prepare_devices(num_devices: int) -> None:
-    """Makes room for `num_devices` simulated CPU devices; only possible before JAX touches its devices."""
+    """Makes room for `num_devices` simulated CPU devices of this process; only possible before JAX touches its own."""
     if num_devices > 1:
         # Without effect where the default back end is an accelerator. Too late where the back end is up already:
         # `get_devices` says what that means.
@@ -32,6 +33,13 @@ def prepare_devices(num_devices: int) -> None:
 def get_devices(config: ParallelConfig) -> list[jax.Device]:
     """The devices to run on. Raises UserError where there are fewer than the config asks for."""
     devices = jax.devices()
+    if processes.count() > 1:
+        if config.num_devices not in (0, len(devices)):
+            raise UserError(
+                f'parallel.num_devices={config.num_devices}: {processes.count()} processes have {len(devices)} devices '
+                'in all, and use them all; leave it out'
+            )
+        return devices
     wanted = config.num_devices or (config.least_devices if devices[0].platform == 'cpu' else len(devices))
     if wanted > len(devices):
         raise UserError(
@@ -59,6 +67,8 @@ class Devices:
     def __str__(self) -> str:
         name = f'{len(self)} {self.devices[0].platform} device{"s" * (len(self) > 1)} by {self.strategy}'
         data, fsdp, tensor = self.mesh.shape.values()
+        if processes.count() > 1:
+            name += f' in {processes.count()} processes'
         return f'{name} (data {data}, fsdp {fsdp}, tensor {tensor})' if fsdp * tensor > 1 else name
 
     @property
@@ -85,19 +95,82 @@ class Devices:
             return jax.tree.map(lambda _: self.replicated, state)
         return state_shardings(state, state.params, self.mesh)
 
+    def own_rows(self, rows: int) -> slice:
+        """Of a batch of so many rows those that lie on the devices of this process: all, where there is but one.
+
+        Raises UserError where they do not lie behind one another.
+        """
+        if processes.count() == 1:
+            return slice(0, rows)
+        if self.strategy == 'pmap':
+            share = rows // processes.count()
+            return slice(processes.number() * share, (processes.number() + 1) * share)
+        parts = {each[0].indices(rows)[:2] for each in self.by_rows.addressable_devices_indices_map((rows,)).values()}
+        first, last = min(part[0] for part in parts), max(part[1] for part in parts)
+        if sum(end - begin for begin, end in parts) != last - first:
+            raise UserError(
+                f'the rows of process {processes.number()} do not lie behind one another on this mesh; let each host '
+                'have a whole number of fsdp x tensor groups'
+            )
+        return slice(first, last)
+
     def replicate(self, tree: Any) -> Any:
         """The tree, whole on every device."""
-        return jax.device_put(tree, self.replicated)
+        return self.place(tree, self.replicated)
+
+    def place(self, tree: Any, shardings: Any) -> Any:
+        """The tree as the shardings say; with several processes each must have all of it."""
+        if processes.count() == 1:
+            return jax.device_put(tree, shardings)
+        if isinstance(shardings, NamedSharding):
+            shardings = jax.tree.map(lambda _: shardings, tree)
+
+        def cut(x: Any, sharding: NamedSharding) -> jax.Array:
+            return jax.make_array_from_callback(np.shape(x), sharding, lambda index: np.asarray(x)[index])
+
+        return jax.tree.map(cut, tree, shardings)
 
     def gather(self, tree: Any) -> Any:
-        """A tree, whole on the first device alone."""
-        return jax.device_put(tree, self.devices[0])
+        """A tree, whole on the first device of this process alone; all processes must call it."""
+        if processes.count() == 1:
+            return jax.device_put(tree, self.devices[0])
+        whole = jax.jit(lambda tree: tree, out_shardings=self.replicated)(self.everywhere(tree))
+        return jax.tree.map(lambda x: x.addressable_data(0), whole)
 
-    def split(self, batch: Any) -> Any:
-        """The batch with its rows dealt out to the devices."""
+    def everywhere(self, tree: Any) -> Any:
+        """What pmap gives each of several processes as its own, the same in all, as arrays of all of them."""
+        if processes.count() == 1 or self.strategy != 'pmap':
+            return tree
+
+        def join(x: jax.Array) -> jax.Array:
+            parts = [shard.data for shard in x.addressable_shards]
+            return jax.make_array_from_single_device_arrays(x.shape, self.replicated, parts)
+
+        return jax.tree.map(join, tree)
+
+    def split(self, batch: Any, rows: int | None = None) -> Any:
+        """The batch with its rows dealt out to the devices.
+
+        Each process has the whole batch; or, where it has its own rows alone, `rows` is how many there are in all.
+        """
+        if processes.count() == 1:
+            if self.strategy == 'pmap':
+                return jax.tree.map(lambda x: x.reshape(len(self), -1, *np.shape(x)[1:]), batch)
+            return jax.device_put(batch, self.by_rows)
+        if rows is None:
+            rows = len(jax.tree.leaves(batch)[0])
+            batch = jax.tree.map(lambda x: x[self.own_rows(rows)], batch)
         if self.strategy == 'pmap':
-            return jax.tree.map(lambda x: x.reshape(len(self), -1, *np.shape(x)[1:]), batch)
-        return jax.device_put(batch, self.by_rows)
+            here = len(jax.local_devices())
+            return jax.tree.map(lambda x: x.reshape(here, -1, *np.shape(x)[1:]), batch)
+        first = self.own_rows(rows).start
+
+        def part(x: np.ndarray, index: tuple[slice, ...]) -> np.ndarray:
+            begin, end, _ = index[0].indices(rows)
+            return x[begin - first : end - first]
+
+        place = lambda x: jax.make_array_from_callback((rows, *np.shape(x)[1:]), self.by_rows, partial(part, x))
+        return jax.tree.map(place, batch)
 
     def compile(self, step: Callable, *, takes: Any = None, gives: Any = None, donate_state: bool = False) -> Callable:
         """`step(state, batch, key)` over all devices; with donate_state the old state's memory is reused.

@@ -180,6 +180,9 @@ def check_tokenizer(config: Config, tokenizer: Tokenizer) -> None:
         got, expected = getattr(tokenizer, name), getattr(config.model, name)
         if got != expected:
             raise UserError(f'model.{name}={expected}, but the tokenizer has {name} {got}; set --model.{name} {got}')
+    got, expected = tokenizer.unk_id, config.tokenizer.unk_id
+    if got != expected:
+        raise UserError(f'tokenizer.unk_id={expected}, but the tokenizer has unk_id {got}; set --tokenizer.unk-id')
     got, expected = tokenizer.target_vocab_size, config.model.vocab_size_of_target
     if got != expected:
         raise UserError(f'model.target_vocab_size: {expected} pieces, but the tokenizer has {got} on the target side')

@@ -1,42 +1,64 @@
 """What a run tells while it goes: a progress bar, metrics.jsonl, TensorBoard."""
 
 import json
+import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from tqdm import tqdm
 
+from flax_transformer.board import Board
+from flax_transformer.spikes import told
+from flax_transformer.whole_writes import WholeWrites, end_last_line
+
 METRICS_FILE = 'metrics.jsonl'
 MUCH_WAITING = 0.05  # of the time, for data: from here on it is said
+# What the progress line shows, where it is known, and what it is called there.
+SHOWN = {
+    'loss': 'loss',
+    'loss_smoothed': 'smoothed',
+    'perplexity': 'perplexity',
+    'target_tokens_per_second': 'tokens/s',
+    'target_slots_per_second': 'slots/s',
+}
 
 
 class Reporter:
     """Writes every record to metrics.jsonl and TensorBoard, and what a person wants to see to the terminal.
 
-    In a terminal there is a bar at the bottom; in a log file a plain line per record.
+    In a terminal there is a bar at the bottom; in a log file a plain line per record. A full disk stops neither.
     """
 
-    def __init__(self, folder: Path, *, steps: int, first_step: int) -> None:
-        from tensorboardX import SummaryWriter
-
-        self._file = _append_lines(folder / METRICS_FILE)
-        self._board = SummaryWriter(
-            str(folder / 'tensorboard'), purge_step=first_step + 1 if first_step else None, write_to_disk=True
-        )
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        steps: int,
+        first_step: int,
+        slots_per_step: int = 0,
+        flops_per_step: float = 0.0,
+        peak_flops: float | None = None,
+    ) -> None:
+        """With what a step takes, and what the devices together can do at the most, says how much of it is used."""
+        end_last_line(folder / METRICS_FILE)
+        self._file = WholeWrites(folder / METRICS_FILE, self.say)
+        self._board = Board(folder / 'tensorboard', first_step=first_step, say=self.say)
         self._is_terminal = sys.stderr.isatty()
         self._bar = tqdm(
             total=steps,
             initial=first_step,
             unit='step',
             disable=not self._is_terminal,
-            dynamic_ncols=True,
             smoothing=0.05,
+            **_width(self._is_terminal),
         )
         self._waits = False  # whether the last report found much waiting
         self._started = time.perf_counter()
         self._steps, self._first_step = steps, first_step
+        self._slots, self._flops, self._peak = slots_per_step, flops_per_step, peak_flops
 
     def advance(self, step: int) -> None:
         """Moves the bar."""
@@ -44,12 +66,16 @@ class Reporter:
 
     def train(self, step: int, metrics: dict[str, float]) -> None:
         """Reports metrics of the steps since the last report."""
+        if self._slots:
+            metrics = metrics | {'target_slots_per_second': self._slots / metrics['seconds_per_step']}
+        if self._peak:
+            metrics = metrics | {'matrix_peak': self._flops / metrics['seconds_per_step'] / self._peak}
         self._record('train', step, metrics)
-        line = ' '.join(
-            f'{name} {_short(metrics[name])}' for name in ('loss', 'perplexity', 'target_tokens_per_second')
-        )
+        line = ' '.join(f'{title} {_short(metrics[name])}' for name, title in SHOWN.items() if name in metrics)
+        if 'matrix_peak' in metrics:
+            line += f' matrix peak {metrics["matrix_peak"]:.0%}'
         wait = metrics['data_wait']
-        line = line.replace('target_tokens_per_second', 'tokens/s') + f' data wait {wait:.0%}'
+        line += f' data wait {wait:.0%}'
         if wait > MUCH_WAITING and not self._waits:
             self.say(
                 f'step {step}: {wait:.0%} of the time went into waiting for data; put data.cache on a faster disk, or '
@@ -69,17 +95,32 @@ class Reporter:
         numbers = {name: value for name, value in metrics.items() if not isinstance(value, str)}
         self.say(f'step {step} validation ' + ' '.join(f'{name} {_short(value)}' for name, value in numbers.items()))
 
+    def spike(self, step: int, spike: dict[str, float], sentences: Any) -> None:
+        """Reports a step far above the running means, with the sentences of its batch."""
+        self._record('spike', step, spike | {'sentences': sentences})
+        self.say(told(step, spike))
+
+    def sample(self, step: int, number: int, source: str, reference: str, translation: str) -> None:
+        """Shows a translation of a validation sentence."""
+        parts = {'source': source, 'reference': reference, 'translation': translation}
+        for name, text in parts.items():
+            self.say(f'  {name:<12} {text}')
+        self._board.text(f'sample/{number}', '\n\n'.join(f'{name}: {text}' for name, text in parts.items()), step)
+
+    def picture(self, step: int, name: str, png: bytes) -> None:
+        """Shows a picture, in TensorBoard alone."""
+        self._board.picture(name, png, step)
+
     def say(self, text: str) -> None:
         """A line for the person who watches."""
         tqdm.write(text, file=sys.stderr)
 
     def _record(self, kind: str, step: int, metrics: dict[str, Any]) -> None:
         record = {'kind': kind, 'step': step, 'time': round(time.time(), 3), **metrics}
-        self._file.write(json.dumps(record) + '\n')
-        self._file.flush()
+        self._file.add(json.dumps(record).encode() + b'\n')
         for name, value in metrics.items():
-            if not isinstance(value, str):
-                self._board.add_scalar(f'{kind}/{name}', value, step)
+            if isinstance(value, (int, float)):
+                self._board.scalar(f'{kind}/{name}', value, step)
 
     def close(self) -> None:
         self._bar.close()
@@ -93,16 +134,27 @@ class Reporter:
         self.close()
 
 
-def _append_lines(file: Path) -> IO[str]:
-    """The file, open behind its last whole line: a kill may have cut one short."""
-    opened = file.open('a+b')
-    size = opened.tell()
-    if size:
-        opened.seek(size - 1)
-        if opened.read(1) != b'\n':
-            opened.write(b'\n')
-    opened.close()
-    return file.open('a', encoding='utf-8')
+class NoReporter:
+    """That of a process which leaves reporting to another: it takes all that a Reporter takes, and does nothing."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def __enter__(self) -> 'NoReporter':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __getattr__(self, _: str) -> Callable[..., None]:
+        return lambda *args: None
+
+
+def _width(is_terminal: bool) -> dict[str, Any]:
+    """tqdm's arguments: as wide as the terminal; one that says it has no width at all would get an empty bar."""
+    if is_terminal and not os.get_terminal_size(sys.stderr.fileno()).columns:
+        return {'ncols': 100}
+    return {'dynamic_ncols': True}
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:

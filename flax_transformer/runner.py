@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import PartitionSpec
 
+from flax_transformer import processes
 from flax_transformer.batching import bucket, plan
 from flax_transformer.config import ParallelConfig
 from flax_transformer.parallel import AXIS, Devices
@@ -23,8 +24,10 @@ class Runner:
 
     def __init__(self, batch_tokens: int, max_slots: int, pad_id: int, parallel: ParallelConfig | None = None) -> None:
         self.batch_tokens, self.max_slots, self.pad_id = batch_tokens, max_slots, pad_id
+        # On all, or of several processes on one: each device has the whole model, whatever the mesh of its training.
         every = ParallelConfig(parallel.strategy, parallel.num_devices) if parallel else ParallelConfig(num_devices=1)
-        self.devices = Devices(every)  # each with the whole model, whatever the mesh that it was trained on
+        here = jax.local_devices()[:1] if processes.count() > 1 else None
+        self.devices = Devices(ParallelConfig() if here else every, here)
         self.num_compilations = 0
         self._compiled: dict[Function, Function] = {}
         self._shapes: set[Any] = set()

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from flax_transformer import processes
 from flax_transformer.accumulation import Passes, make_passes
 from flax_transformer.config import Config, TransformerConfig
 from flax_transformer.data import Batch
@@ -201,7 +202,8 @@ class Trainer:
         self.compiled_step = compiled(step, takes=state, gives=(state, whole), donate_state=True)
         self._eval_step = compiled(partial(eval_step, loss_fn=loss_fn), takes=state.params)
         self._gradients = compiled(partial(gradients, **of_step), takes=state, gives=(state.params, whole))
-        self._key = jax.random.key(config.seed + 1)  # not that of the initial parameters
+        key = lambda: jax.random.key(config.seed + 1)  # not that of the initial parameters
+        self._key = key() if processes.count() == 1 else jax.jit(key, out_shardings=whole)()
 
     def _frozen(self) -> Any:
         """Which parameters are frozen, as a tree of bools; None: none is."""
@@ -214,17 +216,20 @@ class Trainer:
     def init_state(self, params: Any = None) -> TrainState:
         """The state before the first step, on its devices; `params` are those to start from, if any, given away."""
         init = partial(init_state, self.config, self.tx)
-        if params is None and self.devices.strategy == 'mesh':
+        if params is None and (self.devices.strategy == 'mesh' or processes.count() > 1):
             return jax.jit(init, out_shardings=self.shardings)()  # no device ever holds all of it
-        return jax.device_put(init(params=params), self.shardings)
+        return self.devices.place(init(params=params), self.shardings)
 
     def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
-        """One update over all devices; `state` is given away. The metrics are not waited for."""
-        return self.compiled_step(state, self.devices.split(batch), self._key)
+        """One update over all devices; `state` is given away. The metrics are not waited for.
+
+        Of several processes each has its own rows of the batch (`own_rows` of the devices).
+        """
+        return self.compiled_step(state, self.devices.split(batch, self.config.rows_per_step), self._key)
 
     def gradients(self, state: TrainState, batch: Batch) -> tuple[Any, Metrics]:
         """The gradients that `step` would make of the same state and batch, and its sums."""
-        return self._gradients(state, self.devices.split(batch), self._key)
+        return self._gradients(state, self.devices.split(batch, self.config.rows_per_step), self._key)
 
     def evaluate(self, params: Any, batches: Iterable[Batch]) -> dict[str, float]:
         """Smoothed loss, unsmoothed negative log-likelihood and perplexity per target token, over all batches."""

@@ -1,10 +1,12 @@
 """What is measured while training goes on: the loss on the validation sets, BLEU, and a few translations to look at."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from flax_transformer.config import Config
+from flax_transformer import processes
+from flax_transformer.config import Config, ParallelConfig
 from flax_transformer.data import TokenizedPairs, loss_batches
 from flax_transformer.data.tokenized import flatten
 from flax_transformer.metrics import make_metrics
@@ -29,10 +31,13 @@ class Validation:
         training = self._config.training
         count = sum(len(each.pairs) for each in sets) if training.evaluate_bleu is None else training.evaluate_bleu
         self._scored = interleaved(sets, count)
+        self._said_no_pictures = False
         self._samples = interleaved(sets, training.sample_translations)
         if sets:
             decoding = replace(self._config.decoding, target_language=sets[0].target_language)
-            settings = {'parallel': self._config.parallel, 'source_language': self._config.data.source_language}
+            # Every device searches its own lines with all parameters, however training cuts them.
+            everywhere = ParallelConfig(self._config.parallel.strategy, self._config.parallel.num_devices)
+            settings = {'parallel': everywhere, 'source_language': self._config.data.source_language}
             self._translator = Translator(self._config.model, None, tokenizer, decoding, **settings)
 
     def __call__(self, state: TrainState) -> dict[str, Any]:
@@ -42,12 +47,36 @@ class Validation:
         devices = self._trainer.devices
         batches = loss_batches(of_each_corpus(self._config, self._sets), self._config, multiple_of=len(devices))
         scores: dict[str, Any] = self._trainer.evaluate(state.params_to_keep, batches)
-        translations = self._translate(devices.gather(state.params_to_keep))
-        for each, i in self._samples:
-            self._reporter.say(f'  source       {each.pairs.sources[i]}')
-            self._reporter.say(f'  reference    {each.pairs.targets[i]}')
-            self._reporter.say(f'  translation  {translations[each.name, i]}')
-        return scores | self._bleu(translations)
+        if self._scored or self._samples:
+            params = devices.gather(state.params_to_keep)
+            # The others of several processes wait: what is decided by a score must be the same for all.
+            step = int(state.step)
+            found = json.dumps(self._translated(step, params)) if processes.is_first() else None
+            scores |= json.loads(processes.share(f'scores after step {step}', found))
+        return scores
+
+    def _translated(self, step: int, params: Any) -> dict[str, Any]:
+        """BLEU, after a few translations were shown."""
+        translations = self._translate(params)
+        for number, (each, i) in enumerate(self._samples, start=1):
+            line, reference = each.pairs.sources[i], each.pairs.targets[i]
+            translation = translations[each.name, i]
+            self._reporter.sample(step, number, line, reference, translation)
+            if number == 1 and self._config.training.draw_attention:
+                self._draw(params, step, each, line, translation)
+        return self._bleu(translations)
+
+    def _draw(self, params: Any, step: int, each: ValidationSet, line: str, translation: str) -> None:
+        """The attention over a sample sentence, for TensorBoard; where matplotlib is absent that is said once."""
+        from flax_transformer.visualize import attention_png
+
+        translator = self._translator.with_params(params, target_language=each.target_language)
+        try:
+            self._reporter.picture(step, 'attention', attention_png(translator, line, translation))
+        except ImportError:
+            if not self._said_no_pictures:
+                self._reporter.say('no pictures of attention: matplotlib is absent (extra `notebooks`)')
+            self._said_no_pictures = True
 
     def _translate(self, params: Any) -> dict[tuple[str, int], str]:
         """The translations that are asked for, each once, by set and sentence."""

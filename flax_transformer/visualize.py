@@ -1,5 +1,6 @@
 """Pictures: attention over the source, learning curves, position encodings. Needs matplotlib (extra `notebooks`)."""
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,8 @@ def attention_map(translator: Translator, line: str, translation: str | None = N
     tokenizer = translator.tokenizer
     if translation is None:
         translation = translator([line])[0].text
-    (source,), (target,) = tokenizer.encode([line]), tokenizer.encode_target([translation])
+    (source,) = tokenizer.encode([line], target_language=translator.decoding.target_language)
+    (target,) = tokenizer.encode_target([translation])
     pad_id = translator.model.config.pad_id
     weights = translator.model.apply(
         {'params': translator.params},
@@ -53,18 +55,28 @@ def plot_attention(attention: AttentionMap, *, layer: int = -1, head: int | None
 
     weights = attention.weights[layer]
     picture = weights.mean(axis=0) if head is None else weights[head]
-    figure, axes = plt.subplots(
-        figsize=(1.5 + 0.38 * len(attention.source), 1.5 + 0.32 * len(attention.target)), layout='constrained'
-    )
+    size = max(4.0, 1.5 + 0.38 * len(attention.source)), max(3.0, 1.5 + 0.32 * len(attention.target))  # the title fits
+    figure, axes = plt.subplots(figsize=size, layout='constrained')
     image = axes.imshow(picture, cmap='viridis', vmin=0.0)
     axes.set_xticks(range(len(attention.source)), attention.source, rotation=60, ha='right')
     axes.set_yticks(range(len(attention.target)), attention.target)
     axes.set_xlabel('source')
     axes.set_ylabel('translation')
     which = 'mean of heads' if head is None else f'head {head}'
-    axes.set_title(f'attention of decoder layer {range(len(attention.weights))[layer] + 1}, {which}')
+    axes.set_title(f'attention of decoder layer {range(len(attention.weights))[layer] + 1},\n{which}')
     figure.colorbar(image, label='weight', shrink=0.8)
     return figure
+
+
+def attention_png(translator: Translator, line: str, translation: str) -> bytes:
+    """`plot_attention` of the last layer as a PNG file. Raises ImportError where matplotlib is absent."""
+    import matplotlib.pyplot as plt
+
+    figure = plot_attention(attention_map(translator, line, translation))
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format='png', dpi=100)
+    plt.close(figure)
+    return buffer.getvalue()
 
 
 def plot_curves(runs: Path | str | Sequence[Path | str], *, metric: str = 'loss') -> 'Figure':

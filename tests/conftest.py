@@ -67,6 +67,7 @@ def copy_config(folder: Path, **training: Any) -> Config:
         'evaluate_every': 125,
         'checkpoint_every': 125,
         'sample_translations': 0,  # each needs a compilation of the search
+        'draw_attention': False,
     }
     return Config(
         model=TransformerConfig(

@@ -320,6 +320,12 @@ def all_changed():
             evaluate_bleu=7,
             patience=3,
             r_drop_alpha=2.0,
+            on_full_disk='go_on',
+            smoothing_steps=9,
+            spike_deviations=4.0,
+            draw_attention=False,
+            profile_from=5,
+            profile_steps=6,
         ),
         decoding=DecodingConfig(
             beam_width=6,
@@ -354,7 +360,7 @@ def all_changed():
             ensemble='probability',
             split_sentences=True,
         ),
-        parallel=ParallelConfig('mesh', 8, 1, 2, 4, 960, 'layers', 640),
+        parallel=ParallelConfig('mesh', 8, 1, 2, 4, 960, 'layers', 640, 2, 'node0:9911', 1, 30),
         seed=7,
     )
 

@@ -11,6 +11,7 @@ import pytest
 
 from flax_transformer.config import TransformerConfig
 from flax_transformer.decoder import Decoder
+from flax_transformer.dropout import Dropout
 from flax_transformer.encoder import Encoder
 from flax_transformer.layers import Embedding, FeedForward, LayerNorm, Positions, Residual, sinusoids
 from flax_transformer.model import Transformer
@@ -225,7 +226,7 @@ def dropped(deterministic=False, **changes):
     seen = Counter()
 
     def record(next_function, args, kwargs, context):
-        if isinstance(context.module, nn.Dropout) and context.module.rate and not kwargs['deterministic']:
+        if isinstance(context.module, Dropout) and context.module.rate and not kwargs['deterministic']:
             seen['/'.join(context.module.path[:-1])] += 1
         return next_function(*args, **kwargs)
 

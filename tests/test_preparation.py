@@ -175,13 +175,14 @@ def test_a_fault_in_a_validation_set_comes_before_any_corpus_is_tokenised(
         prepare(mixture(folder), None, folder / 'cache', say=lambda _: None)
 
 
-@pytest.mark.parametrize('field', ['vocab_size', 'pad_id', 'eos_id'])
+@pytest.mark.parametrize('field', ['model.vocab_size', 'model.pad_id', 'model.eos_id', 'tokenizer.unk_id'])
 def test_the_tokenizer_of_another_model_is_refused_by_field(folder: Path, field: str) -> None:
     config = mixture(folder)
     tokenizer = train_tokenizer(config, open_corpora(config))
-    value = {'vocab_size': 71, 'pad_id': 60, 'eos_id': 61}[field]
-    other = replace(config, model=replace(config.model, **{field: value}))
-    with pytest.raises(UserError, match=f'model.{field}={value}, but the tokenizer has {field} '):
+    part, name = field.split('.')
+    value = {'vocab_size': 71, 'pad_id': 60, 'eos_id': 61, 'unk_id': 62}[name]
+    other = replace(config, **{part: replace(getattr(config, part), **{name: value})})
+    with pytest.raises(UserError, match=f'{field}={value}, but the tokenizer has {name} '):
         check_tokenizer(other, tokenizer)
     check_tokenizer(config, tokenizer)
 

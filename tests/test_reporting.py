@@ -1,7 +1,10 @@
 """What a run tells, and what is read back."""
 
+import contextlib
 import json
+import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,3 +54,86 @@ def test_a_line_cut_by_a_kill_is_passed_over(tmp_path: Path) -> None:
     with Reporter(tmp_path, steps=30, first_step=10) as reporter:
         reporter.train(20, TRAIN)
     assert [record['step'] for record in read_metrics(tmp_path)] == [10, 20]
+
+
+def events(folder: Path) -> list[Any]:
+    """The events of a run's board, each read with its checksums, as TensorBoard does."""
+    from tensorboardX.proto.event_pb2 import Event
+    from tensorboardX.record_writer import masked_crc32c
+
+    found = []
+    for file in sorted((folder / 'tensorboard').iterdir(), key=lambda file: int(file.name.rpartition('.')[2])):
+        data = file.read_bytes()
+        while data:
+            length, crc = struct.unpack('<QI', data[:12])
+            assert crc == masked_crc32c(data[:8])
+            event, crc = data[12 : 12 + length], data[12 + length : 16 + length]
+            assert struct.unpack('<I', crc)[0] == masked_crc32c(event)
+            found.append(Event.FromString(event))
+            data = data[16 + length :]
+    return found
+
+
+def test_tensorboard_gets_scalars_texts_and_pictures(tmp_path: Path) -> None:
+    png = b'\x89PNG\r\n\x1a\n' + struct.pack('>I4sII', 13, b'IHDR', 640, 480) + b'the rest'
+    with Reporter(tmp_path, steps=20, first_step=0) as reporter:
+        reporter.train(5, TRAIN)
+        reporter.evaluation(5, {'loss': 1.5, 'bleu_signature': 'nrefs:1'})
+        reporter.sample(5, 1, 'eins', 'one', 'won')
+        reporter.picture(5, 'attention', png)
+    with Reporter(tmp_path, steps=20, first_step=4) as reporter:
+        reporter.train(10, TRAIN)
+    first, *rest = events(tmp_path)
+    assert first.file_version == 'brain.Event:2'
+    values = {(event.step, value.tag): value for event in rest for value in event.summary.value}
+    assert values[5, 'train/loss'].simple_value == 2.0
+    assert values[5, 'validation/loss'].simple_value == 1.5
+    assert values[10, 'train/loss'].simple_value == 2.0
+    assert (5, 'validation/bleu_signature') not in values
+    assert values[5, 'sample/1/text_summary'].tensor.string_val == [
+        b'source: eins\n\nreference: one\n\ntranslation: won'
+    ]
+    image = values[5, 'attention'].image
+    assert (image.width, image.height, image.encoded_image_string) == (640, 480, png)
+    # What the first start wrote of step 5 and later is purged by the second, which goes on from step 4.
+    (start,) = (event for event in rest if event.session_log.status)
+    assert (start.step, start.session_log.status) == (5, start.session_log.START)
+
+
+def test_what_the_devices_could_do_is_said_where_it_is_known(tmp_path: Path, capsys) -> None:
+    """100 slots a step of 2 s; 30 of 120 FLOP/s."""
+    known = {'slots_per_step': 100, 'flops_per_step': 60.0, 'peak_flops': 120.0}
+    with Reporter(tmp_path, steps=10, first_step=0, **known) as reporter:
+        reporter.train(5, TRAIN | {'seconds_per_step': 2.0, 'loss_smoothed': 2.25})
+    line = capsys.readouterr().err
+    assert 'loss 2 smoothed 2.25 perplexity 7.4 tokens/s 1,234 slots/s 50 matrix peak 25% data wait 0%' in line
+    (record,) = read_metrics(tmp_path)
+    assert (record['target_slots_per_second'], record['matrix_peak']) == (50.0, 0.25)
+    with Reporter(tmp_path, steps=10, first_step=5, **(known | {'peak_flops': None})) as reporter:
+        reporter.train(6, TRAIN | {'seconds_per_step': 2.0})
+    assert 'peak' not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('columns', [0, 200])
+def test_a_terminal_gets_a_bar_also_where_it_does_not_know_its_width(tmp_path: Path, columns: int, monkeypatch) -> None:
+    import fcntl
+    import os
+    import termios
+
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
+    with os.fdopen(slave, 'w') as terminal:
+        monkeypatch.setattr('sys.stderr', terminal)
+        with Reporter(tmp_path, steps=10, first_step=0) as reporter:
+            reporter.advance(5)
+            reporter.train(5, TRAIN)
+        terminal.flush()
+        os.set_blocking(master, False)
+        shown = ''
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                shown += os.read(master, 4096).decode()
+    os.close(master)
+    assert '5/10' in shown
+    assert '50%' in shown
+    assert 'loss 2 ' in shown

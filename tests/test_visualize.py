@@ -1,6 +1,9 @@
 """Pictures show what they say."""
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import matplotlib
 import numpy as np
@@ -40,3 +43,43 @@ def test_curves_have_a_line_for_training_and_one_for_validation(copy_run: Path) 
 def test_positions_are_drawn_by_layout(layout: str) -> None:
     picture = plot_positions(10, 8, layout).axes[0].images[0].get_array()
     assert picture.shape == (10, 8)
+
+
+def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, tmp_path: Path, monkeypatch) -> None:
+    """Into TensorBoard, of the parameters that are evaluated; without matplotlib it says so, once."""
+    from flax_transformer import visualize
+    from flax_transformer.data import Pairs
+    from flax_transformer.loading import load_run
+    from flax_transformer.preparation import ValidationSet
+    from flax_transformer.reporting import Reporter
+    from flax_transformer.validation import Validation
+
+    config, params, tokenizer = load_run(copy_run)
+
+    class Told:
+        pictures: ClassVar[list] = []
+        lines: ClassVar[list] = []
+
+        def say(self, text: str) -> None:
+            self.lines.append(text)
+
+        def picture(self, step: int, name: str, png: bytes) -> None:
+            self.pictures.append((step, name, png))
+
+    assert {'say', 'picture'} <= set(dir(Reporter))
+    each = ValidationSet('train', Pairs(['a b'], ['a b']), None, None)
+    training = replace(config.training, draw_attention=True)
+    trainer = SimpleNamespace(config=replace(config, training=training))
+    validation = Validation(trainer, tokenizer, [each], Told())
+    validation._draw(params, 7, each, 'a b c', 'a b c')
+    ((step, name, png),) = Told.pictures
+    assert (step, name) == (7, 'attention')
+    assert png.startswith(b'\x89PNG')
+
+    def absent(*_: object) -> bytes:
+        raise ImportError('No module named matplotlib')
+
+    monkeypatch.setattr(visualize, 'attention_png', absent)
+    for _ in range(2):
+        validation._draw(params, 8, each, 'a b c', 'a b c')
+    assert Told.lines == ['no pictures of attention: matplotlib is absent (extra `notebooks`)']

@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 
+from flax_transformer.cli.huge_pages import restart_with_huge_pages
 from flax_transformer.errors import UserError, nearest
 from flax_transformer.interruption import EXIT_CODE, Interrupted
 
@@ -17,6 +18,7 @@ COMMANDS = {
     'translate': 'translate RUN < lines > translations: translate line by line',
     'evaluate': 'evaluate RUN: score a trained model on its test set, or on given files',
     'compare': 'compare RUN|FILE RUN|FILE: is one system better than another, or was it luck?',
+    'curves': 'curves RUN RUN ...: how training went, in a table and in pictures',
     'analyse': "analyse RUN: which faults are the search's, which the model's, over beam widths",
     'score': 'score RUN --source F --target F: what given translations are worth to a model',
     'average': 'average RUN OUT: make a run of the mean of several checkpoints',
@@ -25,6 +27,13 @@ COMMANDS = {
     'import-marian': "import-marian FOLDER RUN: make a run of a Marian model in Hugging Face's format",
     'export-marian': 'export-marian RUN FOLDER: write a trained model in that format',
 }
+
+
+def launch() -> None:
+    """The console script: `main` as a process of its own."""
+    if sys.argv[1:2] == ['train']:
+        restart_with_huge_pages()
+    sys.exit(main())
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,8 +1,6 @@
 """`python -m flax_transformer.cli`: the same as the command `flax-transformer`."""
 
-import sys
-
-from flax_transformer.cli import main
+from flax_transformer.cli import launch
 
 if __name__ == '__main__':
-    sys.exit(main())
+    launch()

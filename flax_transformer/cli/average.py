@@ -30,8 +30,11 @@ def main(argv: list[str]) -> None:
     if sum(map(bool, (options.last, options.best, steps))) != 1 or options.last < 0 or options.best < 0:
         raise UserError('average: expected one of --last N, --best N and --steps 1000,2000, with N of at least 1')
 
+    from absl import logging
+
     from flax_transformer.averaging import average
 
+    logging.set_verbosity(logging.FATAL)  # Orbax warns of what an earlier version wrote
     run, chosen = average(argv[0], options.out, last=options.last, best=options.best, steps=[int(s) for s in steps])
     print(f'The mean of the checkpoints {", ".join(map(str, chosen))} is in {run.path}. Next:')
     print(f'  flax-transformer evaluate {run.path}')

@@ -1,15 +1,16 @@
 """`flax-transformer train CONFIG [--workdir RUN] [--init-from RUN] [--field value ...]`."""
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from flax_transformer.cli.options import parse, read_run_config
 from flax_transformer.config import Config
 from flax_transformer.config_files import load_config
+from flax_transformer.run_directory import environment
 
 DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), or the name of a shipped config.
 The same command goes on with a run that was stopped. With --init-from training starts from the parameters and tokenizer
@@ -33,9 +34,12 @@ def main(argv: list[str]) -> None:
         default=lambda name: train_options(name, argv),
     )
     # JAX counts its devices once, when it is first asked: simulated ones must be ordered before.
+    from flax_transformer import processes
     from flax_transformer.parallel import prepare_devices
 
-    prepare_devices(options.config.parallel.least_devices)
+    parallel = options.config.parallel
+    prepare_devices(-(-parallel.least_devices // max(parallel.num_processes, 1)))
+    processes.start(parallel, _facts(options))
 
     from absl import logging
 
@@ -43,16 +47,32 @@ def main(argv: list[str]) -> None:
 
     # Orbax logs the traceback of a save that failed in the background; we say what it means.
     logging.set_verbosity(logging.FATAL)
-    run = train(
-        options.config,
-        options.workdir,
-        init_from=options.init_from,
-        processes=os.cpu_count() or 1,
-        exit_at_second=True,
-    )
+    with processes.together():
+        run = train(
+            options.config,
+            options.workdir,
+            init_from=options.init_from,
+            processes=os.cpu_count() or 1,
+            exit_at_second=True,
+        )
+    if not processes.is_first():
+        return
     print(f'The run is in {run.path}. Next:')
     print(f'  flax-transformer evaluate {run.path}')
     print(f'  flax-transformer translate {run.path} < lines > translations')
+
+
+def _facts(options: TrainOptions) -> dict[str, Any]:
+    """What all processes of a run must have the same: code, config, run directory."""
+    values = asdict(options.config)
+    for name in ('coordinator', 'num_processes', 'process_id'):
+        del values['parallel'][name]
+    seed = values.pop('seed')
+    fields = {f'{section}.{name}': value for section, of in values.items() for name, value in of.items()}
+    found = environment('')
+    code = {f'version of {name}': version for name, version in found['versions'].items()}
+    folders = {'--workdir': str(options.workdir), '--init-from': str(options.init_from)}
+    return code | {'commit': found['commit']} | fields | {'seed': seed} | folders
 
 
 def train_options(name: str, argv: list[str]) -> TrainOptions:

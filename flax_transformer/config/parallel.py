@@ -21,6 +21,10 @@ class ParallelConfig:
     max_tokens_per_device: int = 0  # target slots in one pass; a larger share of a batch takes several; 0: no limit
     remat: Literal['none', 'layers'] = 'none'  # layers: keep each layer's input alone, and compute the rest again
     loss_chunk: int = 0  # target slots whose logits a device holds at once; 0: 1,024, or as many as 32 MB hold
+    num_processes: int = 1  # that train together, as on several hosts; 0: as SLURM, Open MPI or the TPU's host says
+    coordinator: str = ''  # HOST:PORT of process 0; '': as the same say
+    process_id: int | None = None  # which of them this is, from 0; None: as the same say
+    process_timeout: int = 60  # seconds that processes wait for one another's start, and for a sign of life
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -31,6 +35,8 @@ class ParallelConfig:
             ('tensor', 1),
             ('max_tokens_per_device', 0),
             ('loss_chunk', 0),
+            ('num_processes', 0),
+            ('process_timeout', 1),
         ):
             check(getattr(self, name) >= least, f'{name}={getattr(self, name)}: expected at least {least}')
         for name, default in (('data', 0), ('fsdp', 1), ('tensor', 1)):
@@ -39,6 +45,20 @@ class ParallelConfig:
                 self.strategy == 'mesh' or value == default,
                 f"{name}={value} has no effect with strategy='pmap'; use mesh",
             )
+        last = self.num_processes - 1 if self.num_processes else None
+        check(
+            self.process_id is None or (self.process_id >= 0 and (last is None or self.process_id <= last)),
+            f'process_id={self.process_id}: expected 0 to num_processes - 1' + ('' if last is None else f' = {last}'),
+        )
+        host, _, port = self.coordinator.rpartition(':')
+        check(
+            not self.coordinator or (host != '' and port.isdecimal()),
+            f'coordinator={self.coordinator!r}: expected HOST:PORT, such as node0:9911',
+        )
+        check(
+            self.num_processes != 1 or not self.coordinator,
+            f'coordinator={self.coordinator!r} has no effect with num_processes=1',
+        )
         cut = self.fsdp * self.tensor
         wanted = cut * max(self.data, 1)
         check(

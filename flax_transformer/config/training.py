@@ -25,11 +25,17 @@ class TrainingConfig:
     evaluate_bleu: int | None = 0  # validation sentences translated at each evaluation, for BLEU; None: all; 0: none
     patience: int = 0  # evaluations in a row that are no better than the best before training stops; 0: it goes on
     r_drop_alpha: float = 0.0  # weight of R-Drop (Liang et al. 2021): two passes whose predictions are to agree; 0: off
+    on_full_disk: Literal['stop', 'go_on'] = 'stop'  # where a checkpoint finds no room; go_on: try at the next save
+    smoothing_steps: int = 100  # that the running means of loss and gradient norm look back
+    spike_deviations: float = 8.0  # a step so many standard deviations above them is logged with its sentences; 0: none
+    draw_attention: bool = True  # at evaluations, of the first sample, into TensorBoard; needs matplotlib
+    profile_from: int = 0  # a trace by jax.profiler is written from this step on; 0: none
+    profile_steps: int = 3  # so many steps long
 
     def __post_init__(self) -> None:
         check_types(self)
         check_positive(self, 'steps', 'tokens_per_step', 'log_every', 'evaluate_every', 'checkpoint_every', 'keep_last')
-        check_positive(self, 'max_skipped_steps', 'keep_best')
+        check_positive(self, 'max_skipped_steps', 'keep_best', 'smoothing_steps', 'profile_steps')
         check_rates(self, 'label_smoothing')
         check(self.sample_translations >= 0, f'sample_translations={self.sample_translations}: expected at least 0')
         check(
@@ -44,5 +50,5 @@ class TrainingConfig:
             self.best_by != 'bleu' or self.evaluate_bleu != 0,
             "best_by='bleu': nothing is translated with evaluate_bleu=0; expected a number of sentences, or None",
         )
-        check(self.patience >= 0, f'patience={self.patience}: expected at least 0')
-        check(self.r_drop_alpha >= 0, f'r_drop_alpha={self.r_drop_alpha}: expected at least 0')
+        for name in ('patience', 'r_drop_alpha', 'spike_deviations', 'profile_from'):
+            check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')

@@ -86,6 +86,17 @@ class PackedBatches(grain.IterDataset):
     def batch(self, rows: list[list[Example]]) -> Batch:
         return make_batch(rows[self.slice], *self._fill, with_corpora=len(self.plan.corpora) > 1)
 
+    def sentences(self, state: dict[str, Any]) -> list[list[int]]:
+        """Of each corpus the sentences of the batch that is read at this place, by their numbers in it, from 1."""
+        iterator = PackedIterator(self)
+        iterator.set_state(state)
+        found: list[list[int]] = [[] for _ in self.plan.corpora]
+        for row in iterator.next_rows():
+            for example in row:
+                numbers = getattr(self.plan.corpora[example.corpus], 'numbers', None)
+                found[example.corpus].append((example.index if numbers is None else int(numbers[example.index])) + 1)
+        return [sorted(numbers) for numbers in found]
+
     def __iter__(self) -> 'PackedIterator':
         return PackedIterator(self)
 
@@ -100,6 +111,10 @@ class PackedIterator(grain.DatasetIterator):
         self._block: tuple[int, list[list[Example]]] | None = None  # the block that was planned last, and its rows
 
     def __next__(self) -> Batch:
+        return self._dataset.batch(self.next_rows())
+
+    def next_rows(self) -> list[list[Example]]:
+        """The sentences of the next batch, row by row; goes on to the one behind it."""
         rows: list[list[Example]] = []
         place = self._place
         while len(rows) < self._dataset.num_rows:
@@ -110,7 +125,7 @@ class PackedIterator(grain.DatasetIterator):
             row = place.row + len(taken)
             place = Place(place.block + 1, 0) if row >= len(self._block[1]) else Place(place.block, row)
         self._place = place
-        return self._dataset.batch(rows)
+        return rows
 
     def get_state(self) -> dict[str, Any]:
         return {'position': self._place.position}

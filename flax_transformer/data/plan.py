@@ -23,6 +23,7 @@ class Example(NamedTuple):
     source: np.ndarray
     target: np.ndarray
     corpus: int = 0  # its number in the mixture
+    index: int = -1  # its number in the tokenised corpus
 
 
 class Sampling(NamedTuple):
@@ -63,7 +64,7 @@ class Plan:
     def _example(self, corpus: int, index: int, epoch: int) -> Example:
         pairs = self.corpora[corpus]
         # Copies: pages of the corpus are not kept for a block's lifetime.
-        known = Example(pairs.source.sentence(index).copy(), pairs.target.sentence(index).copy(), corpus)
+        known = Example(pairs.source.sentence(index).copy(), pairs.target.sentence(index).copy(), corpus, index)
         if self._sampling is None:
             return known
         drawn = (self._draw(corpus, index, epoch, side) for side in (0, 1))
@@ -71,7 +72,7 @@ class Plan:
         fitting = (
             ids if len(ids) <= slots else old for ids, old, slots in zip(drawn, known, self._slots, strict=False)
         )
-        return Example(*fitting, corpus)
+        return Example(*fitting, corpus, index)
 
     def _draw(self, corpus: int, index: int, epoch: int, side: int) -> np.ndarray:
         """A segmentation of one side of a pair: a pure function of (seed, epoch, sentence)."""

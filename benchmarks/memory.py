@@ -1,0 +1,57 @@
+"""The temporary memory of a training step, as XLA plans it, with the loss in chunks or not, and with remat or not.
+
+    python benchmarks/memory.py [--vocabulary 32000] [--tokens 25600] [--topology v5p:2x2x1]
+
+The paper's base model, for this CPU in float32, or with `--topology` for TPU chips in bfloat16, which need not be here
+(libtpu must be installed; so many tokens are then each chip's). Nothing is run, only compiled. Prints one line of JSON
+for each of the four: bytes of temporary memory of a device at its peak (activations, logits, gradients; not parameters
+and moments), and the share of what the step takes with neither.
+
+On the CPU XLA is told to order operations by memory: by default it orders them to run side by side, and computes again
+at once what remat would have it compute late.
+"""
+
+import argparse
+import json
+import os
+from dataclasses import replace
+
+os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+os.environ.setdefault('TPU_SKIP_MDS_QUERY', '1')
+os.environ.setdefault('XLA_FLAGS', '--xla_cpu_enable_concurrency_optimized_scheduler=false')
+
+import jax
+from jax.experimental import topologies
+
+from flax_transformer.config import Config, ParallelConfig, TrainingConfig, TransformerConfig
+from flax_transformer.program import train_program
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
+    parser.add_argument('--vocabulary', type=int, default=32_000)
+    parser.add_argument('--tokens', type=int, default=25_600)
+    parser.add_argument('--topology', default='')
+    options = parser.parse_args()
+    devices = jax.devices()[:1]
+    if options.topology:
+        devices = topologies.get_topology_desc(platform='tpu', topology_name=options.topology).devices
+    config = Config(
+        model=TransformerConfig(vocab_size=options.vocabulary),
+        training=TrainingConfig(tokens_per_step=options.tokens * len(devices)),
+    )
+    reference = None
+    for in_chunks in (False, True):
+        for remat in ('none', 'layers'):
+            parallel = ParallelConfig('mesh', remat=remat, loss_chunk=0 if in_chunks else options.tokens)
+            program = train_program(replace(config, parallel=parallel), devices)
+            compiled = program.step.lower(program.state, program.batch, program.key).compile()
+            temporary = compiled.memory_analysis().temp_size_in_bytes
+            reference = reference or temporary
+            share = round(temporary / reference, 3)
+            result = {'loss in chunks': in_chunks, 'remat': remat, 'bytes': temporary, 'share': share}
+            print(json.dumps(result), flush=True)
+
+
+if __name__ == '__main__':
+    main()

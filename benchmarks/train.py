@@ -1,0 +1,146 @@
+"""Real target tokens a second in training: `python benchmarks/train.py [--size tiny|base] [--peers PYTHON]`.
+
+With an interpreter that has torch and transformers, PyTorch's steps are timed in turn with ours, on the same sentences:
+theirs in batches padded to buckets of length, ours packed. Medians over the rounds; the ratio is that of each round to
+the best peer's, with its least and greatest. One line of JSON.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from workload import EOS, PAD, SIZES, UNK, Pair, Size, padded_batches
+
+PEERS = ('plain', 'marian')
+
+
+def ours(size: Size, batches: list[list[Pair]]):
+    """A function that trains on all pairs once; packed rows of 64 or 128 slots."""
+    import jax
+    import numpy as np
+
+    from flax_transformer.config import (
+        Config,
+        DataConfig,
+        OptimizerConfig,
+        TokenizerConfig,
+        TrainingConfig,
+        TransformerConfig,
+    )
+    from flax_transformer.data import TokenizedPairs
+    from flax_transformer.data.batches import validation_batches
+    from flax_transformer.data.tokenized import flatten
+    from flax_transformer.training import Trainer
+
+    slots = 64 if size.longest <= 40 else 128
+    pairs = [pair for batch in batches for pair in batch]
+    sides = (flatten([np.asarray(pair[side]) for pair in pairs]) for side in (0, 1))
+    pack = partial(validation_batches, [TokenizedPairs(*sides)], source_slots=slots, target_slots=slots, pad_id=PAD)
+    # A stream of sentences has no end, and so no batch that is half empty: nor have these.
+    rows = sum(1 for _ in pack(num_rows=1))
+    num_rows = -(-rows // max(1, round(rows * slots / size.tokens_per_batch)))
+    dropout = dict.fromkeys(('dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate'), 0.1)
+    config = Config(
+        model=TransformerConfig(
+            vocab_size=size.vocab_size,
+            d_model=size.d_model,
+            d_ff=size.d_ff,
+            num_heads=size.num_heads,
+            num_encoder_layers=size.num_layers,
+            num_decoder_layers=size.num_layers,
+            attention_bias=True,
+            eos_id=EOS,
+            **dropout,
+        ),
+        tokenizer=TokenizerConfig(unk_id=UNK),
+        data=DataConfig(source_length=slots, target_length=slots),
+        optimizer=OptimizerConfig(schedule='constant', learning_rate=1e-4, warmup_steps=0),
+        training=TrainingConfig(tokens_per_step=num_rows * slots),
+    )
+    trainer = Trainer(config)
+    state = trainer.init_state()
+    packed = list(pack(num_rows=num_rows))
+
+    def steps() -> float:
+        nonlocal state
+        for batch in packed:
+            state, metrics = trainer.step(state, batch)
+        jax.block_until_ready(state)
+        return float(metrics['loss'] / metrics['target_tokens'])
+
+    return steps
+
+
+def serve(system: str, size: Size, count: int) -> None:
+    """Trains on every line of standard input, and answers with the seconds that it took."""
+    if system == 'ours':
+        make = ours
+    else:
+        import torch_trainers
+
+        make = getattr(torch_trainers, system)
+    steps = make(size, padded_batches(size, count))
+    first = steps()
+    for _ in sys.stdin:
+        began = time.perf_counter()
+        loss = steps()
+        print(json.dumps({'seconds': time.perf_counter() - began, 'first_loss': first, 'loss': loss}), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--size', choices=SIZES, default='tiny')
+    parser.add_argument('--peers', help='an interpreter with torch and transformers')
+    parser.add_argument('--batches', type=int, default=3, help='padded batches of one round')
+    parser.add_argument('--rounds', type=int, default=5)
+    parser.add_argument('--serve', choices=('ours', *PEERS), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    size = SIZES[options.size]
+    if options.serve:
+        return serve(options.serve, size, options.batches)
+
+    tokens = sum(len(pair.target) for batch in padded_batches(size, options.batches) for pair in batch)
+    arguments = ['--size', options.size, '--batches', str(options.batches)]
+    workers = {}
+    for system in ('ours', *(PEERS if options.peers else ())):
+        python = sys.executable if system == 'ours' else options.peers
+        # What the command `train` sets for itself.
+        environment = os.environ | ({'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1'} if system == 'ours' else {})
+        workers[system] = subprocess.Popen(
+            [python, __file__, '--serve', system, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            cwd=Path(__file__).parent,
+        )
+    times: dict[str, list[float]] = {system: [] for system in workers}
+    losses = {}
+    for number in range(options.rounds + 1):
+        for system, worker in workers.items():
+            worker.stdin.write('\n')
+            worker.stdin.flush()
+            answer = json.loads(worker.stdout.readline())
+            if number:  # the first is to warm up
+                times[system].append(answer['seconds'])
+            losses[system] = [round(answer['first_loss'], 3), round(answer['loss'], 3)]
+    for worker in workers.values():
+        worker.stdin.close()
+        worker.wait()
+    record = {'benchmark': 'train', 'size': options.size, 'target_tokens': tokens, 'rounds': options.rounds}
+    record['tokens_per_second'] = {name: round(tokens / statistics.median(of)) for name, of in times.items()}
+    record['losses'] = losses
+    if options.peers:
+        ratios = [min(times[peer][i] for peer in PEERS) / times['ours'][i] for i in range(options.rounds)]
+        record['ratio_to_best_peer'] = [round(f(ratios), 2) for f in (statistics.median, min, max)]
+    print(json.dumps(record))
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,83 @@
+"""What every system gets in the comparisons: two sizes of model, and seeded sentences of ids. NumPy alone.
+
+Lengths are lognormal, with means of 14 tokens (`tiny`, as Multi30k) and 28 (`base`, as WMT), EOS counted; a target is
+as long as its source times lognormal(0, 0.12). Ids are spread as words are (Zipf). pad is 0, EOS 2, unk 3.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+PAD, EOS, UNK, FIRST = 0, 2, 3, 4
+
+
+class Size(NamedTuple):
+    """A model and its sentences. Dropout 0.1 everywhere, tied embeddings, label smoothing 0.1, Adam(0.9, 0.98)."""
+
+    d_model: int
+    d_ff: int
+    num_heads: int
+    num_layers: int  # of the encoder, and of the decoder
+    vocab_size: int
+    mean_length: float
+    deviation: float  # of the logarithm of the length
+    longest: int
+    buckets: tuple[int, ...]  # lengths that padded batches are filled up to
+    tokens_per_batch: int  # slots of the target
+
+
+SIZES = {
+    'tiny': Size(256, 1024, 4, 3, 8_000, 14.0, 0.33, 40, (8, 12, 16, 24, 40), 4096),
+    'base': Size(512, 2048, 8, 6, 32_000, 28.0, 0.58, 100, (16, 24, 32, 48, 64, 100), 2048),
+}
+
+
+class Pair(NamedTuple):
+    source: np.ndarray  # ids, EOS last
+    target: np.ndarray
+
+
+def lengths(size: Size, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens of sources and targets, EOS counted."""
+    mu = np.log(size.mean_length) - size.deviation**2 / 2
+    source = np.clip(np.rint(np.exp(mu + size.deviation * rng.standard_normal(count))), 4, size.longest)
+    target = np.clip(np.rint(source * np.exp(0.12 * rng.standard_normal(count))), 4, size.longest)
+    return source.astype(int), target.astype(int)
+
+
+def sentence(length: int, vocab_size: int, rng: np.random.Generator) -> np.ndarray:
+    """Ids: the n-th word comes 1/n as often as the first."""
+    kinds = vocab_size - 1 - FIRST  # the last id is left for Marian's padding
+    rank = np.exp(rng.random(length) * np.log(kinds)).astype(np.int64)
+    ids = FIRST + np.minimum(rank - 1, kinds - 1)
+    ids[-1] = EOS
+    return ids.astype(np.int32)
+
+
+def padded_batches(size: Size, count: int, seed: int = 1) -> list[list[Pair]]:
+    """`count` batches of pairs of about one length, `tokens_per_batch` slots each, as often short as in an epoch."""
+    rng = np.random.default_rng(seed)
+    sources, targets = lengths(size, int(40 * size.tokens_per_batch / size.mean_length), rng)
+    bucket = np.searchsorted(size.buckets, np.maximum(sources, targets))
+    batches = []
+    for number, width in enumerate(size.buckets):
+        members = np.flatnonzero(bucket == number)
+        rows = size.tokens_per_batch // width
+        batches += [members[i : i + rows] for i in range(0, len(members) - rows + 1, rows)]
+    chosen = [batches[int((i + 0.5) * len(batches) / count)] for i in range(count)]
+    made = lambda length: sentence(length, size.vocab_size, rng)
+    return [[Pair(made(sources[i]), made(targets[i])) for i in members] for members in chosen]
+
+
+def padded(sentences: list[np.ndarray], width: int) -> np.ndarray:
+    """[sentences, width] ids."""
+    out = np.full((len(sentences), width), PAD, np.int32)
+    for row, ids in zip(out, sentences, strict=True):
+        row[: len(ids)] = ids
+    return out
+
+
+def width_of(batch: list[Pair], size: Size) -> int:
+    """The bucket that a batch is filled up to."""
+    longest = max(len(ids) for pair in batch for ids in pair)
+    return next(width for width in size.buckets if width >= longest)

@@ -1,0 +1,65 @@
+"""What TensorBoard shows, written without TensorFlow: an event file of scalars, texts and pictures.
+
+The events are tensorboardX's; its writer is not, since it has a thread that ends on a full disk, whereupon its queue
+blocks training for ever.
+"""
+
+import os
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flax_transformer.whole_writes import WholeWrites
+
+
+class Board:
+    """The event file of one start of a run, in its own folder."""
+
+    def __init__(self, folder: Path, *, first_step: int, say: Callable[[str], None]) -> None:
+        """Where training goes on behind `first_step`, what an earlier start wrote of later steps is no longer shown."""
+        from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f'events.out.tfevents.{int(time.time())}.{os.uname().nodename}.{os.getpid()}.{first_step}'
+        self._file = WholeWrites(folder / name, say)
+        self._add(Event(wall_time=time.time(), file_version='brain.Event:2'))
+        if first_step:
+            start = SessionLog(status=SessionLog.START)
+            self._add(Event(wall_time=time.time(), step=first_step + 1, session_log=start))
+
+    def scalar(self, tag: str, value: float, step: int) -> None:
+        from tensorboardX import summary
+
+        self._summary(summary.scalar(tag, value), step)
+
+    def text(self, tag: str, text: str, step: int) -> None:
+        """Markdown."""
+        from tensorboardX import summary
+
+        self._summary(summary.text(tag, text), step)
+
+    def picture(self, tag: str, png: bytes, step: int) -> None:
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        width, height = struct.unpack('>II', png[16:24])  # of the header that every PNG begins with
+        image = Summary.Image(height=height, width=width, colorspace=4, encoded_image_string=png)
+        self._summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
+
+    def _summary(self, summary: Any, step: int) -> None:
+        from tensorboardX.proto.event_pb2 import Event
+
+        self._add(Event(wall_time=time.time(), step=step, summary=summary))
+
+    def _add(self, event: Any) -> None:
+        """An event as a record: its length and itself, each with its masked CRC-32C."""
+        from tensorboardX.record_writer import masked_crc32c
+
+        data = event.SerializeToString()
+        length = struct.pack('<Q', len(data))
+        crc = lambda part: struct.pack('<I', masked_crc32c(part))
+        self._file.add(length + crc(length) + data + crc(data))
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,40 @@
+"""`flax-transformer curves RUN RUN ... [--output FILE]`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from flax_transformer.cli.options import parse, positional, read_run_config
+from flax_transformer.errors import UserError
+
+DESCRIPTION = """How a training run went, or several side by side: a table of their steps, best scores and speed, and of
+the fields in which they differ. With --output their learning curves are drawn. `compare` says whether one translates
+better than another."""
+FORMATS = ('.png', '.svg', '.pdf')
+
+
+@dataclass(frozen=True)
+class CurvesOptions:
+    output: Path | None = None  # a picture: .png, .svg or .pdf; needs matplotlib (extra `notebooks`)
+
+
+def main(argv: list[str]) -> None:
+    options = parse('curves', CurvesOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults, most=None)
+    if options.output is not None and options.output.suffix not in FORMATS:
+        raise UserError(f'--output {options.output}: expected a name that ends in {", ".join(FORMATS)}')
+
+    from flax_transformer.curves import plot, table
+
+    names = positional(argv)
+    print(table(names))
+    if options.output is not None:
+        try:
+            figure = plot(names)
+        except ImportError:
+            raise UserError('curves: --output needs matplotlib: pip install matplotlib') from None
+        figure.savefig(options.output, dpi=150)
+        print(f'the curves are in {options.output}')
+
+
+def _defaults(run: str) -> CurvesOptions:
+    read_run_config(run)  # which says it where this is no run, or one of a later version
+    return CurvesOptions()

@@ -1,0 +1,23 @@
+"""Where a checkpoint finds no room."""
+
+import contextlib
+import errno
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def going_on_where_full(say: Callable[[str], None]) -> Iterator[None]:
+    """Says that a checkpoint found no room, and goes on: training tries again at its next save."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        what = error.strerror.partition(': make room')[0]
+        say(f'{what}. Training goes on (training.on_full_disk) and tries again at the next save')
+
+
+def size(count: int) -> str:
+    """Bytes for people."""
+    unit, name = next((each for each in ((1e9, 'GB'), (1e6, 'MB')) if count >= each[0]), (1e3, 'kB'))
+    return f'{count / unit:,.1f} {name}'

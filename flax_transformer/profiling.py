@@ -1,0 +1,37 @@
+"""A trace of given steps, by jax.profiler: for TensorBoard's profile plugin, or Perfetto."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+FOLDER = 'profile'
+
+
+class Profile:
+    """Traces `steps` steps from step `first` on into the folder RUN/profile; with `first` 0, none."""
+
+    def __init__(self, run: Path, first: int, steps: int, say: Callable[[str], None]) -> None:
+        self._folder, self._say = run / FOLDER, say
+        self._first, self._last = first, first + steps - 1
+        self._is_on = False
+
+    def begin(self, step: int) -> None:
+        """Called before a step is dispatched."""
+        if step == self._first:
+            jax.profiler.start_trace(self._folder)
+            self._is_on = True
+
+    def end(self, step: int, results: Any) -> None:
+        """Called after a step is dispatched, with what it will give."""
+        if self._is_on and step == self._last:
+            jax.block_until_ready(results)
+            self.close()
+            self._say(f'steps {self._first} to {step} are traced in {self._folder}: `tensorboard --logdir` shows them')
+
+    def close(self) -> None:
+        """Ends a trace under way, where training ends before it."""
+        if self._is_on:
+            self._is_on = False
+            jax.profiler.stop_trace()

@@ -1,0 +1,56 @@
+"""Running means of the loss and of the gradients' norm, and steps that lie far above them."""
+
+import math
+from typing import Any
+
+WATCHED = ('loss', 'grad_norm')
+
+
+class Spikes:
+    """Exponential running means and variances over some `window` steps; of the first steps, their plain mean."""
+
+    def __init__(self, deviations: float, window: int, state: dict[str, Any] | None = None) -> None:
+        """A step is a spike where it lies so many standard `deviations` above the mean; with 0, none is.
+
+        `state` is what `state` gave.
+        """
+        self.deviations, self.window = deviations, window
+        known = state or {'steps': 0, 'mean': dict.fromkeys(WATCHED, 0.0), 'variance': dict.fromkeys(WATCHED, 0.0)}
+        self.steps: int = known['steps']
+        self.mean, self._variance = dict(known['mean']), dict(known['variance'])
+
+    def state(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {'steps': self.steps, 'mean': dict(self.mean), 'variance': dict(self._variance)}
+
+    def add(self, values: dict[str, float]) -> dict[str, float]:
+        """Takes in a step's loss and grad_norm; of a spike the values, means and deviations, else {}.
+
+        A value beyond the threshold counts as the threshold: one spike must not hide the next. Nothing is judged before
+        `window` steps have been seen.
+        """
+        found = {}
+        rate = max(1.0 / self.window, 1.0 / (self.steps + 1))
+        for name in WATCHED:
+            value, mean, deviation = values[name], self.mean[name], math.sqrt(self._variance[name])
+            if self.deviations and self.steps >= self.window:
+                threshold = mean + self.deviations * deviation
+                if value > threshold:
+                    found |= {name: value, f'{name}_mean': mean, f'{name}_deviation': deviation}
+                    value = threshold
+            difference = value - mean
+            self.mean[name] = mean + rate * difference
+            self._variance[name] = (1.0 - rate) * (self._variance[name] + rate * difference * difference)
+        self.steps += 1
+        return found
+
+
+def told(step: int, spike: dict[str, float]) -> str:
+    """A spike in words."""
+    parts = [
+        f'{name} {spike[name]:.4g} is far above its running mean of {spike[f"{name}_mean"]:.4g} '
+        f'(standard deviation {spike[f"{name}_deviation"]:.2g})'
+        for name in WATCHED
+        if name in spike
+    ]
+    return f'step {step}: {" and ".join(parts)}; the sentences of its batch are in metrics.jsonl'

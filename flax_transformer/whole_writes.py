@@ -1,0 +1,57 @@
+"""A file that grows by whole pieces, or not at all: what a full disk does not take is kept, and written later."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class WholeWrites:
+    """Appends to a file at once. Nothing raises where the disk is full: it must not cost the training."""
+
+    def __init__(self, file: Path, say: Callable[[str], None]) -> None:
+        self.file, self._say = file, say
+        self._pending = b''  # what is not on disk yet
+        self._opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def add(self, piece: bytes) -> None:
+        """Appends the piece, behind those that are still to be written."""
+        was_full = bool(self._pending)
+        self._pending += piece
+        self._write()
+        if self._pending and not was_full:
+            self._say(f'no space left for {self.file}: what belongs there is kept in memory until there is room')
+
+    def _write(self) -> None:
+        end = os.fstat(self._opened).st_size
+        written = 0
+        try:
+            while written < len(self._pending):
+                written += os.write(self._opened, self._pending[written:])
+        except OSError as error:
+            os.ftruncate(self._opened, end)  # part of a piece would be read as damage
+            if error.errno not in FULL:
+                raise
+        else:
+            self._pending = b''
+
+    def close(self) -> None:
+        """Tries once more, and says what is lost."""
+        self._write()
+        if self._pending:
+            self._say(f'no space left for {self.file}: its last {len(self._pending):,} bytes are lost')
+        os.close(self._opened)
+
+
+def end_last_line(file: Path) -> None:
+    """Ends the last line of a file, where a kill has cut it short."""
+    if not file.exists():
+        return
+    with file.open('r+b') as opened:
+        size = opened.seek(0, os.SEEK_END)
+        if size:
+            opened.seek(size - 1)
+            if opened.read(1) != b'\n':
+                opened.write(b'\n')

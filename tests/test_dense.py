@@ -1,0 +1,71 @@
+"""Dense layers against Linen's and NumPy, and side by side."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+
+from flax_transformer.dense import Dense, side_by_side
+
+
+class Two(nn.Module):
+    """Two layers of one input, side by side or one after the other."""
+
+    use_bias: bool = True
+    dtype: jnp.dtype = jnp.float32
+    together: bool = True
+
+    def setup(self):
+        self.a, self.b = (Dense(6, 4, self.use_bias, self.dtype) for _ in range(2))
+
+    def __call__(self, x):
+        return side_by_side(x, self.a, self.b) if self.together else [self.a(x), self.b(x)]
+
+
+def test_names_and_draws_are_linens():
+    x, key = jnp.ones((2, 6)), jax.random.key(3)
+    ours = Dense(6, 4).init(key, x)
+    linens = nn.Dense(4, kernel_init=nn.initializers.glorot_uniform()).init(key, x)
+    assert jax.tree.structure(ours) == jax.tree.structure(linens)
+    jax.tree.map(np.testing.assert_array_equal, ours, linens)
+
+
+@pytest.mark.parametrize('shape', [(6,), (5, 6), (2, 3, 6)])
+def test_values_are_x_w_plus_b(shape):
+    rng = np.random.default_rng(0)
+    x, kernel, bias = rng.normal(size=shape), rng.normal(size=(6, 4)), rng.normal(size=4)
+    params = {'kernel': jnp.asarray(kernel, jnp.float32), 'bias': jnp.asarray(bias, jnp.float32)}
+    y = Dense(6, 4).apply({'params': params}, jnp.asarray(x, jnp.float32))
+    np.testing.assert_allclose(y, x @ kernel + bias, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize('use_bias', [False, True])
+@pytest.mark.parametrize('dtype', [jnp.float32, jnp.bfloat16])
+def test_side_by_side_is_one_after_the_other(use_bias, dtype):
+    x = jax.random.normal(jax.random.key(0), (2, 3, 6))
+    params = Two(use_bias, dtype).init(jax.random.key(1), x)
+    params = jax.tree.map(lambda p: jax.random.normal(jax.random.key(2), p.shape), params)
+    loss = lambda params, x, together: sum(
+        (y * (n + 1)).sum() for n, y in enumerate(Two(use_bias, dtype, together).apply(params, x))
+    )
+    values = [Two(use_bias, dtype, together).apply(params, x) for together in (True, False)]
+    gradients = [jax.grad(loss, argnums=(0, 1))(params, x, together) for together in (True, False)]
+    tolerance = {'rtol': 1e-5, 'atol': 1e-5} if dtype == jnp.float32 else {'rtol': 2e-2, 'atol': 2e-2}
+    assert all(y.dtype == dtype for y in values[0])
+    for ours, theirs in (values, gradients):
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, **tolerance), ours, theirs)
+
+
+def test_features_that_lie_on_many_devices_stay_there():
+    mesh = jax.make_mesh((2,), ('tensor',), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:2])
+    x = jnp.ones((8, 6))
+    shapes = jax.eval_shape(Two(use_bias=False).init, jax.random.key(0), x)
+    columns = NamedSharding(mesh, PartitionSpec(None, 'tensor'))
+    shardings = jax.tree.map(lambda _: columns, shapes), NamedSharding(mesh, PartitionSpec())
+    step = jax.jit(Two(use_bias=False).apply, in_shardings=shardings, out_shardings=[columns, columns])
+    text = step.lower(shapes, x).compile().as_text()
+    assert 'dot' in text or 'fusion' in text
+    for collective in ('all-gather', 'all-reduce', 'all-to-all', 'collective-permute'):
+        assert collective not in text

@@ -1,0 +1,69 @@
+"""The command begins anew with huge pages, once, where that helps."""
+
+import os
+import sys
+
+import pytest
+
+from flax_transformer.cli import huge_pages, launch
+
+
+@pytest.fixture
+def restarts(monkeypatch, tmp_path):
+    """What would be run in place of this process, with which setting."""
+    seen = []
+    monkeypatch.setattr(os, 'execv', lambda path, argv: seen.append((path, argv, os.environ['GLIBC_TUNABLES'])))
+    monkeypatch.delenv('GLIBC_TUNABLES', raising=False)
+    monkeypatch.setattr(sys, 'orig_argv', ['python', '-m', 'x', 'train', 'a b'])
+    monkeypatch.setattr(sys, 'platform', 'linux')
+    monkeypatch.setattr(huge_pages.platform, 'libc_ver', lambda: ('glibc', '2.36'))
+    monkeypatch.setattr(huge_pages, '_MODE', tmp_path / 'enabled')
+    (tmp_path / 'enabled').write_text('always [madvise] never\n')
+    return seen
+
+
+def test_once_with_the_same_arguments(restarts):
+    huge_pages.restart_with_huge_pages()
+    huge_pages.restart_with_huge_pages()  # as the new process would
+    assert restarts == [(sys.executable, [sys.executable, '-m', 'x', 'train', 'a b'], 'glibc.malloc.hugetlb=1')]
+
+
+def test_other_settings_stay(restarts, monkeypatch):
+    monkeypatch.setenv('GLIBC_TUNABLES', 'glibc.malloc.arena_max=2')
+    huge_pages.restart_with_huge_pages()
+    assert restarts[0][2] == 'glibc.malloc.arena_max=2:glibc.malloc.hugetlb=1'
+
+
+@pytest.mark.parametrize('setting', ['glibc.malloc.hugetlb=0', 'glibc.malloc.arena_max=2:glibc.malloc.hugetlb=2'])
+def test_what_the_user_set_is_kept(restarts, monkeypatch, setting):
+    monkeypatch.setenv('GLIBC_TUNABLES', setting)
+    huge_pages.restart_with_huge_pages()
+    assert not restarts
+
+
+@pytest.mark.parametrize('mode', ['[always] madvise never', 'always madvise [never]', None])
+def test_not_where_the_system_decides(restarts, tmp_path, mode):
+    (tmp_path / 'enabled').unlink() if mode is None else (tmp_path / 'enabled').write_text(mode)
+    huge_pages.restart_with_huge_pages()
+    assert not restarts
+
+
+@pytest.mark.parametrize('library', [('glibc', '2.31'), ('glibc', '2.9'), ('musl', '1.2'), ('', '')])
+def test_not_where_the_c_library_has_no_such_setting(restarts, monkeypatch, library):
+    monkeypatch.setattr(huge_pages.platform, 'libc_ver', lambda: library)
+    huge_pages.restart_with_huge_pages()
+    assert not restarts
+
+
+def test_only_training_begins_anew(restarts, monkeypatch, capsys):
+    monkeypatch.setattr(sys, 'argv', ['flax-transformer', '--help'])
+    with pytest.raises(SystemExit) as left:
+        launch()
+    assert left.value.code == 0
+    assert not restarts
+    assert 'usage' in capsys.readouterr().out
+    monkeypatch.setattr(sys, 'argv', ['flax-transformer', 'train', 'no-such-config'])
+    with pytest.raises(SystemExit) as left:
+        launch()
+    assert left.value.code == 2
+    assert len(restarts) == 1

@@ -1,0 +1,250 @@
+"""Real processes on the loopback: they meet, train as one would, and none outlives another in silence."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import copy_config
+
+from flax_transformer import train
+from flax_transformer.checkpoints import Checkpoints
+from flax_transformer.config import ParallelConfig
+from flax_transformer.config_json import to_json
+from flax_transformer.errors import UserError
+from flax_transformer.manifest import faults
+from flax_transformer.rendezvous import meet
+from flax_transformer.reporting import read_metrics
+from flax_transformer.training import Trainer
+
+
+def free_port() -> int:
+    with socket.socket() as any_socket:
+        any_socket.bind(('127.0.0.1', 0))
+        return any_socket.getsockname()[1]
+
+
+def meet_all(facts: list[dict[str, Any]], *, of: int | None = None, numbers: list[int] | None = None) -> list[str]:
+    """What each of some processes is told, as threads; '': all is well."""
+    address, told = f'127.0.0.1:{free_port()}', [''] * len(facts)
+
+    def one(i: int) -> None:
+        try:
+            meet(address, (numbers or range(len(facts)))[i], of or len(facts), facts[i], 2.0)
+        except UserError as error:
+            told[i] = str(error)
+
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(len(facts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return told
+
+
+def test_processes_with_the_same_facts_meet() -> None:
+    assert meet_all([{'a': (1, 2), 'b': None}] * 3) == ['', '', '']
+
+
+def test_one_that_is_about_to_do_something_else_is_named_to_all() -> None:
+    told = meet_all([{'model.d_model': 8, 'seed': 1}, {'model.d_model': 16, 'seed': 1}])
+    assert told[0] == told[1]
+    assert 'process 1 (' in told[0]
+    assert told[0].endswith('model.d_model: 16 there, 8 in process 0')
+
+
+def test_missing_processes_are_named_to_those_that_are_there() -> None:
+    told = meet_all([{}, {}], of=4, numbers=[0, 2])
+    assert told[0] == told[1]
+    assert 'processes 1, 3 of 4 did not come within 2 s; here are process 0 (' in told[0]
+
+
+def test_without_process_0_the_others_say_where_they_looked() -> None:
+    (told,) = meet_all([{}], of=2, numbers=[1])
+    assert 'process 0 cannot be reached at 127.0.0.1:' in told
+
+
+def test_a_number_that_is_given_twice_is_refused() -> None:
+    assert all('is process 1 already' in told for told in meet_all([{}] * 3, of=4, numbers=[0, 1, 1])[:1])
+
+
+def test_strangers_on_the_port_do_not_disturb() -> None:
+    """A port scanner says nothing, or something else."""
+    port = free_port()
+    told: list[Any] = []
+    thread = threading.Thread(target=lambda: told.append(meet(f'127.0.0.1:{port}', 0, 2, {}, 10.0)))
+    thread.start()
+    for said in (b'GET / HTTP/1.0\r\n\r\n', b''):
+        for _ in range(50):
+            with contextlib.suppress(OSError), socket.create_connection(('127.0.0.1', port)) as stranger:
+                stranger.sendall(said)
+                break
+            time.sleep(0.05)
+    meet(f'127.0.0.1:{port}', 1, 2, {}, 10.0)
+    thread.join()
+    assert told == [None]
+
+
+@pytest.mark.parametrize(
+    ('values', 'expected'),
+    [
+        ({'num_processes': 2, 'process_id': 2}, r'process_id=2: expected 0 to num_processes - 1 = 1'),
+        ({'num_processes': 2, 'coordinator': 'node0'}, r"coordinator='node0': expected HOST:PORT"),
+        ({'coordinator': 'node0:1'}, r"coordinator='node0:1' has no effect with num_processes=1"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(values: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UserError, match=expected):
+        ParallelConfig(**values)
+
+
+class Started:
+    """The processes of one run, by the command line."""
+
+    def __init__(self, folder: Path, run: Path, count: int, *options: str) -> None:
+        self.logs = [folder / f'{run.name}_{i}_of_{count}.log' for i in range(count)]
+        # One device each; the config comes from JSON, since each field is set.
+        environment = os.environ | {'JAX_NUM_CPU_DEVICES': '1', 'PYTHONUNBUFFERED': '1'}
+        command = [sys.executable, '-m', 'flax_transformer.cli', 'train', str(folder / 'config.py')]
+        command += ['--workdir', str(run), *options]
+        if count > 1:
+            port = free_port()
+            command += ['--parallel.num-processes', str(count), '--parallel.coordinator', f'127.0.0.1:{port}']
+        self.processes = []
+        for i, log in enumerate(self.logs):
+            number = ['--parallel.process-id', str(i)] if count > 1 else []
+            with log.open('w') as opened:
+                self.processes.append(
+                    subprocess.Popen([*command, *number], stdout=opened, stderr=opened, env=environment)
+                )
+
+    def wait(self, timeout: float = 300) -> list[int]:
+        """Their exit codes."""
+        try:
+            return [process.wait(timeout) for process in self.processes]
+        finally:
+            for process in self.processes:
+                process.kill()
+
+    def log(self, i: int) -> str:
+        return self.logs[i].read_text()
+
+
+def config_for(corpus: Path, folder: Path, **training: Any) -> Any:
+    """Written to folder/config.py too."""
+    settings = {'steps': 12, 'log_every': 4, 'evaluate_every': 6, 'checkpoint_every': 4, 'sample_translations': 0}
+    config = copy_config(corpus, **settings | training)
+    config = replace(
+        config,
+        parallel=ParallelConfig('mesh'),
+        model=replace(config.model, dropout_rate=0.0),
+        check=replace(config.check, before_training=False),
+    )
+    (folder / 'config.json').write_text(to_json(config))
+    (folder / 'config.py').write_text(
+        'from pathlib import Path\nfrom flax_transformer.config_json import from_json\n'
+        f'def get_config():\n    return from_json(Path({str(folder / "config.json")!r}).read_text())\n'
+    )
+    return config
+
+
+def losses(run: Path) -> list[float]:
+    return [record['loss'] for record in read_metrics(run)]
+
+
+def same_end(config: Any, one: Path, other: Path) -> None:
+    """The last checkpoints agree to rounding, and are whole."""
+    ends = []
+    for run in (one, other):
+        with contextlib.closing(Checkpoints(run / 'checkpoints', read_only=True)) as checkpoints:
+            assert faults(run / 'checkpoints' / str(checkpoints.latest())) == []
+            ends.append(checkpoints.restore(Trainer(config).shapes))
+    (state, position), (expected, expected_position) = ends
+    assert position['batches'] == expected_position['batches']
+    # Adam divides by the root of tiny second moments: rounding grows.
+    np.testing.assert_allclose(
+        state.params['embedding']['table'], expected.params['embedding']['table'], rtol=1e-2, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ('count', 'strategy'),
+    [
+        (2, 'mesh'),
+        pytest.param(2, 'pmap', marks=pytest.mark.slow),
+        pytest.param(4, 'mesh', marks=pytest.mark.slow),
+        pytest.param(4, 'fsdp', marks=pytest.mark.slow),
+    ],
+)
+def test_processes_train_as_one_does(count: int, strategy: str, copy_folder: Path, tmp_path: Path) -> None:
+    """The same sentences in the same order, sums over all of them; files and messages of process 0 alone."""
+    config = config_for(copy_folder, tmp_path)
+    train(config, tmp_path / 'one')
+    mesh = ['--parallel.fsdp', '4'] if strategy == 'fsdp' else []
+    name = 'mesh' if strategy == 'fsdp' else strategy
+    started = Started(tmp_path, tmp_path / 'many', count, '--parallel.strategy', name, *mesh)
+    assert started.wait() == [0] * count, [started.log(i) for i in range(count)]
+    assert losses(tmp_path / 'many') == pytest.approx(losses(tmp_path / 'one'), rel=1e-5)
+    assert f'on {count} cpu devices by {name} in {count} processes' in started.log(0)
+    assert 'loss' not in started.log(1)
+    same_end(config, tmp_path / 'many', tmp_path / 'one')
+    starts = json.loads((tmp_path / 'many' / 'environment.json').read_text())
+    assert len(starts) == 1
+
+
+def wait_for(path: Path, started: Started) -> None:
+    for _ in range(3000):
+        if path.exists():
+            return
+        assert started.processes[0].poll() is None, started.log(0)
+        time.sleep(0.1)
+    raise AssertionError(f'{path} did not come')
+
+
+@pytest.mark.slow
+def test_when_one_dies_the_others_end_and_other_numbers_go_on(copy_folder: Path, tmp_path: Path) -> None:
+    """4 processes, one of them killed; 2 go on, stopped by SIGTERM to one; 1 ends: as if one had done it all."""
+    config = config_for(copy_folder, tmp_path, steps=120, log_every=20, evaluate_every=120, checkpoint_every=20)
+    train(config, tmp_path / 'one')
+    run = tmp_path / 'many'
+    four = Started(tmp_path, run, 4, '--parallel.process-timeout', '40')
+    wait_for(run / 'checkpoints' / '20', four)
+    began = time.monotonic()
+    four.processes[2].kill()
+    codes = four.wait(120)
+    assert time.monotonic() - began < 100
+    assert codes == [75, 75, -signal.SIGKILL, 75], [four.log(i) for i in range(4)]
+    for i in (0, 1, 3):
+        assert f'process {i} of 4 stops: process 2 gave no sign of life for 40 s' in four.log(i)
+        assert 'the same command goes on from the last checkpoint' in four.log(i)
+    saved = max(int(step.name) for step in (run / 'checkpoints').iterdir() if step.name.isdigit())
+    assert faults(run / 'checkpoints' / str(saved)) == []
+
+    two = Started(tmp_path, run, 2)
+    wait_for(run / 'checkpoints' / str(saved + 20), two)
+    two.processes[1].send_signal(signal.SIGTERM)
+    assert two.wait(120) == [75, 75], [two.log(i) for i in range(2)]
+    assert f'going on from step {saved}' in two.log(0)
+    assert two.log(0).count('SIGTERM: stopped after step') == 1
+    assert Started(tmp_path, run, 1).wait() == [0]
+    assert losses(run) == pytest.approx(losses(tmp_path / 'one'), rel=1e-3)
+    assert [record['step'] for record in read_metrics(run)] == [20, 40, 60, 80, 100, 120, 120]
+
+
+@pytest.mark.slow
+def test_one_that_fails_ends_the_others_with_its_message(copy_folder: Path, tmp_path: Path) -> None:
+    """Process 1 does not see the data that process 0 has prepared."""
+    config_for(copy_folder, tmp_path)
+    started = Started(tmp_path, tmp_path / 'run', 2, '--training.tokens-per-step', '32')
+    assert started.wait(120) == [2, 2]
+    assert '1 rows (training.tokens_per_step' in started.log(0)
