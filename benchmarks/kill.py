@@ -1,12 +1,12 @@
 """Training that is killed again and again must end as if nothing had happened, to the bit.
 
-    python benchmarks/kill.py [--kills 1000] [--strategy pmap|mesh] [--seed 0]
+    python benchmarks/kill.py [--kills 1000] [--strategy pmap|mesh|fsdp] [--seed 0]
 
 A tiny model trains with all that has a state or draws at random switched on: dropout, R-Drop, a moving average, a
-mixture of two corpora by weights, BPE-dropout, on two simulated devices. It saves every second step and is killed
-(SIGKILL) at random moments: most while it saves, some while it starts. Prints one line of JSON: the kills, how many
-of them left a half-written checkpoint, what differs in the end from a run that was left alone (parameters, moments,
-average, data position, metrics but for times; `[]`: nothing), the seconds.
+mixture of two corpora by weights, BPE-dropout, each batch in two passes, on two simulated devices. It saves every
+second step and is killed (SIGKILL) at random moments: most while it saves, some while it starts. Prints one line of
+JSON: the kills, how many of them left a half-written checkpoint, what differs in the end from a run that was left alone
+(parameters, moments, average, data position, metrics but for times; `[]`: nothing), the seconds.
 
 Each life is a fork of this process, which has imported everything and touched no device: a start takes a second.
 """
@@ -47,6 +47,7 @@ from flax_transformer.reporting import Reporter, read_metrics
 from flax_transformer.training import Trainer
 
 STEPS_PER_LIFE = 16
+PARALLEL = {'pmap': ParallelConfig('pmap'), 'mesh': ParallelConfig('mesh'), 'fsdp': ParallelConfig('mesh', fsdp=2)}
 TIMES = {'time', 'target_tokens_per_second', 'target_slots_per_second', 'matrix_peak', 'seconds_per_step', 'data_wait'}
 
 
@@ -92,7 +93,7 @@ def everything_on(folder: Path, steps: int, *, strategy: str = 'pmap', num_devic
             keep_last=2,
             r_drop_alpha=1.0,
         ),
-        parallel=ParallelConfig(strategy, num_devices),
+        parallel=replace(PARALLEL[strategy], num_devices=num_devices, max_tokens_per_device=64),  # two passes
     )
 
 
@@ -103,7 +104,7 @@ def differences(ours: Path, expected: Path, config: Config) -> list[str]:
     ends = []
     for run in (ours, expected):
         with contextlib.closing(Checkpoints(run / 'checkpoints')) as checkpoints:
-            ends.append(checkpoints.restore(trainer.init_state()))
+            ends.append(checkpoints.restore(trainer.shapes))
     (state, position), (expected_state, expected_position) = ends
     leaves = zip(
         jax.tree_util.tree_leaves_with_path(state), jax.tree_util.tree_leaves_with_path(expected_state), strict=True
@@ -193,7 +194,7 @@ def kill_again_and_again(folder: Path, kills: int, *, strategy: str = 'pmap', se
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument('--kills', type=int, default=1000)
-    parser.add_argument('--strategy', choices=('pmap', 'mesh'), default='pmap')
+    parser.add_argument('--strategy', choices=tuple(PARALLEL), default='pmap')
     parser.add_argument('--seed', type=int, default=0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -50,9 +50,7 @@ class Checkpoints:
         self.folder, self._say = folder, say
         self._saving_step, self._needed = 0, 0
         if not read_only:
-            if processes.is_first():
-                self._put_damaged_aside()
-            processes.share('damaged checkpoints are aside', '')
+            processes.share('damaged checkpoints', self._put_damaged_aside() if processes.is_first() else None)
         managers = ocp.checkpoint_managers
         self._rank = rank = partial(rank_of_checkpoint, by=best_by)
         best = {'get_metric_fn': rank, 'n': keep_best, 'keep_checkpoints_without_metrics': False}
@@ -109,12 +107,11 @@ class Checkpoints:
 
     def _write_manifest(self) -> None:
         """Called by Orbax, in its thread, when all files are written and before the checkpoint gets its name."""
-        if not processes.is_first():
-            return
-        for folder in self.folder.glob(f'{self._saving_step}.orbax-checkpoint-tmp*'):
+        unfinished = f'{self._saving_step}.orbax-checkpoint-tmp*'
+        for folder in self.folder.glob(unfinished) if processes.is_first() else ():
             write_manifest(folder)
 
-    def _put_damaged_aside(self) -> None:
+    def _put_damaged_aside(self) -> str:
         steps = _steps_in(self.folder)
         found = {step: faults(self.folder / str(step)) for step in steps if has_manifest(self.folder / str(step))}
         damaged = {step: lines for step, lines in found.items() if lines}
@@ -134,6 +131,7 @@ class Checkpoints:
             self._say(f'checkpoint {step} is damaged and was put aside, into {to}:\n{told(lines)}')
             if step > max(good):
                 self._say(f'going back to checkpoint {max(good)}')
+        return 'are aside'
 
     def _check(self, step: int) -> None:
         """Raises UserError where the checkpoint is damaged; what translation does not read is not read through."""
@@ -247,7 +245,7 @@ class Checkpoints:
         except (OSError, ValueError, RuntimeError) as error:
             if 'RESOURCE_EXHAUSTED' not in str(error) and 'No space left' not in str(error):
                 raise
-            for folder in self.folder.glob('*.orbax-checkpoint-tmp*') if processes.is_first() else ():
+            for folder in self.folder.glob('*.orbax-checkpoint-tmp*'):
                 shutil.rmtree(folder, ignore_errors=True)
             self._manager.reload()  # or the checkpoint that failed would count as one of those to keep
             free = shutil.disk_usage(self.folder).free

@@ -46,6 +46,7 @@ from flax_transformer.preparation import (
 from flax_transformer.profiling import Profile
 from flax_transformer.reporting import NoReporter, Reporter
 from flax_transformer.run_directory import CACHE, RunDirectory
+from flax_transformer.sharding import left_whole
 from flax_transformer.tokenizer import Tokenizer
 from flax_transformer.train_state import TrainState, count_parameters
 from flax_transformer.training import Trainer
@@ -82,6 +83,8 @@ def train(
 
 def _train(config: Config, run: RunDirectory, stop: Stop, init_from: Path | str | None, processes: int) -> None:
     trainer = Trainer(config)
+    for line in left_whole(trainer.shapes.params, trainer.devices.mesh):
+        _say(f'whole on every device: {line}')
     before = run.read_config() if run.exists() else config
     start = None if init_from is None else _start(config, init_from)
     if peers.is_first():

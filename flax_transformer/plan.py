@@ -78,9 +78,9 @@ class Plan:
     memory: Memory
     flops: float  # of the model, by formula
     compiled_flops: float | None  # as XLA counts: elementwise operations too, of a loop one turn
-    memory_traffic: float | None  # bytes
+    memory_traffic: float | None  # bytes; None, as the next: the compiled program cannot be read
     collectives: tuple[Collective, ...] | None
-    times: Times | None  # None: the chip is unknown
+    times: Times | None  # None: the chip is unknown, or the program
 
     @property
     def fits(self) -> bool | None:
@@ -129,7 +129,11 @@ def make_plan(config: Config, devices: Sequence[jax.Device] | None = None, *, av
         memory = Memory(*stays, 0, 0, 0, float(asked[2]) * 2**30)
         nothing = {'compiled_flops': None, 'memory_traffic': None, 'collectives': None, 'times': None}
         return Plan(**common, memory=memory, needs=float(asked[1]) * 2**30, **nothing)
-    sizes, program = compiled.memory_analysis(), read_program(compiled.as_text())
+    sizes = compiled.memory_analysis()
+    try:
+        program = read_program(compiled.as_text())
+    except jax.errors.JaxRuntimeError:
+        program = None  # what libtpu wrote is not always what this jaxlib can read: so of the big model on v5p
     memory = Memory(
         *stays,
         max(sizes.argument_size_in_bytes - sum(stays), 0),
@@ -138,7 +142,7 @@ def make_plan(config: Config, devices: Sequence[jax.Device] | None = None, *, av
         available,
     )
     times = None
-    if chip and common['dtype'] == 'bfloat16':
+    if program and chip and common['dtype'] == 'bfloat16':
         sent = sum(each.sent for each in program.collectives)
         links = sent / chip.links if chip.links else (None if sent else 0.0)
         times = Times(flops / chip.flops, program.memory_bytes / chip.bandwidth, links)
@@ -147,8 +151,8 @@ def make_plan(config: Config, devices: Sequence[jax.Device] | None = None, *, av
         needs=None,
         memory=memory,
         compiled_flops=compiled.cost_analysis()['flops'],
-        memory_traffic=program.memory_bytes,
-        collectives=tuple(program.collectives),
+        memory_traffic=program and program.memory_bytes,
+        collectives=program and tuple(program.collectives),
         times=times,
     )
 

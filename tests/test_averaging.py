@@ -73,6 +73,7 @@ def test_the_best_by_bleu_are_others(run: Path, tmp_path: Path) -> None:
     assert corner == pytest.approx((4 + 9 + 16) / 3)
 
 
+@pytest.mark.slow
 def test_training_starts_from_a_mean(run: Path, copy_folder: Path, tmp_path: Path, capsys) -> None:
     assert main(['average', str(run), str(tmp_path / 'out'), '--last', '3']) == 0
     config = copy_config(copy_folder, steps=1, log_every=1)

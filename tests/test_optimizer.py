@@ -79,7 +79,7 @@ def test_muon_is_for_the_kernels_and_adam_for_the_rest() -> None:
 FROZEN = ('encoder/.*', 'embedding/table')
 
 
-@pytest.mark.parametrize(('strategy', 'num_devices'), [('pmap', 2), ('mesh', 4)])
+@pytest.mark.parametrize(('strategy', 'num_devices'), [('pmap', 2), pytest.param('mesh', 4, marks=pytest.mark.slow)])
 def test_frozen_parameters_stay_to_the_bit(strategy: str, num_devices: int, tmp_path: Path) -> None:
     """Beside weight decay and a moving average, which would move even what has no gradient."""
     settings = {'name': 'adamw', 'weight_decay': 0.1, 'ema_decay': 0.3, 'clip_norm': 1.0}
@@ -97,6 +97,7 @@ def test_frozen_parameters_stay_to_the_bit(strategy: str, num_devices: int, tmp_
     assert moments == 2 * sum(leaf.size for leaf in jax.tree.leaves(params['decoder']))
 
 
+@pytest.mark.slow
 def test_what_is_frozen_has_no_gradient_and_no_part_in_the_norm_that_is_clipped(tmp_path: Path) -> None:
     (every, _), (some, _) = (
         trainer.gradients(init_state(trainer.config, trainer.tx), uneven_batch())

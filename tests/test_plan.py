@@ -12,6 +12,7 @@ from conftest import copy_config
 
 from flax_transformer import topologies
 from flax_transformer.cli import main
+from flax_transformer.cli.plan import lines_of
 from flax_transformer.config import Config
 from flax_transformer.config_files import load_config
 from flax_transformer.errors import UserError
@@ -148,6 +149,17 @@ def test_a_step_that_does_not_fit_says_so_and_what_would(by_pmap: Plan) -> None:
     assert found.memory.total < by_pmap.memory.total
 
 
+def test_a_program_that_cannot_be_read_still_has_its_memory(by_pmap: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> str:
+        raise jax.errors.JaxRuntimeError('INTERNAL: async-update instruction should have 1 operands but sees 3')
+
+    monkeypatch.setattr(jax.stages.Compiled, 'as_text', fail)
+    plan = make_plan(config_of(num_devices=8))
+    assert (plan.collectives, plan.memory_traffic, plan.times) == (None, None, None)
+    assert plan.memory == by_pmap.memory
+    assert 'No exchanges' in '\n'.join(lines_of(plan))
+
+
 def test_what_stays_is_not_helped_by_fewer_rows(by_pmap: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
     monkeypatch.setattr('flax_transformer.plan.make_plan', lambda config, *_, **__: tried.append(config) or by_pmap)
@@ -223,6 +235,8 @@ def test_the_papers_big_model_on_tpus(name: str) -> None:
     assert plan.fits
     # XLA counts elementwise operations too, but of the loss's loop one turn.
     assert 0.8 < plan.compiled_flops / plan.flops < 1.2
+    if plan.collectives is None:
+        pytest.skip('jaxlib cannot read what this libtpu made; memory and FLOPs are as they should be')
     summed = sum(each.bytes for each in plan.collectives)
     assert 2 * parameters <= summed <= 4.4 * parameters
     assert 0 < plan.utilisation <= 1

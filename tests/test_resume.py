@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from flax_transformer import train
+from flax_transformer.accumulation import make_passes
 from flax_transformer.interruption import Interrupted
+from flax_transformer.parallel import Devices
 from flax_transformer.reporting import Reporter, read_metrics
 
 BENCHMARKS = Path(__file__).parents[1] / 'benchmarks'
@@ -20,7 +22,9 @@ sys.path.insert(0, str(BENCHMARKS))
 from kill import differences, everything_on  # noqa: E402
 
 
-@pytest.mark.parametrize('strategy', ['pmap', pytest.param('mesh', marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    'strategy', ['pmap', *(pytest.param(name, marks=pytest.mark.slow) for name in ('mesh', 'fsdp'))]
+)
 def test_steps_in_pieces_equal_steps_at_once(strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parameters, moments, average, data position, metrics (times apart); dropout, mixture and BPE-dropout drawn."""
     config = everything_on(tmp_path, 24, strategy=strategy)
@@ -30,6 +34,7 @@ def test_steps_in_pieces_equal_steps_at_once(strategy: str, tmp_path: Path, monk
     assert config.model.dropout_rate
     assert config.training.r_drop_alpha
     assert config.training.label_smoothing
+    assert make_passes(config, Devices(config.parallel), None).count == 2
     train(replace(config, training=replace(config.training, checkpoint_every=24)), tmp_path / 'at_once')
 
     pieces = tmp_path / 'pieces'
@@ -45,10 +50,10 @@ def test_steps_in_pieces_equal_steps_at_once(strategy: str, tmp_path: Path, monk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
+@pytest.mark.parametrize('strategy', ['pmap', 'mesh', 'fsdp'])
 def test_killed_again_and_again_training_ends_as_if_nothing_had_happened(strategy: str) -> None:
     """SIGKILL at random moments, most of them while a checkpoint is written."""
-    kills = {'pmap': 25, 'mesh': 5}[strategy]
+    kills = {'pmap': 25, 'mesh': 5, 'fsdp': 5}[strategy]
     command = [sys.executable, BENCHMARKS / 'kill.py', '--kills', str(kills), '--strategy', strategy]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr

@@ -217,6 +217,29 @@ def test_a_step_in_bfloat16_keeps_parameters_and_sums_in_float32(params: Any) ->
     assert np.linalg.norm(rounded - exact) < 0.05 * np.linalg.norm(exact)
 
 
+def equations_of(jaxpr: Any) -> Any:
+    """All equations, those of inner functions and loops too."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jax.tree.leaves(equation.params, is_leaf=lambda x: hasattr(x, 'eqns') or hasattr(x, 'jaxpr')):
+            inner = getattr(inner, 'jaxpr', inner)
+            if hasattr(inner, 'eqns'):
+                yield from equations_of(inner)
+
+
+def test_in_bfloat16_softmax_norms_logits_and_loss_are_float32_islands(params: Any) -> None:
+    """Every exp, log, root and sum on the way is of float32; products are of bfloat16, and logits come in float32."""
+    loss_fn = partial(loss_sums, model=Transformer(replace(MODEL, dtype='bfloat16')), label_smoothing=0.1)
+    equations = list(equations_of(jax.make_jaxpr(loss_fn)(params, uneven_batch(), None).jaxpr))
+    dtypes = lambda name: {str(x.aval.dtype) for each in equations if each.primitive.name == name for x in each.invars}
+    assert {'float32'} == dtypes('exp') == dtypes('log') == dtypes('rsqrt')
+    assert dtypes('reduce_sum') | dtypes('reduce_max') <= {'float32', 'int32', 'bool'}
+    products = [each for each in equations if each.primitive.name == 'dot_general']
+    assert {str(x.aval.dtype) for each in products for x in each.invars} == {'bfloat16'}
+    logits = [each for each in products if each.outvars[0].aval.shape[-1] == MODEL.vocab_size]
+    assert [str(each.outvars[0].aval.dtype) for each in logits] == ['float32']
+
+
 def test_initial_parameters_depend_on_the_seed_alone(tmp_path: Any) -> None:
     config = copy_config(tmp_path)
     first, again = init_params(config, jax.random.key(1)), init_params(config, jax.random.key(1))

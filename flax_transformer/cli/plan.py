@@ -94,6 +94,9 @@ def lines_of(plan: Plan) -> Iterator[str]:
     yield 'Work of a device in a step'
     yield f"  {plan.flops / 1e12:10.3f} TFLOPs    the model's matrix products"
     yield f'  {plan.compiled_flops / 1e12:10.3f} TFLOPs    as XLA counts: all operations, a loop once'
+    if plan.collectives is None:
+        yield '\nNo exchanges and no estimate of time: jaxlib cannot read the program that this compiler made'
+        return
     yield f'  {plan.memory_traffic / 1e9:10.2f} GB        read from memory and written'
     for each in plan.collectives:
         yield (

@@ -1,0 +1,45 @@
+"""The commands of docs/launch.md: parsed by the shell, as YAML, and as our own options."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from flax_transformer.cli.options import parse
+from flax_transformer.cli.train import TrainOptions, train_options
+
+TEXT = (Path(__file__).parents[1] / 'docs' / 'launch.md').read_text(encoding='utf-8')
+SHELL = re.findall(r'```sh\n(.*?)```', TEXT, flags=re.S)
+YAML = re.findall(r'```yaml\n(.*?)```', TEXT, flags=re.S)
+
+
+def commands() -> list[list[str]]:
+    """Every `flax-transformer train ...`, wherever it stands."""
+    text = re.sub(r'\\\n\s*', ' ', '\n'.join(SHELL)) + '\n' + re.sub(r'\n\s+', ' ', '\n'.join(YAML))
+    found = re.findall(r'flax-transformer train ([^\n\']*?)(?= resources:|\'|\n|$)', text)
+    known = {'$JOB_COMPLETION_INDEX': '3', 'my_config': 'number_words'}
+    return [[known.get(word, word) for word in shlex.split(each)] for each in found]
+
+
+@pytest.mark.parametrize('script', SHELL)
+def test_the_shell_parses(script: str) -> None:
+    subprocess.run(['bash', '-n'], input=script, text=True, check=True, capture_output=True)
+
+
+def test_the_job_is_yaml() -> None:
+    yaml = pytest.importorskip('yaml')
+    (job,) = map(yaml.safe_load, YAML)
+    assert job['kind'] == 'Job'
+    assert 'flax-transformer train' in job['spec']['template']['spec']['containers'][0]['args'][0]
+
+
+def test_our_own_options_parse() -> None:
+    assert len(commands()) == 7
+    for argv in commands():
+        default = lambda name, argv=argv: train_options(name, argv)
+        options = parse('train', TrainOptions, argv, first='CONFIG', description='', default=default)
+        assert options.config.parallel.strategy in ('pmap', 'mesh')
+    assert options.config.parallel.coordinator == 'translate-0.translate:9911'
+    assert options.config.parallel.process_id == 3
