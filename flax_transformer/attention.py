@@ -97,27 +97,27 @@ class KVCache(NamedTuple):
     """Keys and values of the positions decoded so far, a value that goes in and comes out. At each position lie those
     of W hypotheses, side by side. Attention reads them as they lie: a reshape between would have them copied."""
 
-    k: jax.Array  # [B, H, L * W, K]
-    v: jax.Array  # [B, H, L * W, K]
+    k: jax.Array  # [B * H, L * W, K]
+    v: jax.Array  # [B * H, L * W, K]
 
     @classmethod
     def empty(cls, batch: int, slots: int, num_heads: int, head_dim: int, dtype: jnp.dtype) -> 'KVCache':
-        shape = (batch, num_heads, slots, head_dim)
+        shape = (batch * num_heads, slots, head_dim)
         return cls(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
 
     def put(self, k: jax.Array, v: jax.Array, position: jax.Array) -> 'KVCache':
         """The cache with k, v [B, W, H, K] at `position`, which must be below L (unchecked: it is traced)."""
 
         def put(slots: jax.Array, new: jax.Array) -> jax.Array:
-            index = (0, 0, position * new.shape[1], 0)
+            index = (0, position * new.shape[1], 0)
             return jax.lax.dynamic_update_slice(slots, heads_first(new.astype(slots.dtype)), index)
 
         return KVCache(put(self.k, k), put(self.v, v))
 
 
 def heads_first(x: jax.Array) -> jax.Array:
-    """[B, S, H, K] as [B, H, S, K]."""
-    return jnp.swapaxes(x, 1, 2)
+    """[B, S, H, K] as [B * H, S, K]: batches of matrices, as products take them."""
+    return jnp.swapaxes(x, 1, 2).reshape(-1, x.shape[1], x.shape[3])
 
 
 class MultiHeadAttention(nn.Module):
@@ -175,11 +175,14 @@ class MultiHeadAttention(nn.Module):
         return self._attend(q, k, v, mask, deterministic)
 
     def attend_heads(self, x: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """As `attend` without dropout, over keys and values [B, H, S, K]: attention [B, T, D], weights [B, H, T, S]."""
-        q = self._split(self.query(x)) * self.head_dim**-0.5
-        scores = jnp.einsum('BTHK,BHSK->BHTS', q, k, preferred_element_type=jnp.float32)
-        weights = jax.nn.softmax(jnp.where(mask, scores, jnp.finfo(jnp.float32).min), axis=-1)
-        heads = jnp.einsum('BHTS,BHSK->BTHK', weights.astype(v.dtype), v)
+        """As `attend` without dropout, over keys and values [B * H, S, K]: attention, and its weights [B, H, T, S]."""
+        batch, length, _ = x.shape
+        q = heads_first(self._split(self.query(x)) * self.head_dim**-0.5)
+        scores = jnp.einsum('NTK,NSK->NTS', q, k, preferred_element_type=jnp.float32)  # N = B * H
+        scores = jnp.where(mask, scores.reshape(batch, self.num_heads, length, -1), jnp.finfo(jnp.float32).min)
+        weights = jax.nn.softmax(scores, axis=-1)
+        heads = jnp.einsum('NTS,NSK->NTK', weights.reshape(-1, *weights.shape[2:]).astype(v.dtype), v)
+        heads = jnp.swapaxes(heads.reshape(batch, self.num_heads, length, -1), 1, 2)
         return self.output(heads.reshape(*x.shape[:-1], -1)), weights
 
     def decode(

@@ -16,7 +16,7 @@ from flax_transformer.decoding import DecodeState
 class Memory(NamedTuple):
     """What every hypothesis of a sentence reads: the source as one layer's cross-attention sees it.
 
-    [B, S, H, K], or heads first, [B, H, S, K], in the state of decoding."""
+    [B, S, H, K], or heads first, [B * H, S, K], in the state of decoding."""
 
     k: jax.Array
     v: jax.Array
@@ -161,7 +161,7 @@ class Decoder(nn.Module):
     def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """Hidden [B, W, D] of one embedded token x [B, W, D] of each hypothesis, its attention over the source as the
         mean of heads and layers, [B * W, S], and the state after it. What nobody uses of it is not computed."""
-        visible = visible_slots(state.slots[0].k.shape[2] // x.shape[1], state.position, state.ancestry, x.shape[1])
+        visible = visible_slots(state.slots[0].k.shape[1] // x.shape[1], state.position, state.ancestry, x.shape[1])
         written, seen = [], []
         for layer, cache, memory in zip(self.layers, state.slots, state.shared.memories, strict=True):
             x, cache, weights = layer.decode(x, cache, visible, memory, state.shared, state.position)

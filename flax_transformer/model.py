@@ -190,7 +190,7 @@ class Transformer(nn.Module):
     def decode_and_look(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """As `decode`, with the attention of each hypothesis over the source, [N, S], between them."""
         tokens = tokens.reshape(state.shared.mask.shape[0], -1)  # [B, W]
-        length = state.slots[0].k.shape[2] // tokens.shape[1]
+        length = state.slots[0].k.shape[1] // tokens.shape[1]
         x = self._embed_target(tokens, state.position[None, None], length)
         x, weights, state = self.decoder.decode(x, state)
         return self.project(x.reshape(-1, x.shape[-1])), weights, state

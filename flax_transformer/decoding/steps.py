@@ -16,7 +16,7 @@ class DecodeState(NamedTuple):
     cache: Any  # a tree of [N, ...]: belongs to one hypothesis, follows it when beams are reordered
     shared: Any  # a tree of [B, ...]: all hypotheses of a sentence read it; computed once, never copied
     position: jax.Array  # tokens decoded so far, a scalar
-    # A tree of [B, H, L * W, K]: what the hypotheses wrote at each position. It stays where it was written, and grows
+    # A tree of [B * H, L * W, K]: what the hypotheses wrote at each position. It stays where it was written, and grows
     # by blocks: a search makes room (`with_room`) in what it is given, which has L = 0.
     slots: Any = ()
     # [B, W, L] whose slots of each earlier position a hypothesis goes back to; None: always its own.
@@ -69,7 +69,7 @@ def with_room(state: DecodeState, length: int, width: int) -> DecodeState:
     """The state with slots for `length` positions of W = `width` hypotheses, zeros where there were none."""
 
     def grown(slots: jax.Array) -> jax.Array:
-        new = jnp.zeros((*slots.shape[:2], length * width, *slots.shape[3:]), slots.dtype)
+        new = jnp.zeros((slots.shape[0], length * width, *slots.shape[2:]), slots.dtype)
         return jax.lax.dynamic_update_slice(new, slots, (0,) * new.ndim)
 
     return state._replace(slots=jax.tree.map(grown, state.slots))

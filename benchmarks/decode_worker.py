@@ -1,0 +1,166 @@
+"""One translator of the decoding benchmarks: `python decode_worker.py NAME SIZE [FILE]`.
+
+Answers each line `ROWS BEAM` on standard input with a line of JSON: target tokens a second over the batches of that
+many sentences, repeated for half a second and at least once. NAME is one of the functions below, or one of FILE's;
+each takes a Size and returns `translate(batch, beam)`, which gives the ids of each sentence. Weights are random.
+"""
+
+import functools
+import importlib.util
+import json
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from decode_work import EOS, FIRST, PAD, SIZES, Batch, Size, batches
+
+SPECIAL = tuple(range(FIRST))
+Translate = Callable[[Batch, int], list[list[int]]]
+
+
+def _model(size: Size):
+    """Our config and random parameters."""
+    import jax
+
+    from flax_transformer.compilation_cache import use_compilation_cache
+    from flax_transformer.config import TransformerConfig
+    from flax_transformer.model import Transformer
+
+    use_compilation_cache()
+    depth = {'num_encoder_layers': size.layers, 'num_decoder_layers': size.layers}
+    widths = {'d_model': size.d_model, 'd_ff': size.d_ff, 'num_heads': size.num_heads}
+    config = TransformerConfig(vocab_size=size.vocab_size, pad_id=PAD, eos_id=EOS, dtype='float32', **widths, **depth)
+    one = np.ones((1, 4), np.int32)
+    return config, jax.jit(Transformer(config).init)(jax.random.key(0), one, one)['params']
+
+
+def ours(size: Size) -> Translate:
+    import jax
+
+    from flax_transformer.config import DecodingConfig
+    from flax_transformer.forward import translate_ids
+    from flax_transformer.model import Transformer
+
+    config, params = _model(size)
+
+    @functools.cache
+    def program(length: int, beam: int):
+        decoding = DecodingConfig(beam_width=beam, max_tokens=length, banned_ids=SPECIAL)
+        return jax.jit(functools.partial(translate_ids, models=(Transformer(config),), decoding=decoding))
+
+    def translate(batch: Batch, beam: int) -> list[list[int]]:
+        found = program(batch.length, beam)(params, batch.padded(batch.slots))
+        return np.asarray(found.tokens)[:, 0].tolist()
+
+    return translate
+
+
+def ctranslate2(size: Size, compute_type: str = 'float32') -> Translate:
+    """Our weights in CTranslate2; for its best, CT2_USE_MKL=0 in float32 and one thread in int8 (see decode_peers)."""
+    import ctranslate2 as engine
+
+    from flax_transformer.interop.ctranslate2 import write
+
+    config, params = _model(size)
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder) / 'model', config, params, slots=1024)
+        translator = engine.Translator(str(Path(folder) / 'model'), compute_type=compute_type)
+
+    def translate(batch: Batch, beam: int) -> list[list[int]]:
+        results = translator.translate_batch(
+            [list(map(str, ids)) for ids in batch.sources],
+            beam_size=beam,
+            min_decoding_length=batch.length,
+            max_decoding_length=batch.length,
+            suppress_sequences=[[str(i)] for i in SPECIAL if i != EOS],
+        )
+        return [list(map(int, result.hypotheses[0])) for result in results]
+
+    return translate
+
+
+def ctranslate2_int8(size: Size) -> Translate:
+    return ctranslate2(size, 'int8')
+
+
+def huggingface(size: Size) -> Translate:
+    """MarianMTModel.generate; its padding is the last id."""
+    import torch
+    from transformers import MarianConfig, MarianMTModel
+
+    pad = size.vocab_size - 1
+    model = MarianMTModel(
+        MarianConfig(
+            vocab_size=size.vocab_size,
+            d_model=size.d_model,
+            encoder_layers=size.layers,
+            decoder_layers=size.layers,
+            encoder_attention_heads=size.num_heads,
+            decoder_attention_heads=size.num_heads,
+            encoder_ffn_dim=size.d_ff,
+            decoder_ffn_dim=size.d_ff,
+            activation_function='relu',
+            scale_embedding=True,
+            pad_token_id=pad,
+            decoder_start_token_id=pad,
+            eos_token_id=EOS,
+            forced_eos_token_id=None,
+            init_std=size.d_model**-0.5,
+        )
+    ).eval()
+    model.generation_config.forced_eos_token_id = None
+
+    @torch.inference_mode()
+    def translate(batch: Batch, beam: int) -> list[list[int]]:
+        ids = torch.from_numpy(batch.padded()).long()
+        ids = torch.where(ids == PAD, pad, ids)
+        limits = {'min_new_tokens': batch.length, 'max_new_tokens': batch.length}
+        banned = {'suppress_tokens': [i for i in (*SPECIAL, pad) if i != EOS]}
+        mask = (ids != pad).long()
+        found = model.generate(input_ids=ids, attention_mask=mask, num_beams=beam, do_sample=False, **limits, **banned)
+        return found[:, 1:].tolist()
+
+    return translate
+
+
+def load(name: str, file: str | None) -> Callable[[Size], Translate]:
+    if file is None:
+        return globals()[name]
+    spec = importlib.util.spec_from_file_location('adapter', file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+def main(name: str, size: str, file: str | None = None) -> None:
+    started = time.perf_counter()
+    translate = load(name, file)(SIZES[size])
+    loaded = time.perf_counter() - started
+    warm: dict[tuple[int, int], float] = {}
+    for line in sys.stdin:
+        rows, beam = map(int, line.split())
+        work = batches(SIZES[size], rows)
+        if (rows, beam) not in warm:
+            started = time.perf_counter()
+            for batch in work:
+                found = translate(batch, beam)
+                assert all(len(ids) == batch.length and not {PAD, EOS} & set(ids) for ids in found), found
+            warm[rows, beam] = time.perf_counter() - started
+        tokens = sum(batch.length * len(batch.sources) for batch in work)
+        passes, started = 0, time.perf_counter()
+        while not passes or time.perf_counter() - started < 0.5:
+            for batch in work:
+                translate(batch, beam)
+            passes += 1
+        rate = passes * tokens / (time.perf_counter() - started)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        record = {'tokens_per_second': rate, 'load_seconds': loaded, 'first_seconds': warm[rows, beam], 'mib': memory}
+        print(json.dumps(record), flush=True)
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])
