@@ -156,7 +156,7 @@ def _fail(message: str, code: int) -> None:
     """Tells the others, and ends this process without the barrier at which JAX would wait for them."""
     print(f'flax-transformer: process {number()} of {count()}: {message}', file=sys.stderr, flush=True)
     with contextlib.suppress(jax.errors.JaxRuntimeError):
-        distributed.global_state.client.key_value_set(f'failed/{number()}', message.splitlines()[0])
+        distributed.global_state.client.key_value_set(f'failed/{number()}', f'{code} {message.splitlines()[0]}')
         time.sleep(5 * _PERIOD if is_first() else 0)  # whoever serves the store must not leave first
     os._exit(code)
 
@@ -211,8 +211,11 @@ def _watch(timeout: float) -> None:
             client.key_value_set(f'alive/{number()}', str(beats), allow_overwrite=True)
             if is_first():
                 done = {key.rpartition('/')[2] for key, _ in client.key_value_dir_get('done/')}
-                failed = client.key_value_dir_get('failed/')
-                gone = [f'process {key.rpartition("/")[2]} failed: {why}' for key, why in failed]
+                code, gone = EXIT_CODE, []
+                for key, value in client.key_value_dir_get('failed/'):
+                    number_of, (of_failed, _, why) = key.rpartition('/')[2], value.partition(' ')
+                    code = int(of_failed)  # what the user must mend is no reason to start again
+                    gone.append(f'process {number_of} failed: {why}')
                 for key, value in client.key_value_dir_get('alive/'):
                     who = key.rpartition('/')[2]
                     if seen[who][0] != value:
@@ -221,12 +224,13 @@ def _watch(timeout: float) -> None:
                     if who not in done and time.monotonic() - since > timeout:
                         gone.append(f'process {who} gave no sign of life for {timeout} s')
                 if gone:
-                    client.key_value_set('verdict', '; '.join(gone), allow_overwrite=True)
+                    client.key_value_set('verdict', f'{code} {"; ".join(gone)}', allow_overwrite=True)
                     time.sleep(3 * _PERIOD)
-                    _leave('; '.join(gone))
+                    _leave('; '.join(gone), code)
             else:
                 try:
-                    _leave(client.key_value_try_get('verdict'))
+                    code_of, _, why = client.key_value_try_get('verdict').partition(' ')
+                    _leave(why, int(code_of))
                 except jax.errors.JaxRuntimeError as error:
                     if 'NOT_FOUND' not in str(error):
                         raise
@@ -237,8 +241,8 @@ def _watch(timeout: float) -> None:
         time.sleep(_PERIOD)
 
 
-def _leave(why: str) -> None:
+def _leave(why: str, code: int = EXIT_CODE) -> None:
     """Ends this process at once: the main thread may wait for devices that will never answer."""
-    hint = 'the same command goes on from the last checkpoint'
+    hint = 'the same command goes on from the last checkpoint' if code == EXIT_CODE else 'see its message'
     print(f'\nflax-transformer: process {number()} of {count()} stops: {why}; {hint}', file=sys.stderr, flush=True)
-    os._exit(EXIT_CODE)
+    os._exit(code)

@@ -244,7 +244,7 @@ def test_when_one_dies_the_others_end_and_other_numbers_go_on(copy_folder: Path,
 
 @pytest.mark.slow
 def test_one_that_fails_ends_the_others_with_its_message(copy_folder: Path, tmp_path: Path) -> None:
-    """Process 1 does not see the data that process 0 has prepared."""
+    """A batch that cannot be dealt out: code 2, which no scheduler starts again, whoever finds it first."""
     config_for(copy_folder, tmp_path)
     started = Started(tmp_path, tmp_path / 'run', 2, '--training.tokens-per-step', '32')
     assert started.wait(120) == [2, 2]
