@@ -21,7 +21,9 @@ def load(folder):
     if damaged := [n for n, s in info['sha256'].items() if hashlib.sha256(read.get(n, b'')).hexdigest() != s]:
         raise ValueError(f'{folder}: {", ".join(damaged)} missing or damaged; copy the folder again')
     program = jax.jit(export.deserialize(bytearray(read['program.bin'])).call)
-    weights = [jax.device_put(dict(np.load(Path(folder, 'weights.npz'))))] if 'weights.npz' in read else []
+    weights = []
+    if 'weights.npz' in read:
+        weights = [jax.device_put(dict(np.load(Path(folder, 'weights.npz'), allow_pickle=False)))]
     source, target = (sentencepiece.SentencePieceProcessor(model_proto=read[f'{s}.spm']) for s in ('source', 'target'))
     pieces = json.loads(read['pieces.json'])
 

@@ -236,7 +236,7 @@ def losses_of(config_file: Path, run: Path, *options: str) -> list[float]:
     return [record['loss'] for record in read_metrics(run) if record['kind'] == 'train']
 
 
-@pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
+@pytest.mark.parametrize('strategy', ['pmap', pytest.param('mesh', marks=pytest.mark.slow)])
 def test_eight_devices_give_the_losses_of_one(strategy: str, copy_folder: Path, tmp_path: Path) -> None:
     """50 steps without dropout; the option itself makes the eight simulated devices.
 
@@ -370,7 +370,9 @@ def test_a_language_the_model_does_not_know_is_refused_with_those_it_knows(
     assert "target_language='upp': expected one of low, up. Did you mean up?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(('strategy', 'algorithm'), [('pmap', 'bpe'), ('mesh', 'unigram')])
+@pytest.mark.parametrize(
+    ('strategy', 'algorithm'), [pytest.param('pmap', 'bpe', marks=pytest.mark.slow), ('mesh', 'unigram')]
+)
 def test_resumed_training_equals_uninterrupted_training(strategy: str, algorithm: str, tmp_path: Path) -> None:
     """To the bit, on two devices, with a weighted mixture, drawn segmentations, dropout, a moving average, a stop in
     mid-epoch, and the data tokenised anew; the rate must not depend on the last step."""

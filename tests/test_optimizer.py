@@ -126,6 +126,7 @@ def test_a_pattern_that_is_of_no_use_is_refused_with_the_paths(patterns: tuple[s
     assert frozen_by(('encoder/b',), params) == {'encoder': {'a': False, 'b': True}, 'decoder': {'b': False}}
 
 
+@pytest.mark.slow
 def test_a_fine_tune_keeps_what_is_frozen(copy_run: Path, copy_folder: Path, tmp_path: Path, capsys: Any) -> None:
     """From one run to another, through a stop: a changed `freeze` is another run."""
     config = copy_config(copy_folder, steps=4, checkpoint_every=2)
