@@ -58,6 +58,7 @@ def test_another_vocabulary_is_refused_with_the_remedy(copy_run: Path, copy_fold
     assert not (tmp_path / 'run').exists()
 
 
+@pytest.mark.slow
 def test_an_imported_model_is_fine_tuned_and_exported_back(config_file: Path, tmp_path: Path, capsys) -> None:
     imported, tuned, out = tmp_path / 'imported', tmp_path / 'tuned', tmp_path / 'out'
     import_marian(FIXTURE, imported)

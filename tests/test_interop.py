@@ -130,6 +130,7 @@ def test_every_form_of_the_weights_gives_the_same_parameters(name: str, folder: 
     )
 
 
+@pytest.mark.slow
 def test_an_imported_run_is_like_any_other(imported: Path, capsys, monkeypatch) -> None:
     """Translated with, scored with, in an ensemble; greedy, for the time that compiling takes."""
     lines = EXPECTED['lines'][:4]

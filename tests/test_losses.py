@@ -133,7 +133,14 @@ def a_batch(rows=4, length=10, vocab_size=11):
     return Batch(ids, ids, real, real, places, places, np.arange(rows * length, dtype=np.int32).reshape(rows, -1) % 3)
 
 
-@pytest.mark.parametrize('name', MODELS)
+@pytest.mark.parametrize(
+    'name',
+    [
+        'tied',
+        'untied, with a bias',
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ('as Marian', 'bfloat16')),
+    ],
+)
 def test_in_chunks_losses_and_gradients_are_those_of_the_whole(name):
     """Of 10 positions, by 4, so that the last chunk is filled up; one model by all 10 and by 1 too."""
     model, batch = Transformer(MODELS[name]), a_batch()

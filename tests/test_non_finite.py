@@ -160,7 +160,7 @@ def test_single_bad_steps_are_counted_told_and_survived(
     assert capsys.readouterr().err.count('are not finite; the update is skipped') == 3
 
 
-@pytest.mark.parametrize('max_skipped_steps', [1, 3])
+@pytest.mark.parametrize('max_skipped_steps', [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_too_many_in_a_row_stop_training_with_a_report_and_the_batch(
     max_skipped_steps: int, copy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,9 @@ def steps(trainer: Trainer, state: Any, count: int) -> tuple[Any, list[float]]:
     return state, losses
 
 
-@pytest.mark.parametrize('name', ['adam', 'adamw', 'adafactor', 'lion', 'muon'])
+@pytest.mark.parametrize(
+    'name', ['adam', 'adafactor', 'muon', *(pytest.param(name, marks=pytest.mark.slow) for name in ('adamw', 'lion'))]
+)
 def test_every_optimizer_lowers_the_loss_and_its_state_comes_back(name: str, tmp_path: Path) -> None:
     """Saved after ten steps and restored, the eleventh to fifteenth are those of a run without a break, to the bit."""
     rate = {'adafactor': 0.05, 'lion': 1e-3}.get(name, 1e-2)
