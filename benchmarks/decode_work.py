@@ -1,33 +1,15 @@
-"""The work of the decoding benchmarks, alike for everybody: sizes of models, sentences, and how long outputs are.
+"""The work of the decoding benchmarks, alike for everybody: sentences, and how long their translations are. NumPy alone.
 
-Only NumPy is needed. Ids: 0 padding, 1 start, 2 end, 3 unknown. Every sentence is to yield exactly `length` ids, none
-of them special, so that all do the same work whatever their weights.
+Every sentence of `workload` is to yield exactly `length` ids, none of them special, so that all do the same work whatever
+their weights.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from workload import EOS, FIRST, PAD, SIZES, Size, lengths, sentence
 
-PAD, EOS, FIRST = 0, 2, 4  # from FIRST on ids are words; the last one stays free, where Marian has its padding
-BUCKETS = {14: (8, 12, 16, 24, 40), 28: (16, 24, 32, 48, 64, 100)}
-
-
-@dataclass(frozen=True)
-class Size:
-    d_model: int
-    d_ff: int
-    num_heads: int
-    layers: int  # of each side
-    vocab_size: int
-    mean: int  # tokens of a source, EOS counted
-    spread: float  # of the logarithm of its length
-    single: int  # sentences that are translated one by one
-
-
-SIZES = {
-    'tiny': Size(256, 1024, 4, 3, 8000, 14, 0.33, 12),  # lengths as of Multi30k
-    'base': Size(512, 2048, 8, 6, 32000, 28, 0.58, 8),  # the paper's base, lengths as of WMT
-}
+__all__ = ['EOS', 'FIRST', 'PAD', 'SIZES', 'Batch', 'Size', 'batches']
 
 
 @dataclass(frozen=True)
@@ -45,20 +27,12 @@ class Batch:
 
 
 def batches(size: Size, rows: int) -> list[Batch]:
-    """Batches of `rows` sentences by length: the quantiles of a log-normal distribution, words by Zipf's law."""
+    """Batches of `rows` sentences by length: the quantiles of its distribution."""
     rng = np.random.default_rng(2)
-    buckets = BUCKETS[size.mean]
-    draws = np.exp(np.log(size.mean) - size.spread**2 / 2 + size.spread * rng.standard_normal(20_000))
-    draws = np.sort(np.clip(np.rint(draws), 4, buckets[-1]).astype(int))
+    draws = np.sort(lengths(size, 20_000, rng)[0])
     count = size.single if rows == 1 else rows
-    lengths = [draws[int((i + 0.5) * len(draws) / count)] for i in range(count)]
-    sentences = []
-    for length in lengths:
-        words = size.vocab_size - 1 - FIRST
-        ids = FIRST + np.minimum(np.floor(np.exp(rng.random(length) * np.log(words))).astype(np.int32) - 1, words - 1)
-        ids[-1] = EOS
-        sentences.append(ids)
-    bucket = lambda length: next(slots for slots in buckets if length <= slots)
+    sentences = [sentence(draws[int((i + 0.5) * len(draws) / count)], size.vocab_size, rng) for i in range(count)]
+    bucket = lambda length: next(slots for slots in size.buckets if length <= slots)
     groups = [sentences[i : i + rows] for i in range(0, count, rows)]
     return [
         Batch(group, bucket(max(map(len, group))), bucket(int(np.ceil(np.mean([len(ids) for ids in group])))))

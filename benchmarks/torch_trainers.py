@@ -56,8 +56,8 @@ class Plain(nn.Module):
         self.scale = math.sqrt(size.d_model)
         self.table = nn.Embedding(size.vocab_size, size.d_model, padding_idx=PAD)
         nn.init.normal_(self.table.weight, std=size.d_model**-0.5)
-        self.encoder = nn.ModuleList(Layer(size, decodes=False) for _ in range(size.num_layers))
-        self.decoder = nn.ModuleList(Layer(size, decodes=True) for _ in range(size.num_layers))
+        self.encoder = nn.ModuleList(Layer(size, decodes=False) for _ in range(size.layers))
+        self.decoder = nn.ModuleList(Layer(size, decodes=True) for _ in range(size.layers))
         self.drop = nn.Dropout(0.1)
         angles = torch.arange(128)[:, None] * torch.exp(
             torch.arange(0, size.d_model, 2) * (-math.log(1e4) / size.d_model)
@@ -108,7 +108,7 @@ def marian(size: Size, batches: list[list[Pair]]):
 
     torch.manual_seed(0)
     pad = size.vocab_size - 1  # Marian keeps padding last
-    layers, heads = size.num_layers, size.num_heads
+    layers, heads = size.layers, size.num_heads
     config = MarianConfig(
         vocab_size=size.vocab_size,
         d_model=size.d_model,

@@ -17,18 +17,19 @@ class Size(NamedTuple):
     d_model: int
     d_ff: int
     num_heads: int
-    num_layers: int  # of the encoder, and of the decoder
+    layers: int  # of the encoder, and of the decoder
     vocab_size: int
     mean_length: float
     deviation: float  # of the logarithm of the length
     longest: int
     buckets: tuple[int, ...]  # lengths that padded batches are filled up to
-    tokens_per_batch: int  # slots of the target
+    tokens_per_batch: int  # slots of the target, in training
+    single: int  # sentences that are translated one by one
 
 
 SIZES = {
-    'tiny': Size(256, 1024, 4, 3, 8_000, 14.0, 0.33, 40, (8, 12, 16, 24, 40), 4096),
-    'base': Size(512, 2048, 8, 6, 32_000, 28.0, 0.58, 100, (16, 24, 32, 48, 64, 100), 2048),
+    'tiny': Size(256, 1024, 4, 3, 8_000, 14.0, 0.33, 40, (8, 12, 16, 24, 40), 4096, 12),
+    'base': Size(512, 2048, 8, 6, 32_000, 28.0, 0.58, 100, (16, 24, 32, 48, 64, 100), 2048, 8),
 }
 
 
