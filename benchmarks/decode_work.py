@@ -1,7 +1,7 @@
-"""The work of the decoding benchmarks, alike for everybody: sentences, and how long their translations are. NumPy alone.
+"""The work of the decoding benchmarks, alike for everybody: sentences, and how long translations are. NumPy alone.
 
-Every sentence of `workload` is to yield exactly `length` ids, none of them special, so that all do the same work whatever
-their weights.
+Every sentence of `workload` is to yield exactly `length` ids, none of them special, so that all do the same work
+whatever their weights.
 """
 
 from dataclasses import dataclass
