@@ -190,5 +190,6 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[jax.Array, KVCache]:
         """Self-attention of one new position of W hypotheses, x [B, W, D], over itself and the slots that are
         `visible`, [B, 1, W, L * W] (see `visible_slots`)."""
-        cache = cache.put(*self.project_memory(x), position)
+        # One after the other: side by side they would be laid together anew for each token.
+        cache = cache.put(self._split(self.key(x)), self._split(self.value(x)), position)
         return self.attend_heads(x, *cache, visible)[0], cache

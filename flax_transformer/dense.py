@@ -24,20 +24,26 @@ class Dense(nn.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """[..., features] of x [..., inputs]."""
-        return side_by_side(x, self)[0]
+        return self.finish(_rows(x, self.dtype) @ self.kernel.astype(self.dtype), x)
+
+    def finish(self, products: jax.Array, x: jax.Array) -> jax.Array:
+        """Adds the bias to rows of products, and gives them the shape of x."""
+        if self.bias is not None:
+            products = products + self.bias.astype(self.dtype)[None]
+        return products.reshape(*x.shape[:-1], self.features)
 
 
 def side_by_side(x: jax.Array, *layers: Dense) -> list[jax.Array]:
-    """Each layer's [..., features] of the same x [..., inputs], in one product: layers of equal shape."""
+    """Each layer's [..., features] of the same x [..., inputs], in one product: layers of equal shape.
+
+    It pays for many rows: the kernels are laid together at each call.
+    """
     dtype = layers[0].dtype
-    rows = x.reshape(-1, x.shape[-1]).astype(dtype)
     # An axis of their own, not one kernel beside the other: where features lie on many devices they stay there.
     kernels = jnp.stack([layer.kernel for layer in layers], axis=1).astype(dtype)
-    products = jax.lax.dot_general(rows, kernels, (((1,), (0,)), ((), ())))
-    out = []
-    for number, layer in enumerate(layers):
-        y = products[:, number]
-        if layer.bias is not None:
-            y = y + layer.bias.astype(dtype)[None]
-        out.append(y.reshape(*x.shape[:-1], layer.features))
-    return out
+    products = jax.lax.dot_general(_rows(x, dtype), kernels, (((1,), (0,)), ((), ())))
+    return [layer.finish(products[:, number], x) for number, layer in enumerate(layers)]
+
+
+def _rows(x: jax.Array, dtype: jnp.dtype) -> jax.Array:
+    return x.reshape(-1, x.shape[-1]).astype(dtype)
