@@ -58,7 +58,11 @@ class Devices:
         self.devices = get_devices(config) if devices is None else list(devices)
         shape = _mesh_shape(config, len(self.devices))
         self.mesh = jax.make_mesh(shape, AXES, axis_types=(AxisType.Auto,) * len(AXES), devices=self.devices)
-        self.replicated = NamedSharding(self.mesh, PartitionSpec())
+        over = self.mesh
+        if self.strategy == 'pmap':
+            # As pmap gives its results: a first state that lay otherwise would be compiled for on its own.
+            over = jax.make_mesh((len(self.devices),), (AXIS,), axis_types=(AxisType.Auto,), devices=self.devices)
+        self.replicated = NamedSharding(over, PartitionSpec())
         self.by_rows = NamedSharding(self.mesh, ROWS)
 
     def __len__(self) -> int:

@@ -52,6 +52,9 @@ def test_every_optimizer_lowers_the_loss_and_its_state_comes_back(name: str, tmp
         checkpoints.wait()
         restored, _ = checkpoints.restore(fresh())
     assert jax.tree.structure(restored) == jax.tree.structure(state)
+    # Where a first or a restored state lay otherwise than a step gives it, the next step would be compiled anew.
+    for other in (fresh(), restored):
+        assert jax.tree.map(lambda x: x.sharding, other) == jax.tree.map(lambda x: x.sharding, state)
     ends = [steps(trainer, each, 5) for each in (state, restored)]
     jax.tree.map(np.testing.assert_array_equal, *(end for end, _ in ends))
     assert ends[0][1] == ends[1][1]
