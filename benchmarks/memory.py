@@ -1,10 +1,10 @@
-"""The temporary memory of a training step, as XLA plans it, with the loss in chunks or not, and with remat or not.
+"""The temporary memory of a training step, as XLA plans it, with the loss in chunks or not, remat or not, in passes.
 
     python benchmarks/memory.py [--vocabulary 32000] [--tokens 25600] [--topology v5p:2x2x1]
 
 The paper's base model, for this CPU in float32, or with `--topology` for TPU chips in bfloat16, which need not be here
 (libtpu must be installed; so many tokens are then each chip's). Nothing is run, only compiled. Prints one line of JSON
-for each of the four: bytes of temporary memory of a device at its peak (activations, logits, gradients; not parameters
+for each of the six: bytes of temporary memory of a device at its peak (activations, logits, gradients; not parameters
 and moments), and the share of what the step takes with neither.
 
 On the CPU XLA is told to order operations by memory: by default it orders them to run side by side, and computes again
@@ -41,16 +41,17 @@ def main() -> None:
         training=TrainingConfig(tokens_per_step=options.tokens * len(devices)),
     )
     reference = None
-    for in_chunks in (False, True):
-        for remat in ('none', 'layers'):
-            parallel = ParallelConfig('mesh', remat=remat, loss_chunk=0 if in_chunks else options.tokens)
-            program = train_program(replace(config, parallel=parallel), devices)
-            compiled = program.step.lower(program.state, program.batch, program.key).compile()
-            temporary = compiled.memory_analysis().temp_size_in_bytes
-            reference = reference or temporary
-            share = round(temporary / reference, 3)
-            result = {'loss in chunks': in_chunks, 'remat': remat, 'bytes': temporary, 'share': share}
-            print(json.dumps(result), flush=True)
+    cases = [(in_chunks, remat, 1) for in_chunks in (False, True) for remat in ('none', 'layers')]
+    for in_chunks, remat, passes in [*cases, (True, 'layers', 2), (True, 'none', 4)]:
+        chunk, limit = 0 if in_chunks else options.tokens, options.tokens // passes
+        parallel = ParallelConfig('mesh', remat=remat, loss_chunk=chunk, max_tokens_per_device=limit)
+        program = train_program(replace(config, parallel=parallel), devices)
+        compiled = program.step.lower(program.state, program.batch, program.key).compile()
+        temporary = compiled.memory_analysis().temp_size_in_bytes
+        reference = reference or temporary
+        share = round(temporary / reference, 3)
+        result = {'loss in chunks': in_chunks, 'remat': remat, 'passes': passes, 'bytes': temporary, 'share': share}
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == '__main__':
