@@ -115,8 +115,8 @@ def prepare_stage(folder: Path) -> dict:
 
 def read_stage(folder: Path, began: float) -> dict:
     """From the start of a fresh process to the first batch; then many batches; then the tiny model on them."""
-    from flax_transformer.experiment import training_batches
     from flax_transformer.preparation import prepare
+    from flax_transformer.run_data import training_batches
     from flax_transformer.tokenizer import Tokenizer
 
     settings = config(folder)

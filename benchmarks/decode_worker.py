@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from decode_work import EOS, FIRST, PAD, SIZES, Batch, Size, batches
+from sized_models import marian_config, our_config
 
 SPECIAL = tuple(range(FIRST))
 Translate = Callable[[Batch, int], list[list[int]]]
@@ -27,13 +28,10 @@ def _model(size: Size):
     import jax
 
     from flax_transformer.compilation_cache import use_compilation_cache
-    from flax_transformer.config import TransformerConfig
     from flax_transformer.model import Transformer
 
     use_compilation_cache()
-    depth = {'num_encoder_layers': size.layers, 'num_decoder_layers': size.layers}
-    widths = {'d_model': size.d_model, 'd_ff': size.d_ff, 'num_heads': size.num_heads}
-    config = TransformerConfig(vocab_size=size.vocab_size, pad_id=PAD, eos_id=EOS, dtype='float32', **widths, **depth)
+    config = our_config(size, dtype='float32')
     one = np.ones((1, 4), np.int32)
     return config, jax.jit(Transformer(config).init)(jax.random.key(0), one, one)['params']
 
@@ -88,30 +86,12 @@ def ctranslate2_int8(size: Size) -> Translate:
 
 
 def huggingface(size: Size) -> Translate:
-    """MarianMTModel.generate; its padding is the last id."""
+    """MarianMTModel.generate."""
     import torch
-    from transformers import MarianConfig, MarianMTModel
+    from transformers import MarianMTModel
 
-    pad = size.vocab_size - 1
-    model = MarianMTModel(
-        MarianConfig(
-            vocab_size=size.vocab_size,
-            d_model=size.d_model,
-            encoder_layers=size.layers,
-            decoder_layers=size.layers,
-            encoder_attention_heads=size.num_heads,
-            decoder_attention_heads=size.num_heads,
-            encoder_ffn_dim=size.d_ff,
-            decoder_ffn_dim=size.d_ff,
-            activation_function='relu',
-            scale_embedding=True,
-            pad_token_id=pad,
-            decoder_start_token_id=pad,
-            eos_token_id=EOS,
-            forced_eos_token_id=None,
-            init_std=size.d_model**-0.5,
-        )
-    ).eval()
+    model = MarianMTModel(marian_config(size)).eval()
+    pad = model.config.pad_token_id
     model.generation_config.forced_eos_token_id = None
 
     @torch.inference_mode()

@@ -24,7 +24,8 @@ import jax
 from jax.experimental import topologies
 
 from flax_transformer.config import Config, ParallelConfig, TrainingConfig, TransformerConfig
-from flax_transformer.program import train_program
+from flax_transformer.program import lower, with_dtype
+from flax_transformer.training import Trainer
 
 
 def main() -> None:
@@ -45,9 +46,8 @@ def main() -> None:
     for in_chunks, remat, passes in [*cases, (True, 'layers', 2), (True, 'none', 4)]:
         chunk, limit = 0 if in_chunks else options.tokens, options.tokens // passes
         parallel = ParallelConfig('mesh', remat=remat, loss_chunk=chunk, max_tokens_per_device=limit)
-        program = train_program(replace(config, parallel=parallel), devices)
-        compiled = program.step.lower(program.state, program.batch, program.key).compile()
-        temporary = compiled.memory_analysis().temp_size_in_bytes
+        trainer = Trainer(with_dtype(replace(config, parallel=parallel), devices), devices)
+        temporary = lower(trainer).compile().memory_analysis().temp_size_in_bytes
         reference = reference or temporary
         share = round(temporary / reference, 3)
         result = {'loss in chunks': in_chunks, 'remat': remat, 'passes': passes, 'bytes': temporary, 'share': share}

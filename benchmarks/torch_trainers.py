@@ -7,8 +7,9 @@ import math
 
 import torch
 import torch.nn.functional as F
+from sized_models import marian_config
 from torch import nn
-from workload import EOS, PAD, Pair, Size, padded, width_of
+from workload import PAD, Pair, Size, padded, width_of
 
 ADAM = {'lr': 1e-4, 'betas': (0.9, 0.98), 'eps': 1e-9, 'fused': True}
 
@@ -103,35 +104,13 @@ def plain(size: Size, batches: list[list[Pair]]):
 
 def marian(size: Size, batches: list[list[Pair]]):
     """The same with transformers' MarianMTModel."""
-    from transformers import MarianConfig, MarianMTModel
+    from transformers import MarianMTModel
     from transformers.trainer_pt_utils import LabelSmoother
 
     torch.manual_seed(0)
-    pad = size.vocab_size - 1  # Marian keeps padding last
-    layers, heads = size.layers, size.num_heads
-    config = MarianConfig(
-        vocab_size=size.vocab_size,
-        d_model=size.d_model,
-        encoder_layers=layers,
-        decoder_layers=layers,
-        encoder_attention_heads=heads,
-        decoder_attention_heads=heads,
-        encoder_ffn_dim=size.d_ff,
-        decoder_ffn_dim=size.d_ff,
-        activation_function='relu',
-        dropout=0.1,
-        attention_dropout=0.1,
-        activation_dropout=0.1,
-        scale_embedding=True,
-        max_position_embeddings=128,
-        pad_token_id=pad,
-        decoder_start_token_id=pad,
-        eos_token_id=EOS,
-        forced_eos_token_id=None,
-        init_std=size.d_model**-0.5,
-        share_encoder_decoder_embeddings=True,
-    )
-    model = MarianMTModel(config).train()
+    dropout = dict.fromkeys(('dropout', 'attention_dropout', 'activation_dropout'), 0.1)
+    model = MarianMTModel(marian_config(size, **dropout)).train()
+    pad = model.config.pad_token_id
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.0, **ADAM)
     smoother = LabelSmoother(epsilon=0.1)
 

@@ -15,7 +15,8 @@ import time
 from functools import partial
 from pathlib import Path
 
-from workload import EOS, PAD, SIZES, UNK, Pair, Size, padded_batches
+from sized_models import our_config
+from workload import PAD, SIZES, UNK, Pair, Size, padded_batches
 
 PEERS = ('plain', 'marian')
 
@@ -31,7 +32,6 @@ def ours(size: Size, batches: list[list[Pair]]):
         OptimizerConfig,
         TokenizerConfig,
         TrainingConfig,
-        TransformerConfig,
     )
     from flax_transformer.data import TokenizedPairs
     from flax_transformer.data.batches import validation_batches
@@ -47,17 +47,7 @@ def ours(size: Size, batches: list[list[Pair]]):
     num_rows = -(-rows // max(1, round(rows * slots / size.tokens_per_batch)))
     dropout = dict.fromkeys(('dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate'), 0.1)
     config = Config(
-        model=TransformerConfig(
-            vocab_size=size.vocab_size,
-            d_model=size.d_model,
-            d_ff=size.d_ff,
-            num_heads=size.num_heads,
-            num_encoder_layers=size.layers,
-            num_decoder_layers=size.layers,
-            attention_bias=True,
-            eos_id=EOS,
-            **dropout,
-        ),
+        model=our_config(size, attention_bias=True, **dropout),
         tokenizer=TokenizerConfig(unk_id=UNK),
         data=DataConfig(source_length=slots, target_length=slots),
         optimizer=OptimizerConfig(schedule='constant', learning_rate=1e-4, warmup_steps=0),

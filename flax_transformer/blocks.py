@@ -8,10 +8,10 @@ from flax_transformer.config import TransformerConfig
 from flax_transformer.layers import FeedForward, LayerNorm, Residual
 
 
-def compute_dtype(config: TransformerConfig) -> jnp.dtype:
-    """The type that activations are computed in; parameters stay float32."""
+def compute_dtype(config: TransformerConfig, platform: str = '') -> jnp.dtype:
+    """The type that activations are computed in, on JAX's own platform or another; parameters stay float32."""
     if config.dtype == 'auto':
-        return jnp.dtype(jnp.float32 if jax.default_backend() == 'cpu' else jnp.bfloat16)
+        return jnp.dtype(jnp.float32 if (platform or jax.default_backend()) == 'cpu' else jnp.bfloat16)
     return jnp.dtype(config.dtype)
 
 

@@ -1,9 +1,7 @@
 """The whole way of a training run: config -> tokenizer -> batches -> steps -> checkpoints."""
 
 import contextlib
-import hashlib
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,15 +16,6 @@ from flax_transformer.blocks import compute_dtype
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.config import Config, TrainingConfig
 from flax_transformer.config_json import changed_fields
-from flax_transformer.data import (
-    Order,
-    PackedBatches,
-    Plan,
-    PreparedPairs,
-    Sampling,
-    loss_batches,
-    shares,
-)
 from flax_transformer.errors import UserError
 from flax_transformer.flops import peak_flops, training_flops
 from flax_transformer.full_disk import going_on_where_full
@@ -35,22 +24,15 @@ from flax_transformer.interruption import Stop, stop_on_signals
 from flax_transformer.loading import LoadedRun, load_run
 from flax_transformer.loop import NotFinite, Progress, fit
 from flax_transformer.optimizer import make_schedule
-from flax_transformer.parallel import Devices
-from flax_transformer.preparation import (
-    Prepared,
-    check_corpora,
-    prepare,
-    refuse_changed_files,
-    tag_of,
-)
+from flax_transformer.processes import say
 from flax_transformer.profiling import Profile
 from flax_transformer.reporting import NoReporter, Reporter
-from flax_transformer.run_directory import CACHE, RunDirectory
+from flax_transformer.run_data import fingerprint_of, join_run, open_run, training_batches
+from flax_transformer.run_directory import RunDirectory
 from flax_transformer.sharding import left_whole
-from flax_transformer.tokenizer import Tokenizer
 from flax_transformer.train_state import TrainState, count_parameters
 from flax_transformer.training import Trainer
-from flax_transformer.validation import Validation, of_each_corpus
+from flax_transformer.validation import Validation
 
 
 def train(
@@ -73,7 +55,7 @@ def train(
     """
     run = RunDirectory(workdir)
     run.check(config)
-    lock = run.in_use(_say) if peers.is_first() else contextlib.nullcontext()
+    lock = run.in_use(say) if peers.is_first() else contextlib.nullcontext()
     with stop_on_signals(exit_at_second=exit_at_second) as stop, lock:
         if peers.count() > 1:
             stop.shared = peers.SharedStop()
@@ -84,7 +66,7 @@ def train(
 def _train(config: Config, run: RunDirectory, stop: Stop, init_from: Path | str | None, processes: int) -> None:
     trainer = Trainer(config)
     for line in left_whole(trainer.shapes.params, trainer.devices.mesh):
-        _say(f'whole on every device: {line}')
+        say(f'whole on every device: {line}')
     before = run.read_config() if run.exists() else config
     start = None if init_from is None else _start(config, init_from)
     if peers.is_first():
@@ -93,39 +75,36 @@ def _train(config: Config, run: RunDirectory, stop: Stop, init_from: Path | str 
         peers.share('the run is prepared', '')
     else:
         peers.share('the run is prepared')
-        prepared = _join_run(config, run)
+        prepared = join_run(config, run)
 
     state = trainer.init_state(start.params if start else None)
-    dataset, names = (
-        training_batches(config, prepared, trainer.devices),
-        [corpus.name for corpus in config.data.corpora],
-    )
+    dataset = training_batches(config, prepared, trainer.devices)
     batches = iter(grain.experimental.ThreadPrefetchIterDataset(dataset, prefetch_buffer_size=2))
-    fingerprint = _fingerprint(prepared.corpora)
+    fingerprint = fingerprint_of(prepared.corpora)
     peers.agree('the training data', fingerprint)
-    checkpoints = Checkpoints(run.checkpoints, say=_say, **which_to_keep(config.training))
+    checkpoints = Checkpoints(run.checkpoints, say=say, **which_to_keep(config.training))
     position: dict[str, Any] = {}
     try:
         if checkpoints.latest() is not None:
             state, position = checkpoints.restore(state)
             if position['data'] != fingerprint:
-                names = ', '.join(corpus.train for corpus in config.data.corpora)
-                raise UserError(f'{names} is not what {run.path} was trained on so far; give another --workdir')
+                trained = ', '.join(corpus.train for corpus in config.data.corpora)
+                raise UserError(f'{trained} is not what {run.path} was trained on so far; give another --workdir')
             batches.set_state(position['batches'])
         first_step = int(state.step)
         progress = position.get('progress', {})
         if first_step >= config.training.steps and not progress.get('evaluate'):
-            _say(f'{run.path} is trained already, to step {first_step}; raise --training.steps to go on')
+            say(f'{run.path} is trained already, to step {first_step}; raise --training.steps to go on')
             return
         improvement = Improvement(config.training.best_by, progress.get('improvement'))
         if improvement.is_over(config.training.patience):
-            _say(
+            say(
                 f'{run.path} was stopped early, after step {first_step}: {improvement}; to go on, raise '
                 f'--training.patience {config.training.patience}, or set it to 0'
             )
             return
         _say_where_the_rate_jumps(before, config, first_step)
-        _say(
+        say(
             f'{count_parameters(state.params):,} parameters{_how_many_frozen(trainer, state)} on {trainer.devices}; '
             + (f'going on from step {first_step}' if first_step else f'{config.training.steps} steps')
         )
@@ -160,7 +139,10 @@ def _train(config: Config, run: RunDirectory, stop: Stop, init_from: Path | str 
                     stop=stop,
                     profile=profile,
                     place=batches.get_state,
-                    sentences=lambda place: dict(zip(names, dataset.sentences(place), strict=True)),
+                    sentences=lambda place: {
+                        corpus.name: numbers
+                        for corpus, numbers in zip(config.data.corpora, dataset.sentences(place), strict=True)
+                    },
                 )
                 checkpoints.wait()
     except NotFinite as found:
@@ -193,27 +175,6 @@ def _start(config: Config, init_from: Path | str) -> LoadedRun:
     return start
 
 
-def open_run(config: Config, run: RunDirectory, *, processes: int = 1, tokenizer: Tokenizer | None = None) -> Prepared:
-    """Prepares the data of a run and keeps its config and tokenizer, after all of it was found good.
-
-    A new run trains its tokenizer, unless one is given.
-    """
-    is_new = not run.has_tokenizer()
-    tokenizer = tokenizer if is_new else run.read_tokenizer()
-    if is_new and config.check.before_training:
-        check_corpora(config, say=_say, processes=processes)
-    refuse_changed_files(config, run.read_data_files())  # before they replace what was made of the old ones
-    with run.data_cache(config) as cache:
-        prepared = prepare(config, tokenizer, cache, say=_say)
-        if prepared.validation:
-            loss_batches(of_each_corpus(config, prepared.validation), config)  # refuses what is too long
-        run.open(config)
-        run.write_data_files(prepared.files)
-        if not run.has_tokenizer():
-            run.write_tokenizer(prepared.tokenizer)
-    return prepared
-
-
 def _work(trainer: Trainer) -> dict[str, Any]:
     """What a step takes, and what the devices can do at the most."""
     config, devices = trainer.config, trainer.devices.devices
@@ -234,39 +195,6 @@ def which_to_keep(config: TrainingConfig) -> dict[str, Any]:
     return {'keep_last': config.keep_last, 'keep_best': config.keep_best, 'best_by': config.best_by}
 
 
-def _join_run(config: Config, run: RunDirectory) -> Prepared:
-    """What process 0 has prepared, read by another."""
-    cache = Path(config.data.cache).expanduser() if config.data.cache else run.path / CACHE
-    return prepare(config, run.read_tokenizer(), cache, say=_say)
-
-
-def training_batches(config: Config, prepared: Prepared, devices: Devices | None = None) -> PackedBatches:
-    """The batches of a run, from its first one on: of several processes, those rows that this one's devices take."""
-    data = config.data
-    sizes = [len(pairs) for pairs in prepared.corpora]
-    mixed = shares(sizes, [corpus.weight for corpus in data.corpora], data.mixture_temperature)
-    alpha = data.bpe_dropout or data.unigram_alpha
-    tags = [prepared.tokenizer.tag_id(tag_of(config, corpus)) for corpus in data.corpora]
-    slots = {'source_slots': data.source_length, 'target_slots': data.target_length}
-    plan = Plan(
-        prepared.corpora,
-        Order(sizes, mixed, block_size=data.block_size, seed=config.seed),
-        **slots,
-        seed=config.seed,
-        sampling=Sampling(prepared.tokenizer, alpha, tags) if alpha else None,
-    )
-    rows = config.rows_per_step
-    own = devices.own_rows(rows) if devices else slice(0, rows)
-    share = own.stop - own.start
-    part = {'process': own.start // share, 'num_processes': rows // share}
-    return PackedBatches(plan, num_rows=rows, **slots, pad_id=config.model.pad_id, **part)
-
-
-def _fingerprint(corpora: Sequence[PreparedPairs]) -> str:
-    """Of all ids that are trained on, and their order: the data position means nothing on others."""
-    return hashlib.sha256('\n'.join(pairs.fingerprint for pairs in corpora).encode()).hexdigest()
-
-
 def _how_many_frozen(trainer: Trainer, state: TrainState) -> str:
     if trainer.is_frozen is None:
         return ''
@@ -282,12 +210,7 @@ def _say_where_the_rate_jumps(before: Config, config: Config, step: int) -> None
     )
     if old != new:
         old_end, new_end = (c.optimizer.schedule_steps or c.training.steps for c in (before, config))
-        _say(
+        say(
             f'the {config.optimizer.schedule} schedule ends at step {new_end} now, no longer at {old_end}: the rate '
             f'jumps from {old:.3g} to {new:.3g} (optimizer.schedule_steps, set from the start, lets a run go on)'
         )
-
-
-def _say(text: str) -> None:
-    if peers.is_first():
-        print(text, file=sys.stderr, flush=True)

@@ -4,6 +4,8 @@ A translation model is whatever has these three methods: `__call__`, `start` and
 Shapes: B batch, S source tokens, T target tokens, D d_model, V vocabulary, N = B * beams.
 """
 
+from typing import Any
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -128,32 +130,9 @@ class Transformer(nn.Module):
         positions = jnp.arange(length)[None] if target_positions is None else target_positions
         return self._embed_target(target_in, positions, length, deterministic), self_mask, memory_mask
 
-    def __call__(
-        self,
-        source: jax.Array,
-        target_in: jax.Array,
-        *,
-        source_segments: jax.Array | None = None,
-        target_segments: jax.Array | None = None,
-        source_positions: jax.Array | None = None,
-        target_positions: jax.Array | None = None,
-        deterministic: bool = True,
-    ) -> jax.Array:
-        """Logits [B, T, V], float32, of source ids [B, S] and decoder inputs [B, T] (see `shift_right`).
-
-        Segments and positions, [B, S] and [B, T], describe packed rows; without them a row is one sentence.
-        """
-        return self.project(
-            self.hidden(
-                source,
-                target_in,
-                source_segments=source_segments,
-                target_segments=target_segments,
-                source_positions=source_positions,
-                target_positions=target_positions,
-                deterministic=deterministic,
-            )
-        )
+    def __call__(self, source: jax.Array, target_in: jax.Array, **rows: Any) -> jax.Array:
+        """Logits [B, T, V], float32, of source ids [B, S] and decoder inputs [B, T]; keywords as of `hidden`."""
+        return self.project(self.hidden(source, target_in, **rows))
 
     def hidden(
         self,
@@ -166,7 +145,11 @@ class Transformer(nn.Module):
         target_positions: jax.Array | None = None,
         deterministic: bool = True,
     ) -> jax.Array:
-        """The decoder's last states [B, T, D], which `project` makes into logits; arguments as of a call."""
+        """The decoder's last states [B, T, D], which `project` makes into logits, of source ids [B, S] and decoder
+        inputs [B, T] (see `shift_right`).
+
+        Segments and positions, [B, S] and [B, T], describe packed rows; without them a row is one sentence.
+        """
         memory = self.encode(source, segments=source_segments, positions=source_positions, deterministic=deterministic)
         x, self_mask, memory_mask = self._target_side(
             source, target_in, source_segments, target_segments, target_positions, deterministic

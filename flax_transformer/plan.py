@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from flax_transformer.chips import find_chip
 from flax_transformer.config import Config, ParallelConfig
-from flax_transformer.data import Batch
 from flax_transformer.errors import UserError
 from flax_transformer.flops import training_flops
 from flax_transformer.hlo import Collective, read_program
+from flax_transformer.program import lower, with_dtype
 from flax_transformer.sharding import bytes_per_device
 from flax_transformer.train_state import count_parameters
 from flax_transformer.training import Trainer
@@ -111,7 +110,7 @@ def make_plan(config: Config, devices: Sequence[jax.Device] | None = None, *, av
         'devices': str(trainer.devices),
         'num_devices': len(trainer.devices),
         'device_kind': device.device_kind,
-        'dtype': config.model.dtype if config.model.dtype != 'auto' else 'float32',
+        'dtype': config.model.dtype,
         'mesh': dict(trainer.devices.mesh.shape),
         'parameters': count_parameters(state.params),
         'tokens_per_step': config.training.tokens_per_step,
@@ -155,30 +154,6 @@ def make_plan(config: Config, devices: Sequence[jax.Device] | None = None, *, av
         collectives=program and tuple(program.collectives),
         times=times,
     )
-
-
-def with_dtype(config: Config, devices: Sequence[jax.Device] | None) -> Config:
-    """The config with the type that `auto` stands for on these devices, which may not be those of this process."""
-    platform = (jax.devices() if devices is None else devices)[0].platform
-    dtype = config.model.dtype
-    if dtype == 'auto':
-        dtype = 'float32' if platform == 'cpu' else 'bfloat16'
-    return replace(config, model=replace(config.model, dtype=dtype))
-
-
-def lower(trainer: Trainer) -> jax.stages.Lowered:
-    """The train step for batches of the config's shape, ready to be compiled."""
-    config, num_devices = trainer.config, len(trainer.devices)
-    rows: tuple[int, ...] = (config.rows_per_step,)
-    if trainer.devices.strategy == 'pmap':
-        rows = (num_devices, config.rows_per_step // num_devices)
-    source, target = (
-        jax.ShapeDtypeStruct((*rows, slots), jnp.int32)
-        for slots in (config.data.source_length, config.data.target_length)
-    )
-    corpora = target if len(config.data.corpora) > 1 else None
-    batch = Batch(source, target, source, target, source, target, corpora)
-    return trainer.compiled_step.lower(trainer.shapes, batch, jax.eval_shape(lambda: jax.random.key(0)))
 
 
 def _memory_of(device: jax.Device) -> float | None:

@@ -81,6 +81,12 @@ def number() -> int:
     return distributed.global_state.process_id or 0
 
 
+def say(text: str) -> None:
+    """A line on standard error, of process 0 alone."""
+    if is_first():
+        print(text, file=sys.stderr, flush=True)
+
+
 def share(name: str, value: str | None = None) -> str:
     """The value that process 0 gives under a name that is used once; the others wait as long as it lives."""
     if count() == 1:

@@ -1,48 +1,33 @@
-"""The training step of a config for devices that need not be here: to be compiled ahead of time, and looked at."""
+"""The training step of a config, lowered for devices that need not be here: to be compiled, and looked at."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh
 
+from flax_transformer.blocks import compute_dtype
 from flax_transformer.config import Config
 from flax_transformer.data import Batch
-from flax_transformer.train_state import TrainState
 from flax_transformer.training import Trainer
 
 
-class Program(NamedTuple):
-    """`step.lower(state, batch, key).compile()` is what training would run; nothing is on any device."""
-
-    mesh: Mesh
-    state: TrainState  # of jax.ShapeDtypeStruct, with shardings
-    batch: Batch  # the same
-    key: jax.ShapeDtypeStruct
-    step: Callable[..., Any]  # jitted: (state, batch, key) -> (state, metrics); the state is donated
+def with_dtype(config: Config, devices: Sequence[jax.Device] | None) -> Config:
+    """The config with the type that `auto` stands for on these devices; None: on those of this process."""
+    platform = (jax.devices() if devices is None else devices)[0].platform
+    return replace(config, model=replace(config.model, dtype=compute_dtype(config.model, platform).name))
 
 
-def train_program(config: Config, devices: Sequence[jax.Device]) -> Program:
-    """The step of a config on all of `devices`, as those of a `jax.experimental.topologies` description.
-
-    It is always the mesh's; pmap is its case with a data axis alone. Raises UserError where the config's mesh or rows
-    do not divide among so many devices.
-    """
-    dtype = config.model.dtype
-    if dtype == 'auto':  # what it will be there, not here
-        dtype = 'float32' if devices[0].platform == 'cpu' else 'bfloat16'
-    parallel = replace(config.parallel, strategy='mesh', num_devices=0)
-    config = replace(config, model=replace(config.model, dtype=dtype), parallel=parallel)
-    trainer = Trainer(config, devices)
-    rows, by_rows = config.rows_per_step, trainer.devices.by_rows
+def lower(trainer: Trainer) -> jax.stages.Lowered:
+    """The train step for batches of the config's shape, ready to be compiled; nothing is on any device."""
+    config, num_devices = trainer.config, len(trainer.devices)
+    rows: tuple[int, ...] = (config.rows_per_step,)
+    if trainer.devices.strategy == 'pmap':
+        rows = (num_devices, config.rows_per_step // num_devices)
     source, target = (
-        jax.ShapeDtypeStruct((rows, slots), jnp.int32, sharding=by_rows)
+        jax.ShapeDtypeStruct((*rows, slots), jnp.int32)
         for slots in (config.data.source_length, config.data.target_length)
     )
     corpora = target if len(config.data.corpora) > 1 else None
     batch = Batch(source, target, source, target, source, target, corpora)
-    key = jax.eval_shape(lambda: jax.random.key(0))
-    key = jax.ShapeDtypeStruct(key.shape, key.dtype, sharding=trainer.devices.replicated)
-    return Program(trainer.devices.mesh, trainer.shapes, batch, key, trainer.compiled_step)
+    return trainer.compiled_step.lower(trainer.shapes, batch, jax.eval_shape(lambda: jax.random.key(0)))

@@ -86,9 +86,10 @@ FLOORS = {
     'validation': 12,
     'averaging': 10,
     'curves': 6,
-    'experiment': 13,
+    'run_data': 13,
+    'experiment': 14,
     'visualize': 11,
-    'cli': 14,
+    'cli': 15,
 }
 FILES = sorted(file for file in PACKAGE.rglob('*.py') if file != PACKAGE / '__init__.py')
 

@@ -13,7 +13,6 @@ from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfi
 from flax_transformer.data import Pairs, cache
 from flax_transformer.data.corpus import Corpus, Records
 from flax_transformer.errors import UserError
-from flax_transformer.experiment import open_run, training_batches
 from flax_transformer.preparation import (
     ValidationSet,
     check_tokenizer,
@@ -23,6 +22,7 @@ from flax_transformer.preparation import (
     sample_lines,
     train_tokenizer,
 )
+from flax_transformer.run_data import open_run, training_batches
 from flax_transformer.run_directory import RunDirectory
 from flax_transformer.tokenizer import Tokenizer
 

@@ -18,7 +18,7 @@ from flax_transformer.config import Config, ParallelConfig, TransformerConfig
 from flax_transformer.data import Batch
 from flax_transformer.errors import UserError
 from flax_transformer.parallel import Devices
-from flax_transformer.program import train_program
+from flax_transformer.program import lower
 from flax_transformer.sharding import RULES, bytes_per_device, fitted, left_whole, paths_of, spec_of
 from flax_transformer.train_state import TrainState, init_params
 from flax_transformer.training import Trainer
@@ -245,13 +245,13 @@ def test_remat_changes_memory_alone(params: Any) -> None:
 def test_the_step_for_devices_elsewhere_is_the_one_that_runs(params: Any) -> None:
     """Lowered from shapes alone, for more devices than the config asks for."""
     config = config_of(ParallelConfig('pmap', 1))
-    program = train_program(replace(config, parallel=ParallelConfig('mesh', 1, fsdp=1, tensor=1)), jax.devices()[:1])
-    compiled = program.step.lower(program.state, program.batch, program.key).compile()
+    elsewhere = Trainer(replace(config, parallel=ParallelConfig('mesh', 1, fsdp=1, tensor=1)), jax.devices()[:1])
+    compiled = lower(elsewhere).compile()
     trainer = Trainer(config)
     state, batch = trainer.init_state(params), uneven_batch()
-    _, metrics = compiled(state, jax.device_put(batch, program.mesh.devices.flat[0]), jax.random.key(config.seed + 1))
+    _, metrics = compiled(state, jax.device_put(batch, jax.devices()[0]), jax.random.key(config.seed + 1))
     assert metrics['target_tokens'] == (batch.target_segments > 0).sum()
-    wide = train_program(replace(config, parallel=ParallelConfig('mesh', fsdp=4)), jax.devices())
-    assert dict(wide.mesh.shape) == {'data': 2, 'fsdp': 4, 'tensor': 1}
-    assert wide.state.params['embedding']['table'].sharding.spec == P('tensor', 'fsdp')
+    wide = Trainer(replace(config, parallel=ParallelConfig('mesh', fsdp=4)), jax.devices())
+    assert dict(wide.devices.mesh.shape) == {'data': 2, 'fsdp': 4, 'tensor': 1}
+    assert wide.shapes.params['embedding']['table'].sharding.spec == P('tensor', 'fsdp')
     assert compiled.memory_analysis().temp_size_in_bytes > 0

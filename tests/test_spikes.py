@@ -13,11 +13,11 @@ from test_interruption import CountingTrainer, SilentReporter
 
 from flax_transformer.config import Config, CorpusConfig, DataConfig
 from flax_transformer.data.batches import PackedBatches
-from flax_transformer.experiment import training_batches
 from flax_transformer.interruption import Stop
 from flax_transformer.loop import fit
 from flax_transformer.preparation import prepare
 from flax_transformer.reporting import Reporter
+from flax_transformer.run_data import training_batches
 from flax_transformer.spikes import Spikes
 from flax_transformer.train_state import TrainState
 

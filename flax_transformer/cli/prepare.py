@@ -33,7 +33,7 @@ def main(argv: list[str]) -> None:
         default=lambda name: train_options(name, argv),
     )
 
-    from flax_transformer.experiment import open_run
+    from flax_transformer.run_data import open_run
     from flax_transformer.run_directory import RunDirectory
 
     run = RunDirectory(options.workdir)

@@ -32,7 +32,8 @@ def main(argv: list[str]) -> None:
 
     prepare_devices(options.config.parallel.least_devices)
 
-    from flax_transformer.plan import make_plan, with_dtype
+    from flax_transformer.plan import make_plan
+    from flax_transformer.program import with_dtype
     from flax_transformer.training import Trainer
 
     config = with_dtype(options.config, None)
