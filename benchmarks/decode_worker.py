@@ -36,14 +36,16 @@ def _model(size: Size):
     return config, jax.jit(Transformer(config).init)(jax.random.key(0), one, one)['params']
 
 
-def ours(size: Size) -> Translate:
+def ours(size: Size, weights: str = 'float32') -> Translate:
     import jax
 
     from flax_transformer.config import DecodingConfig
     from flax_transformer.forward import translate_ids
+    from flax_transformer.int8 import to_int8
     from flax_transformer.model import Transformer
 
     config, params = _model(size)
+    params = to_int8(params) if weights == 'int8' else params
 
     @functools.cache
     def program(length: int, beam: int):
@@ -55,6 +57,10 @@ def ours(size: Size) -> Translate:
         return np.asarray(found.tokens)[:, 0].tolist()
 
     return translate
+
+
+def ours_int8(size: Size) -> Translate:
+    return ours(size, 'int8')
 
 
 def ctranslate2(size: Size, compute_type: str = 'float32') -> Translate:

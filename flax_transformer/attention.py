@@ -95,29 +95,46 @@ def dot_product_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Ar
 
 class KVCache(NamedTuple):
     """Keys and values of the positions decoded so far, a value that goes in and comes out. At each position lie those
-    of W hypotheses, side by side. Attention reads them as they lie: a reshape between would have them copied."""
+    of W hypotheses, side by side. Attention reads them as they lie: a reshape between would have them copied, and
+    products with keys that lie as the values do take several times as long on CPUs."""
 
-    k: jax.Array  # [B * H, L * W, K]
+    k: jax.Array  # [B * H, K, L * W]
     v: jax.Array  # [B * H, L * W, K]
 
     @classmethod
     def empty(cls, batch: int, slots: int, num_heads: int, head_dim: int, dtype: jnp.dtype) -> 'KVCache':
-        shape = (batch * num_heads, slots, head_dim)
-        return cls(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
+        heads = batch * num_heads
+        return cls(jnp.zeros((heads, head_dim, slots), dtype), jnp.zeros((heads, slots, head_dim), dtype))
+
+    @property
+    def num_slots(self) -> int:
+        return self.v.shape[1]
+
+    def with_room(self, slots: int) -> 'KVCache':
+        """The cache with so many slots, zeros where there were none."""
+
+        def grown(x: jax.Array, axis: int) -> jax.Array:
+            new = jnp.zeros((*x.shape[:axis], slots, *x.shape[axis + 1 :]), x.dtype)
+            return jax.lax.dynamic_update_slice(new, x, (0, 0, 0))
+
+        return KVCache(grown(self.k, 2), grown(self.v, 1))
 
     def put(self, k: jax.Array, v: jax.Array, position: jax.Array) -> 'KVCache':
         """The cache with k, v [B, W, H, K] at `position`, which must be below L (unchecked: it is traced)."""
-
-        def put(slots: jax.Array, new: jax.Array) -> jax.Array:
-            index = (0, position * new.shape[1], 0)
-            return jax.lax.dynamic_update_slice(slots, heads_first(new.astype(slots.dtype)), index)
-
-        return KVCache(put(self.k, k), put(self.v, v))
+        first = position * k.shape[1]
+        k, v = keys_first(k.astype(self.k.dtype)), heads_first(v.astype(self.v.dtype))
+        update = jax.lax.dynamic_update_slice
+        return KVCache(update(self.k, k, (0, 0, first)), update(self.v, v, (0, first, 0)))
 
 
 def heads_first(x: jax.Array) -> jax.Array:
     """[B, S, H, K] as [B * H, S, K]: batches of matrices, as products take them."""
     return jnp.swapaxes(x, 1, 2).reshape(-1, x.shape[1], x.shape[3])
+
+
+def keys_first(x: jax.Array) -> jax.Array:
+    """[B, S, H, K] as [B * H, K, S]."""
+    return jnp.moveaxis(x, 1, 3).reshape(-1, x.shape[3], x.shape[1])
 
 
 class MultiHeadAttention(nn.Module):
@@ -175,10 +192,11 @@ class MultiHeadAttention(nn.Module):
         return self._attend(q, k, v, mask, deterministic)
 
     def attend_heads(self, x: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """As `attend` without dropout, over keys and values [B * H, S, K]: attention, and its weights [B, H, T, S]."""
+        """As `attend` without dropout, over keys [B * H, K, S] and values [B * H, S, K]: attention, and its weights
+        [B, H, T, S]."""
         batch, length, _ = x.shape
         q = heads_first(self._split(self.query(x)) * self.head_dim**-0.5)
-        scores = jnp.einsum('NTK,NSK->NTS', q, k, preferred_element_type=jnp.float32)  # N = B * H
+        scores = jnp.einsum('NTK,NKS->NTS', q, k, preferred_element_type=jnp.float32)  # N = B * H
         scores = jnp.where(mask, scores.reshape(batch, self.num_heads, length, -1), jnp.finfo(jnp.float32).min)
         weights = jax.nn.softmax(scores, axis=-1)
         heads = jnp.einsum('NTS,NSK->NTK', weights.reshape(-1, *weights.shape[2:]).astype(v.dtype), v)

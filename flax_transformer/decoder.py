@@ -7,16 +7,15 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.attention import KVCache, heads_first, visible_slots
+from flax_transformer.attention import KVCache, heads_first, keys_first, visible_slots
 from flax_transformer.blocks import compute_dtype, make_attention, make_feed_forward, make_final_norm, make_residual
 from flax_transformer.config import TransformerConfig
 from flax_transformer.decoding import DecodeState
 
 
 class Memory(NamedTuple):
-    """What every hypothesis of a sentence reads: the source as one layer's cross-attention sees it.
-
-    [B, S, H, K], or heads first, [B * H, S, K], in the state of decoding."""
+    """What every hypothesis of a sentence reads: the source as one layer's cross-attention sees it, [B, S, H, K];
+    in the state of decoding as a `KVCache` has them, k [B * H, K, S] and v [B * H, S, K]."""
 
     k: jax.Array
     v: jax.Array
@@ -154,14 +153,14 @@ class Decoder(nn.Module):
         """The state before the first token: projected memory, and no slots yet (see `DecodeState`)."""
         config = self.config
         slots = KVCache.empty(memory.shape[0], 0, config.num_heads, config.width_of_head, compute_dtype(config))
-        memories = tuple(Memory(*map(heads_first, layer.project_memory(memory))) for layer in self.layers)
-        shared = Shared(memories, memory_mask)
+        memories = [layer.project_memory(memory) for layer in self.layers]
+        shared = Shared(tuple(Memory(keys_first(k), heads_first(v)) for k, v in memories), memory_mask)
         return DecodeState((), shared, jnp.int32(0), slots=(slots,) * len(self.layers))
 
     def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """Hidden [B, W, D] of one embedded token x [B, W, D] of each hypothesis, its attention over the source as the
         mean of heads and layers, [B * W, S], and the state after it. What nobody uses of it is not computed."""
-        visible = visible_slots(state.slots[0].k.shape[1] // x.shape[1], state.position, state.ancestry, x.shape[1])
+        visible = visible_slots(state.slots[0].num_slots // x.shape[1], state.position, state.ancestry, x.shape[1])
         written, seen = [], []
         for layer, cache, memory in zip(self.layers, state.slots, state.shared.memories, strict=True):
             x, cache, weights = layer.decode(x, cache, visible, memory, state.shared, state.position)

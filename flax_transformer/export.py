@@ -4,7 +4,7 @@ An export is a folder:
 
 export.json   format and versions, how the program is called, the SHA-256 of every other file
 program.bin   encoder, search, penalties and limits, serialised by jax.export for several platforms at once
-weights.npz   the parameters by name, float32; not there where they are inside the program
+weights.npz   the parameters by name, float32 (of int8 with their scales); not there where they are inside the program
 source.spm target.spm pieces.json   the tokenizer: SentencePiece models, and the ids of their pieces
 load.py       loads it (`export_loader.py`)
 """
@@ -26,6 +26,7 @@ from jax import export as jax_export
 from flax_transformer import export_loader
 from flax_transformer.config import TransformerConfig
 from flax_transformer.errors import UserError
+from flax_transformer.int8 import SCALE
 from flax_transformer.layers import sinusoids
 from flax_transformer.search import output_slots
 from flax_transformer.translator import Translator
@@ -92,7 +93,7 @@ def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tup
     """
     decoding = translator.decoding
     _check(translator)
-    model, params = translator.model.config, translator.params
+    model, params = translator.model.config, translator.weights
     if model.positions != 'learned':
         length = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens))
         table = {'table': sinusoids(length, model.d_model, model.positions)}
@@ -166,7 +167,7 @@ def _description(
         'calling_convention': program.calling_convention_version,  # of jax.export
         'platforms': list(program.platforms),
         'dtype': model.dtype,
-        'parameters': sum(leaf.size for leaf in params.values()),
+        'parameters': sum(leaf.size for name, leaf in params.items() if not name.endswith(SCALE)),
         'arguments': [*arguments, f'source: ids, int32 [b, s], EOS last, pad_id behind; s from 1 to {most}'],
         'results': _OUTPUTS | {'slots': slots},
         'pad_id': tokenizer.pad_id,

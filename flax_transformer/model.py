@@ -17,6 +17,7 @@ from flax_transformer.decoder import Decoder
 from flax_transformer.decoding import DecodeState
 from flax_transformer.dropout import Dropout
 from flax_transformer.encoder import Encoder
+from flax_transformer.int8 import SCALE, product
 from flax_transformer.layers import Embedding, Positions
 
 
@@ -89,8 +90,12 @@ class Transformer(nn.Module):
     def project(self, x: jax.Array) -> jax.Array:
         """Logits [..., V], float32, of hidden states [..., D]; of the parameters it reads those of `output_names`."""
         if self.config.tie_embeddings == 'none':
-            projection = self.projection.astype(x.dtype)
-            logits = jnp.einsum('...D,DV->...V', x, projection, preferred_element_type=jnp.float32)
+            scale = self.get_variable('params', 'projection' + SCALE)
+            if scale is None:
+                projection = self.projection.astype(x.dtype)
+                logits = jnp.einsum('...D,DV->...V', x, projection, preferred_element_type=jnp.float32)
+            else:
+                logits = product(x, self.projection, scale)
         else:
             table = self.embedding if self.config.tie_embeddings == 'all' else self.target_embedding
             logits = table.logits(x)
@@ -173,7 +178,7 @@ class Transformer(nn.Module):
     def decode_and_look(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """As `decode`, with the attention of each hypothesis over the source, [N, S], between them."""
         tokens = tokens.reshape(state.shared.mask.shape[0], -1)  # [B, W]
-        length = state.slots[0].k.shape[1] // tokens.shape[1]
+        length = state.slots[0].num_slots // tokens.shape[1]
         x = self._embed_target(tokens, state.position[None, None], length)
         x, weights, state = self.decoder.decode(x, state)
         return self.project(x.reshape(-1, x.shape[-1])), weights, state

@@ -18,6 +18,7 @@ from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerC
 from flax_transformer.decoding import Hypotheses
 from flax_transformer.errors import UserError
 from flax_transformer.forward import attend_ids, score_ids, translate_ids
+from flax_transformer.int8 import to_int8
 from flax_transformer.interop.marian import read_marian
 from flax_transformer.loading import load_ensemble
 from flax_transformer.model import Transformer
@@ -108,6 +109,7 @@ class Translator:
         # The language is in the ids, not in the program.
         changed = {'params': params, 'decoding': decoding, 'translate_ids': self.translate_ids, 'runner': self.runner}
         other.__dict__ |= self.__dict__ | changed
+        other.__dict__.pop('weights', None)
         return other
 
     def with_decoding(self, decoding: DecodingConfig) -> 'Translator':
@@ -115,6 +117,11 @@ class Translator:
         configs = [model.config for model in self.models]
         options = {'parallel': self._parallel, 'source_language': self.source_language}
         return Translator(configs, self.params, self.tokenizer, decoding, **options)
+
+    @cached_property
+    def weights(self) -> Any:
+        """What the programs are given: the parameters, or what decoding.weights makes of them."""
+        return to_int8(self.params) if self.decoding.weights == 'int8' else self.params
 
     @cached_property
     def translate_ids(self) -> Callable[..., Hypotheses]:
@@ -213,7 +220,7 @@ class Translator:
             raise ValueError(f'{len(sources)} sources, {len(targets)} targets; expected equal numbers')
         columns = self._encode(sources), self.tokenizer.encode_target(list(targets))
         self._check_slots(max((len(ids) for column in columns for ids in column), default=0))
-        scored = self.runner.map(self._score_ids, self.params, columns)
+        scored = self.runner.map(self._score_ids, self.weights, columns)
         links = self._links(*columns) if alignment else [None] * len(sources)
         out = Translations()
         for target, ids, (score, gains), link in zip(targets, columns[1], scored, links, strict=True):
@@ -225,7 +232,7 @@ class Translator:
         """Compiles, or loads, every shape that lines are translated in, and returns how many there are."""
         every = shapes(self.decoding.max_source_tokens, self.runner.batch_tokens, len(self.runner.devices))
         for rows, slots in every:
-            self.runner.map(self.translate_ids, self.params, [[[self.tokenizer.eos_id] * slots] * rows])
+            self.runner.map(self.translate_ids, self.weights, [[[self.tokenizer.eos_id] * slots] * rows])
         return len(every)
 
     def _encode(self, sources: Sequence[str]) -> list[list[int]]:
@@ -248,7 +255,7 @@ class Translator:
         if prefixes is not None:
             columns.append([ids[:-1] for ids in self.tokenizer.encode_target(list(prefixes))])
         self._check_slots(*(max(map(len, column), default=0) for column in columns))
-        found = self.runner.map(self.translate_ids, self.params, columns, progress)
+        found = self.runner.map(self.translate_ids, self.weights, columns, progress)
         best = [best_of(hypotheses, self.tokenizer, self.decoding) for hypotheses in found]
         if not alignment:
             return best
@@ -261,7 +268,7 @@ class Translator:
         tags = set(self.tokenizer.languages.values())
         source_piece = lambda i: '' if i in tags else self.tokenizer.source_piece(i)  # a tag is no word
         piece = self.tokenizer.piece
-        weights = self.runner.map(self._attend_ids, self.params, [sources, targets])
+        weights = self.runner.map(self._attend_ids, self.weights, [sources, targets])
         return [
             align_words(seen, [source_piece(i) for i in source[:-1]], [piece(i) for i in target if i != eos_id])
             for seen, source, target in zip(weights, sources, targets, strict=True)

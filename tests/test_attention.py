@@ -145,7 +145,7 @@ def test_cached_decode_equals_causal_attention(layer):
     x = normal(B, T, D)
     full = np.asarray(module.apply(variables, x, x, causal_mask(T)))
     empty = KVCache.empty(B, T + 3, H, K, jnp.float32)
-    assert empty.k.shape == empty.v.shape == (B * H, T + 3, K)
+    assert (empty.k.shape, empty.v.shape) == ((B * H, K, T + 3), (B * H, T + 3, K))
     cache = jax.tree.map(lambda x: jnp.full_like(x, 50.0), empty)
 
     @jax.jit

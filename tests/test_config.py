@@ -358,6 +358,7 @@ def all_changed():
             seed=3,
             mbr='chrf',
             ensemble='probability',
+            weights='int8',
             split_sentences=True,
         ),
         parallel=ParallelConfig('mesh', 8, 1, 2, 4, 960, 'layers', 640, 2, 'node0:9911', 1, 30),

@@ -143,6 +143,7 @@ EVERYTHING = DecodingConfig(
     renormalize=True,
     force_eos=True,
     word_reward=0.1,
+    weights='int8',
 )
 
 
@@ -152,7 +153,7 @@ def test_every_search_knows_neither_batch_nor_length_when_it_is_traced(
 ) -> None:
     """A Python loop over the output's slots, or a shape that must be a number, shows here."""
     translator = tiny.with_decoding(decoding)
-    flat = {'/'.join(k.key for k in path): x for path, x in jax.tree_util.tree_leaves_with_path(tiny.params)}
+    flat = {'/'.join(k.key for k in path): x for path, x in jax.tree_util.tree_leaves_with_path(translator.weights)}
     program = lower(translator, tiny.model.config, flat, inside=False, platforms=['cpu'])
     tokens = program.out_tree.unflatten(program.out_avals)['tokens']
     assert tuple(map(str, tokens.shape)) == ('b', str(decoding.beam_width), 's + 50')

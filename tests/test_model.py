@@ -243,8 +243,8 @@ def test_decode_state_shares_the_memory_and_grows_only_its_position():
     config = small(num_decoder_layers=3, head_dim=6)
     model, variables = Transformer(config), random_variables(config)
     state = jax.eval_shape(lambda: with_room(model.apply(variables, SOURCE, method='start'), T, 1))
-    assert [x.shape for x in jax.tree.leaves(state.slots)] == [(B * 4, T, 6)] * 6
-    assert [x.shape for x in jax.tree.leaves(state.shared)] == [(B * 4, S, 6)] * 6 + [(B, 1, 1, S)]
+    assert [(slots.k.shape, slots.v.shape) for slots in state.slots] == [((B * 4, 6, T), (B * 4, T, 6))] * 3
+    assert [x.shape for x in jax.tree.leaves(state.shared)] == [(B * 4, 6, S), (B * 4, S, 6)] * 3 + [(B, 1, 1, S)]
     _, after = jax.eval_shape(lambda state: model.apply(variables, TARGET_IN[:, 0], state, method='decode'), state)
     describe = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)
     assert describe(after) == describe(state)

@@ -63,7 +63,9 @@ def main(argv: list[str]) -> None:
     if options.resume and options.alignments is not None:
         raise UserError('--resume goes on with --output alone; with alignments give --format jsonl, which holds them')
     if options.backend == 'jax' and options.compute_type != 'float32':
-        raise UserError(f"--compute-type {options.compute_type} is of --backend ctranslate2; here dtype is the model's")
+        raise UserError(
+            f'--compute-type {options.compute_type} is of --backend ctranslate2; here it is --decoding.weights'
+        )
 
     from flax_transformer.parallel import prepare_devices
 

@@ -52,6 +52,10 @@ def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
             faults.append(f'decoding.{name}={value!r}: expected {expected!r}')
     if decoding.length_penalty == 'gnmt' and decoding.beam_width > 1:
         faults.append("decoding.length_penalty='gnmt': expected 'power' or 'none'")
+    if decoding.weights != 'float32':
+        faults.append(
+            f"decoding.weights={decoding.weights!r}: expected 'float32'; --compute-type int8 is of CTranslate2"
+        )
     if faults:
         raise UserError('\n  '.join(['CTranslate2 cannot do this:', *faults]))
 

@@ -1,0 +1,119 @@
+"""Weights in eight bits: how far from what they stand for, and translations with them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from flax_transformer import Translator
+from flax_transformer.config import DecodingConfig, TransformerConfig
+from flax_transformer.dense import Dense
+from flax_transformer.int8 import product, quantized, to_int8
+from flax_transformer.layers import Embedding
+from flax_transformer.model import Transformer
+
+
+def random(*shape: int, seed: int = 0) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
+
+
+@pytest.mark.parametrize('axis', [0, 1])
+def test_an_integer_is_at_most_half_a_step_away(axis):
+    x = random(7, 5).at[2].set(0).at[:, 3].set(0)
+    integers, scale = quantized(x, axis)
+    assert integers.dtype == jnp.int8
+    back = integers * jnp.expand_dims(scale, axis)
+    assert (jnp.abs(back - x) <= jnp.expand_dims(scale, axis) * 0.5001).all()
+    # The largest of each column, or row, is 127 or -127, but where all are zero.
+    largest = np.abs(np.asarray(integers)).max(axis=axis)
+    assert set(largest.tolist()) <= {0, 127}
+    assert (largest == 127).sum() == (np.abs(np.asarray(x)).max(axis=axis) > 0).sum()
+
+
+@pytest.mark.parametrize('shape', [(6,), (1, 6), (5, 6), (2, 3, 6)])
+def test_a_product_is_that_of_the_integers(shape):
+    x, weight = random(*shape), random(6, 4, seed=1)
+    integers, scale = quantized(weight, 0)
+    rows = np.asarray(x, np.float64).reshape(-1, 6)
+    steps = np.abs(rows).max(axis=1, keepdims=True) / 127
+    expected = (np.rint(rows / steps) * steps) @ (np.asarray(integers, np.float64) * np.asarray(scale, np.float64))
+    found = product(x, integers, scale)
+    np.testing.assert_allclose(found, expected.reshape(*shape[:-1], 4), rtol=1e-5, atol=1e-6)
+    turned = product(x, integers.T, scale, axis=1)
+    np.testing.assert_array_equal(found, turned)
+    assert float(jnp.abs(found - x @ weight).max()) < 0.1
+
+
+def test_a_row_does_not_depend_on_its_company():
+    """The largest number of another row does not change its scale, and integers are summed exactly."""
+    x, (weight, scale) = random(4, 6) * jnp.asarray([[1.0], [1e4], [1e-4], [0.0]]), quantized(random(6, 4), 0)
+    together = product(x, weight, scale)
+    for row in range(4):
+        np.testing.assert_array_equal(together[row], product(x[row], weight, scale))
+
+
+def test_layers_take_either_kind_of_weight():
+    x, layer = random(3, 6), Dense(6, 4)
+    params = layer.init(jax.random.key(0), x)['params'] | {'bias': random(4)}
+    small = to_int8(params)
+    assert small['kernel'].dtype == jnp.int8
+    assert small['bias'] is params['bias']
+    np.testing.assert_allclose(layer.apply({'params': small}, x), layer.apply({'params': params}, x), atol=0.05)
+    table = Embedding(9, 6, pad_id=0)
+    params = table.init(jax.random.key(0), jnp.array([1]))['params']
+    small = to_int8(params)
+    ids = jnp.array([[0, 3, 8]])
+    for method, given in (('__call__', ids), ('logits', x)):
+        found, expected = (table.apply({'params': of}, given, method=method) for of in (small, params))
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, atol=0.05)
+
+
+@pytest.mark.parametrize('ties', ['all', 'target', 'none'])
+def test_every_matrix_of_a_model_is_quantized_and_the_logits_stay_near(ties):
+    config = TransformerConfig(
+        vocab_size=40, d_model=32, d_ff=64, num_heads=4, num_encoder_layers=2, num_decoder_layers=2,
+        tie_embeddings=ties, attention_bias=True, positions='learned', max_length=8,
+    )  # fmt: skip
+    model, ids = Transformer(config), jnp.array([[5, 9, 3, 1]])
+    params = model.init(jax.random.key(0), ids, ids)['params']
+    small = to_int8(params)
+    left = [
+        jax.tree_util.keystr(path)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(small)
+        if leaf.ndim == 2 and leaf.dtype != jnp.int8
+    ]
+    assert all('positions' in path for path in left)
+    assert len(left) == 2
+    bytes_of = lambda tree: sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
+    assert bytes_of(small) < 0.4 * bytes_of(params)
+    found, expected = (model.apply({'params': of}, ids, ids) for of in (small, params))
+    assert 0 < float(jnp.abs(found - expected).max()) < 0.1 * float(expected.std())
+
+
+def test_translations_in_int8(copy_run: Path):
+    """The field does it, for the search, scores, alignments and ensembles; the parameters themselves stay."""
+    lines = ['a b c', 'h g', 'c d e f g a b']
+    whole, small = (Translator.from_run(copy_run, weights=weights) for weights in ('float32', 'int8'))
+    dtypes = {leaf.dtype for leaf in jax.tree.leaves(small.weights)}
+    assert dtypes == {jnp.dtype('int8'), jnp.dtype('float32')}
+    found, expected = small(lines, alignment=True), whole(lines, alignment=True)
+    assert [t.text for t in found] == [t.text for t in expected] == lines
+    assert [t.score for t in found] != [t.score for t in expected]
+    np.testing.assert_allclose([t.score for t in found], [t.score for t in expected], atol=0.05)
+    scored = small.score(lines, lines)
+    np.testing.assert_allclose([t.log_prob for t in scored], [t.log_prob for t in found], atol=1e-4)
+    again = small.with_decoding(replace(small.decoding, weights='float32'))
+    assert [t.score for t in again(lines)] == [t.score for t in whole(lines)]
+    zeros = small.with_params(jax.tree.map(jnp.zeros_like, small.params))
+    assert not any(leaf.any() for leaf in jax.tree.leaves(zeros.weights) if leaf.dtype == jnp.int8)
+    both = Translator.from_run(copy_run, copy_run, weights='int8')
+    assert [t.text for t in both(lines)] == lines
+
+
+def test_other_weights_are_refused():
+    with pytest.raises(ValueError, match='weights'):
+        DecodingConfig(weights='int4')
