@@ -4,7 +4,8 @@
 A cell is sentences x beam. Every translator is a process of its own (`decode_worker.py`) that lives throughout; in each
 round each does each cell once, one after the other. Given are the medians of target tokens a second, and our ratio to
 each peer as [least, median, largest] over the rounds. `huggingface` wants an interpreter with torch and transformers;
-`ctranslate2` and `ctranslate2_int8` run in ours, with the extra ctranslate2; others come from a FILE of adapters.
+`ctranslate2` and `ctranslate2_int8` run in ours, with the extra ctranslate2, and `ours_int8` without; others come from
+a FILE of adapters.
 """
 
 import argparse
@@ -63,10 +64,11 @@ def main() -> None:
     for cell in cells:
         rates = {name: round(statistics.median(rate(name, cell))) for name in workers}
         ratios = {}
-        for name in peers:
-            pairs = [ours / theirs for ours, theirs in zip(rate('ours', cell), rate(name, cell), strict=True)]
-            ratios[name] = [round(x, 2) for x in (min(pairs), statistics.median(pairs), max(pairs))]
-        record['cells']['x'.join(map(str, cell))] = {'tokens_per_second': rates, 'ours_to': ratios}
+        for own in (name for name in workers if name.startswith('ours')):
+            for name in (name for name in workers if not name.startswith('ours')):
+                pairs = [ours / theirs for ours, theirs in zip(rate(own, cell), rate(name, cell), strict=True)]
+                ratios[f'{own} to {name}'] = [round(x, 2) for x in (min(pairs), statistics.median(pairs), max(pairs))]
+        record['cells']['x'.join(map(str, cell))] = {'tokens_per_second': rates, 'ratios': ratios}
     last = {name: found[name, cells[-1]][-1] for name in workers}
     record['load_seconds'] = {name: round(one['load_seconds'], 2) for name, one in last.items()}
     record['mib'] = {name: one['mib'] for name, one in last.items()}
