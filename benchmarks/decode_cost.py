@@ -41,8 +41,11 @@ def draw(file: str, record: dict) -> None:
         ),
         strict=True,
     ):
-        axis.plot(list(map(int, record[name])), list(record[name].values()), marker='o')
+        at = list(map(int, record[name]))
+        axis.plot(at, list(record[name].values()), marker='o')
         axis.set(xlabel=label, ylabel=unit, xscale='log', ylim=(0, None))
+        axis.set_xticks(at, map(str, at))
+        axis.minorticks_off()
     figure.savefig(file, dpi=120)
 
 

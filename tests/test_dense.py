@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from flax_transformer.dense import Dense, side_by_side
+from flax_transformer.dense import Dense, against_rows, side_by_side
 
 
 class Two(nn.Module):
@@ -69,3 +69,14 @@ def test_features_that_lie_on_many_devices_stay_there():
     assert 'dot' in text or 'fusion' in text
     for collective in ('all-gather', 'all-reduce', 'all-to-all', 'collective-permute'):
         assert collective not in text
+
+
+@pytest.mark.parametrize('size', [7, 16])
+@pytest.mark.parametrize('shape', [(1, 6), (3, 6), (65, 6), (2, 3, 6)])
+def test_products_with_the_rows_of_a_table(shape, size):
+    """In blocks for few rows, where the table can be cut."""
+    rng = np.random.default_rng(0)
+    x, table = rng.normal(size=shape), rng.normal(size=(size, 6))
+    found = against_rows(jnp.asarray(x, jnp.float32), jnp.asarray(table, jnp.float32))
+    np.testing.assert_allclose(found, x @ table.T, atol=1e-5)
+    assert against_rows(jnp.asarray(x, jnp.bfloat16), jnp.asarray(table, jnp.bfloat16)).dtype == jnp.float32
