@@ -3,9 +3,11 @@
 
 A cell is sentences x beam. Every translator is a process of its own (`decode_worker.py`) that lives throughout; in each
 round each does each cell once, one after the other. Given are the medians of target tokens a second, and our ratio to
-each peer as [least, median, largest] over the rounds. `huggingface` wants an interpreter with torch and transformers;
-`ctranslate2` and `ctranslate2_int8` run in ours, with the extra ctranslate2, and `ours_int8` without; others come from
-a FILE of adapters.
+each peer as [least, median, largest] over the rounds; the seconds from the start of a process to the end of its first
+translation, one process after the other; and the memory that it took in the end.
+
+`huggingface` wants an interpreter with torch and transformers; `ctranslate2` and `ctranslate2_int8` run in ours, with
+the extra ctranslate2, and `ours_int8` without; others come from a FILE of adapters.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 WORKER = Path(__file__).with_name('decode_worker.py')
@@ -28,7 +31,7 @@ class Worker:
     def __init__(self, name: str, where: str, size: str) -> None:
         python, _, file = where.partition(':')
         command = [python or sys.executable, str(WORKER), name, size, *([file] if file else [])]
-        environment = os.environ | ENVIRONMENT.get(name, {})
+        environment = os.environ | ENVIRONMENT.get(name, {}) | {'STARTED': str(time.time())}
         pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'stderr': subprocess.DEVNULL}
         self.process = subprocess.Popen(command, text=True, env=environment, **pipes)
 
@@ -50,7 +53,10 @@ def main() -> None:
     options = parser.parse_args()
     cells = [tuple(map(int, cell.split('x'))) for cell in options.cells.split(',')]
     peers = dict(peer.partition('=')[::2] for peer in options.peer)
-    workers = {name: Worker(name, where, options.size) for name, where in ({'ours': ''} | peers).items()}
+    workers = {}
+    for name, where in ({'ours': ''} | peers).items():
+        workers[name] = Worker(name, where, options.size)
+        workers[name].measure(*cells[0])  # before the next one starts
     found = {(name, cell): [] for cell in cells for name in workers}
     for cell in cells:
         for worker in workers.values():
@@ -70,7 +76,7 @@ def main() -> None:
                 ratios[f'{own} to {name}'] = [round(x, 2) for x in (min(pairs), statistics.median(pairs), max(pairs))]
         record['cells']['x'.join(map(str, cell))] = {'tokens_per_second': rates, 'ratios': ratios}
     last = {name: found[name, cells[-1]][-1] for name in workers}
-    record['load_seconds'] = {name: round(one['load_seconds'], 2) for name, one in last.items()}
+    record['first_seconds'] = {name: round(one['first_seconds'], 2) for name, one in last.items()}
     record['mib'] = {name: one['mib'] for name, one in last.items()}
     print(json.dumps(record))
     for worker in workers.values():
