@@ -1,12 +1,13 @@
-"""The same lines in several arrangements: `python benchmarks/invariance.py RUN SOURCE [SOURCE ...]`; JSON lines.
+"""The same lines in several arrangements: `python benchmarks/invariance.py RUN SOURCE [SOURCE ...] [--weights int8]`;
+JSON lines.
 
 2,000 lines of the source files (fewer where there are fewer), translated in file order, and then alone, shuffled in
 other batches, padded to more slots, and on 8 devices by pmap and by mesh. Compares tokens and normalised scores.
 """
 
+import argparse
 import json
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,13 +22,24 @@ from flax_transformer.translation import Translation
 LINES = 2000
 
 
-def main(run: str, *sources: str) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
+    parser.add_argument('run')
+    parser.add_argument('sources', nargs='+')
+    parser.add_argument('--weights', default='float32')
+    options = parser.parse_args()
+    run, sources, weights = options.run, options.sources, options.weights
     lines = [line for source in sources for line in Path(source).read_text(encoding='utf-8').splitlines()][:LINES]
-    translator = Translator.from_run(run)
-    first = Translator.from_run(run, beam_width=max(translator.decoding.beam_width, 2), n_best=2)
+    translator = Translator.from_run(run, weights=weights)
+    first = Translator.from_run(run, beam_width=max(translator.decoding.beam_width, 2), n_best=2, weights=weights)
     gaps = [one.n_best[0].score - one.n_best[1].score for one in first(lines) if len(one.n_best) > 1]
     base = translator(lines)
-    about = {'benchmark': 'invariance', 'run': Path(run).name, 'beam_width': translator.decoding.beam_width}
+    about = {
+        'benchmark': 'invariance',
+        'run': Path(run).name,
+        'weights': weights,
+        'beam_width': translator.decoding.beam_width,
+    }
     about |= {'lines': len(lines), 'smallest_gap_of_best_and_second': min(gaps)}
     about['gaps_below_1e-4'] = sum(gap < 1e-4 for gap in gaps)
 
@@ -43,7 +55,7 @@ def main(run: str, *sources: str) -> None:
     shuffled = others([lines[i] for i in order])
     report('shuffled, other batches', [shuffled[i] for i in np.argsort(order)])
     for strategy in ('pmap', 'mesh'):
-        spread = Translator.from_run(run, parallel=ParallelConfig(strategy=strategy, num_devices=8))
+        spread = Translator.from_run(run, weights=weights, parallel=ParallelConfig(strategy=strategy, num_devices=8))
         report(f'8 devices by {strategy}', spread(lines))
     buckets, batching._BUCKETS = batching._BUCKETS, (128, 256)
     report('padded to 128 slots', translator.with_decoding(translator.decoding)(lines))
@@ -52,4 +64,4 @@ def main(run: str, *sources: str) -> None:
 
 
 if __name__ == '__main__':
-    main(*sys.argv[1:])
+    main()

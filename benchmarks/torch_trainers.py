@@ -1,6 +1,7 @@
 """Training steps of the peers in PyTorch, for `train.py`; run by an interpreter that has torch and transformers.
 
-`plain` is the paper's model with scaled_dot_product_attention and fused projections, `marian` is transformers' own.
+`plain` is the paper's model with scaled_dot_product_attention and fused projections, `compiled` the same by
+torch.compile, `marian` is transformers' own. On an NVIDIA GPU where there is one, in bfloat16 by autocast.
 """
 
 import math
@@ -11,13 +12,14 @@ from sized_models import marian_config
 from torch import nn
 from workload import PAD, Pair, Size, padded, width_of
 
+DEVICE = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
 ADAM = {'lr': 1e-4, 'betas': (0.9, 0.98), 'eps': 1e-9, 'fused': True}
 
 
 class Attention(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
-        self.heads, self.inputs = heads, nn.Linear(width, 3 * width)
+        self.heads, self.dropout, self.inputs = heads, dropout, nn.Linear(width, 3 * width)
         self.output = nn.Linear(width, width)
 
     def forward(self, x, memory=None, mask=None, causal=False):
@@ -29,16 +31,17 @@ class Attention(nn.Module):
             keys_and_values = F.linear(memory, weight[width:], bias[width:])
             parts = F.linear(x, weight[:width], bias[:width]), *keys_and_values.chunk(2, -1)
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, dropout_p=0.1)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, dropout_p=self.dropout)
         return self.output(heads.transpose(1, 2).flatten(2))
 
 
 class Layer(nn.Module):
-    def __init__(self, size: Size, *, decodes: bool) -> None:
+    def __init__(self, size: Size, dropout: float, *, decodes: bool) -> None:
         super().__init__()
         width = size.d_model
-        self.attention, self.norm = Attention(width, size.num_heads), nn.LayerNorm(width)
-        self.cross = Attention(width, size.num_heads) if decodes else None
+        attention = lambda: Attention(width, size.num_heads, dropout)
+        self.attention, self.norm = attention(), nn.LayerNorm(width)
+        self.cross = attention() if decodes else None
         self.cross_norm = nn.LayerNorm(width) if decodes else None
         self.inner, self.outer = nn.Linear(width, size.d_ff), nn.Linear(size.d_ff, width)
         self.last_norm, self.drop = nn.LayerNorm(width), nn.Dropout(0.1)
@@ -52,13 +55,13 @@ class Layer(nn.Module):
 
 
 class Plain(nn.Module):
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: Size, dropout: float) -> None:
         super().__init__()
         self.scale = math.sqrt(size.d_model)
         self.table = nn.Embedding(size.vocab_size, size.d_model, padding_idx=PAD)
         nn.init.normal_(self.table.weight, std=size.d_model**-0.5)
-        self.encoder = nn.ModuleList(Layer(size, decodes=False) for _ in range(size.layers))
-        self.decoder = nn.ModuleList(Layer(size, decodes=True) for _ in range(size.layers))
+        self.encoder = nn.ModuleList(Layer(size, dropout, decodes=False) for _ in range(size.layers))
+        self.decoder = nn.ModuleList(Layer(size, dropout, decodes=True) for _ in range(size.layers))
         self.drop = nn.Dropout(0.1)
         angles = torch.arange(128)[:, None] * torch.exp(
             torch.arange(0, size.d_model, 2) * (-math.log(1e4) / size.d_model)
@@ -82,18 +85,24 @@ class Plain(nn.Module):
 
 def arrays(batch: list[Pair], size: Size) -> list[torch.Tensor]:
     width = width_of(batch, size)
-    return [torch.from_numpy(padded([pair[side] for pair in batch], width)).long() for side in (0, 1)]
+    return [torch.from_numpy(padded([pair[side] for pair in batch], width)).long().to(DEVICE) for side in (0, 1)]
 
 
-def plain(size: Size, batches: list[list[Pair]]):
+def in_bfloat16():
+    return torch.autocast(DEVICE.type, torch.bfloat16, enabled=DEVICE.type == 'cuda')
+
+
+def plain(size: Size, batches: list[list[Pair]], attention_dropout: float, *, compiles: bool = False):
     """A function that takes a training step on each of the batches, in turn."""
     torch.manual_seed(0)
-    model = Plain(size).train()
+    model = Plain(size, attention_dropout).to(DEVICE).train()
     optimizer = torch.optim.Adam(model.parameters(), **ADAM)
+    loss_of = torch.compile(model.loss, dynamic=False) if compiles else model.loss
 
     def steps() -> float:
         for batch in batches:
-            loss = model.loss(*arrays(batch, size))
+            with in_bfloat16():
+                loss = loss_of(*arrays(batch, size))
             loss.backward()
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
@@ -102,14 +111,18 @@ def plain(size: Size, batches: list[list[Pair]]):
     return steps
 
 
-def marian(size: Size, batches: list[list[Pair]]):
+def compiled(size: Size, batches: list[list[Pair]], attention_dropout: float):
+    return plain(size, batches, attention_dropout, compiles=True)
+
+
+def marian(size: Size, batches: list[list[Pair]], attention_dropout: float):
     """The same with transformers' MarianMTModel."""
     from transformers import MarianMTModel
     from transformers.trainer_pt_utils import LabelSmoother
 
     torch.manual_seed(0)
-    dropout = dict.fromkeys(('dropout', 'attention_dropout', 'activation_dropout'), 0.1)
-    model = MarianMTModel(marian_config(size, **dropout)).train()
+    dropout = {'dropout': 0.1, 'activation_dropout': 0.1, 'attention_dropout': attention_dropout}
+    model = MarianMTModel(marian_config(size, **dropout)).to(DEVICE).train()
     pad = model.config.pad_token_id
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.0, **ADAM)
     smoother = LabelSmoother(epsilon=0.1)
@@ -120,8 +133,9 @@ def marian(size: Size, batches: list[list[Pair]]):
             labels = target.masked_fill(target == pad, -100)
             shifted = F.pad(target, (1, 0), value=pad)[:, :-1]
             mask = (source != pad).long()
-            output = model(input_ids=source, attention_mask=mask, decoder_input_ids=shifted, use_cache=False)
-            loss = smoother(output, labels)
+            with in_bfloat16():
+                output = model(input_ids=source, attention_mask=mask, decoder_input_ids=shifted, use_cache=False)
+                loss = smoother(output, labels)
             loss.backward()
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)

@@ -3,6 +3,10 @@
 With an interpreter that has torch and transformers, PyTorch's steps are timed in turn with ours, on the same sentences:
 theirs in batches padded to buckets of length, ours packed. Medians over the rounds; the ratio is that of each round to
 the best peer's, with its least and greatest. One line of JSON.
+
+On an accelerator, in bfloat16, with the part of its peak that the model's FLOPs make up (MFU):
+
+    python benchmarks/train.py --size wmt_big --peers PYTHON --systems compiled --attention cudnn --attention-dropout 0
 """
 
 import argparse
@@ -18,14 +22,15 @@ from pathlib import Path
 from sized_models import our_config
 from workload import PAD, SIZES, UNK, Pair, Size, padded_batches
 
-PEERS = ('plain', 'marian')
+SYSTEMS = ('plain', 'marian', 'compiled')  # of torch_trainers
 
 
-def ours(size: Size, batches: list[list[Pair]]):
-    """A function that trains on all pairs once; packed rows of 64 or 128 slots."""
+def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attention: str):
+    """A function that trains on all pairs once, in packed rows of 64 or 128 slots; and its FLOPs, and the peak's."""
     import jax
     import numpy as np
 
+    from flax_transformer.blocks import compute_dtype
     from flax_transformer.config import (
         Config,
         DataConfig,
@@ -36,6 +41,7 @@ def ours(size: Size, batches: list[list[Pair]]):
     from flax_transformer.data import TokenizedPairs
     from flax_transformer.data.batches import validation_batches
     from flax_transformer.data.tokenized import flatten
+    from flax_transformer.flops import peak_flops, training_flops
     from flax_transformer.training import Trainer
 
     slots = 64 if size.longest <= 40 else 128
@@ -45,9 +51,9 @@ def ours(size: Size, batches: list[list[Pair]]):
     # A stream of sentences has no end, and so no batch that is half empty: nor have these.
     rows = sum(1 for _ in pack(num_rows=1))
     num_rows = -(-rows // max(1, round(rows * slots / size.tokens_per_batch)))
-    dropout = dict.fromkeys(('dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate'), 0.1)
+    dropout = {'dropout_rate': 0.1, 'activation_dropout_rate': 0.1, 'attention_dropout_rate': attention_dropout}
     config = Config(
-        model=our_config(size, attention_bias=True, **dropout),
+        model=our_config(size, attention_bias=True, attention=attention, **dropout),
         tokenizer=TokenizerConfig(unk_id=UNK),
         data=DataConfig(source_length=slots, target_length=slots),
         optimizer=OptimizerConfig(schedule='constant', learning_rate=1e-4, warmup_steps=0),
@@ -64,42 +70,51 @@ def ours(size: Size, batches: list[list[Pair]]):
         jax.block_until_ready(state)
         return float(metrics['loss'] / metrics['target_tokens'])
 
-    return steps
+    peak = peak_flops(jax.devices()[0].device_kind, compute_dtype(config.model).name)
+    return steps, training_flops(config).total * len(packed), peak
 
 
-def serve(system: str, size: Size, count: int) -> None:
+def serve(system: str, size: Size, options: argparse.Namespace) -> None:
     """Trains on every line of standard input, and answers with the seconds that it took."""
+    batches, dropout = padded_batches(size, options.batches), options.attention_dropout
+    flops = peak = None
     if system == 'ours':
-        make = ours
+        steps, flops, peak = ours(size, batches, dropout, options.attention)
     else:
         import torch_trainers
 
-        make = getattr(torch_trainers, system)
-    steps = make(size, padded_batches(size, count))
+        steps = getattr(torch_trainers, system)(size, batches, dropout)
     first = steps()
     for _ in sys.stdin:
         steps()  # who has waited for the others begins with cold caches, and perhaps without its memory
         began = time.perf_counter()
         loss = steps()
-        print(json.dumps({'seconds': time.perf_counter() - began, 'first_loss': first, 'loss': loss}), flush=True)
+        seconds = time.perf_counter() - began
+        answer = {'seconds': seconds, 'first_loss': first, 'loss': loss}
+        print(json.dumps(answer | ({'mfu': flops / seconds / peak} if peak else {})), flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--size', choices=SIZES, default='tiny')
     parser.add_argument('--peers', help='an interpreter with torch and transformers')
+    parser.add_argument('--systems', default='plain,marian', help=f'some of {", ".join(SYSTEMS)}')
+    parser.add_argument('--attention', choices=('plain', 'cudnn'), default='plain', help='ours')
+    parser.add_argument('--attention-dropout', type=float, default=0.1)
     parser.add_argument('--batches', type=int, default=3, help='padded batches of one round')
     parser.add_argument('--rounds', type=int, default=5)
-    parser.add_argument('--serve', choices=('ours', *PEERS), help=argparse.SUPPRESS)
+    parser.add_argument('--serve', choices=('ours', *SYSTEMS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     size = SIZES[options.size]
     if options.serve:
-        return serve(options.serve, size, options.batches)
+        return serve(options.serve, size, options)
 
     tokens = sum(len(pair.target) for batch in padded_batches(size, options.batches) for pair in batch)
-    arguments = ['--size', options.size, '--batches', str(options.batches)]
+    arguments = ['--size', options.size, '--batches', str(options.batches), '--attention', options.attention]
+    arguments += ['--attention-dropout', str(options.attention_dropout)]
+    peers = options.systems.split(',') if options.peers else []
     workers = {}
-    for system in ('ours', *(PEERS if options.peers else ())):
+    for system in ('ours', *peers):
         python = sys.executable if system == 'ours' else options.peers
         # What the command `train` sets for itself.
         environment = os.environ | ({'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1'} if system == 'ours' else {})
@@ -112,7 +127,7 @@ def main() -> None:
             cwd=Path(__file__).parent,
         )
     times: dict[str, list[float]] = {system: [] for system in workers}
-    losses = {}
+    losses, mfu = {}, []
     for number in range(options.rounds + 1):
         for system, worker in workers.items():
             worker.stdin.write('\n')
@@ -120,6 +135,7 @@ def main() -> None:
             answer = json.loads(worker.stdout.readline())
             if number:  # the first is to warm up
                 times[system].append(answer['seconds'])
+                mfu += [answer['mfu']] if 'mfu' in answer else []
             losses[system] = [round(answer['first_loss'], 3), round(answer['loss'], 3)]
     for worker in workers.values():
         worker.stdin.close()
@@ -127,8 +143,10 @@ def main() -> None:
     record = {'benchmark': 'train', 'size': options.size, 'target_tokens': tokens, 'rounds': options.rounds}
     record['tokens_per_second'] = {name: round(tokens / statistics.median(of)) for name, of in times.items()}
     record['losses'] = losses
+    if mfu:
+        record['mfu'] = round(statistics.median(mfu), 3)
     if options.peers:
-        ratios = [min(times[peer][i] for peer in PEERS) / times['ours'][i] for i in range(options.rounds)]
+        ratios = [min(times[peer][i] for peer in peers) / times['ours'][i] for i in range(options.rounds)]
         record['ratio_to_best_peer'] = [round(f(ratios), 2) for f in (statistics.median, min, max)]
     print(json.dumps(record))
 

@@ -1,6 +1,6 @@
-"""What every system gets in the comparisons: two sizes of model, and seeded sentences of ids. NumPy alone.
+"""What every system gets in the comparisons: sizes of model, and seeded sentences of ids. NumPy alone.
 
-Lengths are lognormal, with means of 14 tokens (`tiny`, as Multi30k) and 28 (`base`, as WMT), EOS counted; a target is
+Lengths are lognormal, with means of 14 tokens (`tiny`, as Multi30k) and 28 (as WMT), EOS counted; a target is
 as long as its source times lognormal(0, 0.12). Ids are spread as words are (Zipf). pad is 0, EOS 2, unk 3.
 """
 
@@ -12,7 +12,7 @@ PAD, EOS, UNK, FIRST = 0, 2, 3, 4
 
 
 class Size(NamedTuple):
-    """A model and its sentences. Dropout 0.1 everywhere, tied embeddings, label smoothing 0.1, Adam(0.9, 0.98)."""
+    """A model and its sentences. Dropout 0.1, tied embeddings, label smoothing 0.1, Adam(0.9, 0.98)."""
 
     d_model: int
     d_ff: int
@@ -30,6 +30,9 @@ class Size(NamedTuple):
 SIZES = {
     'tiny': Size(256, 1024, 4, 3, 8_000, 14.0, 0.33, 40, (8, 12, 16, 24, 40), 4096, 12),
     'base': Size(512, 2048, 8, 6, 32_000, 28.0, 0.58, 100, (16, 24, 32, 48, 64, 100), 2048, 8),
+    # With batches as large as the paper's: for accelerators.
+    'wmt_base': Size(512, 2048, 8, 6, 32_000, 28.0, 0.58, 100, (16, 24, 32, 48, 64, 100), 24_576, 8),
+    'wmt_big': Size(1024, 4096, 16, 6, 32_000, 28.0, 0.58, 100, (16, 24, 32, 48, 64, 100), 24_576, 8),
 }
 
 

@@ -8,7 +8,7 @@ from flax_transformer.config import TransformerConfig
 from flax_transformer.layers import FeedForward, LayerNorm, Residual
 
 
-def compute_dtype(config: TransformerConfig, platform: str = '') -> jnp.dtype:
+def compute_dtype(config: TransformerConfig, platform: str | None = None) -> jnp.dtype:
     """The type that activations are computed in, on JAX's own platform or another; parameters stay float32."""
     if config.dtype == 'auto':
         return jnp.dtype(jnp.float32 if (platform or jax.default_backend()) == 'cpu' else jnp.bfloat16)
@@ -22,6 +22,7 @@ def make_attention(config: TransformerConfig) -> MultiHeadAttention:
         head_dim=config.width_of_head,
         use_bias=config.attention_bias,
         dropout_rate=config.attention_dropout_rate,
+        is_fused=config.attention == 'cudnn' and jax.default_backend() == 'gpu',
         dtype=compute_dtype(config),
     )
 

@@ -24,14 +24,14 @@ class Dense(nn.Module):
     def setup(self) -> None:
         shape = (self.inputs, self.features)
         self.kernel = self.param('kernel', nn.initializers.glorot_uniform(), shape, jnp.float32)
-        self.scale = self.get_variable('params', 'kernel' + SCALE)  # None but where the kernel is of int8
+        self.kernel_scale = self.get_variable('params', 'kernel' + SCALE)  # None but where the kernel is of int8
         self.bias = self.param('bias', nn.initializers.zeros, (self.features,), jnp.float32) if self.use_bias else None
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """[..., features] of x [..., inputs]."""
         rows = _rows(x, self.dtype)
-        if self.scale is not None:
-            return self.finish(product(rows, self.kernel, self.scale).astype(self.dtype), x)
+        if self.kernel_scale is not None:
+            return self.finish(product(rows, self.kernel, self.kernel_scale).astype(self.dtype), x)
         return self.finish(_product(rows, self.kernel.astype(self.dtype)), x)
 
     def finish(self, products: jax.Array, x: jax.Array) -> jax.Array:
@@ -46,7 +46,7 @@ def side_by_side(x: jax.Array, *layers: Dense) -> list[jax.Array]:
 
     It pays for many rows: the kernels are laid together at each call.
     """
-    if layers[0].scale is not None:
+    if layers[0].kernel_scale is not None:
         return [layer(x) for layer in layers]
     dtype = layers[0].dtype
     # An axis of their own, not one kernel beside the other: where features lie on many devices they stay there.

@@ -160,7 +160,7 @@ def _start(config: Config, init_from: Path | str) -> LoadedRun:
     other = start.config
     changed = changed_fields(replace(config, model=other.model, tokenizer=other.tokenizer), config)
     # These change neither the parameters nor what they mean.
-    free = ('dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate', 'dtype')
+    free = ('dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate', 'attention', 'dtype')
     refused = [
         f'  {name}: {theirs!r} there, {ours!r} here'
         for name, (theirs, ours) in changed.items()

@@ -10,9 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.config import DecodingConfig, TransformerConfig
+from flax_transformer.config import DecodingConfig
 from flax_transformer.decoding import Covered, DecodeState, Hypotheses, ensemble, ensemble_state, with_coverage
-from flax_transformer.errors import UserError
 from flax_transformer.model import Transformer, shift_right
 from flax_transformer.search import make_scorer, search
 
@@ -109,16 +108,3 @@ def attend_ids(params: Any, source: jax.Array, target: jax.Array, *, models: Seq
         of_layers = model.apply(variables, source, decoder_input, method='cross_attention')
         weights.append(of_layers[max(len(of_layers) - 2, 0)].mean(axis=1))
     return sum(weights) / len(weights)
-
-
-def check_positions(config: TransformerConfig, needed: int) -> None:
-    """Raises UserError where a line needs more positions than a model has learned."""
-    if config.positions == 'learned' and needed > config.max_length:
-        raise UserError(f'a line needs {needed} positions; the model has learned max_length={config.max_length}')
-
-
-def check_banned(config: TransformerConfig, decoding: DecodingConfig) -> None:
-    """Raises UserError where an id that is banned does not exist."""
-    size = config.vocab_size_of_target
-    if any(i >= size for i in decoding.banned_ids):
-        raise UserError(f'banned_ids={decoding.banned_ids}: expected ids below vocab_size={size}')

@@ -2,14 +2,18 @@
 
 Their inputs become integers when they are multiplied, with a scale for each row; products are summed exactly, in 32
 bits (vector-wise quantization, Dettmers et al. 2022, section 3.1; symmetric, to the nearest). Nothing is calibrated.
+An input that lies between two integers becomes the one or the other as its last bits happen to be, so that batches of
+another shape may change a translation more easily than in float32.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 SCALE = '_scale'  # behind the name of a weight: its scales lie beside it in the tree
+_SUMMED = {'kernel': 0, 'projection': 0, 'table': 1}  # the axis of D
 
 
 def to_int8(params: Any) -> Any:
@@ -17,20 +21,17 @@ def to_int8(params: Any) -> Any:
 
     Tables of embeddings [V, D] have a scale for each row. Biases, norms and positions stay as they are.
     """
-    if not isinstance(params, dict):
+    if isinstance(params, tuple):
         return tuple(map(to_int8, params))  # of an ensemble
     out = {}
     for name, value in params.items():
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             out[name] = value if name.endswith('_positions') else to_int8(value)
         elif name in _SUMMED:
             out[name], out[name + SCALE] = quantized(value, _SUMMED[name])
         else:
             out[name] = value
     return out
-
-
-_SUMMED = {'kernel': 0, 'projection': 0, 'table': 1}  # the axis of D
 
 
 @jax.jit(static_argnames='axis')

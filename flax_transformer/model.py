@@ -67,6 +67,7 @@ class Transformer(nn.Module):
         if config.tie_embeddings == 'none':
             shape = (config.d_model, config.vocab_size_of_target)
             self.projection = self.param('projection', nn.initializers.glorot_uniform(), shape, jnp.float32)
+            self.projection_scale = self.get_variable('params', 'projection' + SCALE)  # None but where it is of int8
         if config.logits_bias:
             self.bias = self.param('logits_bias', nn.initializers.zeros, (config.vocab_size_of_target,), jnp.float32)
         self.source_positions, self.target_positions = positions(), positions()
@@ -90,12 +91,11 @@ class Transformer(nn.Module):
     def project(self, x: jax.Array) -> jax.Array:
         """Logits [..., V], float32, of hidden states [..., D]; of the parameters it reads those of `output_names`."""
         if self.config.tie_embeddings == 'none':
-            scale = self.get_variable('params', 'projection' + SCALE)
-            if scale is None:
+            if self.projection_scale is None:
                 projection = self.projection.astype(x.dtype)
                 logits = jnp.einsum('...D,DV->...V', x, projection, preferred_element_type=jnp.float32)
             else:
-                logits = product(x, self.projection, scale)
+                logits = product(x, self.projection, self.projection_scale)
         else:
             table = self.embedding if self.config.tie_embeddings == 'all' else self.target_embedding
             logits = table.logits(x)
@@ -135,9 +135,9 @@ class Transformer(nn.Module):
         positions = jnp.arange(length)[None] if target_positions is None else target_positions
         return self._embed_target(target_in, positions, length, deterministic), self_mask, memory_mask
 
-    def __call__(self, source: jax.Array, target_in: jax.Array, **rows: Any) -> jax.Array:
+    def __call__(self, source: jax.Array, target_in: jax.Array, **keywords: Any) -> jax.Array:
         """Logits [B, T, V], float32, of source ids [B, S] and decoder inputs [B, T]; keywords as of `hidden`."""
-        return self.project(self.hidden(source, target_in, **rows))
+        return self.project(self.hidden(source, target_in, **keywords))
 
     def hidden(
         self,

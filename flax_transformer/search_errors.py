@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from flax_transformer.data import Pairs
+from flax_transformer.errors import UserError
 from flax_transformer.metrics import make_metrics
 from flax_transformer.translator import Translator
 
@@ -48,7 +49,12 @@ def analyse(
     *,
     progress: Callable[[int], None] | None = None,
 ) -> list[WidthReport]:
-    """The faults at each beam width, on pairs of source and reference."""
+    """The faults at each beam width, on pairs of source and reference. Raises UserError for int8 weights."""
+    if translator.decoding.weights != 'float32':
+        raise UserError(
+            f"decoding.weights={translator.decoding.weights!r}: expected 'float32'; in int8 the scores that two "
+            'programs give to one translation are too far apart to tell whose fault it is'
+        )
     references = translator.score(pairs.sources, pairs.targets)
     reports = []
     for width in widths:

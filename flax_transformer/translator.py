@@ -120,13 +120,14 @@ class Translator:
 
     @cached_property
     def weights(self) -> Any:
-        """What the programs are given: the parameters, or what decoding.weights makes of them."""
+        """What the programs are given: `params`, or what decoding.weights makes of them."""
         return to_int8(self.params) if self.decoding.weights == 'int8' else self.params
 
     @cached_property
     def translate_ids(self) -> Callable[..., Hypotheses]:
-        """`translate_ids(params, source, prefix=None)`, jitted, with this translator's models and search.
+        """`translate_ids(weights, source, prefix=None)`, jitted, with this translator's models and search.
 
+        `weights` are this translator's, of int8 where that is asked for; or any parameters of such models.
         Pure: usable within other JAX programs (jit, vmap, export). See `forward.translate_ids`.
         """
         return jax.jit(

@@ -1,10 +1,14 @@
 """Equation 1, its masks, its cache and the multi-head layer. `PEERS n` is point n of PEERS.md, section 5."""
 
+import re
+from collections import Counter
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy_transformer
 import pytest
+from jax._src.cudnn import fused_attention_stablehlo
 
 from flax_transformer.attention import (
     KVCache,
@@ -12,10 +16,13 @@ from flax_transformer.attention import (
     attention_weights,
     causal_mask,
     dot_product_attention,
+    fused_attention,
     padding_mask,
     segment_mask,
     visible_slots,
 )
+from flax_transformer.config import TransformerConfig
+from flax_transformer.model import Transformer
 
 B, T, S, H, K, D = 2, 5, 7, 3, 4, 16
 SUMS = {'rtol': 1e-5, 'atol': 1e-6}  # float32 against float64: sums of some ten products of size 1
@@ -208,3 +215,37 @@ def test_each_projection_is_glorot_uniform_on_its_own():
         assert np.abs(kernel).max() <= np.sqrt(6 / (128 + 32))
     draws = [np.asarray(params[name]['kernel']) for name in ('query', 'key', 'value')]
     assert not any((draws[i] == draws[i - 1]).any() for i in range(3))
+
+
+@pytest.mark.parametrize('kind', ['none', 'causal', 'padding', 'segments'])
+def test_fused_attention_is_attention(kind, monkeypatch):
+    """What is asked of cuDNN, answered by JAX itself: no machine of these tests has the library."""
+    fused = jax.nn.dot_product_attention
+    monkeypatch.setattr(jax.nn, 'dot_product_attention', lambda *args, implementation, **rest: fused(*args, **rest))
+    q, k, v = (normal(B, T, H, K) for _ in range(3))
+    numbers = jnp.asarray([[1] * 3 + [2] * (T - 4) + [0]] * B)
+    masks = {
+        'none': None,
+        'causal': causal_mask(T),
+        'padding': padding_mask(numbers, 0),
+        'segments': causal_mask(T) & segment_mask(numbers, numbers),
+    }
+    found, expected = (attend(q, k, v, masks[kind]) for attend in (fused_attention, dot_product_attention))
+    # What padding sees means nothing.
+    np.testing.assert_allclose(found[:, :-1], expected[:, :-1], atol=1e-5)
+
+
+def test_fused_attention_is_what_cudnn_gets(monkeypatch):
+    """Lowered for CUDA from here: forward and backward are cuDNN's own, of the model as it trains."""
+    monkeypatch.setattr(fused_attention_stablehlo, 'check_cudnn_version', lambda: 91000)
+    monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
+    config = TransformerConfig(
+        vocab_size=20, d_model=128, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, attention='cudnn'
+    )
+    model, ids = Transformer(config), jnp.ones((2, 64), jnp.int32)
+    rows = {f'{side}_{what}': ids for side in ('source', 'target') for what in ('segments', 'positions')}
+    shapes = jax.eval_shape(model.init, jax.random.key(0), ids, ids)
+    loss = lambda variables: model.apply(variables, ids, ids, **rows).sum()
+    text = jax.jit(jax.grad(loss)).trace(shapes).lower(lowering_platforms=('cuda',)).as_text()
+    calls = Counter(re.findall(r'@__cudnn[$\w]+', text))
+    assert calls == {'@__cudnn$fmhaScaleBiasSoftmax': 3, '@__cudnn$fmhaScaleBiasSoftmaxBackward': 3}

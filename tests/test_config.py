@@ -395,8 +395,9 @@ def test_changed_fields_lists_old_and_new():
 
 def test_changed_fields_sees_every_field():
     every = {f'{name}.{field.name}' for name, section in SECTIONS.items() for field in dataclasses.fields(section)}
-    # These have no effect beside others that were changed: the mixture, and the tokenizer's algorithm.
-    idle = {'data.train', 'data.validation', 'data.bpe_dropout'}
+    # These have no effect beside others that were changed, or may not stand there: the mixture, the tokenizer's
+    # algorithm, dropout of attention weights.
+    idle = {'data.train', 'data.validation', 'data.bpe_dropout', 'model.attention'}
     assert set(changed_fields(Config(), all_changed())) == every - idle | {'seed'}
 
 
@@ -462,3 +463,9 @@ def test_bad_value_in_json_is_refused_by_name():
 def test_what_is_not_a_json_object_is_refused(text):
     with pytest.raises(UserError, match='config'):
         from_json(text)
+
+
+def test_fused_attention_is_for_bfloat16_and_drops_no_weights():
+    for changes in ({'dtype': 'float32'}, {'attention_dropout_rate': 0.1}):
+        with pytest.raises(ValueError, match="attention='cudnn'"):
+            TransformerConfig(attention='cudnn', **changes)

@@ -15,8 +15,8 @@ class DecodingConfig:
     alpha: float = 0.6  # exponent of the length penalty; length counts EOS
     max_extra_tokens: int = 50  # a translation has at most its source's tokens + this many, EOS counted
     max_source_tokens: int = 256  # a longer line is split and rejoined; no more than training's rows is wise
-    batch_tokens: int = 4096  # source slots of one batch; bounds memory, does not change translations
-    weights: Literal['float32', 'int8'] = 'float32'  # int8: faster on CPUs, a quarter of the memory; not quite the same
+    batch_tokens: int = 4096  # source slots of one batch; bounds memory; in float32 it changes no translation
+    weights: Literal['float32', 'int8'] = 'float32'  # of the matrices; int8: faster on CPUs, not quite the same
     target_language: str | None = None  # of a model with language tags; None: data.target_language of its training
     max_tokens: int | None = None  # in place of source + max_extra_tokens: the same limit for every line, EOS counted
     min_tokens: int = 1  # no EOS before it would be this token

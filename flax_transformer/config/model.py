@@ -35,6 +35,7 @@ class TransformerConfig:
     pad_row: Literal['output', 'neither', 'both'] = 'output'
     eos_id: int = 1  # ends every source and target
     max_length: int = 512  # positions of a learned table; sinusoids know no limit
+    attention: Literal['plain', 'cudnn'] = 'plain'  # cudnn: fused, on NVIDIA GPUs; on other devices as plain
     dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # of computation; auto: bfloat16 on TPU and GPU
 
     def __post_init__(self) -> None:
@@ -42,6 +43,14 @@ class TransformerConfig:
         check_positive(
             self, 'vocab_size', 'd_model', 'num_heads', 'd_ff', 'num_encoder_layers', 'num_decoder_layers', 'max_length'
         )
+        if self.attention == 'cudnn':
+            check(
+                self.dtype != 'float32', "attention='cudnn' computes in bfloat16: expected dtype='auto' or 'bfloat16'"
+            )
+            check(
+                self.attention_dropout_rate == 0,
+                f"attention='cudnn' drops no weights: attention_dropout_rate={self.attention_dropout_rate}, expected 0",
+            )
         check_rates(self, 'dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate')
         check(self.head_dim is None or self.head_dim >= 1, f'head_dim={self.head_dim}: expected at least 1')
         check(

@@ -76,7 +76,7 @@ def repeat(tree: Any, width: int) -> Any:
 
 def with_room(state: DecodeState, length: int, width: int) -> DecodeState:
     """The state with slots for `length` positions of W = `width` hypotheses."""
-    grown = lambda slots: slots.with_room(length * width)
+    grown = lambda slots: slots.with_room(length * width)  # each is a tree itself, hence is_leaf
     return state._replace(slots=jax.tree.map(grown, state.slots, is_leaf=lambda x: hasattr(x, 'with_room')))
 
 

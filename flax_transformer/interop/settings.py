@@ -173,7 +173,7 @@ def faults_of_model(model: TransformerConfig) -> list[str]:
 def faults_of_decoding(decoding: DecodingConfig) -> list[str]:
     """Every field of a search that generation_config.json cannot hold, with what it can."""
     plain = DecodingConfig()
-    alike = ('word_reward', 'coverage_penalty', 'groups', 'search', 'mbr', 'banned_texts')
+    alike = ('word_reward', 'coverage_penalty', 'groups', 'search', 'mbr', 'banned_texts', 'weights')
     faults = [
         f'decoding.{name}={getattr(decoding, name)!r}: expected {getattr(plain, name)!r}'
         for name in alike
