@@ -12,20 +12,28 @@ def top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
 
     The k blocks with the largest maxima hold them all: whatever lies in another block has k numbers before it.
     """
-    rows, size = x.shape
-    blocks = -(-size // BLOCK)
-    if blocks < 2 * k:
+    if x.shape[1] <= (2 * k - 1) * BLOCK:
         return jax.lax.top_k(x, k)
-    padded = jnp.pad(x, ((0, 0), (0, blocks * BLOCK - size)), constant_values=-jnp.inf)
-    padded = padded.reshape(rows, blocks, BLOCK)
-    # Two reductions: the first is over an inner axis, which runs in vectors.
-    maxima = padded.reshape(rows, blocks, 4, BLOCK // 4).max(axis=2).max(axis=2)
+    blocks, maxima = _blocks(x)
     chosen = jnp.sort(jax.lax.top_k(maxima, k)[1], axis=1)  # in their order, for the ties
-    candidates = jnp.take_along_axis(padded, chosen[:, :, None], axis=1).reshape(rows, k * BLOCK)
+    candidates = jnp.take_along_axis(blocks, chosen[:, :, None], axis=1).reshape(-1, k * BLOCK)
     values, place = jax.lax.top_k(candidates, k)
     return values, jnp.take_along_axis(chosen, place // BLOCK, axis=1) * BLOCK + place % BLOCK
 
 
 def argmax(x: jax.Array) -> jax.Array:
     """The place [N] of the largest of each row of x [N, V], among equals the lowest."""
-    return top_k(x, 1)[1][:, 0]
+    blocks, maxima = _blocks(x)
+    block = jnp.argmax(maxima, axis=1)
+    candidates = jnp.take_along_axis(blocks, block[:, None, None], axis=1)[:, 0]
+    return block * BLOCK + jnp.argmax(candidates, axis=1)
+
+
+def _blocks(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Rows [N, V] in blocks, [N, ceil(V / BLOCK), BLOCK], -inf behind the last; and the largest of each block."""
+    rows, size = x.shape
+    count = -(-size // BLOCK)
+    padded = jnp.pad(x, ((0, 0), (0, count * BLOCK - size)), constant_values=-jnp.inf)
+    # Two reductions: the first is over an inner axis, which runs in vectors.
+    maxima = padded.reshape(rows, count, 4, BLOCK // 4).max(axis=2).max(axis=2)
+    return padded.reshape(rows, count, BLOCK), maxima
