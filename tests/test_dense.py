@@ -83,12 +83,12 @@ def test_products_with_the_rows_of_a_table(shape, size):
 
 
 @pytest.mark.parametrize('dtype', [jnp.float32, jnp.bfloat16])
-@pytest.mark.parametrize('inputs', [7, 16])
-def test_a_single_row_is_the_same_as_among_others(inputs, dtype):
-    """It is multiplied in blocks, where there are some."""
-    x, layer = jax.random.normal(jax.random.key(1), (3, inputs)), Dense(inputs, 5, dtype=dtype)
+@pytest.mark.parametrize(('inputs', 'features'), [(7, 5), (16, 5), (256, 512), (255, 520)])
+def test_a_single_row_is_the_same_as_among_others(inputs, features, dtype):
+    """It is multiplied in blocks, where the kernel can be cut."""
+    x, layer = jax.random.normal(jax.random.key(1), (3, inputs)), Dense(inputs, features, dtype=dtype)
     variables = layer.init(jax.random.key(0), x)
     alone = layer.apply(variables, x[1:2])
     assert alone.dtype == dtype
-    rounding = 1e-6 if dtype == jnp.float32 else 0.02
+    rounding = 1e-5 if dtype == jnp.float32 else 0.05
     np.testing.assert_allclose(np.float32(alone[0]), np.float32(layer.apply(variables, x)[1]), atol=rounding)
