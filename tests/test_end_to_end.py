@@ -236,7 +236,8 @@ def losses_of(config_file: Path, run: Path, *options: str) -> list[float]:
     return [record['loss'] for record in read_metrics(run) if record['kind'] == 'train']
 
 
-@pytest.mark.parametrize('strategy', ['pmap', pytest.param('mesh', marks=pytest.mark.slow)])
+@pytest.mark.slow  # of one step, and without a process of its own: test_sharding.py
+@pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
 def test_eight_devices_give_the_losses_of_one(strategy: str, copy_folder: Path, tmp_path: Path) -> None:
     """50 steps without dropout; the option itself makes the eight simulated devices.
 

@@ -75,7 +75,7 @@ def test_layers_take_either_kind_of_weight():
         np.testing.assert_allclose(found, expected, atol=0.05)
 
 
-@pytest.mark.parametrize('ties', ['all', 'target', 'none'])
+@pytest.mark.parametrize('ties', [pytest.param('all', marks=pytest.mark.slow), 'target', 'none'])
 def test_every_matrix_of_a_model_is_quantized_and_the_logits_stay_near(ties):
     config = TransformerConfig(
         vocab_size=40, d_model=32, d_ff=64, num_heads=4, num_encoder_layers=2, num_decoder_layers=2,
