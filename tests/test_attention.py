@@ -222,7 +222,7 @@ def test_fused_attention_is_attention(kind, monkeypatch):
     """What is asked of cuDNN, answered by JAX itself: no machine of these tests has the library."""
     fused = jax.nn.dot_product_attention
     monkeypatch.setattr(jax.nn, 'dot_product_attention', lambda *args, implementation, **rest: fused(*args, **rest))
-    q, k, v = (normal(B, T, H, K) for _ in range(3))
+    q, k, v = (normal(B, T, H, K, seed=seed) for seed in range(3))
     numbers = jnp.asarray([[1] * 3 + [2] * (T - 4) + [0]] * B)
     masks = {
         'none': None,
