@@ -29,7 +29,7 @@ def _model(size: Size):
     """Our config and random parameters."""
     import jax
 
-    from flax_transformer.compilation_cache import use_compilation_cache
+    from flax_transformer.common.compilation_cache import use_compilation_cache
     from flax_transformer.model import Transformer
 
     use_compilation_cache()

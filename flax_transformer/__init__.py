@@ -7,9 +7,9 @@ print(Translator.from_run('runs/number_words')(['forty-two'])[0].text)
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flax_transformer.common.config_files import load_config
+    from flax_transformer.common.errors import UserError
     from flax_transformer.config import Config
-    from flax_transformer.config_files import load_config
-    from flax_transformer.errors import UserError
     from flax_transformer.experiment import train
     from flax_transformer.translator import Translation, Translator
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from flax_transformer.checkpoints import Checkpoints
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 from flax_transformer.loading import parameter_shapes
 from flax_transformer.run_directory import RunDirectory
 

@@ -21,7 +21,7 @@ from absl import logging
 from etils import epath
 
 from flax_transformer import processes
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 from flax_transformer.full_disk import size
 from flax_transformer.improvement import rank_of_checkpoint
 from flax_transformer.manifest import faults, has_manifest, told, write_manifest

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from flax_transformer.candidates import make_translation
+from flax_transformer.common.errors import UserError
 from flax_transformer.decoding import length_penalty
-from flax_transformer.errors import UserError
 from flax_transformer.interop.ctranslate2 import check, converted, import_ctranslate2
 from flax_transformer.search import output_slots
 from flax_transformer.translation import Translation, distinct

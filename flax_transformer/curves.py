@@ -5,9 +5,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flax_transformer.common.config_json import changed_fields
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
-from flax_transformer.config_json import changed_fields
-from flax_transformer.errors import UserError
 from flax_transformer.reporting import METRICS_FILE, read_metrics
 from flax_transformer.run_directory import RunDirectory
 

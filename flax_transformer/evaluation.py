@@ -7,9 +7,9 @@ from typing import Any
 
 import jax
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
 from flax_transformer.data import Pairs, loss_batches, tokenize
-from flax_transformer.errors import UserError
 from flax_transformer.metrics import Scores, score
 from flax_transformer.model import Transformer
 from flax_transformer.parallel import Devices

@@ -14,9 +14,9 @@ from flax_transformer import non_finite
 from flax_transformer import processes as peers
 from flax_transformer.blocks import compute_dtype
 from flax_transformer.checkpoints import Checkpoints
+from flax_transformer.common.config_json import changed_fields
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, TrainingConfig
-from flax_transformer.config_json import changed_fields
-from flax_transformer.errors import UserError
 from flax_transformer.flops import peak_flops, training_flops
 from flax_transformer.full_disk import going_on_where_full
 from flax_transformer.improvement import Improvement

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 
 
 def frozen_by(patterns: Sequence[str], params: Any) -> Any:

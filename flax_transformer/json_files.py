@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 
 
 def read_object(file: Path) -> dict[str, Any]:

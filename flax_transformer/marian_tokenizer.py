@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import sentencepiece
 
-from flax_transformer.errors import UserError, nearest
+from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.json_files import read_object
 from flax_transformer.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_whole
 

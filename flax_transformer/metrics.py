@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 
 BUCKETS = (10, 20, 30, 50)  # words of the source: up to so many, and more than the last
 

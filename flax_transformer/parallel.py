@@ -14,8 +14,8 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from flax_transformer import processes
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
-from flax_transformer.errors import UserError
 from flax_transformer.sharding import AXES, ROWS, state_shardings
 
 AXIS = 'data'

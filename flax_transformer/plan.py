@@ -13,8 +13,8 @@ from typing import Any
 import jax
 
 from flax_transformer.chips import find_chip
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, ParallelConfig
-from flax_transformer.errors import UserError
 from flax_transformer.flops import training_flops
 from flax_transformer.hlo import Collective, read_program
 from flax_transformer.program import lower, with_dtype

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, CorpusConfig
 from flax_transformer.data import Pairs, TokenizedPairs, open_corpus, read_corpus, tokenize
 from flax_transformer.data import cache as data_cache
 from flax_transformer.data.corpus import Corpus
 from flax_transformer.data.listing import Listed, listed, unchanged
-from flax_transformer.errors import UserError
 from flax_transformer.tokenizer import Tokenizer
 
 Say = Callable[[str], None]

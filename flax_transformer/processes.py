@@ -17,8 +17,8 @@ import jax
 import numpy as np
 from jax._src import distributed
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
-from flax_transformer.errors import UserError
 from flax_transformer.interruption import EXIT_CODE, Interrupted
 from flax_transformer.rendezvous import Facts, meet
 

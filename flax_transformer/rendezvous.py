@@ -12,7 +12,7 @@ import socket
 import time
 from typing import Any
 
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 
 Facts = dict[str, Any]  # what must be the same everywhere, by name; values are JSON
 

@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from flax_transformer.common.config_json import changed_fields, from_json, to_json
+from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.locks import LOCK_FILE, in_use
 from flax_transformer.config import CheckConfig, Config, DecodingConfig, ParallelConfig
-from flax_transformer.config_json import changed_fields, from_json, to_json
-from flax_transformer.errors import UserError, nearest
-from flax_transformer.locks import LOCK_FILE, in_use
 from flax_transformer.marian_tokenizer import KIND, MarianTokenizer
 from flax_transformer.tokenizer import Tokenizer, kind_of
 

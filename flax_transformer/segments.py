@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 
 # What a part may end with: the end of a sentence; of a clause; of a word. Between the digits of 10:30 there is none.
 _SEAMS = (r'(?<![.!?…])[.!?…]+[\'")\]»”’]*\s+|[。！？]\s*', r'[,;:]\s+|[，；：、]\s*', r'\s+')

@@ -17,7 +17,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 
 DATA, FSDP, TENSOR = AXES = ('data', 'fsdp', 'tensor')
 

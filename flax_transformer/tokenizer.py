@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import sentencepiece
 
-from flax_transformer.errors import UserError, nearest
+from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.segmentation import Segmenter
 
 MODEL_FILE = 'sentencepiece.model'

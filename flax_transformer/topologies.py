@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import jax
 
-from flax_transformer.errors import UserError, nearest
+from flax_transformer.common.errors import UserError, nearest
 
 LOCAL = 'local'
 _PLANE = ('1x1', '2x2', '2x4', '4x4', '4x8', '8x8', '8x16', '16x16')

@@ -13,10 +13,10 @@ import jax
 from flax_transformer.alignment import align_words
 from flax_transformer.batching import shapes
 from flax_transformer.candidates import best_of, make_translation
-from flax_transformer.compilation_cache import use_compilation_cache
+from flax_transformer.common.compilation_cache import use_compilation_cache
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerConfig
 from flax_transformer.decoding import Hypotheses
-from flax_transformer.errors import UserError
 from flax_transformer.forward import attend_ids, score_ids, translate_ids
 from flax_transformer.int8 import to_int8
 from flax_transformer.interop.marian import read_marian

@@ -13,7 +13,7 @@ import pytest
 
 from flax_transformer.cli import main
 from flax_transformer.cli.lines import LineWriter
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 
 LINES = ['a b c', '', 'd e', 'h']
 

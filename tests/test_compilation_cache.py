@@ -5,7 +5,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from flax_transformer.compilation_cache import cache_folder, use_compilation_cache
+from flax_transformer.common.compilation_cache import cache_folder, use_compilation_cache
 
 DIR, TIME = 'jax_compilation_cache_dir', 'jax_persistent_cache_min_compile_time_secs'
 

@@ -10,6 +10,8 @@ from typing import Literal
 
 import pytest
 
+from flax_transformer.common.config_json import changed_fields, from_json, to_json
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import (
     CheckConfig,
     Config,
@@ -22,8 +24,6 @@ from flax_transformer.config import (
     TrainingConfig,
     TransformerConfig,
 )
-from flax_transformer.config_json import changed_fields, from_json, to_json
-from flax_transformer.errors import UserError
 
 SECTIONS = {field.name: typing.get_type_hints(Config)[field.name] for field in dataclasses.fields(Config)}
 SECTIONS.pop('seed')

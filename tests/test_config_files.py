@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from flax_transformer.common.config_files import load_config, shipped_configs
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
-from flax_transformer.config_files import load_config, shipped_configs
-from flax_transformer.errors import UserError
 
 HEAD = 'from flax_transformer.config import Config, DataConfig, TransformerConfig\n\n\ndef get_config():\n'
 

@@ -13,9 +13,9 @@ import pytest
 
 from flax_transformer import Translator
 from flax_transformer.cli.translate import main
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.ctranslate2_translator import CTranslate2Translator
-from flax_transformer.errors import UserError
 from flax_transformer.interop.ctranslate2 import WITHOUT_COUNTERPART, check, write
 from flax_transformer.model import Transformer
 

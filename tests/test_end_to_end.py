@@ -21,10 +21,10 @@ import flax_transformer
 from flax_transformer import Config, Translator, train
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.cli import main
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import CheckConfig, CorpusConfig, DataConfig, ParallelConfig
 from flax_transformer.data.packing import Place
 from flax_transformer.data.text_files import read_lines
-from flax_transformer.errors import UserError
 from flax_transformer.reporting import read_metrics
 from flax_transformer.run_directory import RunDirectory
 from flax_transformer.tokenizer import Tokenizer

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from flax_transformer import Translator
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.data import Pairs
 from flax_transformer.dense import Dense
-from flax_transformer.errors import UserError
 from flax_transformer.int8 import product, quantized, to_int8
 from flax_transformer.layers import Embedding
 from flax_transformer.model import Transformer

@@ -20,8 +20,8 @@ from flax.traverse_util import unflatten_dict
 
 from flax_transformer import Translator
 from flax_transformer.cli import main
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DecodingConfig, TransformerConfig
-from flax_transformer.errors import UserError
 from flax_transformer.interop import from_marian, names, shapes, to_marian
 from flax_transformer.interop.marian import import_marian, read_marian
 from flax_transformer.interop.settings import read_decoding, read_model, write_decoding, write_model

@@ -13,11 +13,11 @@ import pytest
 from conftest import copy_config
 
 from flax_transformer import train
-from flax_transformer.errors import UserError
-from flax_transformer.locks import LOCK_FILE, in_use
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.locks import LOCK_FILE, in_use
 
 HOLD = (
-    'import sys, time; from pathlib import Path; from flax_transformer.locks import in_use\n'
+    'import sys, time; from pathlib import Path; from flax_transformer.common.locks import in_use\n'
     'with in_use(Path(sys.argv[1]), say=print): print("held", flush=True); time.sleep(60)\n'
 )
 

@@ -11,7 +11,7 @@ import pytest
 from test_checkpoints import make_state
 
 from flax_transformer.checkpoints import DAMAGED, Checkpoints
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 from flax_transformer.manifest import MANIFEST, faults
 
 DAMAGES = {

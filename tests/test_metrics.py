@@ -7,7 +7,7 @@ from conftest import corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 from flax_transformer.metrics import compare, make_metrics, score
 from flax_transformer.ngrams import bleu_tok, brevity_penalty, clipped_matches, closest_length
 

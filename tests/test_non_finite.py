@@ -15,8 +15,8 @@ from conftest import copy_config
 from test_training import LOSS, MODEL, uneven_batch
 
 from flax_transformer import train
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
-from flax_transformer.errors import UserError
 from flax_transformer.loop import Window
 from flax_transformer.non_finite import first_non_finite, load_batch, save_batch
 from flax_transformer.parallel import Devices

@@ -14,8 +14,8 @@ from test_training import MODEL, uneven_batch
 
 from flax_transformer import train
 from flax_transformer.checkpoints import Checkpoints
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import OptimizerConfig, ParallelConfig
-from flax_transformer.errors import UserError
 from flax_transformer.experiment import _say_where_the_rate_jumps
 from flax_transformer.freezing import frozen_by
 from flax_transformer.loading import load_run

@@ -13,9 +13,9 @@ from conftest import copy_config
 from flax_transformer import topologies
 from flax_transformer.cli import main
 from flax_transformer.cli.plan import lines_of
+from flax_transformer.common.config_files import load_config
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
-from flax_transformer.config_files import load_config
-from flax_transformer.errors import UserError
 from flax_transformer.flops import forward_flops
 from flax_transformer.hlo import read_program
 from flax_transformer.plan import Plan, make_plan, nearest_fit

@@ -9,10 +9,10 @@ from conftest import copy_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig
 from flax_transformer.data import Pairs, cache
 from flax_transformer.data.corpus import Corpus, Records
-from flax_transformer.errors import UserError
 from flax_transformer.preparation import (
     ValidationSet,
     check_tokenizer,

@@ -7,11 +7,11 @@ import pytest
 from conftest import copy_config, copy_corpus
 
 from flax_transformer.cli import main
-from flax_transformer.config_json import to_json
+from flax_transformer.common.config_json import to_json
 from flax_transformer.data import cache
 from flax_transformer.run_directory import RunDirectory
 
-CONFIG = """from flax_transformer.config_json import from_json
+CONFIG = """from flax_transformer.common.config_json import from_json
 from pathlib import Path
 
 def get_config():

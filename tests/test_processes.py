@@ -19,9 +19,9 @@ from conftest import copy_config
 
 from flax_transformer import train
 from flax_transformer.checkpoints import Checkpoints
+from flax_transformer.common.config_json import to_json
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
-from flax_transformer.config_json import to_json
-from flax_transformer.errors import UserError
 from flax_transformer.manifest import faults
 from flax_transformer.rendezvous import meet
 from flax_transformer.reporting import read_metrics
@@ -152,7 +152,7 @@ def config_for(corpus: Path, folder: Path, **training: Any) -> Any:
     )
     (folder / 'config.json').write_text(to_json(config))
     (folder / 'config.py').write_text(
-        'from pathlib import Path\nfrom flax_transformer.config_json import from_json\n'
+        'from pathlib import Path\nfrom flax_transformer.common.config_json import from_json\n'
         f'def get_config():\n    return from_json(Path({str(folder / "config.json")!r}).read_text())\n'
     )
     return config

@@ -14,9 +14,9 @@ from jax.sharding import PartitionSpec as P
 
 from flax_transformer.accumulation import make_passes
 from flax_transformer.checkpoints import Checkpoints
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, ParallelConfig, TransformerConfig
 from flax_transformer.data import Batch
-from flax_transformer.errors import UserError
 from flax_transformer.parallel import Devices
 from flax_transformer.program import lower
 from flax_transformer.sharding import RULES, bytes_per_device, fitted, left_whole, paths_of, spec_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 from flax_transformer.tokenizer import DESCRIPTION_FILE, MODEL_FILE, Tokenizer
 
 LINES = [f'The quick brown fox jumps over lazy dog number {n}.' for n in range(200)]

@@ -11,11 +11,11 @@ import optax
 import pytest
 from conftest import copy_config
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig, TransformerConfig
 from flax_transformer.data import Batch
 from flax_transformer.data.batches import make_batch
 from flax_transformer.data.plan import Example
-from flax_transformer.errors import UserError
 from flax_transformer.loop import Window, fit
 from flax_transformer.model import Transformer, shift_right
 from flax_transformer.parallel import Devices

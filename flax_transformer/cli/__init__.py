@@ -5,7 +5,7 @@ import os
 import sys
 
 from flax_transformer.cli.huge_pages import restart_with_huge_pages
-from flax_transformer.errors import UserError, nearest
+from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.interruption import EXIT_CODE, Interrupted
 
 COMMANDS = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from flax_transformer.cli.evaluate import check_files, read_set
 from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig, DecodingConfig, ParallelConfig
-from flax_transformer.errors import UserError
 
 DESCRIPTION = """Faults of the search and faults of the model, over beam widths. For each line the model's score of the
 reference is compared with that of its own translation, normalised as the search was: where the reference scores better

@@ -6,7 +6,7 @@ from pathlib import Path
 import tyro
 
 from flax_transformer.cli.options import parse, read_run_config
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 
 DESCRIPTION = """Make a run directory, OUT, whose parameters are the mean of several checkpoints of a run. It can be
 translated with, evaluated, exported, and trained on from (--init-from), as any other."""

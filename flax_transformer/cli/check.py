@@ -9,9 +9,9 @@ from typing import Annotated
 import tyro
 
 from flax_transformer.cli.options import parse, progress_bar, read_run_tokenizer
+from flax_transformer.common.config_files import load_config
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
-from flax_transformer.config_files import load_config
-from flax_transformer.errors import UserError
 
 DESCRIPTION = """Check the corpora of a config: what is damaged, where, what training does about it, and the remedy.
 Exit code: 0, 1 for warnings with --strict, 2 for errors, on which training would stop."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from flax_transformer.cli.evaluate import check_files, read_set
 from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig, ParallelConfig
-from flax_transformer.errors import UserError
 from flax_transformer.run_directory import split_reference
 
 DESCRIPTION = """Is the second system better than the first? RUN is a run directory, or a file of translations; each run

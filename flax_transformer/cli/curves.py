@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flax_transformer.cli.options import parse, positional, read_run_config
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 
 DESCRIPTION = """How a training run went, or several side by side: a table of their steps, best scores and speed, and of
 the fields in which they differ. With --output their learning curves are drawn. `compare` says whether one translates

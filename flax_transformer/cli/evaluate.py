@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig, DecodingConfig, ParallelConfig
-from flax_transformer.errors import UserError
 
 if TYPE_CHECKING:
     from flax_transformer.data import Pairs

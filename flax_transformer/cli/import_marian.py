@@ -6,7 +6,7 @@ from pathlib import Path
 import tyro
 
 from flax_transformer.cli.options import parse
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 
 DESCRIPTION = """Make a run directory, RUN, of a Marian model (OPUS-MT and others) in a local FOLDER as Hugging Face's
 save_pretrained writes it: config.json, generation_config.json, model.safetensors or pytorch_model.bin, source.spm,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 
 CHUNK = 2048  # lines that are read, translated and written together; bounds memory
 

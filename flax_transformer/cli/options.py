@@ -8,9 +8,9 @@ from pathlib import Path
 import tyro
 from tqdm import tqdm
 
+from flax_transformer.common.config_files import load_config
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
-from flax_transformer.config_files import load_config
-from flax_transformer.errors import UserError
 from flax_transformer.run_directory import RunDirectory, split_reference
 from flax_transformer.tokenizer import Tokenizer
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 from flax_transformer.cli.lines import CHUNK, LineWriter, to_json
 from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, ParallelConfig
-from flax_transformer.errors import UserError
 
 DESCRIPTION = """What given translations are worth to a model: a line each, `score log-probability tokens`, the score
 normalised as a search with these fields would. Several RUNs vote as an ensemble."""

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import tyro
 
 from flax_transformer.cli.options import parse, read_run_config
+from flax_transformer.common.config_files import load_config
 from flax_transformer.config import Config
-from flax_transformer.config_files import load_config
 from flax_transformer.run_directory import environment
 
 DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), or the name of a shipped config.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from flax_transformer.cli.lines import CHUNK, LineWriter, chunks, to_json
 from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, ParallelConfig
-from flax_transformer.errors import UserError
 
 if TYPE_CHECKING:
     from flax_transformer.translation import Translation

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields, replace
 
-from flax_transformer.checks import check, check_positive, check_rates, check_types
+from flax_transformer.common.checks import check, check_positive, check_rates, check_types
 
 DEFAULT_TRAIN, DEFAULT_VALIDATION = 'number_words:train', 'number_words:validation'
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from flax_transformer.checks import check, check_rates, check_types
+from flax_transformer.common.checks import check, check_rates, check_types
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import grain
 import numpy as np
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
 from flax_transformer.data.packing import Place
 from flax_transformer.data.plan import Example, Plan, packed
 from flax_transformer.data.tokenized import TokenizedPairs
-from flax_transformer.errors import UserError
 
 
 class Batch(NamedTuple):

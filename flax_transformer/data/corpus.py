@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 
 CHUNK = 4096  # pairs that are read together
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.corpus import Pairs
 from flax_transformer.data.text_files import read_lines
-from flax_transformer.errors import UserError, nearest
 
 
 def read_sacrebleu(name: str) -> Pairs:

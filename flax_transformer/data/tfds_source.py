@@ -10,8 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.corpus import CHUNK, Corpus, Records
-from flax_transformer.errors import UserError, nearest
 
 
 class TfdsCorpus(Corpus):

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import TransformerConfig
-from flax_transformer.errors import UserError
 from flax_transformer.layers import sinusoids
 from flax_transformer.model import Transformer
 

@@ -13,9 +13,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from flax_transformer.compilation_cache import cache_folder
+from flax_transformer.common.compilation_cache import cache_folder
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
-from flax_transformer.errors import UserError
 from flax_transformer.layers import sinusoids
 
 # Fields of DecodingConfig that nothing there corresponds to, so that they must be as by default.

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.checkpoints import Checkpoints
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DataConfig, DecodingConfig, TokenizerConfig, TransformerConfig
-from flax_transformer.errors import UserError
 from flax_transformer.interop import TIED, from_marian, to_marian
 from flax_transformer.interop.settings import (
     faults_of_decoding,

@@ -6,8 +6,8 @@ What one side cannot hold is found as a whole, each field with what was got and 
 from collections.abc import Callable
 from typing import Any
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
-from flax_transformer.errors import UserError
 
 # Fields that say the same thing: ours, theirs.
 SAME = (

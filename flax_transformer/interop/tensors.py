@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 
 SAFETENSORS, PICKLE = 'model.safetensors', 'pytorch_model.bin'
 _STORAGES = {

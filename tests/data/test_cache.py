@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
 from flax_transformer.data import cache, listing, open_corpus, tokenize
 from flax_transformer.data.cache import Settings, find, prepare
 from flax_transformer.data.tokenized import Side
-from flax_transformer.errors import UserError
 from flax_transformer.tokenizer import Tokenizer
 
 LINES = ['one two three four five six', 'eins zwei drei vier', 'ein Satz mit süßen Äpfeln'] * 5

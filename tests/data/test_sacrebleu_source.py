@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
 from flax_transformer.data.sources import read_corpus
-from flax_transformer.errors import UserError
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ import tensorflow_datasets as tfds
 import tensorflow_datasets.translate  # registers the builders: tfds stops at the first group whose packages are missing
 from without_tensorflow import finders
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
 from flax_transformer.data.sources import read_corpus
 from flax_transformer.data.tfds_source import prepare_tfds
-from flax_transformer.errors import UserError
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.data import Pairs, tokenize
 from flax_transformer.data.tokenized import flatten, offsets
-from flax_transformer.errors import UserError
 from flax_transformer.tokenizer import Tokenizer
 
 LINES = ['one two three four five six', 'eins zwei drei vier'] * 5

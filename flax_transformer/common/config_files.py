@@ -6,13 +6,13 @@ import traceback
 from pathlib import Path
 
 from flax_transformer import config as config_module
+from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.config import Config
-from flax_transformer.errors import UserError, nearest
 
 
 def shipped_configs() -> dict[str, Path]:
     """The configs that come with the package (installed: inside it; in a checkout: beside it), by name."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     folder = next(f for f in (package / 'configs', package.parent / 'configs', package) if f.is_dir())
     return {file.stem: file for file in sorted(folder.glob('*.py'))} if folder != package else {}
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from flax_transformer.errors import UserError
+from flax_transformer.common.errors import UserError
 
 LOCK_FILE = 'lock'
 

@@ -4,7 +4,7 @@ import math
 import typing
 from typing import Any, Literal
 
-from flax_transformer.errors import UserError, nearest
+from flax_transformer.common.errors import UserError, nearest
 
 
 def check(condition: bool, message: str) -> None:

@@ -5,8 +5,8 @@ import json
 import typing
 from typing import Any
 
+from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.config import Config
-from flax_transformer.errors import UserError, nearest
 
 SCHEMA_VERSION = 1
 
