@@ -30,7 +30,7 @@ def _model(size: Size):
     import jax
 
     from flax_transformer.common.compilation_cache import use_compilation_cache
-    from flax_transformer.model import Transformer
+    from flax_transformer.transformer.model import Transformer
 
     use_compilation_cache()
     config = our_config(size, dtype='float32')
@@ -43,8 +43,8 @@ def ours(size: Size, weights: str = 'float32') -> Translate:
 
     from flax_transformer.config import DecodingConfig
     from flax_transformer.forward import translate_ids
-    from flax_transformer.int8 import to_int8
-    from flax_transformer.model import Transformer
+    from flax_transformer.transformer.model import Transformer
+    from flax_transformer.transformer.ops.int8 import to_int8
 
     config, params = _model(size)
     params = to_int8(params) if weights == 'int8' else params

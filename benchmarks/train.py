@@ -30,7 +30,6 @@ def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attent
     import jax
     import numpy as np
 
-    from flax_transformer.blocks import compute_dtype
     from flax_transformer.config import (
         Config,
         DataConfig,
@@ -41,8 +40,9 @@ def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attent
     from flax_transformer.data import TokenizedPairs
     from flax_transformer.data.batches import validation_batches
     from flax_transformer.data.tokenized import flatten
-    from flax_transformer.flops import peak_flops, training_flops
     from flax_transformer.training import Trainer
+    from flax_transformer.transformer.blocks import compute_dtype
+    from flax_transformer.transformer.flops import peak_flops, training_flops
 
     slots = 64 if size.longest <= 40 else 128
     pairs = [pair for batch in batches for pair in batch]

@@ -12,12 +12,10 @@ import jax.numpy as jnp
 
 from flax_transformer import non_finite
 from flax_transformer import processes as peers
-from flax_transformer.blocks import compute_dtype
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, TrainingConfig
-from flax_transformer.flops import peak_flops, training_flops
 from flax_transformer.full_disk import going_on_where_full
 from flax_transformer.improvement import Improvement
 from flax_transformer.interruption import Stop, stop_on_signals
@@ -32,6 +30,8 @@ from flax_transformer.run_directory import RunDirectory
 from flax_transformer.sharding import left_whole
 from flax_transformer.train_state import TrainState, count_parameters
 from flax_transformer.training import Trainer
+from flax_transformer.transformer.blocks import compute_dtype
+from flax_transformer.transformer.flops import peak_flops, training_flops
 from flax_transformer.validation import Validation
 
 

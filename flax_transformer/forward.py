@@ -12,8 +12,8 @@ import jax.numpy as jnp
 
 from flax_transformer.config import DecodingConfig
 from flax_transformer.decoding import Covered, DecodeState, Hypotheses, ensemble, ensemble_state, with_coverage
-from flax_transformer.model import Transformer, shift_right
 from flax_transformer.search import make_scorer, search
+from flax_transformer.transformer.model import Transformer, shift_right
 
 
 def _members(params: Any, models: Sequence[Transformer]) -> list[tuple[Transformer, Any]]:

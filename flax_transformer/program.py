@@ -6,10 +6,10 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.blocks import compute_dtype
 from flax_transformer.config import Config
 from flax_transformer.data import Batch
 from flax_transformer.training import Trainer
+from flax_transformer.transformer.blocks import compute_dtype
 
 
 def with_dtype(config: Config, devices: Sequence[jax.Device] | None) -> Config:

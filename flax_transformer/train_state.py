@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.config import Config
-from flax_transformer.model import Transformer
+from flax_transformer.transformer.model import Transformer
 
 if TYPE_CHECKING:  # translation reads checkpoints, and need not wait for the optimisers
     import optax

@@ -18,13 +18,13 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerConfig
 from flax_transformer.decoding import Hypotheses
 from flax_transformer.forward import attend_ids, score_ids, translate_ids
-from flax_transformer.int8 import to_int8
 from flax_transformer.interop.marian import read_marian
 from flax_transformer.loading import load_ensemble
-from flax_transformer.model import Transformer
 from flax_transformer.runner import Runner
 from flax_transformer.segments import Line, prepare
 from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.transformer.model import Transformer
+from flax_transformer.transformer.ops.int8 import to_int8
 from flax_transformer.translation import Translation, Translations, joined, with_flags
 
 CHUNK = 2048  # lines of a stream that are in memory at once

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.layers import sinusoids
-from flax_transformer.model import shift_right
 from flax_transformer.reporting import read_metrics
+from flax_transformer.transformer.layers import sinusoids
+from flax_transformer.transformer.model import shift_right
 from flax_transformer.translator import Translator
 
 if TYPE_CHECKING:

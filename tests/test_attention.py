@@ -10,7 +10,8 @@ import numpy_transformer
 import pytest
 from jax._src.cudnn import fused_attention_stablehlo
 
-from flax_transformer.attention import (
+from flax_transformer.config import TransformerConfig
+from flax_transformer.transformer.attention import (
     KVCache,
     MultiHeadAttention,
     attention_weights,
@@ -21,8 +22,7 @@ from flax_transformer.attention import (
     segment_mask,
     visible_slots,
 )
-from flax_transformer.config import TransformerConfig
-from flax_transformer.model import Transformer
+from flax_transformer.transformer.model import Transformer
 
 B, T, S, H, K, D = 2, 5, 7, 3, 4, 16
 SUMS = {'rtol': 1e-5, 'atol': 1e-6}  # float32 against float64: sums of some ten products of size 1

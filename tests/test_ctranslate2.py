@@ -17,7 +17,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.ctranslate2_translator import CTranslate2Translator
 from flax_transformer.interop.ctranslate2 import WITHOUT_COUNTERPART, check, write
-from flax_transformer.model import Transformer
+from flax_transformer.transformer.model import Transformer
 
 RUN = Path(__file__).parent / 'golden' / 'number_words'
 LINES = ['one', '', 'twenty-one', 'three hundred and thirty-three', '   ', 'nine hundred and ninety-nine']

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from flax_transformer.dense import Dense, against_rows, side_by_side
+from flax_transformer.transformer.ops.dense import Dense, against_rows, side_by_side
 
 
 class Two(nn.Module):

@@ -10,8 +10,8 @@ from jax.extend.core import jaxprs_in_params
 from flax_transformer.chips import TPUS
 from flax_transformer.common.config_files import load_config
 from flax_transformer.config import Config, DataConfig, TrainingConfig, TransformerConfig
-from flax_transformer.flops import forward_flops, peak_flops, training_flops, training_flops_per_token
-from flax_transformer.model import Transformer
+from flax_transformer.transformer.flops import forward_flops, peak_flops, training_flops, training_flops_per_token
+from flax_transformer.transformer.model import Transformer
 
 SMALL = TransformerConfig(
     vocab_size=50, d_model=16, num_heads=4, head_dim=6, d_ff=24, num_encoder_layers=2, num_decoder_layers=3

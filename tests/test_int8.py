@@ -12,11 +12,11 @@ from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.data import Pairs
-from flax_transformer.dense import Dense
-from flax_transformer.int8 import product, quantized, to_int8
-from flax_transformer.layers import Embedding
-from flax_transformer.model import Transformer
 from flax_transformer.search_errors import analyse
+from flax_transformer.transformer.layers import Embedding
+from flax_transformer.transformer.model import Transformer
+from flax_transformer.transformer.ops.dense import Dense
+from flax_transformer.transformer.ops.int8 import product, quantized, to_int8
 
 
 def random(*shape: int, seed: int = 0) -> jax.Array:

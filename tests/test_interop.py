@@ -26,9 +26,9 @@ from flax_transformer.interop import from_marian, names, shapes, to_marian
 from flax_transformer.interop.marian import import_marian, read_marian
 from flax_transformer.interop.settings import read_decoding, read_model, write_decoding, write_model
 from flax_transformer.interop.tensors import View, read_tensors, write_safetensors
-from flax_transformer.layers import sinusoids
-from flax_transformer.model import Transformer
 from flax_transformer.train_state import init_params
+from flax_transformer.transformer.layers import sinusoids
+from flax_transformer.transformer.model import Transformer
 
 FIXTURE = Path(__file__).parent / 'fixtures' / 'marian'
 EXPECTED = json.loads((FIXTURE / 'expected.json').read_text(encoding='utf-8'))

@@ -12,8 +12,8 @@ import pytest
 from flax_transformer import losses
 from flax_transformer.config import TransformerConfig
 from flax_transformer.data import Batch
-from flax_transformer.model import Transformer, output_names
 from flax_transformer.training import automatic_chunk, loss_sums
+from flax_transformer.transformer.model import Transformer, output_names
 
 B, T, V = 4, 6, 11
 LOGITS = (3 * np.random.default_rng(0).normal(size=(B, T, V))).astype(np.float32)

@@ -15,8 +15,8 @@ import pytest
 
 from flax_transformer.config import TransformerConfig
 from flax_transformer.decoding.steps import with_room
-from flax_transformer.layers import Positions
-from flax_transformer.model import Transformer, shift_right
+from flax_transformer.transformer.layers import Positions
+from flax_transformer.transformer.model import Transformer, shift_right
 
 B, S, T, V = 3, 6, 5, 23
 SOURCE = np.array([[4, 9, 2, 1, 0, 0], [7, 7, 3, 22, 5, 1], [1, 0, 0, 0, 0, 0]])

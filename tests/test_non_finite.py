@@ -45,7 +45,7 @@ def poisoned(batch: Any) -> Any:
 
 @pytest.fixture(scope='module')
 def params() -> Any:
-    from flax_transformer.model import Transformer
+    from flax_transformer.transformer.model import Transformer
 
     tokens = jnp.zeros((1, 1), jnp.int32)
     return Transformer(MODEL).init(jax.random.key(3), tokens, tokens)['params']

@@ -16,11 +16,11 @@ from flax_transformer.cli.plan import lines_of
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
-from flax_transformer.flops import forward_flops
 from flax_transformer.hlo import read_program
 from flax_transformer.plan import Plan, make_plan, nearest_fit
 from flax_transformer.summary import parameter_table, plot, schedule_plot
 from flax_transformer.training import Trainer
+from flax_transformer.transformer.flops import forward_flops
 
 NOWHERE = Path('there/is/no/corpus')
 # A loop of 5 turns around a gather over 4 devices; then a sum over 8; one scatter as TPUs write it.

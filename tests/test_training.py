@@ -17,10 +17,10 @@ from flax_transformer.data import Batch
 from flax_transformer.data.batches import make_batch
 from flax_transformer.data.plan import Example
 from flax_transformer.loop import Window, fit
-from flax_transformer.model import Transformer, shift_right
 from flax_transformer.parallel import Devices
 from flax_transformer.train_state import TrainState, init_params
 from flax_transformer.training import eval_step, loss_sums, mean_loss, train_step
+from flax_transformer.transformer.model import Transformer, shift_right
 
 MODEL = TransformerConfig(
     vocab_size=30, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0

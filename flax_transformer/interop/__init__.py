@@ -16,8 +16,8 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import TransformerConfig
-from flax_transformer.layers import sinusoids
-from flax_transformer.model import Transformer
+from flax_transformer.transformer.layers import sinusoids
+from flax_transformer.transformer.model import Transformer
 
 # Ours, theirs, and what kind of module it is; {n} is the number of the layer.
 MODULES = (

@@ -10,15 +10,15 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.attention import causal_mask, padding_mask, segment_mask
-from flax_transformer.blocks import compute_dtype
 from flax_transformer.config import TransformerConfig
-from flax_transformer.decoder import Decoder
 from flax_transformer.decoding import DecodeState
-from flax_transformer.dropout import Dropout
-from flax_transformer.encoder import Encoder
-from flax_transformer.int8 import SCALE, product
-from flax_transformer.layers import Embedding, Positions
+from flax_transformer.transformer.attention import causal_mask, padding_mask, segment_mask
+from flax_transformer.transformer.blocks import compute_dtype
+from flax_transformer.transformer.decoder import Decoder
+from flax_transformer.transformer.encoder import Encoder
+from flax_transformer.transformer.layers import Embedding, Positions
+from flax_transformer.transformer.ops.dropout import Dropout
+from flax_transformer.transformer.ops.int8 import SCALE, product
 
 
 def shift_right(target: jax.Array, pad_id: int, positions: jax.Array | None = None) -> jax.Array:

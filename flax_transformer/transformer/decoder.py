@@ -7,10 +7,16 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.attention import KVCache, heads_first, keys_first, visible_slots
-from flax_transformer.blocks import compute_dtype, make_attention, make_feed_forward, make_final_norm, make_residual
 from flax_transformer.config import TransformerConfig
 from flax_transformer.decoding import DecodeState
+from flax_transformer.transformer.attention import KVCache, heads_first, keys_first, visible_slots
+from flax_transformer.transformer.blocks import (
+    compute_dtype,
+    make_attention,
+    make_feed_forward,
+    make_final_norm,
+    make_residual,
+)
 
 
 class Memory(NamedTuple):

@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.int8 import SCALE, product
+from flax_transformer.transformer.ops.int8 import SCALE, product
 
 
 class Dense(nn.Module):

@@ -10,8 +10,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.dense import Dense, side_by_side
-from flax_transformer.dropout import Dropout
+from flax_transformer.transformer.ops.dense import Dense, side_by_side
+from flax_transformer.transformer.ops.dropout import Dropout
 
 
 def padding_mask(tokens: jax.Array, pad_id: int) -> jax.Array:

@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.attention import MultiHeadAttention
 from flax_transformer.config import TransformerConfig
-from flax_transformer.layers import FeedForward, LayerNorm, Residual
+from flax_transformer.transformer.attention import MultiHeadAttention
+from flax_transformer.transformer.layers import FeedForward, LayerNorm, Residual
 
 
 def compute_dtype(config: TransformerConfig, platform: str | None = None) -> jnp.dtype:

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.dense import Dense, against_rows
-from flax_transformer.dropout import Dropout
-from flax_transformer.int8 import SCALE, product
+from flax_transformer.transformer.ops.dense import Dense, against_rows
+from flax_transformer.transformer.ops.dropout import Dropout
+from flax_transformer.transformer.ops.int8 import SCALE, product
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     'relu': nn.relu,
