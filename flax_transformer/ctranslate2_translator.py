@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from flax_transformer.candidates import make_translation
 from flax_transformer.common.errors import UserError
-from flax_transformer.decoding import length_penalty
+from flax_transformer.decoding.scorers import length_penalty
+from flax_transformer.decoding.search import output_slots
 from flax_transformer.interop.ctranslate2 import check, converted, import_ctranslate2
-from flax_transformer.search import output_slots
 from flax_transformer.translation import Translation, distinct
 from flax_transformer.translator import Translator
 

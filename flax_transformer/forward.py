@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.config import DecodingConfig
-from flax_transformer.decoding import Covered, DecodeState, Hypotheses, ensemble, ensemble_state, with_coverage
-from flax_transformer.search import make_scorer, search
+from flax_transformer.decoding.scorers import Covered, with_coverage
+from flax_transformer.decoding.search import make_scorer, search
+from flax_transformer.decoding.state import DecodeState, Hypotheses, ensemble, ensemble_state
 from flax_transformer.transformer.model import Transformer, shift_right
 
 

@@ -16,7 +16,7 @@ from flax_transformer.candidates import best_of, make_translation
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerConfig
-from flax_transformer.decoding import Hypotheses
+from flax_transformer.decoding.state import Hypotheses
 from flax_transformer.forward import attend_ids, score_ids, translate_ids
 from flax_transformer.interop.marian import read_marian
 from flax_transformer.loading import load_ensemble

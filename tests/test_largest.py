@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flax_transformer.decoding.largest import BLOCK, argmax, top_k
+from flax_transformer.decoding.top_k import BLOCK, argmax, top_k
 
 
 def expected(x: np.ndarray, k: int) -> np.ndarray:

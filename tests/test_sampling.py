@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from test_decoding import EOS, LENGTH, PAD, VOCAB_SIZE, Toys, every_prefix, make_toys, model_of, toy_state, toy_step
 
-from flax_transformer.decoding import Hypotheses, sample_search, sentence_keys, transforms
+from flax_transformer.decoding import transforms
+from flax_transformer.decoding.greedy_and_sampling import sample_search, sentence_keys
+from flax_transformer.decoding.state import Hypotheses
 
 SAMPLES = 8192
 ERROR = 1e-6

@@ -28,20 +28,11 @@ from test_decoding import (
     toy_step,
 )
 
-from flax_transformer.decoding import (
-    DecodeState,
-    Hypotheses,
-    add,
-    beam_search,
-    coverage_penalty,
-    ensemble,
-    ensemble_state,
-    greedy_search,
-    length_normalised,
-    transforms,
-    with_coverage,
-    word_reward,
-)
+from flax_transformer.decoding import transforms
+from flax_transformer.decoding.beam_search import beam_search
+from flax_transformer.decoding.greedy_and_sampling import greedy_search
+from flax_transformer.decoding.scorers import add, coverage_penalty, length_normalised, with_coverage, word_reward
+from flax_transformer.decoding.state import DecodeState, Hypotheses, ensemble, ensemble_state
 
 SOURCE = 3  # slots of the toys' source
 IS_SOURCE = np.arange(SOURCE)[None] <= np.arange(BATCH)[:, None] % SOURCE

@@ -28,7 +28,10 @@ from test_decoding import (
     toy_step,
 )
 
-from flax_transformer.decoding import NEG_INF, History, Hypotheses, beam_search, length_normalised, transforms
+from flax_transformer.decoding import transforms
+from flax_transformer.decoding.beam_search import beam_search
+from flax_transformer.decoding.scorers import length_normalised
+from flax_transformer.decoding.state import NEG_INF, History, Hypotheses
 
 ROWS, SLOTS, V = 12, 7, 5
 MINUS = -1e9

@@ -15,7 +15,7 @@ from flax_transformer import Translator
 from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerConfig
-from flax_transformer.decoding import Hypotheses
+from flax_transformer.decoding.state import Hypotheses
 from flax_transformer.losses import cross_entropy
 from flax_transformer.mbr import expected_utilities
 from flax_transformer.run_directory import RunDirectory

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.config import TransformerConfig
-from flax_transformer.decoding import DecodeState
+from flax_transformer.decoding.state import DecodeState
 from flax_transformer.transformer.attention import KVCache, heads_first, keys_first, visible_slots
 from flax_transformer.transformer.blocks import (
     compute_dtype,

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.config import TransformerConfig
-from flax_transformer.decoding import DecodeState
+from flax_transformer.decoding.state import DecodeState
 from flax_transformer.transformer.attention import causal_mask, padding_mask, segment_mask
 from flax_transformer.transformer.blocks import compute_dtype
 from flax_transformer.transformer.decoder import Decoder

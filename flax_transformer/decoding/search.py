@@ -6,21 +6,11 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.config import DecodingConfig
-from flax_transformer.decoding import (
-    DecodeState,
-    Hypotheses,
-    Scorer,
-    Step,
-    Transform,
-    add,
-    beam_search,
-    coverage_penalty,
-    length_normalised,
-    sample_search,
-    sentence_keys,
-    transforms,
-    word_reward,
-)
+from flax_transformer.decoding import transforms
+from flax_transformer.decoding.beam_search import beam_search
+from flax_transformer.decoding.greedy_and_sampling import sample_search, sentence_keys
+from flax_transformer.decoding.scorers import Scorer, add, coverage_penalty, length_normalised, word_reward
+from flax_transformer.decoding.state import DecodeState, Hypotheses, Step, Transform
 
 
 def output_slots(decoding: DecodingConfig, source_slots: int, prefix_slots: int = 0) -> int:

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.decoding.largest import top_k
-from flax_transformer.decoding.one_by_one import greedy_search
+from flax_transformer.decoding.greedy_and_sampling import greedy_search
 from flax_transformer.decoding.scorers import Scorer, length_normalised
-from flax_transformer.decoding.steps import (
+from flax_transformer.decoding.state import (
     NEG_INF,
     DecodeState,
     Hypotheses,
@@ -20,6 +19,7 @@ from flax_transformer.decoding.steps import (
     transformed,
     with_room,
 )
+from flax_transformer.decoding.top_k import top_k
 
 
 class _Live(NamedTuple):

@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.decoding.largest import argmax
 from flax_transformer.decoding.scorers import Scorer, length_normalised
-from flax_transformer.decoding.steps import (
+from flax_transformer.decoding.state import (
     DecodeState,
     Hypotheses,
     Step,
@@ -17,6 +16,7 @@ from flax_transformer.decoding.steps import (
     transformed,
     with_room,
 )
+from flax_transformer.decoding.top_k import argmax
 
 
 def greedy_search(
