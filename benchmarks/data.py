@@ -117,7 +117,7 @@ def read_stage(folder: Path, began: float) -> dict:
     """From the start of a fresh process to the first batch; then many batches; then the tiny model on them."""
     from flax_transformer.preparation import prepare
     from flax_transformer.run_data import training_batches
-    from flax_transformer.tokenizer import Tokenizer
+    from flax_transformer.text.tokenizer import Tokenizer
 
     settings = config(folder)
     imported = resident()

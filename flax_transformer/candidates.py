@@ -7,7 +7,7 @@ import numpy as np
 
 from flax_transformer.config import DecodingConfig
 from flax_transformer.decoding.state import Hypotheses
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 from flax_transformer.translation import Translation, distinct, one_line
 
 

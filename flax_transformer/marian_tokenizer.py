@@ -18,7 +18,7 @@ import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.json_files import read_object
-from flax_transformer.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_whole
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_whole
 
 SETTINGS_FILE = 'tokenizer_config.json'
 SOURCE_FILE, TARGET_FILE = 'source.spm', 'target.spm'

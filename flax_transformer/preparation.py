@@ -13,7 +13,7 @@ from flax_transformer.data import Pairs, TokenizedPairs, open_corpus, read_corpu
 from flax_transformer.data import cache as data_cache
 from flax_transformer.data.corpus import Corpus
 from flax_transformer.data.listing import Listed, listed, unchanged
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 Say = Callable[[str], None]
 

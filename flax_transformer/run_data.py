@@ -10,7 +10,7 @@ from flax_transformer.parallel import Devices
 from flax_transformer.preparation import Prepared, check_corpora, prepare, refuse_changed_files, tag_of
 from flax_transformer.processes import say
 from flax_transformer.run_directory import CACHE, RunDirectory
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 from flax_transformer.validation import of_each_corpus
 
 

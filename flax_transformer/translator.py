@@ -22,7 +22,7 @@ from flax_transformer.interop.marian import read_marian
 from flax_transformer.loading import load_ensemble
 from flax_transformer.runner import Runner
 from flax_transformer.segments import Line, prepare
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 from flax_transformer.transformer.model import Transformer
 from flax_transformer.transformer.ops.int8 import to_int8
 from flax_transformer.translation import Translation, Translations, joined, with_flags

@@ -12,7 +12,7 @@ from flax_transformer.data.tokenized import flatten
 from flax_transformer.metrics import make_metrics
 from flax_transformer.preparation import ValidationSet, interleaved
 from flax_transformer.reporting import Reporter
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 from flax_transformer.train_state import TrainState
 from flax_transformer.training import Trainer
 from flax_transformer.translator import Translator

@@ -9,7 +9,7 @@ import numpy as np
 from flax_transformer import Translator
 from flax_transformer.cli.lines import chunks
 from flax_transformer.config import Config, DecodingConfig, TransformerConfig
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 from flax_transformer.train_state import init_params
 
 _WORDS = ('der die das und Haus Hund läuft schnell . , ! ? the cat sat on mat 42 10:30 Dr. naïve').split()  # noqa: SIM905

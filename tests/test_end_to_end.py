@@ -27,7 +27,7 @@ from flax_transformer.data.packing import Place
 from flax_transformer.data.text_files import read_lines
 from flax_transformer.reporting import read_metrics
 from flax_transformer.run_directory import RunDirectory
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 ROOT = Path(flax_transformer.__file__).parents[1]
 

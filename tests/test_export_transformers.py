@@ -19,7 +19,7 @@ from flax_transformer.config import DataConfig
 from flax_transformer.data.text_files import read_lines
 from flax_transformer.interop.marian import as_marian
 from flax_transformer.marian_tokenizer import MarianTokenizer
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 torch = pytest.importorskip('torch', reason='torch is not installed')
 transformers = pytest.importorskip('transformers', reason='transformers is not installed')

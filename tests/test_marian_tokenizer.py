@@ -13,7 +13,7 @@ from flax_transformer.data.text_files import read_lines
 from flax_transformer.interop.marian import as_marian
 from flax_transformer.marian_tokenizer import MarianTokenizer
 from flax_transformer.run_directory import RunDirectory
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 FIXTURE = Path(__file__).parent / 'fixtures' / 'marian'
 EXPECTED = json.loads((FIXTURE / 'expected.json').read_text(encoding='utf-8'))

@@ -24,7 +24,7 @@ from flax_transformer.preparation import (
 )
 from flax_transformer.run_data import open_run, training_batches
 from flax_transformer.run_directory import RunDirectory
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 
 class Numbered(Corpus):

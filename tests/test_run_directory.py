@@ -9,7 +9,7 @@ import pytest
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DecodingConfig, ParallelConfig, TrainingConfig
 from flax_transformer.run_directory import MAY_CHANGE, RunDirectory, environment
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from test_tokenizer import LINES
 
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 TEXT = [*LINES, 'one two three four five six seven', 'once upon a time there was a time of times'] * 20
 ODD = [*LINES, '', ' ', '  one   two ', '猫 und 犬犬', 'a\u2581b', 'tab\there', '🙂🙂 one 🙂']
@@ -80,7 +80,7 @@ def test_another_process_draws_the_same(name: str, tmp_path: Path) -> None:
     tokenizer = globals()[name]
     tokenizer.save(tmp_path)
     code = (
-        'from pathlib import Path; from flax_transformer.tokenizer import Tokenizer; '
+        'from pathlib import Path; from flax_transformer.text.tokenizer import Tokenizer; '
         f't = Tokenizer.load(Path({str(tmp_path)!r})); '
         f'print([t.sample(line, seed=i + 1, alpha=0.3) for i, line in enumerate({LINES!r})])'
     )

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tokenizer import DESCRIPTION_FILE, MODEL_FILE, Tokenizer
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, MODEL_FILE, Tokenizer
 
 LINES = [f'The quick brown fox jumps over lazy dog number {n}.' for n in range(200)]
 LINES += [f'Größe, Straße und {n} süße Äpfel' for n in range(50)]

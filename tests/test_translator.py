@@ -19,7 +19,7 @@ from flax_transformer.decoding.state import Hypotheses
 from flax_transformer.losses import cross_entropy
 from flax_transformer.mbr import expected_utilities
 from flax_transformer.run_directory import RunDirectory
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 from flax_transformer.train_state import init_state
 from flax_transformer.training import Trainer
 from flax_transformer.transformer.model import Transformer, shift_right

@@ -9,9 +9,9 @@ from flax_transformer.common.checks import check, check_types
 from flax_transformer.config.data import CheckConfig, CorpusConfig, DataConfig
 from flax_transformer.config.optimizer import OptimizerConfig
 from flax_transformer.config.parallel import ParallelConfig
-from flax_transformer.config.tokenizer import TokenizerConfig
 from flax_transformer.config.training import TrainingConfig
 from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.text.config import TokenizerConfig
 from flax_transformer.transformer.config import TransformerConfig
 
 __all__ = [

@@ -29,7 +29,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.corpus import Corpus, Pairs
 from flax_transformer.data.listing import Listed, checksum, stat, unchanged
 from flax_transformer.data.tokenized import Chosen, Side, TokenizedPairs, choose
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 META_FILE = 'meta.json'
 _FORMAT = 1  # of the files; another one is another folder

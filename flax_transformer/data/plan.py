@@ -14,7 +14,7 @@ from flax_transformer.data.cache import PreparedPairs
 from flax_transformer.data.order import Order
 from flax_transformer.data.packing import pack
 from flax_transformer.data.tokenized import TokenizedPairs
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 
 class Example(NamedTuple):

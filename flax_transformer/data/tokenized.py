@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flax_transformer.data.corpus import Pairs
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 
 class Side(NamedTuple):

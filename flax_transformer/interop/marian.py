@@ -25,7 +25,7 @@ from flax_transformer.interop.tensors import SAFETENSORS, read_tensors, write_sa
 from flax_transformer.json_files import read_object
 from flax_transformer.marian_tokenizer import MarianTokenizer
 from flax_transformer.run_directory import RunDirectory
-from flax_transformer.tokenizer import Tokenizer, write_whole
+from flax_transformer.text.tokenizer import Tokenizer, write_whole
 
 CONFIG_FILE, GENERATION_FILE = 'config.json', 'generation_config.json'
 

@@ -16,7 +16,7 @@ from flax_transformer.config import DataConfig
 from flax_transformer.data import cache, listing, open_corpus, tokenize
 from flax_transformer.data.cache import Settings, find, prepare
 from flax_transformer.data.tokenized import Side
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 LINES = ['one two three four five six', 'eins zwei drei vier', 'ein Satz mit süßen Äpfeln'] * 5
 TOKENIZER = Tokenizer.train(LINES, vocab_size=300)
@@ -265,7 +265,7 @@ import os, sys
 from pathlib import Path
 from flax_transformer.config import DataConfig
 from flax_transformer.data import cache, open_corpus, text_files
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 folder, tokenizer, where = map(Path, sys.argv[1:])
 text_files.CHUNK, read = 16, []

@@ -17,7 +17,7 @@ from flax_transformer.data import Order, Pairs, Plan, Sampling, TokenizedPairs, 
 from flax_transformer.data.plan import packed
 from flax_transformer.data.text_files import AlignedFiles
 from flax_transformer.data.tokenized import flatten
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=60)
 SLOTS = {'source_slots': 128, 'target_slots': 128}

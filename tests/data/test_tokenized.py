@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from flax_transformer.common.errors import UserError
 from flax_transformer.data import Pairs, tokenize
 from flax_transformer.data.tokenized import flatten, offsets
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 LINES = ['one two three four five six', 'eins zwei drei vier'] * 5
 TOKENIZER = Tokenizer.train(LINES, vocab_size=280)

@@ -15,7 +15,7 @@ from flax_transformer.data.audit.report import Example, Finding, Report, sorted_
 from flax_transformer.data.corpus import Corpus, Pairs, Records
 from flax_transformer.data.number_words import NumberWords
 from flax_transformer.data.sources import open_corpus, read_corpus
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 
 def audit(

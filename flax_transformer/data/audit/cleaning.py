@@ -18,7 +18,7 @@ from flax_transformer.data.audit.chunks import shown
 from flax_transformer.data.audit.kinds import REJECTED
 from flax_transformer.data.audit.reading import CorpusFacts
 from flax_transformer.data.audit.report import Report
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 GUARD = 50  # pairs on either side of a shifted stretch that are left out with it
 

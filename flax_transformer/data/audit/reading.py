@@ -16,7 +16,7 @@ from flax_transformer.data.audit.chunks import EXAMPLES, Facts, Hit, Model, insp
 from flax_transformer.data.audit.kinds import REJECTED
 from flax_transformer.data.audit.language import is_language, language_of_side
 from flax_transformer.data.corpus import Corpus, Records
-from flax_transformer.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 HEAD = 65_536  # pairs that are kept in memory: they teach what the corpus is like, and hold most examples' text
 

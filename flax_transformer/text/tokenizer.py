@@ -22,7 +22,7 @@ import numpy as np
 import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.segmentation import Segmenter
+from flax_transformer.text.subword_sampling import Segmenter
 
 MODEL_FILE = 'sentencepiece.model'
 DESCRIPTION_FILE = 'tokenizer.json'
