@@ -151,7 +151,7 @@ def train_tokens_per_second(settings, batches) -> float:
     """Of the tiny model on this machine, median of seven steps."""
     import jax
 
-    from flax_transformer.training import Trainer
+    from flax_transformer.engine.step import Trainer
 
     # A vocabulary of 8,000, which it trains faster with; the ids mean nothing here.
     settings = replace(settings, model=replace(settings.model, vocab_size=8000))

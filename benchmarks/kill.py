@@ -30,7 +30,6 @@ os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1')  # compiling takes 
 import jax
 import numpy as np
 
-from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.config import (
     Config,
     CorpusConfig,
@@ -41,10 +40,11 @@ from flax_transformer.config import (
     TrainingConfig,
     TransformerConfig,
 )
+from flax_transformer.engine.devices.devices import prepare_devices
+from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.step import Trainer
 from flax_transformer.experiment import train
-from flax_transformer.parallel import prepare_devices
-from flax_transformer.reporting import Reporter, read_metrics
-from flax_transformer.training import Trainer
 
 STEPS_PER_LIFE = 16
 PARALLEL = {'pmap': ParallelConfig('pmap'), 'mesh': ParallelConfig('mesh'), 'fsdp': ParallelConfig('mesh', fsdp=2)}

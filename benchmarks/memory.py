@@ -24,8 +24,8 @@ import jax
 from jax.experimental import topologies
 
 from flax_transformer.config import Config, ParallelConfig, TrainingConfig, TransformerConfig
+from flax_transformer.engine.step import Trainer
 from flax_transformer.program import lower, with_dtype
-from flax_transformer.training import Trainer
 
 
 def main() -> None:

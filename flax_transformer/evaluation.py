@@ -10,10 +10,10 @@ import jax
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
 from flax_transformer.data import Pairs, loss_batches, tokenize
+from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.step import eval_step, loss_sums, mean_loss
 from flax_transformer.metrics import Scores, score
-from flax_transformer.parallel import Devices
 from flax_transformer.text.tokenizer import Tokenizer
-from flax_transformer.training import eval_step, loss_sums, mean_loss
 from flax_transformer.transformer.model import Transformer
 from flax_transformer.translator import Translation, Translator
 

@@ -10,26 +10,26 @@ import grain
 import jax
 import jax.numpy as jnp
 
-from flax_transformer import non_finite
-from flax_transformer import processes as peers
-from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, TrainingConfig
-from flax_transformer.full_disk import going_on_where_full
-from flax_transformer.improvement import Improvement
-from flax_transformer.interruption import Stop, stop_on_signals
+from flax_transformer.engine import non_finite
+from flax_transformer.engine.devices import multihost as peers
+from flax_transformer.engine.devices.multihost import say
+from flax_transformer.engine.devices.sharding import left_whole
+from flax_transformer.engine.loop import NotFinite, Progress, fit
+from flax_transformer.engine.monitor.early_stopping import Improvement
+from flax_transformer.engine.monitor.profiler import Profile
+from flax_transformer.engine.monitor.reporter import NoReporter, Reporter
+from flax_transformer.engine.optimizer import make_schedule
+from flax_transformer.engine.preemption import Stop, stop_on_signals
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.full_disk import going_on_where_full
+from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.engine.state import TrainState, count_parameters
+from flax_transformer.engine.step import Trainer
 from flax_transformer.loading import LoadedRun, load_run
-from flax_transformer.loop import NotFinite, Progress, fit
-from flax_transformer.optimizer import make_schedule
-from flax_transformer.processes import say
-from flax_transformer.profiling import Profile
-from flax_transformer.reporting import NoReporter, Reporter
 from flax_transformer.run_data import fingerprint_of, join_run, open_run, training_batches
-from flax_transformer.run_directory import RunDirectory
-from flax_transformer.sharding import left_whole
-from flax_transformer.train_state import TrainState, count_parameters
-from flax_transformer.training import Trainer
 from flax_transformer.transformer.blocks import compute_dtype
 from flax_transformer.transformer.flops import peak_flops, training_flops
 from flax_transformer.validation import Validation

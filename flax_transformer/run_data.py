@@ -6,10 +6,10 @@ from pathlib import Path
 
 from flax_transformer.config import Config
 from flax_transformer.data import Order, PackedBatches, Plan, PreparedPairs, Sampling, loss_batches, shares
-from flax_transformer.parallel import Devices
+from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.devices.multihost import say
+from flax_transformer.engine.runs.run_directory import CACHE, RunDirectory
 from flax_transformer.preparation import Prepared, check_corpora, prepare, refuse_changed_files, tag_of
-from flax_transformer.processes import say
-from flax_transformer.run_directory import CACHE, RunDirectory
 from flax_transformer.text.tokenizer import Tokenizer
 from flax_transformer.validation import of_each_corpus
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flax_transformer.sharding import paths_of
+from flax_transformer.engine.devices.sharding import paths_of
 
 _EIGHTHS = ' ▁▂▃▄▅▆▇█'
 

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from flax_transformer import processes
 from flax_transformer.config import Config, ParallelConfig
 from flax_transformer.data import TokenizedPairs, loss_batches
 from flax_transformer.data.tokenized import flatten
+from flax_transformer.engine.devices import multihost as processes
+from flax_transformer.engine.monitor.reporter import Reporter
+from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.step import Trainer
 from flax_transformer.metrics import make_metrics
 from flax_transformer.preparation import ValidationSet, interleaved
-from flax_transformer.reporting import Reporter
 from flax_transformer.text.tokenizer import Tokenizer
-from flax_transformer.train_state import TrainState
-from flax_transformer.training import Trainer
 from flax_transformer.translator import Translator
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.reporting import read_metrics
+from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import shift_right
 from flax_transformer.translator import Translator

@@ -9,8 +9,8 @@ import numpy as np
 from flax_transformer import Translator
 from flax_transformer.cli.lines import chunks
 from flax_transformer.config import Config, DecodingConfig, TransformerConfig
+from flax_transformer.engine.state import init_params
 from flax_transformer.text.tokenizer import Tokenizer
-from flax_transformer.train_state import init_params
 
 _WORDS = ('der die das und Haus Hund läuft schnell . , ! ? the cat sat on mat 42 10:30 Dr. naïve').split()  # noqa: SIM905
 _ODD = '\r\t\x00\x01\x0b\x0c\x1c\x1f\x7f\x85\xa0\xad\u200b\u200d\u2028\u2029\ufeff\ufffd▁￿'

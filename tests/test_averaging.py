@@ -12,13 +12,13 @@ import pytest
 from conftest import copy_config
 
 from flax_transformer import Translator, train
-from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.cli import main
+from flax_transformer.engine.monitor.reporter import read_metrics
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.engine.state import init_params, init_state
+from flax_transformer.engine.step import Trainer
 from flax_transformer.loading import parameter_shapes
-from flax_transformer.reporting import read_metrics
-from flax_transformer.run_directory import RunDirectory
-from flax_transformer.train_state import init_params, init_state
-from flax_transformer.training import Trainer
 
 LOSSES = {1: 3.0, 2: 0.5, 3: 2.0, 4: 1.0, 5: 4.0}
 

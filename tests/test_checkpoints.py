@@ -9,8 +9,8 @@ import numpy as np
 import optax
 import pytest
 
-from flax_transformer.checkpoints import Checkpoints
-from flax_transformer.train_state import TrainState
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.state import TrainState
 
 
 def make_state(step: int, *, ema: bool = False) -> TrainState:

@@ -15,7 +15,7 @@ from flax_transformer.cli import COMMANDS, main
 from flax_transformer.cli.lines import chunks
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
-from flax_transformer.run_directory import RunDirectory
+from flax_transformer.engine.runs.run_directory import RunDirectory
 
 CHECKOUT = Path(__file__).parents[1]
 CONFIG = """

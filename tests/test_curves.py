@@ -8,8 +8,8 @@ import pytest
 
 from flax_transformer.cli import main
 from flax_transformer.config import Config
-from flax_transformer.curves import plot, table
-from flax_transformer.run_directory import RunDirectory
+from flax_transformer.engine.runs.learning_curves import plot, table
+from flax_transformer.engine.runs.run_directory import RunDirectory
 
 
 def make_run(path: Path, losses: list[float], bleu: list[float], **training: int) -> Path:

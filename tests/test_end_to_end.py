@@ -19,14 +19,14 @@ from conftest import copy_config
 
 import flax_transformer
 from flax_transformer import Config, Translator, train
-from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import CheckConfig, CorpusConfig, DataConfig, ParallelConfig
 from flax_transformer.data.packing import Place
 from flax_transformer.data.text_files import read_lines
-from flax_transformer.reporting import read_metrics
-from flax_transformer.run_directory import RunDirectory
+from flax_transformer.engine.monitor.reporter import read_metrics
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.text.tokenizer import Tokenizer
 
 ROOT = Path(flax_transformer.__file__).parents[1]
@@ -150,7 +150,7 @@ def test_a_killed_run_goes_on_where_it_was(copy_folder: Path, tmp_path: Path) ->
         'from dataclasses import replace\n'
         'from pathlib import Path\n'
         'from flax_transformer import train\n'
-        'from flax_transformer.reporting import Reporter\n'
+        'from flax_transformer.engine.monitor.reporter import Reporter\n'
         'def advance(self, step):\n'
         '    if step == 37: os.kill(os.getpid(), signal.SIGKILL)\n'
         'Reporter.advance = advance\n'
@@ -208,7 +208,7 @@ def test_a_fault_in_the_evaluation_does_not_cost_the_training(
     def fails(*_: object) -> None:
         raise RuntimeError('out of memory')
 
-    monkeypatch.setattr('flax_transformer.training.Trainer.evaluate', fails)
+    monkeypatch.setattr('flax_transformer.engine.step.Trainer.evaluate', fails)
     with pytest.raises(RuntimeError, match='out of memory'):
         train(copy_config(copy_folder, steps=9, evaluate_every=3, checkpoint_every=9), tmp_path / 'run')
     checkpoints = Checkpoints(tmp_path / 'run' / 'checkpoints', read_only=True)

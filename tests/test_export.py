@@ -17,9 +17,9 @@ from flax_transformer import Translator, blocks, export_loader
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DecodingConfig, TransformerConfig
+from flax_transformer.engine.state import init_params
 from flax_transformer.export import PLATFORMS, export_run, lower
 from flax_transformer.text.tokenizer import Tokenizer
-from flax_transformer.train_state import init_params
 
 HERE = Path(__file__).parent
 RUN, MARIAN = HERE / 'golden' / 'number_words', HERE / 'fixtures' / 'marian'

@@ -15,9 +15,9 @@ import pytest
 from conftest import copy_config
 
 from flax_transformer import train
-from flax_transformer.checkpoints import Checkpoints
-from flax_transformer.reporting import Reporter, read_metrics
-from flax_transformer.whole_writes import WholeWrites
+from flax_transformer.engine.monitor.append_file import WholeWrites
+from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
+from flax_transformer.engine.runs.checkpoints import Checkpoints
 
 TRAIN = {'loss': 2.0, 'perplexity': 7.4, 'target_tokens_per_second': 1234.0, 'data_wait': 0.0}
 

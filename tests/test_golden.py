@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flax_transformer import Translator
-from flax_transformer.run_directory import RunDirectory
+from flax_transformer.engine.runs.run_directory import RunDirectory
 
 RUN = Path(__file__).parent / 'golden' / 'number_words'
 # Source, translation, its log-probability then.

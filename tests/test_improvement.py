@@ -10,13 +10,13 @@ from conftest import copy_config
 from test_interruption import CountingTrainer, SilentReporter
 
 from flax_transformer import Translator, train
-from flax_transformer.checkpoints import Checkpoints
-from flax_transformer.improvement import Improvement, checkpoint_metrics
-from flax_transformer.interruption import Interrupted, Stop
-from flax_transformer.loop import fit
+from flax_transformer.engine.loop import fit
+from flax_transformer.engine.monitor.early_stopping import Improvement, checkpoint_metrics
+from flax_transformer.engine.monitor.reporter import read_metrics
+from flax_transformer.engine.preemption import Interrupted, Stop
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.state import TrainState
 from flax_transformer.metrics import make_metrics
-from flax_transformer.reporting import read_metrics
-from flax_transformer.train_state import TrainState
 
 SCORES = [(5.0, 10.0), (1.0, 12.0), (2.0, 30.0), (3.0, 20.0), (4.0, 11.0)]  # loss and BLEU of steps 1 to 5
 

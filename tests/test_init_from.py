@@ -11,12 +11,12 @@ import pytest
 from conftest import copy_config
 
 from flax_transformer import Translator, train
-from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
+from flax_transformer.engine.monitor.reporter import read_metrics
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.interop.marian import import_marian, read_marian
-from flax_transformer.reporting import read_metrics
-from flax_transformer.run_directory import RunDirectory
 
 FIXTURE = Path(__file__).parent / 'fixtures' / 'marian'
 CONFIG = """

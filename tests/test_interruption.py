@@ -14,9 +14,9 @@ from conftest import copy_config
 
 from flax_transformer import train
 from flax_transformer.cli import main
-from flax_transformer.interruption import EXIT_CODE, Interrupted, Stop, stop_on_signals
-from flax_transformer.loop import fit
-from flax_transformer.train_state import TrainState
+from flax_transformer.engine.loop import fit
+from flax_transformer.engine.preemption import EXIT_CODE, Interrupted, Stop, stop_on_signals
+from flax_transformer.engine.state import TrainState
 
 
 def test_a_deferred_signal_is_noted_and_the_handlers_come_back(capfd: pytest.CaptureFixture[str]) -> None:
@@ -141,7 +141,7 @@ def test_the_command_ends_with_75_and_goes_on(copy_folder: Path, tmp_path: Path,
     config = copy_config(copy_folder, steps=12, checkpoint_every=100, evaluate_every=100, log_every=12)
     config = replace(config, data=replace(config.data, validation=''))
     monkeypatch.setattr('flax_transformer.cli.train.load_config', lambda name: config)
-    from flax_transformer.reporting import Reporter
+    from flax_transformer.engine.monitor.reporter import Reporter
 
     signal_at = {7}
     monkeypatch.setattr(Reporter, 'advance', lambda _, step: step in signal_at and os.kill(os.getpid(), signal.SIGTERM))
@@ -157,7 +157,7 @@ def test_a_second_ctrl_c_leaves_at_once_even_where_python_waits() -> None:
     code = (
         'import signal, threading, os, time\n'
         'signal.signal(signal.SIGINT, signal.default_int_handler)\n'
-        'from flax_transformer.interruption import stop_on_signals\n'
+        'from flax_transformer.engine.preemption import stop_on_signals\n'
         'with stop_on_signals(exit_at_second=True) as stop, stop.deferred():\n'
         '    def send():\n'
         '        for _ in range(2):\n'

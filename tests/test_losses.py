@@ -9,10 +9,10 @@ import numpy as np
 import optax
 import pytest
 
-from flax_transformer import losses
 from flax_transformer.config import TransformerConfig
 from flax_transformer.data import Batch
-from flax_transformer.training import automatic_chunk, loss_sums
+from flax_transformer.engine import losses
+from flax_transformer.engine.step import automatic_chunk, loss_sums
 from flax_transformer.transformer.model import Transformer, output_names
 
 B, T, V = 4, 6, 11

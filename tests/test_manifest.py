@@ -10,9 +10,9 @@ import jax
 import pytest
 from test_checkpoints import make_state
 
-from flax_transformer.checkpoints import DAMAGED, Checkpoints
 from flax_transformer.common.errors import UserError
-from flax_transformer.manifest import MANIFEST, faults
+from flax_transformer.engine.runs.checkpoints import DAMAGED, Checkpoints
+from flax_transformer.engine.runs.checksums import MANIFEST, faults
 
 DAMAGES = {
     'flipped': (lambda file: flip(file), 'its content has changed'),
@@ -174,7 +174,7 @@ def test_a_checkpoint_is_there_with_its_manifest_or_not_at_all(tmp_path: Path, m
     """The manifest is written before the folder gets its name: a kill in between leaves no checkpoint."""
     seen = []
     monkeypatch.setattr(
-        'flax_transformer.checkpoints.write_manifest',
+        'flax_transformer.engine.runs.checkpoints.write_manifest',
         lambda folder: seen.append((folder.name, (tmp_path / '3').exists())),
     )
     with contextlib.closing(Checkpoints(tmp_path)) as checkpoints:

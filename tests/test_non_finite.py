@@ -17,12 +17,12 @@ from test_training import LOSS, MODEL, uneven_batch
 from flax_transformer import train
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
-from flax_transformer.loop import Window
-from flax_transformer.non_finite import first_non_finite, load_batch, save_batch
-from flax_transformer.parallel import Devices
-from flax_transformer.reporting import read_metrics
-from flax_transformer.train_state import TrainState
-from flax_transformer.training import Trainer, gradients, loss_sums, train_step
+from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.loop import Window
+from flax_transformer.engine.monitor.reporter import read_metrics
+from flax_transformer.engine.non_finite import first_non_finite, load_batch, save_batch
+from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.step import Trainer, gradients, loss_sums, train_step
 
 
 def poisoned_loss(params: Any, batch: Any, key: Any, *, value: float, where: str) -> tuple[jax.Array, Any]:
@@ -129,7 +129,7 @@ def training_with(monkeypatch: pytest.MonkeyPatch, is_bad: Any) -> None:
         factor = jnp.where((batch.source_positions == 1_000_000).any(), jnp.inf, 1.0)
         return total * factor, sums | {'loss': sums['loss'] * factor}
 
-    monkeypatch.setattr('flax_transformer.training.loss_sums', loss)
+    monkeypatch.setattr('flax_transformer.engine.step.loss_sums', loss)
     made = Trainer.step
 
     def step(self: Trainer, state: TrainState, batch: Any) -> Any:
@@ -174,7 +174,7 @@ def test_too_many_in_a_row_stop_training_with_a_report_and_the_batch(
     batch = load_batch(tmp_path / f'not_finite_step_{last}.npz')
     assert str(tmp_path / f'not_finite_step_{last}.npz') in str(caught.value)
     trainer = Trainer(config)
-    from flax_transformer.train_state import init_state
+    from flax_transformer.engine.state import init_state
 
     _, sums = trainer.gradients(init_state(config, trainer.tx), batch)
     assert not np.isfinite(sums['loss'])

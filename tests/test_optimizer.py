@@ -13,15 +13,15 @@ from conftest import copy_config
 from test_training import MODEL, uneven_batch
 
 from flax_transformer import train
-from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import OptimizerConfig, ParallelConfig
+from flax_transformer.engine.freezing import frozen_by
+from flax_transformer.engine.optimizer import make_optimizer, make_schedule
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.state import init_state
+from flax_transformer.engine.step import Trainer
 from flax_transformer.experiment import _say_where_the_rate_jumps
-from flax_transformer.freezing import frozen_by
 from flax_transformer.loading import load_run
-from flax_transformer.optimizer import make_optimizer, make_schedule
-from flax_transformer.train_state import init_state
-from flax_transformer.training import Trainer
 
 
 def make_trainer(folder: Path, strategy: str = 'pmap', num_devices: int = 1, **settings: Any) -> Trainer:

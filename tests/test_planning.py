@@ -16,10 +16,10 @@ from flax_transformer.cli.plan import lines_of
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
+from flax_transformer.engine.step import Trainer
 from flax_transformer.hlo import read_program
 from flax_transformer.plan import Plan, make_plan, nearest_fit
 from flax_transformer.summary import parameter_table, plot, schedule_plot
-from flax_transformer.training import Trainer
 from flax_transformer.transformer.flops import forward_flops
 
 NOWHERE = Path('there/is/no/corpus')
@@ -170,7 +170,7 @@ def test_what_stays_is_not_helped_by_fewer_rows(by_pmap: Plan, monkeypatch: pyte
 
 def test_plan_prints_one_line_of_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / 'run'
-    from flax_transformer.run_directory import RunDirectory
+    from flax_transformer.engine.runs.run_directory import RunDirectory
 
     RunDirectory(run).open(config_of())
     assert main(['plan', str(run), '--memory', '1', '--format', 'json', '--parallel.num-devices', '8']) == 0

@@ -13,6 +13,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig
 from flax_transformer.data import Pairs, cache
 from flax_transformer.data.corpus import Corpus, Records
+from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.preparation import (
     ValidationSet,
     check_tokenizer,
@@ -23,7 +24,6 @@ from flax_transformer.preparation import (
     train_tokenizer,
 )
 from flax_transformer.run_data import open_run, training_batches
-from flax_transformer.run_directory import RunDirectory
 from flax_transformer.text.tokenizer import Tokenizer
 
 

@@ -18,14 +18,14 @@ import pytest
 from conftest import copy_config
 
 from flax_transformer import train
-from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.common.config_json import to_json
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
-from flax_transformer.manifest import faults
-from flax_transformer.rendezvous import meet
-from flax_transformer.reporting import read_metrics
-from flax_transformer.training import Trainer
+from flax_transformer.engine.devices.rendezvous import meet
+from flax_transformer.engine.monitor.reporter import read_metrics
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.checksums import faults
+from flax_transformer.engine.step import Trainer
 
 
 def free_port() -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from flax_transformer.profiling import Profile
+from flax_transformer.engine.monitor.profiler import Profile
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 from test_training import MODEL, uneven_batch
 
 from flax_transformer.config import ParallelConfig
-from flax_transformer.losses import symmetric_divergence
-from flax_transformer.parallel import Devices
-from flax_transformer.train_state import TrainState
-from flax_transformer.training import gradients, loss_sums, per_token
+from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.losses import symmetric_divergence
+from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.step import gradients, loss_sums, per_token
 from flax_transformer.transformer.model import Transformer, shift_right
 
 DROPPING = Transformer(replace(MODEL, dropout_rate=0.3))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flax_transformer.reporting import METRICS_FILE, Reporter, read_metrics
+from flax_transformer.engine.monitor.reporter import METRICS_FILE, Reporter, read_metrics
 
 TRAIN = {'loss': 2.0, 'perplexity': 7.4, 'target_tokens_per_second': 1234.0, 'data_wait': 0.004}
 

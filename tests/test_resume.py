@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from flax_transformer import train
-from flax_transformer.accumulation import make_passes
-from flax_transformer.interruption import Interrupted
-from flax_transformer.parallel import Devices
-from flax_transformer.reporting import Reporter, read_metrics
+from flax_transformer.engine.accumulation import make_passes
+from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
+from flax_transformer.engine.preemption import Interrupted
 
 BENCHMARKS = Path(__file__).parents[1] / 'benchmarks'
 sys.path.insert(0, str(BENCHMARKS))

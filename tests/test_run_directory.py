@@ -8,7 +8,7 @@ import pytest
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DecodingConfig, ParallelConfig, TrainingConfig
-from flax_transformer.run_directory import MAY_CHANGE, RunDirectory, environment
+from flax_transformer.engine.runs.run_directory import MAY_CHANGE, RunDirectory, environment
 from flax_transformer.text.tokenizer import Tokenizer
 
 

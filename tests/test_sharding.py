@@ -12,16 +12,16 @@ import pytest
 from conftest import copy_config
 from jax.sharding import PartitionSpec as P
 
-from flax_transformer.accumulation import make_passes
-from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, ParallelConfig, TransformerConfig
 from flax_transformer.data import Batch
-from flax_transformer.parallel import Devices
+from flax_transformer.engine.accumulation import make_passes
+from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.devices.sharding import RULES, bytes_per_device, fitted, left_whole, paths_of, spec_of
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.state import TrainState, init_params
+from flax_transformer.engine.step import Trainer
 from flax_transformer.program import lower
-from flax_transformer.sharding import RULES, bytes_per_device, fitted, left_whole, paths_of, spec_of
-from flax_transformer.train_state import TrainState, init_params
-from flax_transformer.training import Trainer
 
 MODEL = TransformerConfig(
     vocab_size=24, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0

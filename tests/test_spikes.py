@@ -13,13 +13,13 @@ from test_interruption import CountingTrainer, SilentReporter
 
 from flax_transformer.config import Config, CorpusConfig, DataConfig
 from flax_transformer.data.batches import PackedBatches
-from flax_transformer.interruption import Stop
-from flax_transformer.loop import fit
+from flax_transformer.engine.loop import fit
+from flax_transformer.engine.monitor.loss_spikes import Spikes
+from flax_transformer.engine.monitor.reporter import Reporter
+from flax_transformer.engine.preemption import Stop
+from flax_transformer.engine.state import TrainState
 from flax_transformer.preparation import prepare
-from flax_transformer.reporting import Reporter
 from flax_transformer.run_data import training_batches
-from flax_transformer.spikes import Spikes
-from flax_transformer.train_state import TrainState
 
 
 def losses(count: int, **others: float) -> list[dict[str, float]]:

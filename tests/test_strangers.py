@@ -17,8 +17,8 @@ import pytest
 import flax_transformer
 from flax_transformer import Translator, train
 from flax_transformer.common.errors import UserError
-from flax_transformer.non_finite import load_batch
-from flax_transformer.run_directory import RunDirectory
+from flax_transformer.engine.non_finite import load_batch
+from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, MODEL_FILE
 
 EXECUTED = []

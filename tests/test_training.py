@@ -16,10 +16,10 @@ from flax_transformer.config import ParallelConfig, TransformerConfig
 from flax_transformer.data import Batch
 from flax_transformer.data.batches import make_batch
 from flax_transformer.data.plan import Example
-from flax_transformer.loop import Window, fit
-from flax_transformer.parallel import Devices
-from flax_transformer.train_state import TrainState, init_params
-from flax_transformer.training import eval_step, loss_sums, mean_loss, train_step
+from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.loop import Window, fit
+from flax_transformer.engine.state import TrainState, init_params
+from flax_transformer.engine.step import eval_step, loss_sums, mean_loss, train_step
 from flax_transformer.transformer.model import Transformer, shift_right
 
 MODEL = TransformerConfig(

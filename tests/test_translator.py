@@ -12,16 +12,16 @@ import pytest
 import sacrebleu
 
 from flax_transformer import Translator
-from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerConfig
 from flax_transformer.decoding.state import Hypotheses
-from flax_transformer.losses import cross_entropy
+from flax_transformer.engine.losses import cross_entropy
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.engine.state import init_state
+from flax_transformer.engine.step import Trainer
 from flax_transformer.mbr import expected_utilities
-from flax_transformer.run_directory import RunDirectory
 from flax_transformer.text.tokenizer import Tokenizer
-from flax_transformer.train_state import init_state
-from flax_transformer.training import Trainer
 from flax_transformer.transformer.model import Transformer, shift_right
 
 

@@ -49,9 +49,9 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
     """Into TensorBoard, of the parameters that are evaluated; without matplotlib it says so, once."""
     from flax_transformer import visualize
     from flax_transformer.data import Pairs
+    from flax_transformer.engine.monitor.reporter import Reporter
     from flax_transformer.loading import load_run
     from flax_transformer.preparation import ValidationSet
-    from flax_transformer.reporting import Reporter
     from flax_transformer.validation import Validation
 
     config, params, tokenizer = load_run(copy_run)

@@ -6,7 +6,7 @@ import sys
 
 from flax_transformer.cli.huge_pages import restart_with_huge_pages
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.interruption import EXIT_CODE, Interrupted
+from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 
 COMMANDS = {
     'prepare': 'prepare CONFIG|tfds:NAME: do once what training would begin with, or download a corpus',

@@ -35,7 +35,7 @@ def main(argv: list[str]) -> None:
     if not options.widths or min(options.widths) < 1:
         raise UserError(f'--widths {options.widths}: expected at least one beam width, each at least 1')
 
-    from flax_transformer.parallel import prepare_devices
+    from flax_transformer.engine.devices.devices import prepare_devices
 
     prepare_devices(options.parallel.num_devices)
 

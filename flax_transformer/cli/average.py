@@ -32,7 +32,7 @@ def main(argv: list[str]) -> None:
 
     from absl import logging
 
-    from flax_transformer.averaging import average
+    from flax_transformer.engine.runs.averaging import average
 
     logging.set_verbosity(logging.FATAL)  # Orbax warns of what an earlier version wrote
     run, chosen = average(argv[0], options.out, last=options.last, best=options.best, steps=[int(s) for s in steps])

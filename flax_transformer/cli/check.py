@@ -39,8 +39,8 @@ def main(argv: list[str]) -> int:
     tokenizer = read_run_tokenizer(options.workdir)
     recorded = None
     if options.workdir:
+        from flax_transformer.engine.runs.run_directory import RunDirectory
         from flax_transformer.preparation import files_of
-        from flax_transformer.run_directory import RunDirectory
 
         known, now = RunDirectory(options.workdir).read_data_files(), files_of(options.config)
         recorded = {

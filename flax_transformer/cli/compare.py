@@ -8,7 +8,7 @@ from flax_transformer.cli.evaluate import check_files, read_set
 from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig, ParallelConfig
-from flax_transformer.run_directory import split_reference
+from flax_transformer.engine.runs.run_directory import split_reference
 
 DESCRIPTION = """Is the second system better than the first? RUN is a run directory, or a file of translations; each run
 translates with its own decoding fields. Prints the scores, their difference, and how probable such a difference is if
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> None:
         if getattr(options, name) < 1:
             raise UserError(f'--{name} {getattr(options, name)}: expected at least 1')
 
-    from flax_transformer.parallel import prepare_devices
+    from flax_transformer.engine.devices.devices import prepare_devices
 
     prepare_devices(options.parallel.num_devices)
 

@@ -22,7 +22,7 @@ def main(argv: list[str]) -> None:
     if options.output is not None and options.output.suffix not in FORMATS:
         raise UserError(f'--output {options.output}: expected a name that ends in {", ".join(FORMATS)}')
 
-    from flax_transformer.curves import plot, table
+    from flax_transformer.engine.runs.learning_curves import plot, table
 
     names = positional(argv)
     print(table(names))

@@ -42,7 +42,7 @@ def main(argv: list[str]) -> None:
     if options.output is not None:
         options.output.open('a').close()  # what cannot be written is better known before the work than after
 
-    from flax_transformer.parallel import prepare_devices
+    from flax_transformer.engine.devices.devices import prepare_devices
 
     prepare_devices(options.parallel.num_devices)
 

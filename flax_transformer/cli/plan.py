@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
         description=DESCRIPTION,
         default=lambda name: PlanOptions(config=read_config(name)),
     )
-    from flax_transformer.parallel import prepare_devices
+    from flax_transformer.engine.devices.devices import prepare_devices
     from flax_transformer.topologies import LOCAL, prepare_compiler, topology_devices
 
     config, devices = options.config, None

@@ -33,8 +33,8 @@ def main(argv: list[str]) -> None:
         default=lambda name: train_options(name, argv),
     )
 
+    from flax_transformer.engine.runs.run_directory import RunDirectory
     from flax_transformer.run_data import open_run
-    from flax_transformer.run_directory import RunDirectory
 
     run = RunDirectory(options.workdir)
     run.check(options.config)

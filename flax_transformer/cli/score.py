@@ -37,7 +37,7 @@ def main(argv: list[str]) -> None:
     if options.source is None or options.target is None:
         raise UserError('score compares two files: give --source and --target')
 
-    from flax_transformer.parallel import prepare_devices
+    from flax_transformer.engine.devices.devices import prepare_devices
 
     prepare_devices(options.parallel.num_devices)
 

@@ -28,13 +28,13 @@ def main(argv: list[str]) -> None:
         description=DESCRIPTION,
         default=lambda name: ShowOptions(config=read_config(name)),
     )
-    from flax_transformer.parallel import prepare_devices
+    from flax_transformer.engine.devices.devices import prepare_devices
 
     prepare_devices(options.config.parallel.least_devices)
 
+    from flax_transformer.engine.step import Trainer
     from flax_transformer.plan import make_plan
     from flax_transformer.program import with_dtype
-    from flax_transformer.training import Trainer
 
     config = with_dtype(options.config, None)
     trainer = Trainer(config)
@@ -52,8 +52,8 @@ def main(argv: list[str]) -> None:
 
 
 def _show_parameters(params) -> None:
+    from flax_transformer.engine.state import count_parameters
     from flax_transformer.summary import parameter_table
-    from flax_transformer.train_state import count_parameters
 
     print('Parameters')
     for part in parameter_table(params):

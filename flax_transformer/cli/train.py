@@ -10,7 +10,7 @@ import tyro
 from flax_transformer.cli.options import parse, read_run_config
 from flax_transformer.common.config_files import load_config
 from flax_transformer.config import Config
-from flax_transformer.run_directory import environment
+from flax_transformer.engine.runs.run_directory import environment
 
 DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), or the name of a shipped config.
 The same command goes on with a run that was stopped. With --init-from training starts from the parameters and tokenizer
@@ -34,8 +34,8 @@ def main(argv: list[str]) -> None:
         default=lambda name: train_options(name, argv),
     )
     # JAX counts its devices once, when it is first asked: simulated ones must be ordered before.
-    from flax_transformer import processes
-    from flax_transformer.parallel import prepare_devices
+    from flax_transformer.engine.devices import multihost as processes
+    from flax_transformer.engine.devices.devices import prepare_devices
 
     parallel = options.config.parallel
     prepare_devices(-(-parallel.least_devices // max(parallel.num_processes, 1)))

@@ -67,7 +67,7 @@ def main(argv: list[str]) -> None:
             f'--compute-type {options.compute_type} is of --backend ctranslate2; here it is --decoding.weights'
         )
 
-    from flax_transformer.parallel import prepare_devices
+    from flax_transformer.engine.devices.devices import prepare_devices
 
     prepare_devices(options.parallel.num_devices)
 

@@ -26,7 +26,7 @@ def main(argv: list[str]) -> None:
         default=lambda run: WarmupOptions(decoding=read_run_config(run).decoding),
         most=None,
     )
-    from flax_transformer.parallel import prepare_devices
+    from flax_transformer.engine.devices.devices import prepare_devices
 
     prepare_devices(options.parallel.num_devices)
 

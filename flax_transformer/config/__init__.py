@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from flax_transformer.common.checks import check, check_types
 from flax_transformer.config.data import CheckConfig, CorpusConfig, DataConfig
-from flax_transformer.config.optimizer import OptimizerConfig
-from flax_transformer.config.parallel import ParallelConfig
-from flax_transformer.config.training import TrainingConfig
 from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config.training import TrainingConfig
 from flax_transformer.text.config import TokenizerConfig
 from flax_transformer.transformer.config import TransformerConfig
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from flax_transformer.board import Board
-from flax_transformer.spikes import told
-from flax_transformer.whole_writes import WholeWrites, end_last_line
+from flax_transformer.engine.monitor.append_file import WholeWrites, end_last_line
+from flax_transformer.engine.monitor.loss_spikes import told
+from flax_transformer.engine.monitor.tensorboard import Board
 
 METRICS_FILE = 'metrics.jsonl'
 MUCH_WAITING = 0.05  # of the time, for data: from here on it is said

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from flax_transformer.checkpoints import Checkpoints
 from flax_transformer.common.errors import UserError
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.loading import parameter_shapes
-from flax_transformer.run_directory import RunDirectory
 
 AVERAGE_FILE = 'average.json'
 

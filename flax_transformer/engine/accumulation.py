@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.config import Config
-from flax_transformer.parallel import Devices
+from flax_transformer.engine.devices.devices import Devices
 
 
 class Passes(NamedTuple):

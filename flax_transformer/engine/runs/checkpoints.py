@@ -20,12 +20,12 @@ import orbax.checkpoint as ocp
 from absl import logging
 from etils import epath
 
-from flax_transformer import processes
 from flax_transformer.common.errors import UserError
-from flax_transformer.full_disk import size
-from flax_transformer.improvement import rank_of_checkpoint
-from flax_transformer.manifest import faults, has_manifest, told, write_manifest
-from flax_transformer.train_state import TrainState
+from flax_transformer.engine.devices import multihost as processes
+from flax_transformer.engine.monitor.early_stopping import rank_of_checkpoint
+from flax_transformer.engine.runs.checksums import faults, has_manifest, told, write_manifest
+from flax_transformer.engine.runs.full_disk import size
+from flax_transformer.engine.state import TrainState
 
 DAMAGED = 'damaged_checkpoints'  # beside the checkpoints: where training puts those that it cannot go on from
 

@@ -19,8 +19,8 @@ from jax._src import distributed
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
-from flax_transformer.interruption import EXIT_CODE, Interrupted
-from flax_transformer.rendezvous import Facts, meet
+from flax_transformer.engine.devices.rendezvous import Facts, meet
+from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 
 _PERIOD = 1.0  # seconds between two signs of life
 

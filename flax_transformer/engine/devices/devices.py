@@ -13,10 +13,10 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from flax_transformer import processes
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
-from flax_transformer.sharding import AXES, ROWS, state_shardings
+from flax_transformer.engine.devices import multihost as processes
+from flax_transformer.engine.devices.sharding import AXES, ROWS, state_shardings
 
 AXIS = 'data'
 

@@ -8,13 +8,13 @@ from typing import Any
 import jax
 
 from flax_transformer.data import Batch
-from flax_transformer.improvement import Improvement, checkpoint_metrics
-from flax_transformer.interruption import Interrupted, Stop
-from flax_transformer.profiling import Profile
-from flax_transformer.reporting import Reporter
-from flax_transformer.spikes import Spikes
-from flax_transformer.train_state import TrainState
-from flax_transformer.training import Metrics, Trainer, per_token
+from flax_transformer.engine.monitor.early_stopping import Improvement, checkpoint_metrics
+from flax_transformer.engine.monitor.loss_spikes import Spikes
+from flax_transformer.engine.monitor.profiler import Profile
+from flax_transformer.engine.monitor.reporter import Reporter
+from flax_transformer.engine.preemption import Interrupted, Stop
+from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.step import Metrics, Trainer, per_token
 
 Progress = dict[str, Any]
 

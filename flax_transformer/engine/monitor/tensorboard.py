@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.whole_writes import WholeWrites
+from flax_transformer.engine.monitor.append_file import WholeWrites
 
 
 class Board:

@@ -6,9 +6,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from flax_transformer import processes
 from flax_transformer.common.errors import UserError
 from flax_transformer.data import Batch
+from flax_transformer.engine.devices import multihost as processes
 
 
 def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, sums: dict[str, Any]) -> UserError:

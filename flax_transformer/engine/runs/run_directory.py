@@ -246,7 +246,7 @@ def environment(devices: str) -> dict[str, Any]:
 
 def _commit() -> str | None:
     """The commit of the checkout that this package is run from, None where it is installed."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[2]
     if not (package.parent / '.git').exists():
         return None
     try:

@@ -9,15 +9,15 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from flax_transformer import processes
-from flax_transformer.accumulation import Passes, make_passes
 from flax_transformer.config import Config, TransformerConfig
 from flax_transformer.data import Batch
-from flax_transformer.freezing import frozen_by, keep, stop_gradients
-from flax_transformer.losses import cross_entropy, sums_in_chunks, symmetric_divergence
-from flax_transformer.optimizer import make_optimizer, make_schedule
-from flax_transformer.parallel import Devices
-from flax_transformer.train_state import TrainState, init_state
+from flax_transformer.engine.accumulation import Passes, make_passes
+from flax_transformer.engine.devices import multihost as processes
+from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.freezing import frozen_by, keep, stop_gradients
+from flax_transformer.engine.losses import cross_entropy, sums_in_chunks, symmetric_divergence
+from flax_transformer.engine.optimizer import make_optimizer, make_schedule
+from flax_transformer.engine.state import TrainState, init_state
 from flax_transformer.transformer.model import Transformer, output_names, shift_right
 
 Metrics = dict[str, jax.Array]

@@ -1,0 +1,1 @@
+"""What trains anything: the step, the loop around it, the optimizer, the state."""

@@ -1,0 +1,1 @@
+"""The engine's sections of a config."""

@@ -1,0 +1,1 @@
+"""Devices and processes: pmap, meshes, shardings, several hosts."""

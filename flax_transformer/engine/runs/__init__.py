@@ -1,0 +1,1 @@
+"""What a run keeps on disk: config, checkpoints and their checksums, metrics."""
