@@ -37,9 +37,8 @@ def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attent
         TokenizerConfig,
         TrainingConfig,
     )
-    from flax_transformer.data import TokenizedPairs
-    from flax_transformer.data.batches import validation_batches
-    from flax_transformer.data.tokenized import flatten
+    from flax_transformer.data.bitext.batches import validation_batches
+    from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten
     from flax_transformer.engine.step import Trainer
     from flax_transformer.transformer.blocks import compute_dtype
     from flax_transformer.transformer.flops import peak_flops, training_flops

@@ -9,7 +9,9 @@ import jax
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
-from flax_transformer.data import Pairs, loss_batches, tokenize
+from flax_transformer.data.bitext.batches import loss_batches
+from flax_transformer.data.bitext.corpus import Pairs
+from flax_transformer.data.bitext.tokenized import tokenize
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.step import eval_step, loss_sums, mean_loss
 from flax_transformer.metrics import Scores, score

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flax_transformer.config import Config
-from flax_transformer.data import Order, PackedBatches, Plan, PreparedPairs, Sampling, loss_batches, shares
+from flax_transformer.data.bitext.batches import PackedBatches, loss_batches
+from flax_transformer.data.bitext.cache import PreparedPairs
+from flax_transformer.data.bitext.plan import Plan, Sampling
+from flax_transformer.data.order import Order, shares
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.runs.run_directory import CACHE, RunDirectory

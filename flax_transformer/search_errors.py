@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data import Pairs
+from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.metrics import make_metrics
 from flax_transformer.translator import Translator
 

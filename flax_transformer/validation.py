@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from flax_transformer.config import Config, ParallelConfig
-from flax_transformer.data import TokenizedPairs, loss_batches
-from flax_transformer.data.tokenized import flatten
+from flax_transformer.data.bitext.batches import loss_batches
+from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten
 from flax_transformer.engine.devices import multihost as processes
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.state import TrainState

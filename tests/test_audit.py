@@ -16,8 +16,8 @@ from conftest import copy_config
 from conftest import corpus as real_corpus
 
 from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig, TransformerConfig
-from flax_transformer.data import text_files
 from flax_transformer.data.audit import KINDS, Report, audit, changed_since, reading
+from flax_transformer.data.bitext import text_files
 from flax_transformer.text.tokenizer import Tokenizer
 
 

@@ -9,7 +9,7 @@ from flax_transformer.data.audit.characters import bits_of_characters, lay_out
 from flax_transformer.data.audit.chunks import inspect, learn
 from flax_transformer.data.audit.numbers import numbers_differ, numbers_of
 from flax_transformer.data.audit.repeats import contradictions, exact_keys, key, keys_of, repeated_pairs, shared_pairs
-from flax_transformer.data.corpus import Records
+from flax_transformer.data.bitext.corpus import Records
 
 
 def lengths_and_signs(pairs: int, seed: int = 0, noise: float = 0.15) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ import pytest
 import sacrebleu
 
 from flax_transformer import Translator
-from flax_transformer.data import Pairs
+from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.evaluation import evaluate_loss
 from flax_transformer.metrics import score

@@ -16,7 +16,7 @@ from test_marian_tokenizer import HOSTILE
 from flax_transformer import Translator
 from flax_transformer.cli import main
 from flax_transformer.config import DataConfig
-from flax_transformer.data.text_files import read_lines
+from flax_transformer.data.bitext.text_files import read_lines
 from flax_transformer.interop.marian import as_marian
 from flax_transformer.marian_tokenizer import MarianTokenizer
 from flax_transformer.text.tokenizer import Tokenizer

@@ -10,7 +10,7 @@ import optax
 import pytest
 
 from flax_transformer.config import TransformerConfig
-from flax_transformer.data import Batch
+from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine import losses
 from flax_transformer.engine.step import automatic_chunk, loss_sums
 from flax_transformer.transformer.model import Transformer, output_names

@@ -8,7 +8,7 @@ from conftest import copy_config, copy_corpus
 
 from flax_transformer.cli import main
 from flax_transformer.common.config_json import to_json
-from flax_transformer.data import cache
+from flax_transformer.data.bitext import cache
 from flax_transformer.engine.runs.run_directory import RunDirectory
 
 CONFIG = """from flax_transformer.common.config_json import from_json

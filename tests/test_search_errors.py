@@ -6,7 +6,7 @@ import pytest
 
 from flax_transformer import Translator
 from flax_transformer.config import DecodingConfig
-from flax_transformer.data import Pairs
+from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.search_errors import WidthReport, analyse, recommendation, table
 from flax_transformer.translation import Translation, Translations
 

@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, ParallelConfig, TransformerConfig
-from flax_transformer.data import Batch
+from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.accumulation import make_passes
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.devices.sharding import RULES, bytes_per_device, fitted, left_whole, paths_of, spec_of

@@ -12,7 +12,7 @@ from conftest import copy_config
 from test_interruption import CountingTrainer, SilentReporter
 
 from flax_transformer.config import Config, CorpusConfig, DataConfig
-from flax_transformer.data.batches import PackedBatches
+from flax_transformer.data.bitext.batches import PackedBatches
 from flax_transformer.engine.loop import fit
 from flax_transformer.engine.monitor.loss_spikes import Spikes
 from flax_transformer.engine.monitor.reporter import Reporter

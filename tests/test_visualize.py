@@ -48,7 +48,7 @@ def test_positions_are_drawn_by_layout(layout: str) -> None:
 def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, tmp_path: Path, monkeypatch) -> None:
     """Into TensorBoard, of the parameters that are evaluated; without matplotlib it says so, once."""
     from flax_transformer import visualize
-    from flax_transformer.data import Pairs
+    from flax_transformer.data.bitext.corpus import Pairs
     from flax_transformer.engine.monitor.reporter import Reporter
     from flax_transformer.loading import load_run
     from flax_transformer.preparation import ValidationSet

@@ -40,7 +40,7 @@ def main(argv: list[str]) -> None:
 
     prepare_devices(options.parallel.num_devices)
 
-    from flax_transformer.data.text_files import read_lines
+    from flax_transformer.data.bitext.text_files import read_lines
     from flax_transformer.metrics import compare
     from flax_transformer.translator import Translator
 

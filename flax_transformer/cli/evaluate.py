@@ -10,7 +10,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig, DecodingConfig, ParallelConfig
 
 if TYPE_CHECKING:
-    from flax_transformer.data import Pairs
+    from flax_transformer.data.bitext.corpus import Pairs
     from flax_transformer.metrics import Scores
     from flax_transformer.translator import Translation
 
@@ -83,8 +83,8 @@ def read_set(
     run: str, source: Path | None, reference: tuple[Path, ...], data: DataConfig
 ) -> tuple[str, 'Pairs', list[list[str]]]:
     """The name of the set to score on, its pairs, and the references beyond the first: of files, or the test set."""
-    from flax_transformer.data import read_corpus
-    from flax_transformer.data.text_files import read_text_files
+    from flax_transformer.data.bitext.sources import read_corpus
+    from flax_transformer.data.bitext.text_files import read_text_files
 
     if source is not None:
         pairs, *others = [read_text_files(source, file) for file in reference]

@@ -45,8 +45,8 @@ def main(argv: list[str]) -> None:
 
 
 def _prepare_tfds(argv: list[str]) -> None:
-    from flax_transformer.data.sources import data_root
-    from flax_transformer.data.tfds_source import prepare_tfds
+    from flax_transformer.data.bitext.sources import data_root
+    from flax_transformer.data.bitext.tfds_source import prepare_tfds
 
     options = parse(
         'prepare',

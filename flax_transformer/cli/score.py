@@ -42,7 +42,7 @@ def main(argv: list[str]) -> None:
     prepare_devices(options.parallel.num_devices)
 
     from flax_transformer.alignment import pharaoh
-    from flax_transformer.data.text_files import read_text_files
+    from flax_transformer.data.bitext.text_files import read_text_files
     from flax_transformer.translator import Translator
 
     pairs = read_text_files(options.source, options.target)

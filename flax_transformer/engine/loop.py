@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from flax_transformer.data import Batch
+from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.monitor.early_stopping import Improvement, checkpoint_metrics
 from flax_transformer.engine.monitor.loss_spikes import Spikes
 from flax_transformer.engine.monitor.profiler import Profile

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data import Batch
+from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.devices import multihost as processes
 
 

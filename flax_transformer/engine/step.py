@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 
 from flax_transformer.config import Config, TransformerConfig
-from flax_transformer.data import Batch
+from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.accumulation import Passes, make_passes
 from flax_transformer.engine.devices import multihost as processes
 from flax_transformer.engine.devices.devices import Devices

@@ -9,9 +9,11 @@ import grain
 import numpy as np
 import pytest
 
-from flax_transformer.data import Batch, Order, PackedBatches, Plan, TokenizedPairs, validation_batches
-from flax_transformer.data.packing import Place
-from flax_transformer.data.tokenized import flatten
+from flax_transformer.data.bitext.batches import Batch, PackedBatches, validation_batches
+from flax_transformer.data.bitext.packing import Place
+from flax_transformer.data.bitext.plan import Plan
+from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten
+from flax_transformer.data.order import Order
 
 PAD, SOURCE, TARGET, ROWS = 9, 32, 24, 8
 SLOTS = {'source_slots': SOURCE, 'target_slots': TARGET}

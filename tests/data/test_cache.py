@@ -13,9 +13,10 @@ import pytest
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
-from flax_transformer.data import cache, listing, open_corpus, tokenize
-from flax_transformer.data.cache import Settings, find, prepare
-from flax_transformer.data.tokenized import Side
+from flax_transformer.data import cache, listing
+from flax_transformer.data.bitext.cache import Settings, find, prepare
+from flax_transformer.data.bitext.sources import open_corpus
+from flax_transformer.data.bitext.tokenized import Side, tokenize
 from flax_transformer.text.tokenizer import Tokenizer
 
 LINES = ['one two three four five six', 'eins zwei drei vier', 'ein Satz mit süßen Äpfeln'] * 5
@@ -28,7 +29,7 @@ NAME = 'train.{lang}'
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     """A corpus of a few lines is read in several pieces."""
-    monkeypatch.setattr('flax_transformer.data.text_files.CHUNK', 16)
+    monkeypatch.setattr('flax_transformer.data.bitext.text_files.CHUNK', 16)
 
 
 @pytest.fixture

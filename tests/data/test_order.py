@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flax_transformer.data import Order, shares
+from flax_transformer.data.order import Order, shares
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=40)
 

@@ -13,10 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flax_transformer.config import DataConfig
-from flax_transformer.data import Order, Pairs, Plan, Sampling, TokenizedPairs, cache, read_corpus, shares, tokenize
-from flax_transformer.data.plan import packed
-from flax_transformer.data.text_files import AlignedFiles
-from flax_transformer.data.tokenized import flatten
+from flax_transformer.data import cache
+from flax_transformer.data.bitext.corpus import Pairs
+from flax_transformer.data.bitext.plan import Plan, Sampling, packed
+from flax_transformer.data.bitext.sources import read_corpus
+from flax_transformer.data.bitext.text_files import AlignedFiles
+from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten, tokenize
+from flax_transformer.data.order import Order, shares
 from flax_transformer.text.tokenizer import Tokenizer
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=60)

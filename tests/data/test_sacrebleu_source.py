@@ -6,7 +6,7 @@ import pytest
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
-from flax_transformer.data.sources import read_corpus
+from flax_transformer.data.bitext.sources import read_corpus
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_an_unknown_pair_of_languages_is_told_with_the_known_ones(home):
 
 
 def test_a_set_for_evaluation_is_no_training_corpus(home):
-    from flax_transformer.data import open_corpus
+    from flax_transformer.data.bitext.sources import open_corpus
 
     with pytest.raises(UserError, match='for evaluation also sacrebleu:'):
         open_corpus('sacrebleu:wmt14/en-de', DataConfig())

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data import Pairs, tokenize
-from flax_transformer.data.tokenized import flatten, offsets
+from flax_transformer.data.bitext.corpus import Pairs
+from flax_transformer.data.bitext.tokenized import flatten, offsets, tokenize
 from flax_transformer.text.tokenizer import Tokenizer
 
 LINES = ['one two three four five six', 'eins zwei drei vier'] * 5

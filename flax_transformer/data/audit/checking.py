@@ -12,9 +12,9 @@ from flax_transformer.data.audit.kinds import KINDS, Severity
 from flax_transformer.data.audit.language import is_language
 from flax_transformer.data.audit.reading import CorpusFacts, read_facts
 from flax_transformer.data.audit.report import Example, Finding, Report, sorted_report
-from flax_transformer.data.corpus import Corpus, Pairs, Records
-from flax_transformer.data.number_words import NumberWords
-from flax_transformer.data.sources import open_corpus, read_corpus
+from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
+from flax_transformer.data.bitext.number_words import NumberWords
+from flax_transformer.data.bitext.sources import open_corpus, read_corpus
 from flax_transformer.text.tokenizer import Tokenizer
 
 

@@ -12,7 +12,7 @@ from flax_transformer.data.audit.characters import DIGIT, LAST, LETTER, Text, bi
 from flax_transformer.data.audit.language import SideModel
 from flax_transformer.data.audit.numbers import numbers_differ, numbers_of
 from flax_transformer.data.audit.repeats import NO_KEY, exact_keys, keys_of
-from flax_transformer.data.corpus import Records
+from flax_transformer.data.bitext.corpus import Records
 from flax_transformer.text.tokenizer import Tokenizer
 
 EXAMPLES = 5  # of each kind

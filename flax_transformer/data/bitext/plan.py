@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.data.cache import PreparedPairs
+from flax_transformer.data.bitext.cache import PreparedPairs
+from flax_transformer.data.bitext.packing import pack
+from flax_transformer.data.bitext.tokenized import TokenizedPairs
 from flax_transformer.data.order import Order
-from flax_transformer.data.packing import pack
-from flax_transformer.data.tokenized import TokenizedPairs
 from flax_transformer.text.tokenizer import Tokenizer
 
 

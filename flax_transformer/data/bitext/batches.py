@@ -8,9 +8,9 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
-from flax_transformer.data.packing import Place
-from flax_transformer.data.plan import Example, Plan, packed
-from flax_transformer.data.tokenized import TokenizedPairs
+from flax_transformer.data.bitext.packing import Place
+from flax_transformer.data.bitext.plan import Example, Plan, packed
+from flax_transformer.data.bitext.tokenized import TokenizedPairs
 
 
 class Batch(NamedTuple):

@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.corpus import Corpus, Pairs
-from flax_transformer.data.listing import Listed, checksum, stat, unchanged
-from flax_transformer.data.tokenized import Chosen, Side, TokenizedPairs, choose
+from flax_transformer.data.bitext.corpus import Corpus, Pairs
+from flax_transformer.data.bitext.tokenized import Chosen, Side, TokenizedPairs, choose
+from flax_transformer.data.file_listing import Listed, checksum, stat, unchanged
 from flax_transformer.text.tokenizer import Tokenizer
 
 META_FILE = 'meta.json'

@@ -6,7 +6,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.config import DataConfig
-from flax_transformer.data.corpus import CHUNK, Corpus, Pairs, Records
+from flax_transformer.data.bitext.corpus import CHUNK, Corpus, Pairs, Records
 
 SPLITS = ('train', 'validation', 'test')
 _SEED = 2017  # of the draw of the numbers: every run has the same held-out ones

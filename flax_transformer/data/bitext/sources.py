@@ -7,12 +7,12 @@ from pathlib import Path
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
-from flax_transformer.data.corpus import Corpus, Pairs
-from flax_transformer.data.number_words import NumberWords
-from flax_transformer.data.sacrebleu_source import read_sacrebleu
-from flax_transformer.data.table_files import JsonLines, TsvFiles
-from flax_transformer.data.text_files import AlignedFiles, no_such_file, packed_or_plain
-from flax_transformer.data.tfds_source import TfdsCorpus
+from flax_transformer.data.bitext.corpus import Corpus, Pairs
+from flax_transformer.data.bitext.number_words import NumberWords
+from flax_transformer.data.bitext.sacrebleu_source import read_sacrebleu
+from flax_transformer.data.bitext.table_files import JsonLines, TsvFiles
+from flax_transformer.data.bitext.text_files import AlignedFiles, no_such_file, packed_or_plain
+from flax_transformer.data.bitext.tfds_source import TfdsCorpus
 
 ROOT_VARIABLE = 'FLAX_TRANSFORMER_DATA'
 _WILDCARD = re.compile(r'(\*\*/|\*+|\?|\[[^\]]*\])')

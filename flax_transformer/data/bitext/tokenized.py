@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.data.corpus import Pairs
+from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.text.tokenizer import Tokenizer
 
 

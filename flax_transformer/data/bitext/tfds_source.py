@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.data.corpus import CHUNK, Corpus, Records
+from flax_transformer.data.bitext.corpus import CHUNK, Corpus, Records
 
 
 class TfdsCorpus(Corpus):

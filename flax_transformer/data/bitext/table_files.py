@@ -5,8 +5,8 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 
-from flax_transformer.data.corpus import Corpus, Records
-from flax_transformer.data.text_files import lines_of
+from flax_transformer.data.bitext.corpus import Corpus, Records
+from flax_transformer.data.bitext.text_files import lines_of
 
 Pair = tuple[bytes | None, bytes | None]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.corpus import CHUNK, Corpus, Pairs, Records, not_utf8
+from flax_transformer.data.bitext.corpus import CHUNK, Corpus, Pairs, Records, not_utf8
 
 PACKED = {'.gz': gzip.open, '.xz': lzma.open, '.bz2': bz2.open}
 SUFFIXES = (*PACKED, '.zst')

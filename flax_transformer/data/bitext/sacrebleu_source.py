@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.data.corpus import Pairs
-from flax_transformer.data.text_files import read_lines
+from flax_transformer.data.bitext.corpus import Pairs
+from flax_transformer.data.bitext.text_files import read_lines
 
 
 def read_sacrebleu(name: str) -> Pairs:
