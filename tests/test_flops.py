@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import pytest
 from jax.extend.core import jaxprs_in_params
 
-from flax_transformer.chips import TPUS
 from flax_transformer.common.config_files import load_config
 from flax_transformer.config import Config, DataConfig, TrainingConfig, TransformerConfig
+from flax_transformer.cost.chips import TPUS
 from flax_transformer.transformer.flops import forward_flops, peak_flops, training_flops, training_flops_per_token
 from flax_transformer.transformer.model import Transformer
 

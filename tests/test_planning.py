@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from conftest import copy_config
 
-from flax_transformer import topologies
 from flax_transformer.cli import main
 from flax_transformer.cli.plan import lines_of
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
+from flax_transformer.cost import topologies
+from flax_transformer.cost.hlo import read_program
+from flax_transformer.cost.step_cost import Plan, make_plan, nearest_fit
+from flax_transformer.cost.summary import parameter_table, plot, schedule_plot
 from flax_transformer.engine.step import Trainer
-from flax_transformer.hlo import read_program
-from flax_transformer.plan import Plan, make_plan, nearest_fit
-from flax_transformer.summary import parameter_table, plot, schedule_plot
 from flax_transformer.transformer.flops import forward_flops
 
 NOWHERE = Path('there/is/no/corpus')
@@ -162,7 +162,9 @@ def test_a_program_that_cannot_be_read_still_has_its_memory(by_pmap: Plan, monke
 
 def test_what_stays_is_not_helped_by_fewer_rows(by_pmap: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
-    monkeypatch.setattr('flax_transformer.plan.make_plan', lambda config, *_, **__: tried.append(config) or by_pmap)
+    monkeypatch.setattr(
+        'flax_transformer.cost.step_cost.make_plan', lambda config, *_, **__: tried.append(config) or by_pmap
+    )
     hopeless = replace(by_pmap, memory=replace(by_pmap.memory, available=1000.0))
     assert nearest_fit(config_of(num_devices=8), None, hopeless) is None
     assert {config.parallel.fsdp for config in tried} == {8}

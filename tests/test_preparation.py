@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig
-from flax_transformer.data import cache
+from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.preparation import (

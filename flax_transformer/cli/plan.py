@@ -9,7 +9,7 @@ import tyro
 
 from flax_transformer.cli.options import note, parse, read_config
 from flax_transformer.config import Config
-from flax_transformer.plan import Plan, make_plan, nearest_fit, options_of
+from flax_transformer.cost.step_cost import Plan, make_plan, nearest_fit, options_of
 
 DESCRIPTION = """Compile the train step of a CONFIG, or of a run, for TPUs that are not here, or for the devices that
 are, and tell what it will take: memory, work, exchanges, and an estimate of time. Neither corpus nor tokenizer is
@@ -34,8 +34,8 @@ def main(argv: list[str]) -> int:
         description=DESCRIPTION,
         default=lambda name: PlanOptions(config=read_config(name)),
     )
+    from flax_transformer.cost.topologies import LOCAL, prepare_compiler, topology_devices
     from flax_transformer.engine.devices.devices import prepare_devices
-    from flax_transformer.topologies import LOCAL, prepare_compiler, topology_devices
 
     config, devices = options.config, None
     if options.topology == LOCAL:

@@ -32,8 +32,8 @@ def main(argv: list[str]) -> None:
 
     prepare_devices(options.config.parallel.least_devices)
 
+    from flax_transformer.cost.step_cost import make_plan
     from flax_transformer.engine.step import Trainer
-    from flax_transformer.plan import make_plan
     from flax_transformer.program import with_dtype
 
     config = with_dtype(options.config, None)
@@ -52,8 +52,8 @@ def main(argv: list[str]) -> None:
 
 
 def _show_parameters(params) -> None:
+    from flax_transformer.cost.summary import parameter_table
     from flax_transformer.engine.state import count_parameters
-    from flax_transformer.summary import parameter_table
 
     print('Parameters')
     for part in parameter_table(params):
@@ -76,7 +76,7 @@ def _show_flops(config: Config) -> None:
 
 
 def _show_schedule(trainer, config: Config) -> None:
-    from flax_transformer.summary import schedule_plot
+    from flax_transformer.cost.summary import schedule_plot
 
     print(f'\nLearning rate: {config.optimizer.schedule}, {config.optimizer.name}')
     for line in schedule_plot(trainer.learning_rate, config.training.steps):

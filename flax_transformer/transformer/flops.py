@@ -12,8 +12,8 @@ computed. The backward pass has two products for each of the forward pass.
 
 from typing import NamedTuple
 
-from flax_transformer.chips import find_chip
 from flax_transformer.config import Config, TransformerConfig
+from flax_transformer.cost.chips import find_chip
 
 
 class Flops(NamedTuple):

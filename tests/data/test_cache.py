@@ -13,7 +13,8 @@ import pytest
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
-from flax_transformer.data import cache, listing
+from flax_transformer.data import file_listing as listing
+from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.cache import Settings, find, prepare
 from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.data.bitext.tokenized import Side, tokenize
@@ -265,7 +266,8 @@ CHILD = """
 import os, sys
 from pathlib import Path
 from flax_transformer.config import DataConfig
-from flax_transformer.data import cache, open_corpus, text_files
+from flax_transformer.data.bitext import cache, text_files
+from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.text.tokenizer import Tokenizer
 
 folder, tokenizer, where = map(Path, sys.argv[1:])

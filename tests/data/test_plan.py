@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flax_transformer.config import DataConfig
-from flax_transformer.data import cache
+from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.plan import Plan, Sampling, packed
 from flax_transformer.data.bitext.sources import read_corpus

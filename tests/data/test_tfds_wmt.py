@@ -129,7 +129,7 @@ from without_tensorflow import finders
 sys.meta_path[:] = finders()
 from flax_transformer.cli import prepare
 from flax_transformer.config import DataConfig
-from flax_transformer.data import read_corpus
+from flax_transformer.data.bitext.sources import read_corpus
 root, *names = sys.argv[1:]
 corpora = []
 for name in names:
