@@ -18,8 +18,8 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerConfig
 from flax_transformer.decoding.state import Hypotheses
 from flax_transformer.forward import attend_ids, score_ids, translate_ids
-from flax_transformer.interop.marian import read_marian
 from flax_transformer.loading import load_ensemble
+from flax_transformer.marian.runs import read_marian
 from flax_transformer.runner import Runner
 from flax_transformer.segments import Line, prepare
 from flax_transformer.text.tokenizer import Tokenizer

@@ -16,7 +16,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.interop.marian import import_marian, read_marian
+from flax_transformer.marian.runs import import_marian, read_marian
 
 FIXTURE = Path(__file__).parent / 'fixtures' / 'marian'
 CONFIG = """

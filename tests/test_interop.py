@@ -23,10 +23,10 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DecodingConfig, TransformerConfig
 from flax_transformer.engine.state import init_params
-from flax_transformer.interop import from_marian, names, shapes, to_marian
-from flax_transformer.interop.marian import import_marian, read_marian
-from flax_transformer.interop.settings import read_decoding, read_model, write_decoding, write_model
-from flax_transformer.interop.tensors import View, read_tensors, write_safetensors
+from flax_transformer.marian.runs import import_marian, read_marian
+from flax_transformer.marian.settings import read_decoding, read_model, write_decoding, write_model
+from flax_transformer.marian.tensors import View, read_tensors, write_safetensors
+from flax_transformer.marian.weights import from_marian, names, shapes, to_marian
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import Transformer
 

@@ -16,8 +16,8 @@ from num2words import num2words
 
 from flax_transformer import Translator
 from flax_transformer.config import Config
-from flax_transformer.interop.marian import export_marian, read_marian
-from flax_transformer.interop.tensors import read_tensors
+from flax_transformer.marian.runs import export_marian, read_marian
+from flax_transformer.marian.tensors import read_tensors
 
 torch = pytest.importorskip('torch', reason='torch is not installed')
 transformers = pytest.importorskip('transformers', reason='transformers is not installed')

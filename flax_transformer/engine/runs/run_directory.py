@@ -27,7 +27,7 @@ from flax_transformer.common.config_json import changed_fields, from_json, to_js
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.locks import LOCK_FILE, in_use
 from flax_transformer.config import CheckConfig, Config, DecodingConfig, ParallelConfig
-from flax_transformer.marian_tokenizer import KIND, MarianTokenizer
+from flax_transformer.marian.tokenizer import KIND, MarianTokenizer
 from flax_transformer.text.tokenizer import Tokenizer, kind_of
 
 CACHE = 'data_cache'

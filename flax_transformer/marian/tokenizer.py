@@ -17,7 +17,7 @@ import numpy as np
 import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.json_files import read_object
+from flax_transformer.marian.json_files import read_object
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_whole
 
 SETTINGS_FILE = 'tokenizer_config.json'

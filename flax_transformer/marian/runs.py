@@ -11,8 +11,8 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DataConfig, DecodingConfig, TokenizerConfig, TransformerConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.interop import TIED, from_marian, to_marian
-from flax_transformer.interop.settings import (
+from flax_transformer.marian.json_files import read_object
+from flax_transformer.marian.settings import (
     faults_of_decoding,
     faults_of_model,
     longest_of,
@@ -22,9 +22,9 @@ from flax_transformer.interop.settings import (
     write_decoding,
     write_model,
 )
-from flax_transformer.interop.tensors import SAFETENSORS, read_tensors, write_safetensors
-from flax_transformer.json_files import read_object
-from flax_transformer.marian_tokenizer import MarianTokenizer
+from flax_transformer.marian.tensors import SAFETENSORS, read_tensors, write_safetensors
+from flax_transformer.marian.tokenizer import MarianTokenizer
+from flax_transformer.marian.weights import TIED, from_marian, to_marian
 from flax_transformer.text.tokenizer import Tokenizer, write_whole
 
 CONFIG_FILE, GENERATION_FILE = 'config.json', 'generation_config.json'

@@ -1,0 +1,1 @@
+"""Marian's models in the format of Hugging Face: settings, weights, tokenizer; read and written."""

@@ -1,0 +1,170 @@
+"""Marian's models as Hugging Face keeps them, and ours: one table of names, read in both directions.
+
+    params = from_marian(read_tensors(folder), config)
+    write_safetensors(file, to_marian(params, config))
+
+`settings` translates the configs, `tensors` reads and writes the files, `marian` does it all for a folder and a run.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax.traverse_util import flatten_dict, unflatten_dict
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.config import TransformerConfig
+from flax_transformer.transformer.layers import sinusoids
+from flax_transformer.transformer.model import Transformer
+
+# Ours, theirs, and what kind of module it is; {n} is the number of the layer.
+MODULES = (
+    ('embedding', 'model.shared', 'table'),
+    ('source_embedding', 'model.encoder.embed_tokens', 'table'),
+    ('target_embedding', 'model.decoder.embed_tokens', 'table'),
+    ('encoder/layers_{n}/self_attention/query', 'model.encoder.layers.{n}.self_attn.q_proj', 'dense'),
+    ('encoder/layers_{n}/self_attention/key', 'model.encoder.layers.{n}.self_attn.k_proj', 'dense'),
+    ('encoder/layers_{n}/self_attention/value', 'model.encoder.layers.{n}.self_attn.v_proj', 'dense'),
+    ('encoder/layers_{n}/self_attention/output', 'model.encoder.layers.{n}.self_attn.out_proj', 'dense'),
+    ('encoder/layers_{n}/self_residual/norm', 'model.encoder.layers.{n}.self_attn_layer_norm', 'norm'),
+    ('encoder/layers_{n}/feed_forward/inner', 'model.encoder.layers.{n}.fc1', 'dense'),
+    ('encoder/layers_{n}/feed_forward/outer', 'model.encoder.layers.{n}.fc2', 'dense'),
+    ('encoder/layers_{n}/feed_forward_residual/norm', 'model.encoder.layers.{n}.final_layer_norm', 'norm'),
+    ('decoder/layers_{n}/self_attention/query', 'model.decoder.layers.{n}.self_attn.q_proj', 'dense'),
+    ('decoder/layers_{n}/self_attention/key', 'model.decoder.layers.{n}.self_attn.k_proj', 'dense'),
+    ('decoder/layers_{n}/self_attention/value', 'model.decoder.layers.{n}.self_attn.v_proj', 'dense'),
+    ('decoder/layers_{n}/self_attention/output', 'model.decoder.layers.{n}.self_attn.out_proj', 'dense'),
+    ('decoder/layers_{n}/self_residual/norm', 'model.decoder.layers.{n}.self_attn_layer_norm', 'norm'),
+    ('decoder/layers_{n}/cross_attention/query', 'model.decoder.layers.{n}.encoder_attn.q_proj', 'dense'),
+    ('decoder/layers_{n}/cross_attention/key', 'model.decoder.layers.{n}.encoder_attn.k_proj', 'dense'),
+    ('decoder/layers_{n}/cross_attention/value', 'model.decoder.layers.{n}.encoder_attn.v_proj', 'dense'),
+    ('decoder/layers_{n}/cross_attention/output', 'model.decoder.layers.{n}.encoder_attn.out_proj', 'dense'),
+    ('decoder/layers_{n}/cross_residual/norm', 'model.decoder.layers.{n}.encoder_attn_layer_norm', 'norm'),
+    ('decoder/layers_{n}/feed_forward/inner', 'model.decoder.layers.{n}.fc1', 'dense'),
+    ('decoder/layers_{n}/feed_forward/outer', 'model.decoder.layers.{n}.fc2', 'dense'),
+    ('decoder/layers_{n}/feed_forward_residual/norm', 'model.decoder.layers.{n}.final_layer_norm', 'norm'),
+    ('projection', 'lm_head', 'softmax'),
+    ('logits_bias', 'final_logits_bias', 'row'),
+)
+# The arrays of a module: ours, theirs, and what turns one into the other: nothing, transposing, or one more axis.
+KINDS = {
+    'table': (('/table', '.weight', 'same'),),
+    'dense': (('/kernel', '.weight', 'transposed'), ('/bias', '.bias', 'same')),
+    'norm': (('/scale', '.weight', 'same'), ('/bias', '.bias', 'same')),
+    'softmax': (('', '.weight', 'transposed'),),
+    'row': (('', '', 'as a row'),),
+}
+# One table under several names: a file may hold any of them, or all.
+TIED = {
+    'all': ('model.shared', 'model.encoder.embed_tokens', 'model.decoder.embed_tokens', 'lm_head'),
+    'target': ('model.decoder.embed_tokens', 'lm_head'),
+    'none': (),
+}
+# Written by older versions, and computed anew by all.
+POSITIONS = ('model.encoder.embed_positions.weight', 'model.decoder.embed_positions.weight')
+
+
+def names(config: TransformerConfig) -> Iterator[tuple[str, str, str]]:
+    """Our name, theirs and what is between them, of every array that a model of this config may have."""
+    for ours, theirs, kind in MODULES:
+        depth = config.num_encoder_layers if ours.startswith('encoder') else config.num_decoder_layers
+        for n in range(depth) if '{n}' in ours else (0,):
+            for our_array, their_array, change in KINDS[kind]:
+                yield ours.format(n=n) + our_array, theirs.format(n=n) + their_array, change
+
+
+def from_marian(tensors: dict[str, np.ndarray], config: TransformerConfig) -> Any:
+    """Our parameters, float32, of a Marian model's tensors.
+
+    Raises UserError with every tensor that is missing, unexpected, of a wrong shape, or other than its name promises.
+    """
+    expected, params = shapes(config), {}
+    left, faults = _without_copies({name: np.asarray(tensor, np.float32) for name, tensor in tensors.items()}, config)
+    for ours, theirs, change in names(config):
+        if ours not in expected:
+            continue
+        wanted = _their_shape(expected[ours], change)
+        if theirs not in left:
+            faults.append(f'{theirs}: missing, expected shape {wanted}')
+        elif left[theirs].shape != wanted:
+            faults.append(f'{theirs}: got shape {left.pop(theirs).shape}, expected {wanted}')
+        else:
+            tensor = left.pop(theirs)
+            tensor = tensor.T if change == 'transposed' else tensor.reshape(expected[ours])
+            params[ours] = jnp.asarray(_without_pad(ours, tensor, config))
+    faults += [f'{name}: unexpected' for name in left]
+    if faults:
+        raise UserError('the tensors are not those of the model that config.json describes:\n  ' + '\n  '.join(faults))
+    return unflatten_dict(params, sep='/')
+
+
+def to_marian(params: Any, config: TransformerConfig) -> dict[str, np.ndarray]:
+    """A Marian model's tensors, float32, of our parameters.
+
+    What ours can do without is written as what has no effect: biases of zero, and a zero row for pad_id where our
+    model does not read it.
+    """
+    flat = {name: np.asarray(leaf, np.float32) for name, leaf in flatten_dict(params, sep='/').items()}
+    tensors = {}
+    for ours, theirs, change in names(config):
+        array = flat.get(ours)
+        if array is None and theirs.endswith('bias'):
+            array = np.zeros(_absent_bias(ours, config), np.float32)
+        if array is not None:
+            array = _without_pad(ours, array, config)
+            tensors[theirs] = array.T if change == 'transposed' else array[None] if change == 'as a row' else array
+    return tensors
+
+
+def shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
+    """The shape of every parameter of a config's model, by its name with slashes."""
+    tokens = jnp.zeros((1, 1), jnp.int32)
+    variables = jax.eval_shape(Transformer(config).init, jax.random.key(0), tokens, tokens)
+    return {name: leaf.shape for name, leaf in flatten_dict(variables['params'], sep='/').items()}
+
+
+def _their_shape(shape: tuple[int, ...], change: str) -> tuple[int, ...]:
+    return {'same': shape, 'transposed': shape[::-1], 'as a row': (1, *shape)}[change]
+
+
+def _absent_bias(ours: str, config: TransformerConfig) -> tuple[int]:
+    """The shape of a bias that our model may have been made without: of logits, or of an attention's projection."""
+    return (config.vocab_size_of_target,) if ours == 'logits_bias' else (config.d_model,)
+
+
+def _without_pad(name: str, array: np.ndarray, config: TransformerConfig) -> np.ndarray:
+    """The array; of an embedding whose pad row is not read, with zeros there."""
+    if not name.endswith('/table') or config.pad_row == 'both':
+        return array
+    return np.where(np.arange(len(array))[:, None] == config.pad_id, np.float32(0), array)
+
+
+def _without_copies(
+    tensors: dict[str, np.ndarray], config: TransformerConfig
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """The tensors but for those that repeat what another holds or what we compute; and the faults there."""
+    left, faults = dict(tensors), []
+    aliases = [f'{name}.weight' for name in TIED[config.tie_embeddings]]
+    if there := [name for name in aliases if name in left]:
+        table = left[there[0]]
+        faults += [
+            f'{name}: differs from {there[0]}, though config.json ties them'
+            for name in there
+            if not np.array_equal(left.pop(name), table)
+        ]
+        left[aliases[0]] = table
+    if config.tie_embeddings != 'all' and (shared := left.pop('model.shared.weight', None)) is not None:
+        # Not read where the two sides' own tables are there, as the latest version writes them.
+        for side in ('encoder', 'decoder'):
+            left.setdefault(f'model.{side}.embed_tokens.weight', shared)
+    if config.logits_bias:
+        left.setdefault('final_logits_bias', np.zeros((1, config.vocab_size_of_target), np.float32))
+    for name in POSITIONS:
+        if (positions := left.pop(name, None)) is not None:
+            computed = sinusoids(len(positions), config.d_model, 'concatenated')
+            # bfloat16 keeps sines to 4e-3.
+            if positions.shape != computed.shape or np.abs(positions - computed).max() > 5e-3:
+                faults.append(f'{name}: not the sinusoids of Marian; other positions are not supported')
+    return left, faults
