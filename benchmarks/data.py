@@ -89,7 +89,7 @@ def resident() -> float:
 
 def prepare_stage(folder: Path) -> dict:
     """Trains the tokenizer and tokenises, in this process alone."""
-    from flax_transformer.preparation import open_corpora, prepare, train_tokenizer
+    from flax_transformer.tasks.translation.preparation import open_corpora, prepare, train_tokenizer
 
     settings = config(folder)
     began = time.perf_counter()
@@ -115,8 +115,8 @@ def prepare_stage(folder: Path) -> dict:
 
 def read_stage(folder: Path, began: float) -> dict:
     """From the start of a fresh process to the first batch; then many batches; then the tiny model on them."""
-    from flax_transformer.preparation import prepare
-    from flax_transformer.run_data import training_batches
+    from flax_transformer.tasks.translation.preparation import prepare
+    from flax_transformer.tasks.translation.training_data import training_batches
     from flax_transformer.text.tokenizer import Tokenizer
 
     settings = config(folder)

@@ -17,7 +17,7 @@ import numpy as np
 
 from flax_transformer import Translator, batching
 from flax_transformer.config import ParallelConfig
-from flax_transformer.translation import Translation
+from flax_transformer.tasks.translation.inference.result import Translation
 
 LINES = 2000
 

@@ -44,7 +44,7 @@ from flax_transformer.engine.devices.devices import prepare_devices
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.step import Trainer
-from flax_transformer.experiment import train
+from flax_transformer.tasks.translation.train import train
 
 STEPS_PER_LIFE = 16
 PARALLEL = {'pmap': ParallelConfig('pmap'), 'mesh': ParallelConfig('mesh'), 'fsdp': ParallelConfig('mesh', fsdp=2)}

@@ -25,7 +25,7 @@ from jax.experimental import topologies
 
 from flax_transformer.config import Config, ParallelConfig, TrainingConfig, TransformerConfig
 from flax_transformer.engine.step import Trainer
-from flax_transformer.program import lower, with_dtype
+from flax_transformer.tasks.translation.lowering import lower, with_dtype
 
 
 def main() -> None:

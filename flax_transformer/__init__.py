@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flax_transformer.common.config_files import load_config
     from flax_transformer.common.errors import UserError
-    from flax_transformer.config import Config
-    from flax_transformer.experiment import train
-    from flax_transformer.translator import Translation, Translator
+    from flax_transformer.tasks.translation.config import Config
+    from flax_transformer.tasks.translation.inference.result import Translation
+    from flax_transformer.tasks.translation.inference.translator import Translator
+    from flax_transformer.tasks.translation.train import train
 
 _HOMES = {
     'Config': 'config',
-    'Translation': 'translator',
-    'Translator': 'translator',
-    'UserError': 'errors',
-    'load_config': 'config_files',
-    'train': 'experiment',
+    'Translation': 'tasks.translation.inference.result',
+    'Translator': 'tasks.translation.inference.translator',
+    'UserError': 'common.errors',
+    'load_config': 'common.config_files',
+    'train': 'tasks.translation.train',
 }
 __all__ = ['Config', 'Translation', 'Translator', 'UserError', 'load_config', 'train']
 

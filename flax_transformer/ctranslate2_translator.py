@@ -6,13 +6,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
-from flax_transformer.candidates import make_translation
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.scorers import length_penalty
 from flax_transformer.decoding.search import output_slots
 from flax_transformer.interop.ctranslate2 import check, converted, import_ctranslate2
-from flax_transformer.translation import Translation, distinct
-from flax_transformer.translator import Translator
+from flax_transformer.tasks.translation.inference.n_best import make_translation
+from flax_transformer.tasks.translation.inference.result import Translation, distinct
+from flax_transformer.tasks.translation.inference.translator import Translator
 
 ComputeType = Literal['float32', 'int8']
 

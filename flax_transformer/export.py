@@ -25,11 +25,11 @@ from jax import export as jax_export
 
 from flax_transformer import export_loader
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import TransformerConfig
 from flax_transformer.decoding.search import output_slots
+from flax_transformer.tasks.translation.inference.translator import Translator
+from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.ops.int8 import SCALE
-from flax_transformer.translator import Translator
 
 FORMAT = 1
 PLATFORMS = ('cpu', 'cuda', 'tpu')

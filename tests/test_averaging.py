@@ -18,7 +18,7 @@ from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.state import init_params, init_state
 from flax_transformer.engine.step import Trainer
-from flax_transformer.loading import parameter_shapes
+from flax_transformer.tasks.translation.inference.loading import parameter_shapes
 
 LOSSES = {1: 3.0, 2: 0.5, 3: 2.0, 4: 1.0, 5: 4.0}
 

@@ -8,8 +8,8 @@ import sacrebleu
 from flax_transformer import Translator
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.evaluation import evaluate_loss
-from flax_transformer.metrics import score
+from flax_transformer.tasks.translation.evaluation import evaluate_loss
+from flax_transformer.tasks.translation.metrics import score
 
 OURS = ['The cat sat on the mat.', 'It is raining today', 'no']
 THEIRS = ['The cat sat on the mat.', 'It rains today, I think.', 'yes']

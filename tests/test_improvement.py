@@ -16,7 +16,7 @@ from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.preemption import Interrupted, Stop
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import TrainState
-from flax_transformer.metrics import make_metrics
+from flax_transformer.tasks.translation.metrics import make_metrics
 
 SCORES = [(5.0, 10.0), (1.0, 12.0), (2.0, 30.0), (3.0, 20.0), (4.0, 11.0)]  # loss and BLEU of steps 1 to 5
 
@@ -112,7 +112,7 @@ def test_in_pieces_it_ends_where_it_would_end_at_once(tmp_path: Path, stop_at: i
 def test_a_run_that_ended_early_says_so_and_goes_on_with_more_patience(
     copy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr('flax_transformer.experiment.Validation', lambda *_: lambda state: {'loss': 1.5})
+    monkeypatch.setattr('flax_transformer.tasks.translation.train.Validation', lambda *_: lambda state: {'loss': 1.5})
     config = copy_config(copy_folder, steps=12, evaluate_every=3, checkpoint_every=12, patience=2)
     train(config, tmp_path / 'run')
     told = 'the validation loss was best at step 3 (1.5), 2 evaluations ago'

@@ -12,7 +12,7 @@ from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.data.bitext.corpus import Pairs
-from flax_transformer.search_errors import analyse
+from flax_transformer.tasks.translation.search_errors import analyse
 from flax_transformer.transformer.layers import Embedding
 from flax_transformer.transformer.model import Transformer
 from flax_transformer.transformer.ops.dense import Dense

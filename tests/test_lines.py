@@ -9,9 +9,9 @@ import pytest
 from random_lines import check_lines, random_line, tiny_translator
 
 from flax_transformer import Translator
-from flax_transformer.candidates import make_translation
-from flax_transformer.segments import prepare, split_sentences
-from flax_transformer.translation import has_loop, is_untranslated, joined
+from flax_transformer.tasks.translation.inference.lines import prepare, split_sentences
+from flax_transformer.tasks.translation.inference.n_best import make_translation
+from flax_transformer.tasks.translation.inference.result import has_loop, is_untranslated, joined
 
 
 @pytest.fixture(scope='module')

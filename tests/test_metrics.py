@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import sacrebleu
+from bleu_reference import bleu_tok, brevity_penalty, clipped_matches, closest_length
 from conftest import corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.metrics import compare, make_metrics, score
-from flax_transformer.ngrams import bleu_tok, brevity_penalty, clipped_matches, closest_length
+from flax_transformer.tasks.translation.metrics import compare, make_metrics, score
 
 OURS = ['The cat sat on the mat.', 'It is raining today', 'no', '', 'A b c d e f']
 THEIRS = ['The cat sat on the mat.', 'It rains today, I think.', 'yes', 'Nothing', 'a b c d e f']

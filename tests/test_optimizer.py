@@ -20,8 +20,8 @@ from flax_transformer.engine.optimizer import make_optimizer, make_schedule
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import init_state
 from flax_transformer.engine.step import Trainer
-from flax_transformer.experiment import _say_where_the_rate_jumps
-from flax_transformer.loading import load_run
+from flax_transformer.tasks.translation.inference.loading import load_run
+from flax_transformer.tasks.translation.train import _say_where_the_rate_jumps
 
 
 def make_trainer(folder: Path, strategy: str = 'pmap', num_devices: int = 1, **settings: Any) -> Trainer:

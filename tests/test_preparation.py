@@ -14,7 +14,7 @@ from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfi
 from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.preparation import (
+from flax_transformer.tasks.translation.preparation import (
     ValidationSet,
     check_tokenizer,
     interleaved,
@@ -23,7 +23,7 @@ from flax_transformer.preparation import (
     sample_lines,
     train_tokenizer,
 )
-from flax_transformer.run_data import open_run, training_batches
+from flax_transformer.tasks.translation.training_data import open_run, training_batches
 from flax_transformer.text.tokenizer import Tokenizer
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flax_transformer.segments import is_blank, split_line
+from flax_transformer.tasks.translation.inference.lines import is_blank, split_line
 from flax_transformer.text.tokenizer import Tokenizer
 
 LIMIT = 12

@@ -21,7 +21,7 @@ from flax_transformer.engine.devices.sharding import RULES, bytes_per_device, fi
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import TrainState, init_params
 from flax_transformer.engine.step import Trainer
-from flax_transformer.program import lower
+from flax_transformer.tasks.translation.lowering import lower
 
 MODEL = TransformerConfig(
     vocab_size=24, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0

@@ -18,8 +18,8 @@ from flax_transformer.engine.monitor.loss_spikes import Spikes
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.preemption import Stop
 from flax_transformer.engine.state import TrainState
-from flax_transformer.preparation import prepare
-from flax_transformer.run_data import training_batches
+from flax_transformer.tasks.translation.preparation import prepare
+from flax_transformer.tasks.translation.training_data import training_batches
 
 
 def losses(count: int, **others: float) -> list[dict[str, float]]:

@@ -20,7 +20,7 @@ from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.state import init_state
 from flax_transformer.engine.step import Trainer
-from flax_transformer.mbr import expected_utilities
+from flax_transformer.tasks.translation.inference.mbr import expected_utilities
 from flax_transformer.text.tokenizer import Tokenizer
 from flax_transformer.transformer.model import Transformer, shift_right
 

@@ -13,7 +13,7 @@ from flax_transformer import Translator
 
 matplotlib.use('agg')
 
-from flax_transformer.visualize import attention_map, plot_attention, plot_curves, plot_positions
+from flax_transformer.tasks.translation.attention_map import attention_map, plot_attention, plot_curves, plot_positions
 
 
 def test_the_map_of_a_copy_is_a_diagonal(copy_run: Path) -> None:
@@ -47,12 +47,12 @@ def test_positions_are_drawn_by_layout(layout: str) -> None:
 
 def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, tmp_path: Path, monkeypatch) -> None:
     """Into TensorBoard, of the parameters that are evaluated; without matplotlib it says so, once."""
-    from flax_transformer import visualize
     from flax_transformer.data.bitext.corpus import Pairs
     from flax_transformer.engine.monitor.reporter import Reporter
-    from flax_transformer.loading import load_run
-    from flax_transformer.preparation import ValidationSet
-    from flax_transformer.validation import Validation
+    from flax_transformer.tasks.translation import attention_map as visualize
+    from flax_transformer.tasks.translation.inference.loading import load_run
+    from flax_transformer.tasks.translation.preparation import ValidationSet
+    from flax_transformer.tasks.translation.validation import Validation
 
     config, params, tokenizer = load_run(copy_run)
 

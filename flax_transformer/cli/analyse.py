@@ -7,7 +7,9 @@ from pathlib import Path
 from flax_transformer.cli.evaluate import check_files, read_set
 from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import DataConfig, DecodingConfig, ParallelConfig
+from flax_transformer.data.bitext.config import DataConfig
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
 
 DESCRIPTION = """Faults of the search and faults of the model, over beam widths. For each line the model's score of the
 reference is compared with that of its own translation, normalised as the search was: where the reference scores better
@@ -39,8 +41,8 @@ def main(argv: list[str]) -> None:
 
     prepare_devices(options.parallel.num_devices)
 
-    from flax_transformer.search_errors import analyse, recommendation, table
-    from flax_transformer.translator import Translator
+    from flax_transformer.tasks.translation.inference.translator import Translator
+    from flax_transformer.tasks.translation.search_errors import analyse, recommendation, table
 
     name, pairs, _ = read_set(runs[0], options.source, options.reference, options.data)
     translator = Translator.from_run(*runs, parallel=options.parallel, **asdict(options.decoding))

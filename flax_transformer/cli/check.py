@@ -11,7 +11,7 @@ import tyro
 from flax_transformer.cli.options import parse, progress_bar, read_run_tokenizer
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config
+from flax_transformer.tasks.translation.config import Config
 
 DESCRIPTION = """Check the corpora of a config: what is damaged, where, what training does about it, and the remedy.
 Exit code: 0, 1 for warnings with --strict, 2 for errors, on which training would stop."""
@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
     recorded = None
     if options.workdir:
         from flax_transformer.engine.runs.run_directory import RunDirectory
-        from flax_transformer.preparation import files_of
+        from flax_transformer.tasks.translation.preparation import files_of
 
         known, now = RunDirectory(options.workdir).read_data_files(), files_of(options.config)
         recorded = {

@@ -11,7 +11,7 @@ import tyro
 from flax_transformer.cli.options import note, parse, progress_bar, read_run_tokenizer
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config
+from flax_transformer.tasks.translation.config import Config
 
 DESCRIPTION = """Write the pairs of the training corpora that pass the check as aligned files, and the others, each with
 its reason, to a file of their own. `check` shows beforehand what would be left out."""

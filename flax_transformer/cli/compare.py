@@ -7,7 +7,8 @@ from pathlib import Path
 from flax_transformer.cli.evaluate import check_files, read_set
 from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import DataConfig, ParallelConfig
+from flax_transformer.data.bitext.config import DataConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 
 DESCRIPTION = """Is the second system better than the first? RUN is a run directory, or a file of translations; each run
@@ -41,8 +42,8 @@ def main(argv: list[str]) -> None:
     prepare_devices(options.parallel.num_devices)
 
     from flax_transformer.data.bitext.text_files import read_lines
-    from flax_transformer.metrics import compare
-    from flax_transformer.translator import Translator
+    from flax_transformer.tasks.translation.inference.translator import Translator
+    from flax_transformer.tasks.translation.metrics import compare
 
     if options.source is None and all(map(_is_file, names)):
         raise UserError('two files of translations: give --source and --reference too')

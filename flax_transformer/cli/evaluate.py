@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import DataConfig, DecodingConfig, ParallelConfig
+from flax_transformer.data.bitext.config import DataConfig
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
 
 if TYPE_CHECKING:
     from flax_transformer.data.bitext.corpus import Pairs
-    from flax_transformer.metrics import Scores
-    from flax_transformer.translator import Translation
+    from flax_transformer.tasks.translation.inference.translator import Translation
+    from flax_transformer.tasks.translation.metrics import Scores
 
 DESCRIPTION = """Score a trained model: sacreBLEU, chrF, chrF++ and TER with their signatures, and the loss per target
 token. Without --source and --reference it is scored on the test set of its config. Several RUNs vote as an ensemble."""
@@ -46,8 +48,12 @@ def main(argv: list[str]) -> None:
 
     prepare_devices(options.parallel.num_devices)
 
-    from flax_transformer.evaluation import evaluate_ensemble_loss, evaluate_loss, evaluate_translation
-    from flax_transformer.translator import Translator
+    from flax_transformer.tasks.translation.evaluation import (
+        evaluate_ensemble_loss,
+        evaluate_loss,
+        evaluate_translation,
+    )
+    from flax_transformer.tasks.translation.inference.translator import Translator
 
     settings = asdict(options.decoding)
     if options.data.language_tags:  # the set is in the language that is translated into

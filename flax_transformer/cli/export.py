@@ -7,7 +7,7 @@ from typing import Literal
 import tyro
 
 from flax_transformer.cli.options import parse, read_run_config
-from flax_transformer.config import DecodingConfig
+from flax_transformer.decoding.config import DecodingConfig
 
 DESCRIPTION = """Write a trained model as a FOLDER that JAX alone can run: the whole translation of ids, encoder and
 search, as StableHLO for any batch and length, with the tokenizer, and load.py, which shows how."""
@@ -33,7 +33,7 @@ def main(argv: list[str]) -> None:
         default=lambda run: ExportOptions(tyro.MISSING, decoding=read_run_config(run).decoding),
     )
     from flax_transformer.export import export_run
-    from flax_transformer.translator import Translator
+    from flax_transformer.tasks.translation.inference.translator import Translator
 
     translator = Translator.from_run(argv[0], step=options.step, **asdict(options.decoding))
     dtype = None if options.dtype == 'auto' else options.dtype

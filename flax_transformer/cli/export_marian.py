@@ -6,7 +6,7 @@ from pathlib import Path
 import tyro
 
 from flax_transformer.cli.options import note, parse, read_config
-from flax_transformer.config import DecodingConfig
+from flax_transformer.decoding.config import DecodingConfig
 
 DESCRIPTION = """Write a trained model as a FOLDER in Hugging Face's Marian format, which transformers loads and
 CTranslate2 converts. Without FOLDER it only says whether the format can hold the model of a RUN, or of a CONFIG that
@@ -39,7 +39,7 @@ def main(argv: list[str]) -> None:
         print(f"Hugging Face's Marian format can hold the model of {argv[0]}")
         notes = notes_on(config.model, options.decoding)
     else:
-        from flax_transformer.translator import Translator
+        from flax_transformer.tasks.translation.inference.translator import Translator
 
         translator = Translator.from_run(argv[0], step=options.step, **asdict(options.decoding))
         notes = export_marian(options.folder, config, translator.params, translator.tokenizer, options.decoding)

@@ -10,8 +10,8 @@ from tqdm import tqdm
 
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config
 from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
+from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.tokenizer import Tokenizer
 
 T = typing.TypeVar('T')

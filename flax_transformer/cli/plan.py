@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from flax_transformer.cli.options import note, parse, read_config
-from flax_transformer.config import Config
 from flax_transformer.cost.step_cost import Plan, make_plan, nearest_fit, options_of
+from flax_transformer.tasks.translation.config import Config
 
 DESCRIPTION = """Compile the train step of a CONFIG, or of a run, for TPUs that are not here, or for the devices that
 are, and tell what it will take: memory, work, exchanges, and an estimate of time. Neither corpus nor tokenizer is

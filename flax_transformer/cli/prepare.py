@@ -6,7 +6,7 @@ from pathlib import Path
 
 from flax_transformer.cli.options import note, parse
 from flax_transformer.cli.train import TrainOptions, train_options
-from flax_transformer.config import DataConfig
+from flax_transformer.data.bitext.config import DataConfig
 
 DESCRIPTION = """Do once what training would begin with: train the tokenizer, tokenise the corpora into the
 cache, on all cores, without an accelerator. The same command goes on where it was stopped. `prepare
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> None:
     )
 
     from flax_transformer.engine.runs.run_directory import RunDirectory
-    from flax_transformer.run_data import open_run
+    from flax_transformer.tasks.translation.training_data import open_run
 
     run = RunDirectory(options.workdir)
     run.check(options.config)

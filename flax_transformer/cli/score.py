@@ -7,7 +7,8 @@ from typing import Literal
 from flax_transformer.cli.lines import CHUNK, LineWriter, to_json
 from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import DecodingConfig, ParallelConfig
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
 
 DESCRIPTION = """What given translations are worth to a model: a line each, `score log-probability tokens`, the score
 normalised as a search with these fields would. Several RUNs vote as an ensemble."""
@@ -41,9 +42,9 @@ def main(argv: list[str]) -> None:
 
     prepare_devices(options.parallel.num_devices)
 
-    from flax_transformer.alignment import pharaoh
     from flax_transformer.data.bitext.text_files import read_text_files
-    from flax_transformer.translator import Translator
+    from flax_transformer.tasks.translation.inference.translator import Translator
+    from flax_transformer.tasks.translation.inference.word_alignment import pharaoh
 
     pairs = read_text_files(options.source, options.target)
     translator = Translator.from_run(*positional(argv), parallel=options.parallel, **asdict(options.decoding))

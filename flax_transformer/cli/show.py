@@ -7,7 +7,7 @@ import tyro
 
 from flax_transformer.cli.options import parse, read_config
 from flax_transformer.cli.plan import memory_lines
-from flax_transformer.config import Config
+from flax_transformer.tasks.translation.config import Config
 
 DESCRIPTION = """Show what a CONFIG, or the config of a run, is: its parameters, its FLOPs, its schedule, and what a
 step takes on the devices that are here. Neither corpus nor tokenizer is needed."""
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> None:
 
     from flax_transformer.cost.step_cost import make_plan
     from flax_transformer.engine.step import Trainer
-    from flax_transformer.program import with_dtype
+    from flax_transformer.tasks.translation.lowering import with_dtype
 
     config = with_dtype(options.config, None)
     trainer = Trainer(config)

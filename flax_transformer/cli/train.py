@@ -9,8 +9,8 @@ import tyro
 
 from flax_transformer.cli.options import parse, read_run_config
 from flax_transformer.common.config_files import load_config
-from flax_transformer.config import Config
 from flax_transformer.engine.runs.run_directory import environment
+from flax_transformer.tasks.translation.config import Config
 
 DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), or the name of a shipped config.
 The same command goes on with a run that was stopped. With --init-from training starts from the parameters and tokenizer
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> None:
 
     from absl import logging
 
-    from flax_transformer.experiment import train
+    from flax_transformer.tasks.translation.train import train
 
     # Orbax logs the traceback of a save that failed in the background; we say what it means.
     logging.set_verbosity(logging.FATAL)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from flax_transformer.cli.lines import CHUNK, LineWriter, chunks, to_json
 from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import DecodingConfig, ParallelConfig
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
 
 if TYPE_CHECKING:
-    from flax_transformer.translation import Translation
+    from flax_transformer.tasks.translation.inference.result import Translation
 
 DESCRIPTION = """Translate standard input to standard output: N lines in, N lines out, in order, blank for blank.
 A line ends at the line feed alone. RUN is a run directory, or one of its checkpoints: RUN@12000, RUN@last, RUN@best,
@@ -71,7 +72,7 @@ def main(argv: list[str]) -> None:
 
     prepare_devices(options.parallel.num_devices)
 
-    from flax_transformer.translator import Translator
+    from flax_transformer.tasks.translation.inference.translator import Translator
 
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
@@ -150,6 +151,6 @@ def _record(translation: 'Translation', n_best: int) -> dict[str, Any]:
 
 
 def _pharaoh(translation: 'Translation') -> str:
-    from flax_transformer.alignment import pharaoh
+    from flax_transformer.tasks.translation.inference.word_alignment import pharaoh
 
     return pharaoh(translation.alignment or ())

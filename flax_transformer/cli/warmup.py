@@ -4,7 +4,8 @@ import time
 from dataclasses import asdict, dataclass, field
 
 from flax_transformer.cli.options import parse, positional, read_run_config
-from flax_transformer.config import DecodingConfig, ParallelConfig
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
 
 DESCRIPTION = """Compile every shape that `translate` uses with the same fields, and keep the programs in the cache
 folder: later starts load them. Give the same RUN, --decoding and --parallel fields as to `translate`."""
@@ -32,7 +33,7 @@ def main(argv: list[str]) -> None:
 
     import jax
 
-    from flax_transformer.translator import Translator
+    from flax_transformer.tasks.translation.inference.translator import Translator
 
     translator = Translator.from_run(*positional(argv), parallel=options.parallel, **asdict(options.decoding))
     started = time.perf_counter()

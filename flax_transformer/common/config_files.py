@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flax_transformer import config as config_module
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.config import Config
+from flax_transformer.tasks.translation.config import Config
 
 
 def shipped_configs() -> dict[str, Path]:

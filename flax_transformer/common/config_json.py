@@ -6,7 +6,7 @@ import typing
 from typing import Any
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.config import Config
+from flax_transformer.tasks.translation.config import Config
 
 SCHEMA_VERSION = 1
 

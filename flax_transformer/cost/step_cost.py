@@ -13,13 +13,14 @@ from typing import Any
 import jax
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config, ParallelConfig
 from flax_transformer.cost.chips import find_chip
 from flax_transformer.cost.hlo import Collective, read_program
+from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices.sharding import bytes_per_device
 from flax_transformer.engine.state import count_parameters
 from flax_transformer.engine.step import Trainer
-from flax_transformer.program import lower, with_dtype
+from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.lowering import lower, with_dtype
 from flax_transformer.transformer.flops import training_flops
 
 

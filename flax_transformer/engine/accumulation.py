@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.config import Config
 from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.tasks.translation.config import Config
 
 
 class Passes(NamedTuple):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.config import Config
+from flax_transformer.tasks.translation.config import Config
 from flax_transformer.transformer.model import Transformer
 
 if TYPE_CHECKING:  # translation reads checkpoints, and need not wait for the optimisers

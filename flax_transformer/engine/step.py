@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from flax_transformer.config import Config, TransformerConfig
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.accumulation import Passes, make_passes
 from flax_transformer.engine.devices import multihost as processes
@@ -18,6 +17,8 @@ from flax_transformer.engine.freezing import frozen_by, keep, stop_gradients
 from flax_transformer.engine.losses import cross_entropy, sums_in_chunks, symmetric_divergence
 from flax_transformer.engine.optimizer import make_optimizer, make_schedule
 from flax_transformer.engine.state import TrainState, init_state
+from flax_transformer.tasks.translation.config import Config
+from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.model import Transformer, output_names, shift_right
 
 Metrics = dict[str, jax.Array]

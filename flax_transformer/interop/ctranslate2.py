@@ -15,7 +15,8 @@ import numpy as np
 
 from flax_transformer.common.compilation_cache import cache_folder
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import DecodingConfig, TransformerConfig
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
 
 # Fields of DecodingConfig that nothing there corresponds to, so that they must be as by default.

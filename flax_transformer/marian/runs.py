@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config, DataConfig, DecodingConfig, TokenizerConfig, TransformerConfig
+from flax_transformer.data.bitext.config import DataConfig
+from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.marian.json_files import read_object
@@ -25,7 +26,10 @@ from flax_transformer.marian.settings import (
 from flax_transformer.marian.tensors import SAFETENSORS, read_tensors, write_safetensors
 from flax_transformer.marian.tokenizer import MarianTokenizer
 from flax_transformer.marian.weights import TIED, from_marian, to_marian
+from flax_transformer.tasks.translation.config import Config
+from flax_transformer.text.config import TokenizerConfig
 from flax_transformer.text.tokenizer import Tokenizer, write_whole
+from flax_transformer.transformer.config import TransformerConfig
 
 CONFIG_FILE, GENERATION_FILE = 'config.json', 'generation_config.json'
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import DecodingConfig, TransformerConfig
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.transformer.config import TransformerConfig
 
 # Fields that say the same thing: ours, theirs.
 SAME = (

@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.config import TransformerConfig
 from flax_transformer.transformer.attention import MultiHeadAttention
+from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import FeedForward, LayerNorm, Residual
 
 

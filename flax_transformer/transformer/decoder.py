@@ -7,7 +7,6 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.config import TransformerConfig
 from flax_transformer.decoding.state import DecodeState
 from flax_transformer.transformer.attention import KVCache, heads_first, keys_first, visible_slots
 from flax_transformer.transformer.blocks import (
@@ -17,6 +16,7 @@ from flax_transformer.transformer.blocks import (
     make_final_norm,
     make_residual,
 )
+from flax_transformer.transformer.config import TransformerConfig
 
 
 class Memory(NamedTuple):

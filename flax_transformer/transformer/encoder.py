@@ -3,8 +3,8 @@
 import flax.linen as nn
 import jax
 
-from flax_transformer.config import TransformerConfig
 from flax_transformer.transformer.blocks import make_attention, make_feed_forward, make_final_norm, make_residual
+from flax_transformer.transformer.config import TransformerConfig
 
 
 class EncoderLayer(nn.Module):

@@ -12,8 +12,9 @@ computed. The backward pass has two products for each of the forward pass.
 
 from typing import NamedTuple
 
-from flax_transformer.config import Config, TransformerConfig
 from flax_transformer.cost.chips import find_chip
+from flax_transformer.tasks.translation.config import Config
+from flax_transformer.transformer.config import TransformerConfig
 
 
 class Flops(NamedTuple):

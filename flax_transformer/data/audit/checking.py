@@ -4,7 +4,6 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 
-from flax_transformer.config import Config
 from flax_transformer.data.audit.changes import changed_since
 from flax_transformer.data.audit.chunks import EXAMPLES, FORMS
 from flax_transformer.data.audit.comparing import compare, uncovered_characters
@@ -15,6 +14,7 @@ from flax_transformer.data.audit.report import Example, Finding, Report, sorted_
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
 from flax_transformer.data.bitext.number_words import NumberWords
 from flax_transformer.data.bitext.sources import open_corpus, read_corpus
+from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.tokenizer import Tokenizer
 
 

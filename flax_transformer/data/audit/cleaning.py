@@ -11,13 +11,13 @@ from typing import BinaryIO
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config
 from flax_transformer.data.audit.checking import read_all, weigh
 from flax_transformer.data.audit.chunks import shown
 from flax_transformer.data.audit.kinds import REJECTED
 from flax_transformer.data.audit.reading import CorpusFacts
 from flax_transformer.data.audit.report import Report
 from flax_transformer.data.bitext.config import is_made
+from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.tokenizer import Tokenizer
 
 GUARD = 50  # pairs on either side of a shifted stretch that are left out with it

@@ -4,11 +4,11 @@ from collections import Counter
 
 import numpy as np
 
-from flax_transformer.config import Config
 from flax_transformer.data.audit.alignment import Stretch, shifted_stretches
 from flax_transformer.data.audit.chunks import EXAMPLES, Hit
 from flax_transformer.data.audit.reading import CorpusFacts
 from flax_transformer.data.audit.repeats import NO_KEY, contradictions, repeated_pairs, shared_pairs
+from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.tokenizer import Tokenizer
 
 _MEMORISED = 0.9  # share of a test set's pairs in the training data from which on its score says nothing

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from flax_transformer.config import Config
 from flax_transformer.data.audit.chunks import EXAMPLES, Facts, Hit, Model, inspect, learn, shown
 from flax_transformer.data.audit.kinds import REJECTED
 from flax_transformer.data.audit.language import is_language, language_of_side
 from flax_transformer.data.bitext.corpus import Corpus, Records
+from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.tokenizer import Tokenizer
 
 HEAD = 65_536  # pairs that are kept in memory: they teach what the corpus is like, and hold most examples' text

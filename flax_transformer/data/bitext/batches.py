@@ -7,10 +7,10 @@ import grain
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config
 from flax_transformer.data.bitext.packing import Place
 from flax_transformer.data.bitext.plan import Example, Plan, packed
 from flax_transformer.data.bitext.tokenized import TokenizedPairs
+from flax_transformer.tasks.translation.config import Config
 
 
 class Batch(NamedTuple):

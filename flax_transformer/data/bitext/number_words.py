@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.config import DataConfig
+from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import CHUNK, Corpus, Pairs, Records
 
 SPLITS = ('train', 'validation', 'test')

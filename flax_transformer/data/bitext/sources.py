@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import DataConfig
+from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
 from flax_transformer.data.bitext.number_words import NumberWords
 from flax_transformer.data.bitext.sacrebleu_source import read_sacrebleu

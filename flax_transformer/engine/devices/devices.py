@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import ParallelConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices import multihost as processes
 from flax_transformer.engine.devices.sharding import AXES, ROWS, state_shardings
 

@@ -18,7 +18,7 @@ import numpy as np
 from jax._src import distributed
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import ParallelConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices.rendezvous import Facts, meet
 from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.loading import parameter_shapes
+from flax_transformer.tasks.translation.inference.loading import parameter_shapes
 
 AVERAGE_FILE = 'average.json'
 

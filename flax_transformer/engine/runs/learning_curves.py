@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, read_metrics
 from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.tasks.translation.config import Config
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

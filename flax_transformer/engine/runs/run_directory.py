@@ -26,8 +26,11 @@ from typing import Any
 from flax_transformer.common.config_json import changed_fields, from_json, to_json
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.locks import LOCK_FILE, in_use
-from flax_transformer.config import CheckConfig, Config, DecodingConfig, ParallelConfig
+from flax_transformer.data.bitext.config import CheckConfig
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.marian.tokenizer import KIND, MarianTokenizer
+from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.tokenizer import Tokenizer, kind_of
 
 CACHE = 'data_cache'

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from flax_transformer.engine.monitor.reporter import read_metrics
+from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import shift_right
-from flax_transformer.translator import Translator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,26 +6,13 @@ The defaults are those of Vaswani et al. 2017 (base model); every departure from
 from dataclasses import dataclass, field
 
 from flax_transformer.common.checks import check, check_types
-from flax_transformer.data.bitext.config import CheckConfig, CorpusConfig, DataConfig
+from flax_transformer.data.bitext.config import CheckConfig, DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.optimizer import OptimizerConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.config.training import TrainingConfig
 from flax_transformer.text.config import TokenizerConfig
 from flax_transformer.transformer.config import TransformerConfig
-
-__all__ = [
-    'CheckConfig',
-    'Config',
-    'CorpusConfig',
-    'DataConfig',
-    'DecodingConfig',
-    'OptimizerConfig',
-    'ParallelConfig',
-    'TokenizerConfig',
-    'TrainingConfig',
-    'TransformerConfig',
-]
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from flax_transformer.config import Config, ParallelConfig
 from flax_transformer.data.bitext.batches import loss_batches
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten
+from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices import multihost as processes
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.state import TrainState
 from flax_transformer.engine.step import Trainer
-from flax_transformer.metrics import make_metrics
-from flax_transformer.preparation import ValidationSet, interleaved
+from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.inference.translator import Translator
+from flax_transformer.tasks.translation.metrics import make_metrics
+from flax_transformer.tasks.translation.preparation import ValidationSet, interleaved
 from flax_transformer.text.tokenizer import Tokenizer
-from flax_transformer.translator import Translator
 
 
 class Validation:
@@ -68,7 +69,7 @@ class Validation:
 
     def _draw(self, params: Any, step: int, each: ValidationSet, line: str, translation: str) -> None:
         """The attention over a sample sentence, for TensorBoard; where matplotlib is absent that is said once."""
-        from flax_transformer.visualize import attention_png
+        from flax_transformer.tasks.translation.attention_map import attention_png
 
         translator = self._translator.with_params(params, target_language=each.target_language)
         try:

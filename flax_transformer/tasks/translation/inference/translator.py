@@ -10,22 +10,24 @@ from typing import Any
 
 import jax
 
-from flax_transformer.alignment import align_words
-from flax_transformer.batching import shapes
-from flax_transformer.candidates import best_of, make_translation
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerConfig
+from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.state import Hypotheses
-from flax_transformer.forward import attend_ids, score_ids, translate_ids
-from flax_transformer.loading import load_ensemble
+from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.marian.runs import read_marian
-from flax_transformer.runner import Runner
-from flax_transformer.segments import Line, prepare
+from flax_transformer.tasks.translation.inference.batch_runner import Runner
+from flax_transformer.tasks.translation.inference.batching import shapes
+from flax_transformer.tasks.translation.inference.ids import attend_ids, score_ids, translate_ids
+from flax_transformer.tasks.translation.inference.lines import Line, prepare
+from flax_transformer.tasks.translation.inference.loading import load_ensemble
+from flax_transformer.tasks.translation.inference.n_best import best_of, make_translation
+from flax_transformer.tasks.translation.inference.result import Translation, Translations, joined, with_flags
+from flax_transformer.tasks.translation.inference.word_alignment import align_words
 from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.model import Transformer
 from flax_transformer.transformer.ops.int8 import to_int8
-from flax_transformer.translation import Translation, Translations, joined, with_flags
 
 CHUNK = 2048  # lines of a stream that are in memory at once
 

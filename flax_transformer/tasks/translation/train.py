@@ -12,8 +12,8 @@ import jax.numpy as jnp
 
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config, TrainingConfig
 from flax_transformer.engine import non_finite
+from flax_transformer.engine.config.training import TrainingConfig
 from flax_transformer.engine.devices import multihost as peers
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.devices.sharding import left_whole
@@ -28,11 +28,12 @@ from flax_transformer.engine.runs.full_disk import going_on_where_full
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.state import TrainState, count_parameters
 from flax_transformer.engine.step import Trainer
-from flax_transformer.loading import LoadedRun, load_run
-from flax_transformer.run_data import fingerprint_of, join_run, open_run, training_batches
+from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.inference.loading import LoadedRun, load_run
+from flax_transformer.tasks.translation.training_data import fingerprint_of, join_run, open_run, training_batches
+from flax_transformer.tasks.translation.validation import Validation
 from flax_transformer.transformer.blocks import compute_dtype
 from flax_transformer.transformer.flops import peak_flops, training_flops
-from flax_transformer.validation import Validation
 
 
 def train(

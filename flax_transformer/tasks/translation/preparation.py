@@ -8,12 +8,13 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config, CorpusConfig
 from flax_transformer.data.bitext import cache as data_cache
+from flax_transformer.data.bitext.config import CorpusConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
 from flax_transformer.data.bitext.sources import open_corpus, read_corpus
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, tokenize
 from flax_transformer.data.file_listing import Listed, listed, unchanged
+from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.tokenizer import Tokenizer
 
 Say = Callable[[str], None]

@@ -6,9 +6,9 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.config import Config
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.step import Trainer
+from flax_transformer.tasks.translation.config import Config
 from flax_transformer.transformer.blocks import compute_dtype
 
 

@@ -8,10 +8,10 @@ import jax
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from flax_transformer.batching import bucket, plan
-from flax_transformer.config import ParallelConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices import multihost as processes
 from flax_transformer.engine.devices.devices import AXIS, Devices
+from flax_transformer.tasks.translation.inference.batching import bucket, plan
 
 Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
 

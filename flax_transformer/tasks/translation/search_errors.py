@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.corpus import Pairs
-from flax_transformer.metrics import make_metrics
-from flax_transformer.translator import Translator
+from flax_transformer.tasks.translation.inference.translator import Translator
+from flax_transformer.tasks.translation.metrics import make_metrics
 
 NEAR = 1e-5  # scores nearer than this tie: they come from two programs, in float32
 

@@ -8,16 +8,16 @@ from typing import Any
 import jax
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config
 from flax_transformer.data.bitext.batches import loss_batches
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.tokenized import tokenize
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.step import eval_step, loss_sums, mean_loss
-from flax_transformer.metrics import Scores, score
+from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.inference.translator import Translation, Translator
+from flax_transformer.tasks.translation.metrics import Scores, score
 from flax_transformer.text.tokenizer import Tokenizer
 from flax_transformer.transformer.model import Transformer
-from flax_transformer.translator import Translation, Translator
 
 
 def evaluate_translation(

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.config import DecodingConfig
+from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.scorers import Covered, with_coverage
 from flax_transformer.decoding.search import make_scorer, search
 from flax_transformer.decoding.state import DecodeState, Hypotheses, ensemble, ensemble_state

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from flax_transformer.config import DecodingConfig
+from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.state import Hypotheses
+from flax_transformer.tasks.translation.inference.result import Translation, distinct, one_line
 from flax_transformer.text.tokenizer import Tokenizer
-from flax_transformer.translation import Translation, distinct, one_line
 
 
 def make_translation(
@@ -54,7 +54,7 @@ def best_of(found: Hypotheses, tokenizer: Tokenizer, decoding: DecodingConfig) -
 
 
 def _by_expected_utility(candidates: list[Translation], decoding: DecodingConfig) -> list[Translation]:
-    from flax_transformer.mbr import expected_utilities
+    from flax_transformer.tasks.translation.inference.mbr import expected_utilities
 
     log_probs = np.array([candidate.log_prob for candidate in candidates])
     # Draws come as often as they are probable; of a beam each comes once, and weighs what it is worth.

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
+from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.tokenizer import Tokenizer
 from flax_transformer.transformer.model import Transformer
 

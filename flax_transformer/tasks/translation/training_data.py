@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from flax_transformer.config import Config
 from flax_transformer.data.bitext.batches import PackedBatches, loss_batches
 from flax_transformer.data.bitext.cache import PreparedPairs
 from flax_transformer.data.bitext.plan import Plan, Sampling
@@ -12,9 +11,16 @@ from flax_transformer.data.order import Order, shares
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.runs.run_directory import CACHE, RunDirectory
-from flax_transformer.preparation import Prepared, check_corpora, prepare, refuse_changed_files, tag_of
+from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.preparation import (
+    Prepared,
+    check_corpora,
+    prepare,
+    refuse_changed_files,
+    tag_of,
+)
+from flax_transformer.tasks.translation.validation import of_each_corpus
 from flax_transformer.text.tokenizer import Tokenizer
-from flax_transformer.validation import of_each_corpus
 
 
 def open_run(config: Config, run: RunDirectory, *, processes: int = 1, tokenizer: Tokenizer | None = None) -> Prepared:

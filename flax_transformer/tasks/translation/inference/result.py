@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flax_transformer.segments import Line
+from flax_transformer.tasks.translation.inference.lines import Line
 
 _LINE_BREAKS = {ord(character): ' ' for character in '\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029'}
 LONGEST_LOOP = 8  # tokens of what counts as a repetition when it comes so often in succession:

@@ -1,0 +1,26 @@
+"""Every section of a config under one name: what users' config files import.
+
+Each section stands in the room that it belongs to; inside the package it is imported from there.
+"""
+
+from flax_transformer.data.bitext.config import CheckConfig, CorpusConfig, DataConfig
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config.training import TrainingConfig
+from flax_transformer.tasks.translation.config import Config
+from flax_transformer.text.config import TokenizerConfig
+from flax_transformer.transformer.config import TransformerConfig
+
+__all__ = [
+    'CheckConfig',
+    'Config',
+    'CorpusConfig',
+    'DataConfig',
+    'DecodingConfig',
+    'OptimizerConfig',
+    'ParallelConfig',
+    'TokenizerConfig',
+    'TrainingConfig',
+    'TransformerConfig',
+]

@@ -1,0 +1,1 @@
+"""What can be trained: each folder is a task of its own."""

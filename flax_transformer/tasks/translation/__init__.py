@@ -1,0 +1,1 @@
+"""Translation: text in one language to text in another."""
