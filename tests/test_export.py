@@ -18,7 +18,7 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DecodingConfig, TransformerConfig
 from flax_transformer.engine.state import init_params
-from flax_transformer.export import PLATFORMS, export_run, lower
+from flax_transformer.interop.stablehlo.export import PLATFORMS, export_run, lower
 from flax_transformer.text.tokenizer import Tokenizer
 
 HERE = Path(__file__).parent

@@ -78,7 +78,7 @@ def main(argv: list[str]) -> None:
         stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
         translator = Translator.from_run(*positional(argv), step=options.step, parallel=options.parallel, **decoding)
         if options.backend == 'ctranslate2':
-            from flax_transformer.ctranslate2_translator import CTranslate2Translator
+            from flax_transformer.interop.ctranslate2.translator import CTranslate2Translator
 
             translator = CTranslate2Translator.of(translator, options.compute_type)
         writer = stack.enter_context(LineWriter(options.output, resume=options.resume))

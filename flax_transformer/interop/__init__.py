@@ -1,0 +1,1 @@
+"""Translators as others run them: StableHLO, CTranslate2."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.scorers import length_penalty
 from flax_transformer.decoding.search import output_slots
-from flax_transformer.interop.ctranslate2 import check, converted, import_ctranslate2
+from flax_transformer.interop.ctranslate2.conversion import check, converted, import_ctranslate2
 from flax_transformer.tasks.translation.inference.n_best import make_translation
 from flax_transformer.tasks.translation.inference.result import Translation, distinct
 from flax_transformer.tasks.translation.inference.translator import Translator

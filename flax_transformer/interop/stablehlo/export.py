@@ -23,9 +23,9 @@ import jaxlib
 import numpy as np
 from jax import export as jax_export
 
-from flax_transformer import export_loader
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.search import output_slots
+from flax_transformer.interop.stablehlo import export_loader
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids

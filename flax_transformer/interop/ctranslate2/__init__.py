@@ -1,0 +1,1 @@
+"""Our models in CTranslate2, and its search behind the interface of Translator."""

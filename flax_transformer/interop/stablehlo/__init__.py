@@ -1,0 +1,1 @@
+"""A translator as a program that JAX alone can run."""
