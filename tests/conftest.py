@@ -31,6 +31,8 @@ from flax_transformer.config import (
     TransformerConfig,
 )
 
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
 collect_ignore = ['make_marian_fixture.py']  # a script that needs torch
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')

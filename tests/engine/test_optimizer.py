@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import copy_config
-from test_training import MODEL, uneven_batch
+from test_step import MODEL, uneven_batch
 
 from flax_transformer import train
 from flax_transformer.common.errors import UserError

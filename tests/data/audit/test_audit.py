@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 from clean_corpus import clean_corpus, write_corpus
-from conftest import copy_config
+from conftest import ROOT, copy_config
 from conftest import corpus as real_corpus
 
 from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig, TransformerConfig
@@ -472,7 +472,7 @@ def row_of(kind: str) -> str:
 
 
 def test_the_documentation_has_the_table_of_kinds():
-    text = (Path(__file__).parents[1] / 'docs' / 'data.md').read_text(encoding='utf-8')
+    text = (ROOT / 'docs' / 'data.md').read_text(encoding='utf-8')
     assert [line for line in text.splitlines() if line.startswith('| `')][-len(KINDS) :] == [row_of(k) for k in KINDS]
 
 

@@ -1,6 +1,6 @@
 """Marian models in and out, without torch: a model by transformers, with what it computed (make_marian_fixture.py).
 
-test_interop_transformers.py compares with transformers itself, in many shapes.
+test_against_transformers.py compares with transformers itself, in many shapes.
 """
 
 import io
@@ -16,6 +16,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from conftest import TESTS
 from flax.traverse_util import unflatten_dict
 
 from flax_transformer import Translator
@@ -30,7 +31,7 @@ from flax_transformer.marian.weights import from_marian, names, shapes, to_maria
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import Transformer
 
-FIXTURE = Path(__file__).parent / 'fixtures' / 'marian'
+FIXTURE = TESTS / 'fixtures' / 'marian'
 EXPECTED = json.loads((FIXTURE / 'expected.json').read_text(encoding='utf-8'))
 SETTINGS = json.loads((FIXTURE / 'config.json').read_text(encoding='utf-8'))
 # Sums of float32 in another order: up to 7e-5 was seen (docs/marian.md).

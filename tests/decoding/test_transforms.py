@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_decoding import (
+from test_searches import (
     BATCH,
     EOS,
     LENGTH,

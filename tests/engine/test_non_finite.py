@@ -12,7 +12,7 @@ import numpy as np
 import optax
 import pytest
 from conftest import copy_config
-from test_training import LOSS, MODEL, uneven_batch
+from test_step import LOSS, MODEL, uneven_batch
 
 from flax_transformer import train
 from flax_transformer.common.errors import UserError

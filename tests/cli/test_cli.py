@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from flax_transformer.cli import COMMANDS, main
 from flax_transformer.cli.lines import chunks
@@ -17,7 +18,7 @@ from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.run_directory import RunDirectory
 
-CHECKOUT = Path(__file__).parents[1]
+CHECKOUT = ROOT
 CONFIG = """
 from flax_transformer.config import Config, DataConfig, TrainingConfig, TransformerConfig
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_decoding import (
+from test_searches import (
     BATCH,
     EOS,
     LENGTH,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import corpus
+from conftest import TESTS, corpus
 from num2words import num2words
 from test_marian_tokenizer import HOSTILE
 
@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.filterwarnings('ignore::DeprecationWarning', 'ignore::FutureWarning', 'ignore::UserWarning'),
 ]
 
-RUN = Path(__file__).parent / 'golden' / 'number_words'
+RUN = TESTS / 'golden' / 'number_words'
 LINES = [num2words(n) for n in range(0, 1000, 20)]
 
 
@@ -93,7 +93,7 @@ def test_a_joint_tokenizer_gives_our_ids_in_transformers(tmp_path: Path) -> None
 
 def test_an_imported_tokenizer_gives_the_ids_of_transformers_on_10_000_lines() -> None:
     """With pieces that the vocabulary lacks, unknown characters, tags and special pieces in the text."""
-    fixture = Path(__file__).parent / 'fixtures' / 'marian'
+    fixture = TESTS / 'fixtures' / 'marian'
     lines = [line for side in ('en', 'de') for line in read_lines(corpus('multi30k', f'train.{side}.gz'))[:5000]]
     lines = [*HOSTILE, *(f'>>{tag}<< {line}' for tag in ('deu', 'nowhere') for line in HOSTILE), *lines]
     lines += [f'{line[: len(line) // 2]}{special}{line[len(line) // 2 :]}'

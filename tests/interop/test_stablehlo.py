@@ -12,16 +12,19 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from conftest import TESTS
 
-from flax_transformer import Translator, blocks, export_loader
+from flax_transformer import Translator
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DecodingConfig, TransformerConfig
 from flax_transformer.engine.state import init_params
+from flax_transformer.interop.stablehlo import export_loader
 from flax_transformer.interop.stablehlo.export import PLATFORMS, export_run, lower
 from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.transformer import blocks
 
-HERE = Path(__file__).parent
+HERE = TESTS
 RUN, MARIAN = HERE / 'golden' / 'number_words', HERE / 'fixtures' / 'marian'
 NUMBERS = [['one'], ['seven', 'nine hundred and ninety-nine', 'five hundred and eighty-six']]
 TEXTS = [['the house is small', 'x y z', 'no', 'it is a very long line of words, this one: 1 2 3 4']]

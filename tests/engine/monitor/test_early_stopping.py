@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import copy_config
-from test_interruption import CountingTrainer, SilentReporter
+from test_preemption import CountingTrainer, SilentReporter
 
 from flax_transformer import Translator, train
 from flax_transformer.engine.loop import fit

@@ -3,14 +3,14 @@
 import re
 import shlex
 import subprocess
-from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from flax_transformer.cli.options import parse
 from flax_transformer.cli.train import TrainOptions, train_options
 
-TEXT = (Path(__file__).parents[1] / 'docs' / 'launch.md').read_text(encoding='utf-8')
+TEXT = (ROOT / 'docs' / 'launch.md').read_text(encoding='utf-8')
 SHELL = re.findall(r'```sh\n(.*?)```', TEXT, flags=re.S)
 YAML = re.findall(r'```yaml\n(.*?)```', TEXT, flags=re.S)
 

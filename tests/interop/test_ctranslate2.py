@@ -10,6 +10,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from conftest import TESTS
 
 from flax_transformer import Translator
 from flax_transformer.cli.translate import main
@@ -19,7 +20,7 @@ from flax_transformer.interop.ctranslate2.conversion import WITHOUT_COUNTERPART,
 from flax_transformer.interop.ctranslate2.translator import CTranslate2Translator
 from flax_transformer.transformer.model import Transformer
 
-RUN = Path(__file__).parent / 'golden' / 'number_words'
+RUN = TESTS / 'golden' / 'number_words'
 LINES = ['one', '', 'twenty-one', 'three hundred and thirty-three', '   ', 'nine hundred and ninety-nine']
 SMALL = TransformerConfig(
     vocab_size=40, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=2, pad_id=0, eos_id=1

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import corpus
+from conftest import TESTS, corpus
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
@@ -15,7 +15,7 @@ from flax_transformer.marian.runs import as_marian
 from flax_transformer.marian.tokenizer import MarianTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
 
-FIXTURE = Path(__file__).parent / 'fixtures' / 'marian'
+FIXTURE = TESTS / 'fixtures' / 'marian'
 EXPECTED = json.loads((FIXTURE / 'expected.json').read_text(encoding='utf-8'))
 HOSTILE = [
     '',

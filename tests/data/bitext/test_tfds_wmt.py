@@ -12,12 +12,12 @@ import tarfile
 import threading
 import time
 import zipfile
-from pathlib import Path
 
 import pytest
 import requests
 import tensorflow_datasets as tfds
 import tensorflow_datasets.translate  # registers the builders: tfds stops at the first group whose packages are missing
+from conftest import TESTS
 from without_tensorflow import finders
 
 from flax_transformer.common.errors import UserError
@@ -163,7 +163,7 @@ def test_wmt_is_prepared_and_read_from_the_files_of_its_download(tmp_path):
     expected |= {f'tfds:wmt19_translate/de-en:{split}': pairs for split, pairs in WMT19_PAIRS.items()}
     done = subprocess.run(
         [sys.executable, '-W', 'error', '-c', PREPARE_AND_READ, str(tmp_path), *expected],
-        env=os.environ | {'PYTHONPATH': str(Path(__file__).parent.parent)},
+        env=os.environ | {'PYTHONPATH': str(TESTS)},
         capture_output=True,
         text=True,
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import copy_config
-from test_interruption import CountingTrainer, SilentReporter
+from test_preemption import CountingTrainer, SilentReporter
 
 from flax_transformer.config import Config, CorpusConfig, DataConfig
 from flax_transformer.data.bitext.batches import PackedBatches

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from flax_transformer import train
 from flax_transformer.engine.accumulation import make_passes
@@ -16,7 +17,7 @@ from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.preemption import Interrupted
 
-BENCHMARKS = Path(__file__).parents[1] / 'benchmarks'
+BENCHMARKS = ROOT / 'benchmarks'
 sys.path.insert(0, str(BENCHMARKS))
 
 from kill import differences, everything_on  # noqa: E402

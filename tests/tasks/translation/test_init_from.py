@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from conftest import copy_config
+from conftest import TESTS, copy_config
 
 from flax_transformer import Translator, train
 from flax_transformer.cli import main
@@ -18,7 +18,7 @@ from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.marian.runs import import_marian, read_marian
 
-FIXTURE = Path(__file__).parent / 'fixtures' / 'marian'
+FIXTURE = TESTS / 'fixtures' / 'marian'
 CONFIG = """
 import sys
 sys.path.insert(0, {tests!r})
@@ -33,7 +33,7 @@ def get_config():
 @pytest.fixture
 def config_file(copy_folder: Path, tmp_path: Path) -> Path:
     file = tmp_path / 'tune.py'
-    file.write_text(CONFIG.format(tests=str(Path(__file__).parent), corpus=str(copy_folder)))
+    file.write_text(CONFIG.format(tests=str(TESTS), corpus=str(copy_folder)))
     return file
 
 

@@ -289,7 +289,7 @@ def test_one_process_waits_for_another_that_prepares_the_same(folder, tmp_path, 
     TOKENIZER.save(tmp_path / 'tokenizer')
     expected, where = in_memory(folder), tmp_path / 'cache'
     command = [sys.executable, '-c', CHILD, *map(str, (folder, tmp_path / 'tokenizer', where))]
-    pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True, 'cwd': Path(cache.__file__).parents[2]}
+    pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True, 'cwd': Path(cache.__file__).parents[3]}
     said = []
 
     def say(text):
