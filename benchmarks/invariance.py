@@ -16,8 +16,8 @@ os.environ.setdefault('JAX_NUM_CPU_DEVICES', '8')
 import numpy as np
 
 from flax_transformer import Translator
-from flax_transformer.tasks.translation.inference import batching
 from flax_transformer.config import ParallelConfig
+from flax_transformer.tasks.translation.inference import batching
 from flax_transformer.tasks.translation.inference.result import Translation
 
 LINES = 2000

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flax_transformer.engine.devices.sharding import paths_of
+from flax_transformer.common.trees import named_leaves
 
 _EIGHTHS = ' ▁▂▃▄▅▆▇█'
 
@@ -24,7 +24,7 @@ class Part(NamedTuple):
 def parameter_table(params: Any) -> list[Part]:
     """The parameters by part, from arrays or shapes; their sizes add up to the model's."""
     parts: dict[str, dict[str, list[Any]]] = {}
-    for path, leaf in paths_of(params):
+    for path, leaf in named_leaves(params):
         *folders, _ = path.split('/')
         # A projection's or norm's own name says less than what it is part of.
         part = '/'.join(folders[: 3 if 'layers_' in path else 1] or [path])

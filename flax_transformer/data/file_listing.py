@@ -1,9 +1,10 @@
 """Files listed with sizes, times and checksums, so that a change of their text is noticed."""
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from flax_transformer.common.files import sha256_of
 
 Listed = dict[str, Any]  # path, bytes, mtime_ns, sha256
 
@@ -14,15 +15,9 @@ def stat(file: Path) -> Listed:
     return {'path': str(file.absolute()), 'bytes': found.st_size, 'mtime_ns': found.st_mtime_ns}
 
 
-def checksum(file: Path) -> str:
-    """SHA-256, in hexadecimal."""
-    with file.open('rb') as opened:
-        return hashlib.file_digest(opened, 'sha256').hexdigest()
-
-
 def listed(files: Sequence[Path]) -> list[Listed]:
     """The entries of files."""
-    return [{**stat(file), 'sha256': checksum(file)} for file in files]
+    return [{**stat(file), 'sha256': sha256_of(file)} for file in files]
 
 
 def unchanged(known: Sequence[Listed], files: Sequence[Path]) -> list[Listed] | None:
@@ -35,7 +30,7 @@ def unchanged(known: Sequence[Listed], files: Sequence[Path]) -> list[Listed] | 
     now = []
     for old, file in zip(known, files, strict=True):
         new = {**stat(file), 'sha256': old['sha256']}
-        if new != old and (new['bytes'] != old['bytes'] or checksum(file) != old['sha256']):
+        if new != old and (new['bytes'] != old['bytes'] or sha256_of(file) != old['sha256']):
             return None
         now.append(new)
     return now

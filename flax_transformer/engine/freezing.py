@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.trees import named_leaves
 
 
 def frozen_by(patterns: Sequence[str], params: Any) -> Any:
@@ -14,14 +15,13 @@ def frozen_by(patterns: Sequence[str], params: Any) -> Any:
 
     Raises UserError, with the paths that there are, for a pattern that matches none, and where all are frozen.
     """
-    leaves, tree = jax.tree_util.tree_flatten_with_path(params)
-    paths = [jax.tree_util.keystr(path, simple=True, separator='/') for path, _ in leaves]
+    paths = [path for path, _ in named_leaves(params)]
     idle = [pattern for pattern in patterns if not any(re.fullmatch(pattern, path) for path in paths)]
     found = [any(re.fullmatch(pattern, path) for pattern in patterns) for path in paths]
     if idle or all(found):
         what = f'{", ".join(map(repr, idle))} matches no parameter' if idle else 'nothing is left to be trained'
         raise UserError(f'optimizer.freeze: {what}. There are\n' + '\n'.join(f'  {path}' for path in paths))
-    return jax.tree.unflatten(tree, found)
+    return jax.tree.unflatten(jax.tree.structure(params), found)
 
 
 def stop_gradients(params: Any, is_frozen: Any) -> Any:

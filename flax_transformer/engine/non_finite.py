@@ -7,6 +7,8 @@ import jax
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import written_whole
+from flax_transformer.common.trees import named_leaves
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.devices import multihost as processes
 
@@ -36,10 +38,9 @@ def first_non_finite(params: Any, gradients: Any, sums: dict[str, Any]) -> str:
     """
     trees = {'parameters': params, 'loss': {name: sums[name] for name in ('loss', 'nll')}, 'gradients': gradients}
     for name, tree in trees.items():
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        for where, leaf in named_leaves(tree):
             values = np.asarray(leaf, np.float32)
             if not np.isfinite(values).all():
-                where = jax.tree_util.keystr(path, simple=True, separator='/')
                 nan, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
                 return f'{name}/{where}: {nan:,} NaN and {infinite:,} infinite of {values.size:,} values'
     largest = max(float(np.abs(np.asarray(leaf, np.float32)).max()) for leaf in jax.tree.leaves(gradients))
@@ -48,10 +49,9 @@ def first_non_finite(params: Any, gradients: Any, sums: dict[str, Any]) -> str:
 
 def save_batch(file: Path, batch: Batch) -> Path:
     """Writes the arrays of a batch by their names; returns the file."""
-    partial = file.with_suffix('.partial')
-    with partial.open('wb') as opened:
+    with written_whole(file) as opened:
         np.savez_compressed(opened, **{name: x for name, x in batch._asdict().items() if x is not None})
-    return partial.replace(file)
+    return file
 
 
 def load_batch(file: Path) -> Batch:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import write_whole
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
@@ -28,7 +29,7 @@ from flax_transformer.marian.tokenizer import MarianTokenizer
 from flax_transformer.marian.weights import TIED, from_marian, to_marian
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.config import TokenizerConfig
-from flax_transformer.text.tokenizer import Tokenizer, write_whole
+from flax_transformer.text.tokenizer import Tokenizer
 from flax_transformer.transformer.config import TransformerConfig
 
 CONFIG_FILE, GENERATION_FILE = 'config.json', 'generation_config.json'
@@ -111,7 +112,7 @@ def export_marian(
         GENERATION_FILE: write_decoding(config.model, decoding, tokenizer.unk_id),
     }
     for name, values in written.items():
-        write_whole(folder / name, (json.dumps(values, indent=2) + '\n').encode())
+        write_whole(folder / name, json.dumps(values, indent=2) + '\n')
     if not isinstance(tokenizer, MarianTokenizer):
         tokenizer = as_marian(tokenizer, config.data, longest_of(config.model, decoding))
     tokenizer.write(folder)

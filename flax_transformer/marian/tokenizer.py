@@ -17,8 +17,9 @@ import numpy as np
 import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.files import write_whole
 from flax_transformer.marian.json_files import read_object
-from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_whole
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer
 
 SETTINGS_FILE = 'tokenizer_config.json'
 SOURCE_FILE, TARGET_FILE = 'source.spm', 'target.spm'
@@ -88,7 +89,7 @@ class MarianTokenizer(Tokenizer):
         """Writes the folder that `load` reads; a tokenizer is whole or not there."""
         self.write(folder)
         description = {'kind': KIND, 'vocab_size': self.vocab_size}
-        write_whole(folder / DESCRIPTION_FILE, (json.dumps(description, indent=2) + '\n').encode())
+        write_whole(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + '\n')
 
     def write(self, folder: Path) -> None:
         """Writes the files that Hugging Face reads."""
@@ -99,7 +100,7 @@ class MarianTokenizer(Tokenizer):
         for name, model in zip((SOURCE_FILE, TARGET_FILE), self._models, strict=True):
             write_whole(folder / name, model)
         for name, values in vocabularies.items():
-            write_whole(folder / name, (json.dumps(values, indent=2, ensure_ascii=False) + '\n').encode())
+            write_whole(folder / name, json.dumps(values, indent=2, ensure_ascii=False) + '\n')
 
     @cached_property
     def vocab_size(self) -> int:

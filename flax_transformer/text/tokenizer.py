@@ -22,6 +22,7 @@ import numpy as np
 import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.files import write_whole
 from flax_transformer.text.subword_sampling import Segmenter
 
 MODEL_FILE = 'sentencepiece.model'
@@ -258,13 +259,6 @@ def kind_of(folder: Path) -> str | None:
         return json.loads(file.read_text(encoding='utf-8'))['kind']
     except (ValueError, TypeError, KeyError):
         raise UserError(f'{file} is damaged: expected {{"kind": "sentencepiece"}}') from None
-
-
-def write_whole(file: Path, content: bytes) -> None:
-    """Writes the file whole or not at all."""
-    partial = file.with_name(file.name + '.partial')
-    partial.write_bytes(content)
-    partial.replace(file)
 
 
 def _explained(message: str, vocab_size: int) -> UserError:

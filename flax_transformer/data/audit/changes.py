@@ -1,9 +1,9 @@
 """Files that are no longer what they were."""
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from flax_transformer.common.files import sha256_of
 from flax_transformer.data.audit.report import Example, Finding
 
 
@@ -23,7 +23,7 @@ def changed_since(recorded: dict[str, tuple[int, str]] | None, files: Iterable[P
             changed.append(Example(name, 'is no longer there'))
         elif path.stat().st_size != size:
             changed.append(Example(name, f'has {path.stat().st_size:,} bytes, had {size:,}'))
-        elif _sha256(path) != digest:
+        elif sha256_of(path) != digest:
             changed.append(Example(name, 'has other bytes, though as many'))
     changed += [
         Example(str(file), 'is new') for file in dict.fromkeys(map(Path.absolute, files)) if str(file) not in recorded
@@ -31,8 +31,3 @@ def changed_since(recorded: dict[str, tuple[int, str]] | None, files: Iterable[P
     if changed:
         total = len(recorded.keys() | {example.place for example in changed})
         yield Finding('changed', 'error', 'files', len(changed), total, tuple(changed[:5]))
-
-
-def _sha256(path: Path) -> str:
-    with path.open('rb') as file:
-        return hashlib.file_digest(file, 'sha256').hexdigest()

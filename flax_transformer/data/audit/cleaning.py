@@ -3,14 +3,14 @@
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import written_whole
 from flax_transformer.data.audit.checking import read_all, weigh
 from flax_transformer.data.audit.chunks import shown
 from flax_transformer.data.audit.kinds import REJECTED
@@ -97,7 +97,7 @@ def _write(facts: CorpusFacts, paths: tuple[Path, Path, Path]) -> Cleaned:
     counts: Counter[str] = Counter()
     index = 0
     with contextlib.ExitStack() as stack:
-        sources, targets, rejected = (stack.enter_context(_whole(path)) for path in paths)
+        sources, targets, rejected = (stack.enter_context(written_whole(path)) for path in paths)
         for chunk in facts.corpus.records():
             for source, target in zip(*chunk, strict=True):
                 number = int(facts.reasons[index])
@@ -115,15 +115,3 @@ def _write(facts: CorpusFacts, paths: tuple[Path, Path, Path]) -> Cleaned:
     corpus = sides[0].removesuffix(first) + '{lang}' if first != second else ','.join(sides)
     by_count = dict(counts.most_common())
     return Cleaned(facts.name, corpus, paths[2], index - counts.total(), by_count)
-
-
-@contextlib.contextmanager
-def _whole(path: Path) -> Iterator[BinaryIO]:
-    """A file to be written, which has its name once it is whole, and is not there otherwise."""
-    partial = path.with_name(path.name + '.partial')
-    try:
-        with partial.open('wb') as file:
-            yield file
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

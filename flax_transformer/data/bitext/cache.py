@@ -26,9 +26,10 @@ from typing import Any
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import sha256_of, write_whole
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
 from flax_transformer.data.bitext.tokenized import Chosen, Side, TokenizedPairs, choose
-from flax_transformer.data.file_listing import Listed, checksum, stat, unchanged
+from flax_transformer.data.file_listing import Listed, stat, unchanged
 from flax_transformer.text.tokenizer import Tokenizer
 
 META_FILE = 'meta.json'
@@ -128,7 +129,7 @@ def _write(
     counts = {'pairs': 0, 'blank': 0, 'too_long': 0, 'read': 0}
     tag = tokenizer.tag_id(settings.target_language)
     with ThreadPoolExecutor(1) as background, _Files(folder, settings.keep_text, tokenizer.vocab_size) as files:
-        checksums = background.submit(lambda: [checksum(file) for file in corpus.files])
+        checksums = background.submit(lambda: [sha256_of(file) for file in corpus.files])
         for pairs in corpus.pairs():
             chosen = choose(pairs, tokenizer, settings.source_slots, settings.target_slots, tag=tag)
             files.write(pairs, chosen, counts['read'])
@@ -154,9 +155,7 @@ def _write(
 
 
 def _write_meta(folder: Path, meta: dict[str, Any]) -> None:
-    partial = folder / f'{META_FILE}.partial'
-    partial.write_text(json.dumps(meta, indent=2) + '\n', encoding='utf-8')
-    partial.replace(folder / META_FILE)
+    write_whole(folder / META_FILE, json.dumps(meta, indent=2) + '\n')
 
 
 class _Files:

@@ -10,7 +10,6 @@ What the optimiser keeps of a parameter, and the moving average, is cut as the p
 
 import math
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -18,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.trees import named_leaves, path_name
 
 DATA, FSDP, TENSOR = AXES = ('data', 'fsdp', 'tensor')
 
@@ -66,7 +66,7 @@ def fitted(spec: P, shape: tuple[int, ...], mesh: Mesh) -> P:
 def left_whole(params: Any, mesh: Mesh) -> list[str]:
     """What `fitted` does not cut though the table says so, a line each."""
     found = []
-    for path, leaf in paths_of(params):
+    for path, leaf in named_leaves(params):
         for axis, (name, size) in enumerate(zip(spec_of(path, leaf.shape), leaf.shape, strict=False)):
             if size % _size(mesh, name):
                 found.append(f'{path} {leaf.shape}: {size} along dimension {axis}, {name} has {mesh.shape[name]}')
@@ -79,10 +79,12 @@ def state_shardings(state: Any, params: Any, mesh: Mesh) -> Any:
     A leaf whose path ends with that of one of `params`, and which has its shape, is cut as that parameter is: moments
     and averages. Others are whole on every device: counts, and the moments that Adafactor keeps of rows and columns.
     """
-    specs = {path: (leaf.shape, fitted(spec_of(path, leaf.shape), leaf.shape, mesh)) for path, leaf in paths_of(params)}
+    specs = {
+        path: (leaf.shape, fitted(spec_of(path, leaf.shape), leaf.shape, mesh)) for path, leaf in named_leaves(params)
+    }
 
     def sharding(path: Any, leaf: Any) -> NamedSharding:
-        names = _name(path).split('/')
+        names = path_name(path).split('/')
         for first in range(len(names)):
             shape, spec = specs.get('/'.join(names[first:]), (None, P()))
             if shape is not None:
@@ -92,19 +94,9 @@ def state_shardings(state: Any, params: Any, mesh: Mesh) -> Any:
     return jax.tree_util.tree_map_with_path(sharding, state)
 
 
-def paths_of(tree: Any) -> Iterator[tuple[str, Any]]:
-    """The leaves of a tree with their paths."""
-    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        yield _name(path), leaf
-
-
 def bytes_per_device(tree: Any) -> int:
     """Of arrays or shapes with shardings, what one device holds."""
     return sum(math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
-
-
-def _name(path: Any) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator='/')
 
 
 def _size(mesh: Mesh, name: str | None) -> int:

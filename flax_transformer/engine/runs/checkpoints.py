@@ -21,6 +21,7 @@ from absl import logging
 from etils import epath
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.trees import named_leaves
 from flax_transformer.engine.devices import multihost as processes
 from flax_transformer.engine.monitor.early_stopping import rank_of_checkpoint
 from flax_transformer.engine.runs.checksums import faults, has_manifest, told, write_manifest
@@ -197,10 +198,7 @@ class Checkpoints:
 
     def _refuse_other_shapes(self, like: Any, step: int) -> None:
         """Raises UserError where the checkpoint's parameters are not those of `like`."""
-        flat = lambda tree: {
-            jax.tree_util.keystr(path, simple=True, separator='/'): tuple(leaf.shape)
-            for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-        }
+        flat = lambda tree: {path: tuple(leaf.shape) for path, leaf in named_leaves(tree)}
         with ocp.StandardCheckpointer() as reader:
             there = flat(reader.metadata(self.folder.absolute() / str(step) / 'params').item_metadata.tree)
         expected = flat(like)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from flax_transformer.common.files import sha256_of
+
 MANIFEST = 'manifest.json'
 _STEP_METADATA = '_CHECKPOINT_METADATA'  # Orbax adds the time of the commit to it last of all
 _COMMITTED = 'commit_success.txt'  # and writes this one; nothing reads it
@@ -78,10 +80,7 @@ def _entry(folder: Path, name: str, is_read: bool = True) -> dict[str, Any]:
         content = _without_commit_time(file.read_bytes())
         return {'bytes': len(content), 'sha256': hashlib.sha256(content).hexdigest()}
     size = {'bytes': file.stat().st_size}
-    if not is_read:
-        return size
-    with file.open('rb') as opened:
-        return size | {'sha256': hashlib.file_digest(opened, 'sha256').hexdigest()}
+    return size | {'sha256': sha256_of(file)} if is_read else size
 
 
 def _without_commit_time(content: bytes) -> bytes:

@@ -25,6 +25,7 @@ from typing import Any
 
 from flax_transformer.common.config_json import changed_fields, from_json, to_json
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.files import write_whole
 from flax_transformer.common.locks import LOCK_FILE, in_use
 from flax_transformer.data.bitext.config import CheckConfig
 from flax_transformer.decoding.config import DecodingConfig
@@ -135,7 +136,7 @@ class RunDirectory:
         self._write_config(config)
 
     def _write_config(self, config: Config) -> None:
-        _write_whole(self.config_file, to_json(config))
+        write_whole(self.config_file, to_json(config))
 
     @property
     def data_files(self) -> Path:
@@ -155,7 +156,7 @@ class RunDirectory:
     def write_data_files(self, files: dict[str, list[dict[str, Any]]]) -> None:
         """Keeps the files of each corpus; what the run began with is never overwritten."""
         if not self.data_files.exists():
-            _write_whole(self.data_files, json.dumps(files, indent=2) + '\n')
+            write_whole(self.data_files, json.dumps(files, indent=2) + '\n')
 
     @contextlib.contextmanager
     def data_cache(self, config: Config) -> Iterator[Path]:
@@ -191,7 +192,7 @@ class RunDirectory:
             starts = list(json.loads(file.read_text(encoding='utf-8')))
         except (FileNotFoundError, ValueError, TypeError):
             starts = []  # the first start, or a damaged file: no reason not to train
-        _write_whole(file, json.dumps([*starts, environment(devices)], indent=2) + '\n')
+        write_whole(file, json.dumps([*starts, environment(devices)], indent=2) + '\n')
 
 
 CHECKPOINTS = ('last', 'best', 'average')  # that have a name; others go by their step
@@ -219,13 +220,6 @@ def _is_empty_folder(path: Path) -> bool:
 
 def _files_in(path: Path) -> list[Path]:
     return list(path.iterdir()) if path.is_dir() else []
-
-
-def _write_whole(file: Path, text: str) -> None:
-    """Writes the file whole or not at all."""
-    partial = file.with_suffix('.partial')
-    partial.write_text(text, encoding='utf-8')
-    partial.replace(file)
 
 
 def environment(devices: str) -> dict[str, Any]:

@@ -171,7 +171,7 @@ def test_a_file_that_was_only_touched_is_read_once_to_see_that(folder, tmp_path,
     never_tokenised()
     os.utime(folder / 'train.en', ns=(0, 12345))
     read = []
-    monkeypatch.setattr(listing, 'checksum', lambda file, real=listing.checksum: read.append(file) or real(file))
+    monkeypatch.setattr(listing, 'sha256_of', lambda file, real=listing.sha256_of: read.append(file) or real(file))
     for _ in range(2):
         prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     assert read == [folder / 'train.en']

@@ -13,11 +13,12 @@ from conftest import copy_config
 from jax.sharding import PartitionSpec as P
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.trees import named_leaves
 from flax_transformer.config import Config, ParallelConfig, TransformerConfig
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.accumulation import make_passes
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.devices.sharding import RULES, bytes_per_device, fitted, left_whole, paths_of, spec_of
+from flax_transformer.engine.devices.sharding import RULES, bytes_per_device, fitted, left_whole, spec_of
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import TrainState, init_params
 from flax_transformer.engine.step import Trainer
@@ -62,7 +63,7 @@ def test_every_parameter_of_every_model_has_a_rule() -> None:
         replace(MODEL, tie_embeddings='target', positions='learned'),
     ):
         shapes = jax.eval_shape(partial(init_params, Config(model=model)), jax.random.key(0))
-        for path, leaf in paths_of(shapes):
+        for path, leaf in named_leaves(shapes):
             assert len(spec_of(path, leaf.shape)) <= leaf.ndim
             used.add(next(pattern for pattern, _ in RULES if re.search(rf'(^|[/_]){pattern}$', path)))
     assert used == {pattern for pattern, _ in RULES}
@@ -115,7 +116,7 @@ def test_moments_are_cut_as_their_parameters(name: str, moments: set[str]) -> No
     """Adafactor's are vectors, of rows and of columns: they stay whole. Counts, too."""
     config = config_of(MESHES['2x2x2'], name=name)
     trainer = Trainer(replace(config, model=replace(MODEL, d_model=128, d_ff=256)))  # large enough to be factored
-    leaves = {path: sharding.spec for path, sharding in paths_of(trainer.shardings)}
+    leaves = {path: sharding.spec for path, sharding in named_leaves(trainer.shardings)}
     kernel = '/decoder/layers_0/feed_forward/inner/kernel'
     cut = {path.removesuffix(kernel).split('/')[-1] for path, spec in leaves.items() if path.endswith(kernel) and spec}
     assert cut == {'params', 'ema'} | moments
@@ -235,7 +236,7 @@ def test_remat_changes_memory_alone(params: Any) -> None:
     for remat in ('none', 'layers'):
         config = config_of(ParallelConfig('mesh', 1, remat=remat))
         trainer = Trainer(replace(config, model=replace(MODEL, dropout_rate=0.3)))
-        assert {path for path, _ in paths_of(trainer.shapes.params)} == {path for path, _ in paths_of(params)}
+        assert {path for path, _ in named_leaves(trainer.shapes.params)} == {path for path, _ in named_leaves(params)}
         found[remat] = trainer.gradients(trainer.init_state(params), uneven_batch())
     (grads, sums), (expected_grads, expected_sums) = found['layers'], found['none']
     np.testing.assert_allclose(sums['loss'], expected_sums['loss'], rtol=1e-6)
