@@ -6,19 +6,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.common.decode_state import DecodeState, Step
 from flax_transformer.decoding.greedy_and_sampling import greedy_search
 from flax_transformer.decoding.scorers import Scorer, length_normalised
-from flax_transformer.decoding.state import (
-    NEG_INF,
-    DecodeState,
-    Hypotheses,
-    Step,
-    Transform,
-    repeat,
-    stages,
-    transformed,
-    with_room,
-)
+from flax_transformer.decoding.state import NEG_INF, Hypotheses, Transform, repeat, stages, transformed, with_room
 from flax_transformer.decoding.top_k import top_k
 
 

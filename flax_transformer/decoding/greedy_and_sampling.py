@@ -5,17 +5,9 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.common.decode_state import DecodeState, Step
 from flax_transformer.decoding.scorers import Scorer, length_normalised
-from flax_transformer.decoding.state import (
-    DecodeState,
-    Hypotheses,
-    Step,
-    Transform,
-    repeat,
-    stages,
-    transformed,
-    with_room,
-)
+from flax_transformer.decoding.state import Hypotheses, Transform, repeat, stages, transformed, with_room
 from flax_transformer.decoding.top_k import argmax
 
 

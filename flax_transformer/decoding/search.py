@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.common.decode_state import DecodeState, Step
 from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.greedy_and_sampling import sample_search, sentence_keys
 from flax_transformer.decoding.scorers import Scorer, add, coverage_penalty, length_normalised, word_reward
-from flax_transformer.decoding.state import DecodeState, Hypotheses, Step, Transform
+from flax_transformer.decoding.state import Hypotheses, Transform
 
 
 def output_slots(decoding: DecodingConfig, source_slots: int, prefix_slots: int = 0) -> int:

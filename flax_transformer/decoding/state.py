@@ -1,36 +1,15 @@
-"""What every search speaks of: steps and their state, the history of a hypothesis, what is found."""
+"""What every search works with: the history of a hypothesis, transforms, the hypotheses found, room in the state."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.common.decode_state import DecodeState
+
 NEG_INF = -1e9  # finite: differences of two of them stay numbers
 FIRST_STAGE = 32  # positions
-
-
-class Slots(Protocol):
-    """What W hypotheses wrote at L positions, such as an `attention.KVCache`: a tree of arrays."""
-
-    def with_room(self, slots: int) -> 'Slots':
-        """The same with L * W = `slots`, more than there were."""
-
-
-class DecodeState(NamedTuple):
-    """What a step function carries from token to token."""
-
-    cache: Any  # a tree of [N, ...]: belongs to one hypothesis, follows it when beams are reordered
-    shared: Any  # a tree of [B, ...]: all hypotheses of a sentence read it; computed once, never copied
-    position: jax.Array  # tokens decoded so far, a scalar
-    # A tree of `Slots`: what the hypotheses wrote at each position. It stays where it was written, and grows by blocks:
-    # a search makes room in what it is given, which has none.
-    slots: Any = ()
-    # [B, W, L] whose slots of each earlier position a hypothesis goes back to; None: always its own.
-    ancestry: jax.Array | None = None
-
-
-Step = Callable[[jax.Array, DecodeState], tuple[jax.Array, DecodeState]]
 
 
 class History(NamedTuple):
@@ -87,37 +66,3 @@ def stages(state: DecodeState, length: int) -> list[int]:
         return [length]
     doubled = [FIRST_STAGE * 2**i for i in range(length.bit_length())]
     return [slots for slots in doubled if 1.5 * slots <= length] + [length]
-
-
-def ensemble(steps: Sequence[Step], *, mean: str = 'log_probability') -> Step:
-    """The step of several models of one vocabulary, over the tuple of their states (see `ensemble_state`).
-
-    `probability`: the arithmetic mean of their distributions. `log_probability`: the geometric mean, normalised.
-    """
-    if mean not in ('log_probability', 'probability'):
-        raise ValueError(f'mean={mean!r}: expected log_probability or probability')
-
-    def step(tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
-        outputs, caches, slots = [], [], []
-        for one, *parts in zip(steps, state.cache, state.shared, state.slots, strict=True):
-            cache, shared, own = parts
-            logits, after = one(tokens, DecodeState(cache, shared, state.position, own, state.ancestry))
-            outputs.append(jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1))
-            caches.append(after.cache)
-            slots.append(after.slots)
-        stacked = jnp.stack(outputs)
-        if mean == 'probability':
-            combined = jax.nn.logsumexp(stacked, axis=0) - jnp.log(len(outputs))
-        else:
-            combined = stacked.mean(axis=0)
-        return combined, state._replace(cache=tuple(caches), slots=tuple(slots), position=state.position + 1)
-
-    return step
-
-
-def ensemble_state(states: Sequence[DecodeState]) -> DecodeState:
-    """The state of an `ensemble` from those of its members."""
-    caches, shared, slots = (
-        tuple(parts) for parts in zip(*[(s.cache, s.shared, s.slots) for s in states], strict=True)
-    )
-    return DecodeState(caches, shared, states[0].position, slots)

@@ -10,7 +10,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.decoding.state import DecodeState
+from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.transformer.attention import causal_mask, padding_mask, segment_mask
 from flax_transformer.transformer.blocks import compute_dtype
 from flax_transformer.transformer.config import TransformerConfig

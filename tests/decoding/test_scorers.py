@@ -28,11 +28,13 @@ from test_searches import (
     toy_step,
 )
 
+from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
+from flax_transformer.decoding.ensemble import ensemble, ensemble_state
 from flax_transformer.decoding.greedy_and_sampling import greedy_search
 from flax_transformer.decoding.scorers import add, coverage_penalty, length_normalised, with_coverage, word_reward
-from flax_transformer.decoding.state import DecodeState, Hypotheses, ensemble, ensemble_state
+from flax_transformer.decoding.state import Hypotheses
 
 SOURCE = 3  # slots of the toys' source
 IS_SOURCE = np.arange(SOURCE)[None] <= np.arange(BATCH)[:, None] % SOURCE

@@ -15,10 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.greedy_and_sampling import greedy_search
 from flax_transformer.decoding.scorers import length_normalised, length_penalty
-from flax_transformer.decoding.state import DecodeState, Hypotheses
+from flax_transformer.decoding.state import Hypotheses
 from flax_transformer.decoding.transforms import ban
 
 PAD, EOS, VOCAB_SIZE, LENGTH = 0, 1, 4, 5

@@ -10,10 +10,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.decoding.ensemble import ensemble, ensemble_state
 from flax_transformer.decoding.scorers import Covered, with_coverage
 from flax_transformer.decoding.search import make_scorer, search
-from flax_transformer.decoding.state import DecodeState, Hypotheses, ensemble, ensemble_state
+from flax_transformer.decoding.state import Hypotheses
 from flax_transformer.transformer.model import Transformer, shift_right
 
 
