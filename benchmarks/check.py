@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from flax_transformer.config import Config, DataConfig
-from flax_transformer.data.audit import audit
+from flax_transformer.data.audit.checking import audit
+from flax_transformer.data.audit.vocabulary import Vocabulary
 
 LETTERS = {'en': 'eeeeeettttaaaoooiiinnnsshhrrddlucmfwygpbvk', 'de': 'eeeeeeennnniiisssrrraattdhulcgmobwfkzpväüö'}
 
@@ -63,7 +64,8 @@ def main() -> None:
         if arguments.profile:
             profile.enable()
         begin = time.perf_counter()
-        report = audit(config, processes=arguments.processes)
+        vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer)
+        report = audit(config.data, config.check, vocabulary, processes=arguments.processes)
         seconds = time.perf_counter() - begin
         profile.disable()
         if arguments.profile:

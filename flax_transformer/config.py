@@ -3,7 +3,8 @@
 Each section stands in the room that it belongs to; inside the package it is imported from there.
 """
 
-from flax_transformer.data.bitext.config import CheckConfig, CorpusConfig, DataConfig
+from flax_transformer.data.audit.config import CheckConfig
+from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.optimizer import OptimizerConfig
 from flax_transformer.engine.config.parallel import ParallelConfig

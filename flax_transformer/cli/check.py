@@ -34,7 +34,8 @@ def main(argv: list[str]) -> int:
         description=DESCRIPTION,
         default=lambda name: CheckOptions(config=load_config(name)),
     )
-    from flax_transformer.data.audit import audit
+    from flax_transformer.data.audit.checking import audit
+    from flax_transformer.data.audit.vocabulary import Vocabulary
 
     tokenizer = read_run_tokenizer(options.workdir)
     recorded = None
@@ -48,10 +49,12 @@ def main(argv: list[str]) -> int:
             for name, entries in known.items()
             for file, entry in zip(now.get(name, [Path(entry['path']) for entry in entries]), entries, strict=False)
         } or None
-    settings = {'tokenizer': tokenizer, 'recorded': recorded, 'processes': os.cpu_count() or 1}
+    config = options.config
+    vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer, tokenizer)
+    settings = {'recorded': recorded, 'processes': os.cpu_count() or 1}
     try:
         with progress_bar(None, 'pair') as bar:
-            report = audit(options.config, **settings, progress=bar.update)
+            report = audit(config.data, config.check, vocabulary, **settings, progress=bar.update)
     except UserError as error:
         if not options.json:
             raise

@@ -37,13 +37,17 @@ def main(argv: list[str]) -> None:
     tokenizer = read_run_tokenizer(options.workdir)
     if options.output is None:
         raise UserError(f'clean: expected a folder to write to: flax-transformer clean {argv[0]} --output FOLDER')
-    from flax_transformer.data.audit import clean
+    from flax_transformer.data.audit.cleaning import clean
+    from flax_transformer.data.audit.vocabulary import Vocabulary
+
+    config = options.config
 
     with progress_bar(None, 'pair') as bar:
         cleaned, report = clean(
-            options.config,
+            config.data,
+            config.check,
+            Vocabulary(config.model.vocab_size, config.tokenizer, tokenizer),
             options.output,
-            tokenizer=tokenizer,
             overwrite=options.overwrite,
             processes=os.cpu_count() or 1,
             progress=bar.update,
@@ -55,7 +59,7 @@ def main(argv: list[str]) -> None:
             print(f'  {count:>10,}  {kind}')
     for finding in report.errors:
         note(f'{finding.corpus}: {finding.kind}: {finding.count:,}; look whether this is mended, with `check`')
-    if not options.config.data.mixture:
+    if not config.data.mixture:
         print(f'Train on it with\n  --data.train {shlex.quote(cleaned[0].corpus)}')
     else:
         print('Train on them with these in data.mixture of the config:')

@@ -2,98 +2,99 @@
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from flax_transformer.data.audit.changes import changed_since
 from flax_transformer.data.audit.chunks import EXAMPLES, FORMS
-from flax_transformer.data.audit.comparing import compare, uncovered_characters
+from flax_transformer.data.audit.comparing import find_overlaps
+from flax_transformer.data.audit.config import CheckConfig
 from flax_transformer.data.audit.kinds import KINDS, Severity
 from flax_transformer.data.audit.language import is_language
 from flax_transformer.data.audit.reading import CorpusFacts, read_facts
 from flax_transformer.data.audit.report import Example, Finding, Report, sorted_report
+from flax_transformer.data.audit.vocabulary import Vocabulary
+from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
 from flax_transformer.data.bitext.number_words import NumberWords
 from flax_transformer.data.bitext.sources import open_corpus, read_corpus
-from flax_transformer.tasks.translation.config import Config
-from flax_transformer.text.tokenizer import Tokenizer
 
 
 def audit(
-    config: Config,
+    data: DataConfig,
+    check: CheckConfig,
+    vocabulary: Vocabulary,
     *,
-    tokenizer: Tokenizer | None = None,
     recorded: dict[str, tuple[int, str]] | None = None,
     processes: int = 1,
     progress: Callable[[int], object] | None = None,
 ) -> Report:
-    """What is wrong with the training, validation and test corpora of a config. KINDS lists what is looked for.
+    """What is wrong with the training, validation and test corpora. KINDS lists what is looked for.
 
-    Each corpus is read once, from its beginning to its end (and as far as the examples lie once more); of number
-    words, which cannot be damaged, only the first 4,096 pairs are. Memory: 24 bytes for each pair, twice that while
-    pairs are compared, and the first 65,536 pairs of each corpus.
+    Each corpus is read once to its end (and again as far as the examples reach). Of number words, which cannot be
+    damaged, only the first 4,096 pairs are read. Memory: 24 bytes a pair, twice that while pairs are compared, and the
+    first 65,536 pairs of each corpus.
 
     Args:
-      tokenizer: that of the run, where there is one: tokens and characters are then counted by it, not estimated.
       recorded: file -> (size, SHA-256) when the run began; see `changed_since`.
-      processes: that inspect a corpus of more than 65,536 pairs. More than one needs `if __name__ == '__main__':` in
-        the script that calls it, as every use of multiprocessing does.
-      progress: called with the number of pairs that were read since its last call.
+      processes: how many inspect a corpus of more than 65,536 pairs. More than one needs
+        `if __name__ == '__main__':` in the calling script, as multiprocessing always does.
+      progress: called with the number of pairs read since the last call.
 
-    Raises UserError where a corpus cannot be read at all.
+    Raises UserError if a corpus cannot be read at all.
     """
-    corpora = read_all(config, tokenizer=tokenizer, processes=processes, progress=progress)
-    return weigh(config, corpora, tokenizer=tokenizer, recorded=recorded)
+    corpora = read_all(data, check, vocabulary, processes=processes, progress=progress)
+    return weigh(check, vocabulary, corpora, recorded=recorded)
 
 
 def read_all(
-    config: Config,
+    data: DataConfig,
+    check: CheckConfig,
+    vocabulary: Vocabulary,
     *,
-    tokenizer: Tokenizer | None = None,
     processes: int = 1,
     keep_reasons: bool = False,
     progress: Callable[[int], object] | None = None,
 ) -> list[CorpusFacts]:
-    """The facts of every corpus of a config, before they are compared."""
-    # Opened first: a name that is wrong shall be known at once, not after the training corpus was read.
-    opened = list(_open_all(config))
-    return [
+    """The facts of every corpus, before they are compared."""
+    corpora = list(_open_all(data))  # all of them first: a wrong name is reported before the training corpus is read
+    for facts in corpora:
         read_facts(
-            name,
-            role,
-            corpus,
-            languages,
-            config,
-            tokenizer=tokenizer,
+            facts,
+            data,
+            check,
+            vocabulary,
             processes=processes,
-            keep_reasons=keep_reasons and role == 'train',
+            keep_reasons=keep_reasons and facts.role == 'train',
             progress=progress,
         )
-        for name, role, corpus, languages in opened
-    ]
+    return corpora
 
 
-def _open_all(config: Config) -> Iterator[tuple[str, str, Corpus, tuple[str, str]]]:
-    """Name, role, corpus and languages of all that a config names."""
-    data = config.data
+def _open_all(data: DataConfig) -> Iterator[CorpusFacts]:
+    """The corpora, opened, with nothing read yet."""
     for part in data.corpora:
         languages = (part.source_language, part.target_language)
-        opened = open_corpus(part.train, config.data, languages)
-        yield part.name, 'train', _Beginning(opened) if isinstance(opened, NumberWords) else opened, languages
+        yield CorpusFacts(part.name, 'train', _open(part.train, data, languages), languages)
         if part.has_validation:
             name = f'{part.name} validation' if data.mixture else 'validation'
-            yield name, 'validation', _open(part.validation, config, languages), languages
+            yield CorpusFacts(name, 'validation', _open_held_out(part.validation, data, languages), languages)
     if data.has_test:
         languages = (data.source_language, data.target_language)
-        yield 'test', 'test', _open(data.test, config, languages), languages
+        yield CorpusFacts('test', 'test', _open_held_out(data.test, data, languages), languages)
 
 
-def _open(name: str, config: Config, languages: tuple[str, str]) -> Corpus:
-    if name.startswith('sacrebleu:'):
-        return _InMemory(name, read_corpus(name, config.data))
-    if name.count(',') > 1 and '#' not in name:  # several references: the first stands for them
-        name = ','.join(name.split(',')[:2])
-    corpus = open_corpus(name, config.data, languages)
+def _open(name: str, data: DataConfig, languages: tuple[str, str]) -> Corpus:
+    corpus = open_corpus(name, data, languages)
     return _Beginning(corpus) if isinstance(corpus, NumberWords) else corpus
+
+
+def _open_held_out(name: str, data: DataConfig, languages: tuple[str, str]) -> Corpus:
+    if name.startswith('sacrebleu:'):
+        return _InMemory(name, read_corpus(name, data))
+    if name.count(',') > 1 and '#' not in name:
+        name = ','.join(name.split(',')[:2])  # of several references, the first
+    return _open(name, data, languages)
 
 
 class _Beginning(Corpus):
@@ -125,16 +126,16 @@ class _InMemory(Corpus):
 
 
 def weigh(
-    config: Config,
+    check: CheckConfig,
+    vocabulary: Vocabulary,
     corpora: list[CorpusFacts],
     *,
-    tokenizer: Tokenizer | None = None,
     recorded: dict[str, tuple[int, str]] | None = None,
 ) -> Report:
     """Compares the corpora, and says how grave what was found is."""
     training = [facts for facts in corpora if facts.role == 'train']
     findings = list(changed_since(recorded, [file for facts in training for file in facts.corpus.files]))
-    details = compare(corpora)
+    details = find_overlaps(corpora)
     for number, facts in enumerate(corpora):
         findings += _of_sides(facts)
         hits = itertools.chain.from_iterable(facts.examples.values())
@@ -142,11 +143,11 @@ def weigh(
         for kind in KINDS:
             if facts.counts[kind]:
                 examples = _examples(facts, kind, texts)
-                severity = _severity(config, kind, facts.counts[kind] / len(facts))
+                severity = _severity(check, kind, facts.counts[kind] / len(facts))
                 detail = details.get((number, kind)) or _detail(facts, kind)
                 findings.append(Finding(kind, severity, facts.name, facts.counts[kind], len(facts), examples, detail))
-    findings += _normalization(config, corpora)
-    findings += _vocabulary(config, training, tokenizer)
+    findings += _normalization(check, corpora)
+    findings += _vocabulary(check, vocabulary, training)
     made = tuple(facts.name for facts in corpora if isinstance(facts.corpus, _Beginning))
     return sorted_report(findings, {facts.name: len(facts) for facts in corpora}, made)
 
@@ -162,10 +163,10 @@ def _detail(facts: CorpusFacts, kind: str) -> str:
     return ''
 
 
-def _severity(config: Config, kind: str, share: float) -> Severity:
+def _severity(check: CheckConfig, kind: str, share: float) -> Severity:
     gravity = KINDS[kind].gravity
     if gravity == 'share':
-        return 'warning' if share >= getattr(config.check, kind) else 'note'
+        return 'warning' if share >= getattr(check, kind) else 'note'
     return gravity
 
 
@@ -200,7 +201,7 @@ def _of_sides(facts: CorpusFacts) -> Iterator[Finding]:
             yield Finding('other_language', 'warning', facts.name, size, size, examples[side], detail)
 
 
-def _normalization(config: Config, corpora: list[CorpusFacts]) -> Iterator[Finding]:
+def _normalization(check: CheckConfig, corpora: list[CorpusFacts]) -> Iterator[Finding]:
     """The rarer Unicode form of each language, over all corpora together: they are trained and scored as one."""
     for language in sorted({language for facts in corpora for language in facts.languages}):
         sides = [(facts, i) for facts in corpora for i in (0, 1) if facts.languages[i] == language]
@@ -215,7 +216,7 @@ def _normalization(config: Config, corpora: list[CorpusFacts]) -> Iterator[Findi
             ]
             yield Finding(
                 'normalization',
-                _severity(config, 'normalization', counts[rarer] / total),
+                _severity(check, 'normalization', counts[rarer] / total),
                 f'language {language}',
                 counts[rarer],
                 total,
@@ -224,16 +225,17 @@ def _normalization(config: Config, corpora: list[CorpusFacts]) -> Iterator[Findi
             )
 
 
-def _vocabulary(config: Config, training: list[CorpusFacts], tokenizer: Tokenizer | None) -> Iterator[Finding]:
+def _vocabulary(check: CheckConfig, vocabulary: Vocabulary, training: list[CorpusFacts]) -> Iterator[Finding]:
     """Whether text and vocabulary fit each other."""
     total = sum(len(facts) for facts in training)
-    characters = sum(facts.characters.total() for facts in training)
-    needed = config.check.characters_per_piece * config.model.vocab_size
+    tally = sum((facts.characters for facts in training), Counter())
+    characters = tally.total()
+    needed = check.characters_per_piece * vocabulary.size
     made = any(isinstance(facts.corpus, _Beginning) for facts in training)
     if total and characters < needed and not made:
-        detail = f'{characters:,} characters for model.vocab_size={config.model.vocab_size:,}; expected {needed:,}'
+        detail = f'{characters:,} characters for model.vocab_size={vocabulary.size:,}; expected {needed:,}'
         yield Finding('few_pairs', 'warning', 'training', total, total, detail=detail)
-    uncovered = uncovered_characters(training, config, tokenizer)
+    uncovered = vocabulary.uncovered(tally)
     if uncovered:
         examples = []
         for character, count in sorted(uncovered.items(), key=lambda item: (-item[1], item[0])):
@@ -243,6 +245,6 @@ def _vocabulary(config: Config, training: list[CorpusFacts], tokenizer: Tokenize
                 times = 'once' if count == 1 else f'{count:,} times'
                 text = f'U+{ord(character):04X} {character} {times}'
                 examples.append(Example(facts.corpus.place(index, side), text))
-        severity = 'note' if config.tokenizer.byte_fallback else 'warning'
+        severity = 'note' if vocabulary.config.byte_fallback else 'warning'
         detail = f'{len(uncovered):,} characters, {uncovered.total():,} times in {characters:,}'
         yield Finding('uncovered', severity, 'training', len(uncovered), 0, tuple(examples), detail)

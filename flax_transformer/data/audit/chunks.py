@@ -42,13 +42,24 @@ class Hit(NamedTuple):
     target: str
 
 
-class Facts(NamedTuple):
-    """A chunk's findings, and what is kept of each pair: 24 bytes."""
+class PairFacts(NamedTuple):
+    """What is kept of each pair, so that pairs can be compared: 24 bytes."""
 
     keys: np.ndarray  # [2, pairs] uint64
     exact: np.ndarray  # [pairs] uint32
     lengths: np.ndarray  # [2, pairs] uint8
     signs: np.ndarray  # [2, pairs] uint8
+
+
+NO_PAIRS = PairFacts(
+    np.zeros((2, 0), np.uint64), np.zeros(0, np.uint32), np.zeros((2, 0), np.uint8), np.zeros((2, 0), np.uint8)
+)
+
+
+class Facts(NamedTuple):
+    """What one chunk shows."""
+
+    pairs: PairFacts
     found: dict[str, np.ndarray]  # the pairs of each kind, by their index in the chunk
     examples: dict[str, list[Hit]]
     characters: Counter[str]
@@ -120,11 +131,9 @@ def inspect(records: Records, model: Model) -> Facts:
     note('numbers', [i for i in _differing_numbers(texts, with_digits, signs) if present[i]])
     tally, first_seen = _characters(texts, model.common)
     raw = ([line or b'' for line in side] for side in records)
+    lengths = np.where(lengths > 0, length_byte(lengths), 0).astype(np.uint8)
     return Facts(
-        keys,
-        exact_keys(*raw),
-        np.where(lengths > 0, length_byte(lengths), 0).astype(np.uint8),
-        signs,
+        PairFacts(keys, exact_keys(*raw), lengths, signs),
         {kind: np.unique(np.concatenate([lines for lines, _ in parts])) for kind, parts in found.items()},
         {kind: _examples(parts, records) for kind, parts in found.items()},
         tally,

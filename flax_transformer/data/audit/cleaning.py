@@ -13,12 +13,12 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import written_whole
 from flax_transformer.data.audit.checking import read_all, weigh
 from flax_transformer.data.audit.chunks import shown
+from flax_transformer.data.audit.config import CheckConfig
 from flax_transformer.data.audit.kinds import REJECTED
 from flax_transformer.data.audit.reading import CorpusFacts
 from flax_transformer.data.audit.report import Report
-from flax_transformer.data.bitext.config import is_made
-from flax_transformer.tasks.translation.config import Config
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.data.audit.vocabulary import Vocabulary
+from flax_transformer.data.bitext.config import DataConfig, is_made
 
 GUARD = 50  # pairs on either side of a shifted stretch that are left out with it
 
@@ -35,46 +35,53 @@ class Cleaned:
 
 
 def clean(
-    config: Config,
+    data: DataConfig,
+    check: CheckConfig,
+    vocabulary: Vocabulary,
     output: Path,
     *,
-    tokenizer: Tokenizer | None = None,
     overwrite: bool = False,
     processes: int = 1,
     progress: Callable[[int], object] | None = None,
 ) -> tuple[list[Cleaned], Report]:
-    """Writes the pairs of the training corpora that show no fault of a kind which KINDS rejects.
+    """Writes the pairs of the training corpora that show no fault of a kind that KINDS rejects.
 
-    NAME.LANGUAGE are the aligned files, NAME.rejected.tsv has reason, place, source and target of each other pair. A
-    file has its name only when it is whole. Text is written as it was, but that a line feed inside a sentence becomes
-    a space. The report is that of the corpora before.
+    NAME.LANGUAGE are the aligned files; NAME.rejected.tsv has the reason, place, source and target of every other pair.
+    A file gets its name once it is complete. Text is written unchanged, except that a line feed inside a sentence
+    becomes a space. The report describes the corpora before cleaning.
 
-    Raises UserError, before anything is read, where a file exists and `overwrite` is False.
+    Raises UserError, before anything is read, if a file exists and `overwrite` is False.
     """
-    made = [part.train for part in config.data.corpora if is_made(part.train)]
-    if made:
-        raise UserError(f'{made[0]} is made, not read, and needs no cleaning; expected corpora of text')
-    planned = [_paths(output, part.name, (part.source_language, part.target_language)) for part in config.data.corpora]
+    planned = _planned(data, output)
     paths = [path for paths in planned for path in paths]
-    if len(set(paths)) < len(paths):
-        names = ', '.join(part.name for part in config.data.corpora)
-        raise UserError(f'two of the corpora {names} would be written to the same files; give them other names')
-    existing = [path for paths in planned for path in paths if path.exists()]
+    existing = [path for path in paths if path.exists()]
     if existing and not overwrite:
         raise UserError(
             f'{", ".join(map(str, existing))}: there already; choose another --output, or replace them with --overwrite'
         )
-    corpora = read_all(config, tokenizer=tokenizer, processes=processes, keep_reasons=True, progress=progress)
+    corpora = read_all(data, check, vocabulary, processes=processes, keep_reasons=True, progress=progress)
     for file in (file.resolve() for facts in corpora for file in facts.corpus.files):
-        if any(file == path.resolve() for paths in planned for path in paths):
+        if any(file == path.resolve() for path in paths):
             raise UserError(f'{file} is read, and would be overwritten; choose another --output')
-    report = weigh(config, corpora, tokenizer=tokenizer)
+    report = weigh(check, vocabulary, corpora)
     for facts in corpora:
         if facts.reasons is not None:
             _widen_shifts(facts.reasons)
     output.mkdir(parents=True, exist_ok=True)
     training = [facts for facts in corpora if facts.role == 'train']
     return [_write(facts, paths) for facts, paths in zip(training, planned, strict=True)], report
+
+
+def _planned(data: DataConfig, output: Path) -> list[tuple[Path, Path, Path]]:
+    """The files of each training corpus. Raises UserError if one is generated, or two would share a file."""
+    for part in data.corpora:
+        if is_made(part.train):
+            raise UserError(f'{part.train} is made, not read, and needs no cleaning; expected corpora of text')
+    planned = [_paths(output, part.name, (part.source_language, part.target_language)) for part in data.corpora]
+    if len({path for paths in planned for path in paths}) < 3 * len(planned):
+        names = ', '.join(part.name for part in data.corpora)
+        raise UserError(f'two of the corpora {names} would be written to the same files; give them other names')
+    return planned
 
 
 def _widen_shifts(reasons: np.ndarray) -> None:

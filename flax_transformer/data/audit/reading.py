@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from flax_transformer.data.audit.chunks import EXAMPLES, Facts, Hit, Model, inspect, learn, shown
+from flax_transformer.data.audit.chunks import EXAMPLES, NO_PAIRS, Facts, Hit, Model, PairFacts, inspect, learn, shown
+from flax_transformer.data.audit.config import CheckConfig
 from flax_transformer.data.audit.kinds import REJECTED
 from flax_transformer.data.audit.language import is_language, language_of_side
+from flax_transformer.data.audit.vocabulary import Vocabulary
+from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Records
-from flax_transformer.tasks.translation.config import Config
-from flax_transformer.text.tokenizer import Tokenizer
 
 HEAD = 65_536  # pairs that are kept in memory: they teach what the corpus is like, and hold most examples' text
 
@@ -29,12 +30,9 @@ class CorpusFacts:
     role: str  # train, validation or test
     corpus: Corpus
     languages: tuple[str, str]
-    head: list[Records]
+    head: list[Records] = field(default_factory=list)  # its first pairs
     languages_found: tuple[tuple[str, float] | None, ...] = (None, None)  # of each side, with its share of lines
-    keys: np.ndarray = field(default_factory=lambda: np.zeros((2, 0), np.uint64))
-    exact: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint32))
-    lengths: np.ndarray = field(default_factory=lambda: np.zeros((2, 0), np.uint8))
-    signs: np.ndarray = field(default_factory=lambda: np.zeros((2, 0), np.uint8))
+    pairs: PairFacts = NO_PAIRS
     reasons: np.ndarray | None = None  # [pairs] uint8: the first kind that rejects a pair, from 1; 0: none. For clean
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[Hit]] = field(default_factory=dict)
@@ -42,7 +40,7 @@ class CorpusFacts:
     first_seen: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return self.keys.shape[1]
+        return len(self.pairs.exact)
 
     def reject(self, kind: str, indices: np.ndarray) -> None:
         """Marks pairs, for `clean`, with a kind that rejects."""
@@ -70,60 +68,63 @@ class CorpusFacts:
 
 
 def read_facts(
-    name: str,
-    role: str,
-    corpus: Corpus,
-    languages: tuple[str, str],
-    config: Config,
+    facts: CorpusFacts,
+    data: DataConfig,
+    check: CheckConfig,
+    vocabulary: Vocabulary,
     *,
-    tokenizer: Tokenizer | None,
     processes: int,
     keep_reasons: bool,
     progress: Callable[[int], object] | None,
-) -> CorpusFacts:
-    """Reads a corpus to its end. A corpus of more than HEAD pairs is inspected by that many processes."""
-    records = iter(corpus.records())
+) -> None:
+    """Reads a corpus to its end and adds what it shows. `processes` inspect a corpus of more than HEAD pairs."""
+    records = iter(facts.corpus.records())
+    facts.head, count = _head(records)
+    if not count:
+        return
+    model = _model(facts, data, check, vocabulary)
+    kept: list[PairFacts] = []
+    reasons: list[np.ndarray] = []
+    first = 0
+    for part in _inspected(itertools.chain(facts.head, records), model, processes if count >= HEAD else 1):
+        _add(facts, part, first)
+        kept.append(part.pairs)
+        if keep_reasons:
+            reasons.append(_reasons(part))
+        first += len(part.pairs.exact)
+        if progress is not None:
+            progress(len(part.pairs.exact))
+    facts.pairs = PairFacts(*(np.concatenate(arrays, axis=-1) for arrays in zip(*kept, strict=True)))
+    facts.reasons = np.concatenate(reasons) if keep_reasons else None
+
+
+def _head(records: Iterator[Records]) -> tuple[list[Records], int]:
+    """The first chunks, with some HEAD pairs in all, and how many pairs they have."""
     head, count = [], 0
     for chunk in records:
         head.append(chunk)
         count += len(chunk.sources)
         if count >= HEAD:
             break
-    facts = CorpusFacts(name, role, corpus, languages, head)
-    if not count:
-        return facts
+    return head, count
+
+
+def _model(facts: CorpusFacts, data: DataConfig, check: CheckConfig, vocabulary: Vocabulary) -> Model:
+    """What the pairs are compared with; finds the languages of the corpus on the way."""
     model = learn(
-        head,
-        languages if corpus.files else (None, None),  # what is made is in the language that was asked for
-        max_ratio=config.check.max_length_ratio,
-        slots=(config.data.source_length - config.data.language_tags, config.data.target_length),
-        tokenizer=tokenizer,
-        character_coverage=config.tokenizer.character_coverage,
+        facts.head,
+        facts.languages if facts.corpus.files else (None, None),  # generated text is in the language asked for
+        max_ratio=check.max_length_ratio,
+        slots=(data.source_length - data.language_tags, data.target_length),
+        tokenizer=vocabulary.tokenizer,
+        character_coverage=vocabulary.config.character_coverage,
     )
     if all(model.languages):
-        sides = ([line for chunk in head for line in chunk[side] if line] for side in (0, 1))
+        sides = ([line for chunk in facts.head for line in chunk[side] if line] for side in (0, 1))
         facts.languages_found = tuple(language_of_side([shown(line) for line in lines]) for lines in sides)
     if not _languages_fit(facts):
-        model = model._replace(languages=(None, None))  # every line would be foreign; it is said of the whole side
-    parts: list[Facts] = []
-    reasons: list[np.ndarray] = []
-    first = 0
-    several = processes if count >= HEAD else 1
-    for part in _inspected(itertools.chain(head, records), model, several):
-        _take(facts, part, first)
-        size = len(part.exact)
-        if keep_reasons:
-            reasons.append(_reasons(part, size))
-        parts.append(part._replace(found={}, examples={}, characters=Counter(), first_seen={}))
-        first += size
-        if progress is not None:
-            progress(size)
-    for name_of_array in ('keys', 'lengths', 'signs'):
-        setattr(facts, name_of_array, np.concatenate([getattr(part, name_of_array) for part in parts], axis=1))
-    facts.exact = np.concatenate([part.exact for part in parts])
-    if keep_reasons:
-        facts.reasons = np.concatenate(reasons)
-    return facts
+        model = model._replace(languages=(None, None))  # every line would be foreign: reported once for the side
+    return model
 
 
 def _languages_fit(facts: CorpusFacts) -> bool:
@@ -134,7 +135,7 @@ def _languages_fit(facts: CorpusFacts) -> bool:
     )
 
 
-def _take(facts: CorpusFacts, part: Facts, first: int) -> None:
+def _add(facts: CorpusFacts, part: Facts, first: int) -> None:
     """Adds what a chunk shows; `first` is the index of its first pair."""
     for kind, lines in part.found.items():
         facts.counts[kind] += len(lines)
@@ -146,8 +147,9 @@ def _take(facts: CorpusFacts, part: Facts, first: int) -> None:
         facts.first_seen.setdefault(character, (first + line, side))
 
 
-def _reasons(part: Facts, size: int) -> np.ndarray:
-    reasons = np.zeros(size, np.uint8)
+def _reasons(part: Facts) -> np.ndarray:
+    """[pairs] uint8: the first kind that rejects each pair, as in CorpusFacts."""
+    reasons = np.zeros(len(part.pairs.exact), np.uint8)
     for number, kind in reversed(list(enumerate(REJECTED, start=1))):
         if kind in part.found:
             reasons[part.found[kind]] = number

@@ -7,10 +7,11 @@ import grain
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.packing import Place
 from flax_transformer.data.bitext.plan import Example, Plan, packed
 from flax_transformer.data.bitext.tokenized import TokenizedPairs
-from flax_transformer.tasks.translation.config import Config
+from flax_transformer.transformer.config import TransformerConfig
 
 
 class Batch(NamedTuple):
@@ -134,21 +135,27 @@ class PackedIterator(grain.DatasetIterator):
         self._place = Place.of(int(state['position']))
 
 
-def loss_batches(corpora: Sequence[TokenizedPairs], config: Config, *, multiple_of: int = 1) -> Iterator[Batch]:
-    """`validation_batches` in the shape of a config's training batches, rows rounded up to deal out to devices.
+def loss_batches(
+    corpora: Sequence[TokenizedPairs],
+    model: TransformerConfig,
+    data: DataConfig,
+    *,
+    num_rows: int,
+    multiple_of: int = 1,
+) -> Iterator[Batch]:
+    """`validation_batches` of `num_rows` rows as long as in training, rounded up to a multiple of the devices.
 
-    Raises UserError where a sentence has more tokens than a learned position table.
+    Raises UserError if a sentence has more tokens than there are learned positions.
     """
-    model, data = config.model, config.data
     longest = max(_longest(corpora, 'source'), _longest(corpora, 'target'))
     if model.positions == 'learned' and longest > model.max_length:
         raise UserError(
             f'a sentence to evaluate on has {longest} tokens, more than the model.max_length={model.max_length} '
             'positions that are learned; leave it out of the set'
         )
-    # Longer rows, where a sentence asks for them, are fewer: a batch takes no more memory than in training.
+    # If a sentence needs longer rows there are fewer: a batch takes no more memory than in training.
     growth = max(longest / min(data.source_length, data.target_length), 1.0)
-    num_rows = -(-max(int(config.rows_per_step / growth), 1) // multiple_of) * multiple_of
+    num_rows = -(-max(int(num_rows / growth), 1) // multiple_of) * multiple_of
     return validation_batches(
         corpora,
         num_rows=num_rows,

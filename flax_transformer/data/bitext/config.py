@@ -1,6 +1,6 @@
-"""The fields of parallel text: where it comes from, how it is mixed, and when it counts as damaged."""
+"""The fields of parallel text: where it comes from and how it is mixed."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from flax_transformer.common.checks import check, check_positive, check_rates, check_types
 
@@ -136,37 +136,3 @@ class DataConfig:
     def target_languages(self) -> tuple[str, ...]:
         """The languages that are translated into, sorted."""
         return tuple(sorted({corpus.target_language for corpus in self.corpora}))
-
-
-@dataclass(frozen=True)
-class CheckConfig:
-    """The check of a corpus: from which share of damaged pairs on it warns, and where a pair begins to be damaged."""
-
-    before_training: bool = True  # check a corpus before it is tokenised; errors stop, warnings do not
-    max_length_ratio: float = 4.0  # characters of a side against what is usual beside the other; more: a damaged pair
-    characters_per_piece: int = 100  # of training text for each piece of the vocabulary; fewer: a warning
-    # Shares of a corpus's pairs, 0 to 1, from which on a kind of damage is a warning and not a note; 1: hardly ever.
-    swapped_pair: float = 0.005
-    wrong_language: float = 0.01
-    copy: float = 0.02
-    blank: float = 0.01
-    too_long: float = 0.01
-    length_ratio: float = 0.01
-    numbers: float = 0.05
-    control: float = 0.001
-    entity: float = 0.001
-    mojibake: float = 0.001
-    normalization: float = 0.001
-    duplicate: float = 0.1
-    contradiction: float = 0.5
-    leaked: float = 0.01  # of the pairs of the validation or test set
-    validation_is_test: float = 0.01  # of the pairs of the test set
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        check_positive(self, 'characters_per_piece')
-        check(self.max_length_ratio > 1, f'max_length_ratio={self.max_length_ratio}: expected more than 1')
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type is float and field.name != 'max_length_ratio':
-                check(0 <= value <= 1, f'{field.name}={value}: expected a share from 0 to 1')

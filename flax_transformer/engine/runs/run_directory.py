@@ -27,7 +27,7 @@ from flax_transformer.common.config_json import changed_fields, from_json, to_js
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import write_whole
 from flax_transformer.common.locks import LOCK_FILE, in_use
-from flax_transformer.data.bitext.config import CheckConfig
+from flax_transformer.data.audit.config import CheckConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.marian.tokenizer import KIND, MarianTokenizer

@@ -6,7 +6,8 @@ The defaults are those of Vaswani et al. 2017 (base model); every departure from
 from dataclasses import dataclass, field
 
 from flax_transformer.common.checks import check, check_types
-from flax_transformer.data.bitext.config import CheckConfig, DataConfig
+from flax_transformer.data.audit.config import CheckConfig
+from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.optimizer import OptimizerConfig
 from flax_transformer.engine.config.parallel import ParallelConfig

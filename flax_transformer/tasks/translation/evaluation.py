@@ -56,5 +56,7 @@ def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pair
     loss_fn = partial(loss_sums, model=Transformer(config.model), label_smoothing=config.training.label_smoothing)
     compiled = devices.compile(partial(eval_step, loss_fn=loss_fn))
     placed, key = devices.replicate(params), jax.random.key(0)
-    batches = loss_batches([tokenized], config, multiple_of=len(devices))
+    batches = loss_batches(
+        [tokenized], config.model, config.data, num_rows=config.rows_per_step, multiple_of=len(devices)
+    )
     return mean_loss(compiled(placed, devices.split(batch), key) for batch in batches)

@@ -148,10 +148,12 @@ def files_of(config: Config) -> dict[str, tuple[Path, ...]]:
 
 def check_corpora(config: Config, *, say: Say, processes: int = 1) -> None:
     """Says what is wrong with the corpora of a config. Raises UserError where training on them makes no sense."""
-    from flax_transformer.data.audit import audit
+    from flax_transformer.data.audit.checking import audit
+    from flax_transformer.data.audit.vocabulary import Vocabulary
 
     with tqdm(desc='checking', unit=' pairs', disable=not sys.stderr.isatty(), delay=1) as bar:
-        report = audit(config, processes=processes, progress=bar.update)
+        vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer)
+        report = audit(config.data, config.check, vocabulary, processes=processes, progress=bar.update)
     if report.errors:
         raise UserError(
             'the corpora are damaged:\n\n'

@@ -36,7 +36,8 @@ def open_run(config: Config, run: RunDirectory, *, processes: int = 1, tokenizer
     with run.data_cache(config) as cache:
         prepared = prepare(config, tokenizer, cache, say=say)
         if prepared.validation:
-            loss_batches(of_each_corpus(config, prepared.validation), config)  # refuses what is too long
+            corpora = of_each_corpus(config, prepared.validation)
+            loss_batches(corpora, config.model, config.data, num_rows=1)  # refuses what is too long
         run.open(config)
         run.write_data_files(prepared.files)
         if not run.has_tokenizer():

@@ -46,7 +46,13 @@ class Validation:
         if not self._sets:
             return {}
         devices = self._trainer.devices
-        batches = loss_batches(of_each_corpus(self._config, self._sets), self._config, multiple_of=len(devices))
+        batches = loss_batches(
+            of_each_corpus(self._config, self._sets),
+            self._config.model,
+            self._config.data,
+            num_rows=self._config.rows_per_step,
+            multiple_of=len(devices),
+        )
         scores: dict[str, Any] = self._trainer.evaluate(state.params_to_keep, batches)
         if self._scored or self._samples:
             params = devices.gather(state.params_to_keep)

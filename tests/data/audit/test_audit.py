@@ -16,7 +16,12 @@ from conftest import ROOT, copy_config
 from conftest import corpus as real_corpus
 
 from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig, TransformerConfig
-from flax_transformer.data.audit import KINDS, Report, audit, changed_since, reading
+from flax_transformer.data.audit import reading
+from flax_transformer.data.audit.changes import changed_since
+from flax_transformer.data.audit.checking import audit
+from flax_transformer.data.audit.kinds import KINDS
+from flax_transformer.data.audit.report import Report
+from flax_transformer.data.audit.vocabulary import Vocabulary
 from flax_transformer.data.bitext import text_files
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -33,6 +38,11 @@ def config_of(folder: Path, **data: object) -> Config:
     if 'mixture' in data:
         del settings['train'], settings['validation']
     return Config(model=TransformerConfig(vocab_size=300), data=DataConfig(**(settings | data)))
+
+
+def audit_of(config: Config, tokenizer: Tokenizer | None = None, **settings: object) -> Report:
+    vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer, tokenizer)
+    return audit(config.data, config.check, vocabulary, **settings)
 
 
 class Fault(NamedTuple):
@@ -246,7 +256,7 @@ def faults_of(report: Report, severities=('error', 'warning')) -> set[str]:
 
 def test_nothing_is_reported_of_a_clean_corpus(tmp_path):
     write_corpus(tmp_path, clean_corpus())
-    report = audit(config_of(tmp_path))
+    report = audit_of(config_of(tmp_path))
     assert report.findings == (), str(report)
     assert report.pairs == {'train': 500, 'validation': 60, 'test': 60}
 
@@ -256,7 +266,7 @@ def test_a_planted_fault_is_found_and_nothing_else(tmp_path, fault):
     corpus = clean_corpus()
     lines = fault.plant(corpus)
     write_corpus(tmp_path, corpus)
-    report = audit(fault.change(config_of(tmp_path)))
+    report = audit_of(fault.change(config_of(tmp_path)))
     (found,) = [finding for finding in report.findings if finding.kind == fault.kind]
     assert faults_of(report) <= {fault.kind, *fault.also}, str(report)
     assert found.severity == fault.severity
@@ -283,7 +293,7 @@ def test_a_side_in_another_language_is_a_warning_about_the_side(tmp_path):
     write_corpus(tmp_path, clean_corpus())
     for split in ('train', 'validation', 'test'):
         (tmp_path / f'{split}.fr').write_bytes((tmp_path / f'{split}.de').read_bytes())
-    report = audit(config_of(tmp_path, target_language='fr'))
+    report = audit_of(config_of(tmp_path, target_language='fr'))
     assert [(found.kind, found.corpus, found.severity) for found in report.findings] == [
         ('other_language', name, 'warning') for name in ('train', 'validation', 'test')
     ]
@@ -297,7 +307,7 @@ def test_odd_spaces_are_a_note(tmp_path):
     edit('train.en', [5], insert('\t'))(corpus)
     edit('train.en', [6], lambda line: b' ' + line)(corpus)
     write_corpus(tmp_path, corpus)
-    found = {found.kind: found for found in audit(config_of(tmp_path)).findings}
+    found = {found.kind: found for found in audit_of(config_of(tmp_path)).findings}
     assert found.keys() == {'odd_spaces', 'uncovered'}  # the two strange spaces have no piece
     assert (found['odd_spaces'].severity, found['odd_spaces'].count) == ('note', 4)
 
@@ -307,7 +317,7 @@ def test_one_consistent_unicode_form_is_no_fault_whichever_it_is(tmp_path):
     for lines in [lines for sides in corpus.values() for lines in sides]:
         lines[:] = [unicodedata.normalize('NFD', line.decode()).encode() for line in lines]
     write_corpus(tmp_path, corpus)
-    assert 'normalization' not in {found.kind for found in audit(config_of(tmp_path)).findings}
+    assert 'normalization' not in {found.kind for found in audit_of(config_of(tmp_path)).findings}
 
 
 def test_a_share_below_its_field_is_a_note_and_from_it_on_a_warning(tmp_path):
@@ -315,7 +325,7 @@ def test_a_share_below_its_field_is_a_note_and_from_it_on_a_warning(tmp_path):
     edit('train.de', SIX, put(''))(corpus)  # 6 of 500
     write_corpus(tmp_path, corpus)
     for share, severity in ((0.0121, 'note'), (0.012, 'warning')):
-        (found,) = audit(setting('check', blank=share)(config_of(tmp_path))).findings
+        (found,) = audit_of(setting('check', blank=share)(config_of(tmp_path))).findings
         assert (found.kind, found.severity) == ('blank', severity)
 
 
@@ -323,7 +333,7 @@ def test_files_that_changed_since_a_run_began_are_an_error(tmp_path):
     write_corpus(tmp_path, clean_corpus())
     files = sorted(tmp_path.iterdir())
     recorded = {str(file): (file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files}
-    assert audit(config_of(tmp_path), recorded=recorded).findings == ()
+    assert audit_of(config_of(tmp_path), recorded=recorded).findings == ()
     swapped, longer, lost = files[:3]
     swapped.write_bytes(swapped.read_bytes()[::-1])
     longer.write_bytes(longer.read_bytes() + b'!\n')
@@ -343,14 +353,14 @@ def test_a_tokenizer_counts_tokens_and_knows_its_characters(tmp_path):
     sources = [line.decode() for line in corpus['train'][0]]
     lengths = [len(ids) for ids in tokenizer.encode(sources)]
     fits = config_of(tmp_path, validation='', test='', source_length=max(lengths), target_length=256)
-    assert audit(fits, tokenizer=tokenizer).findings == ()
+    assert audit_of(fits, tokenizer=tokenizer).findings == ()
     too_short = config_of(tmp_path, validation='', test='', source_length=max(lengths) - 1, target_length=256)
-    (found,) = audit(too_short, tokenizer=tokenizer).findings
+    (found,) = audit_of(too_short, tokenizer=tokenizer).findings
     assert (found.kind, found.count) == ('too_long', sum(length == max(lengths) for length in lengths))
 
     edit('train.de', [40], insert('☃☃'))(corpus)
     write_corpus(tmp_path, corpus)
-    (found,) = audit(fits, tokenizer=tokenizer).findings
+    (found,) = audit_of(fits, tokenizer=tokenizer).findings
     assert (found.kind, found.severity, found.count) == ('uncovered', 'note', 1)
     assert found.examples[0].source == 'U+2603 ☃ 2 times'
     assert found.examples[0].place == f'{tmp_path / "train.de"}, line 41'
@@ -366,26 +376,26 @@ def test_several_processes_and_chunks_find_what_one_finds(tmp_path, monkeypatch)
     repeat(corpus)
     write_corpus(tmp_path, corpus)
     config = config_of(tmp_path)
-    whole = audit(config)
+    whole = audit_of(config)
     kinds = ('invalid_utf8', 'blank', 'control', 'duplicate', 'uncovered', 'odd_spaces')
     assert [found.kind for found in whole.findings if found.kind in kinds]
     monkeypatch.setattr(text_files, 'CHUNK', 100)
     monkeypatch.setattr(reading, 'HEAD', 300)
-    assert audit(config) == whole
-    assert audit(config, processes=2) == whole
+    assert audit_of(config) == whole
+    assert audit_of(config, processes=2) == whole
     snowman = next(found for found in whole.findings if found.kind == 'uncovered').examples[0]
     assert snowman.place == f'{tmp_path / "train.de"}, line 306'
 
 
 def test_a_corpus_of_copies_warns_and_does_not_stop(copy_folder):
-    report = audit(copy_config(copy_folder))
+    report = audit_of(copy_config(copy_folder))
     assert report.errors == ()
     assert 'copy' in faults_of(report)
 
 
 def test_number_words_give_nothing():
     """Numbers in their order resemble their neighbours; that is no shift."""
-    assert audit(Config(model=TransformerConfig(vocab_size=400))).findings == ()
+    assert audit_of(Config(model=TransformerConfig(vocab_size=400))).findings == ()
 
 
 def test_a_mixture_is_checked_part_by_part(tmp_path):
@@ -395,7 +405,7 @@ def test_a_mixture_is_checked_part_by_part(tmp_path):
     (tmp_path / 'broken').mkdir()
     write_corpus(tmp_path / 'broken', corpus)
     parts = CorpusConfig('one', 'train.{lang}', 'validation.{lang}'), CorpusConfig('two', 'broken/train.{lang}')
-    report = audit(config_of(tmp_path, mixture=parts))
+    report = audit_of(config_of(tmp_path, mixture=parts))
     assert report.pairs == {'one': 500, 'one validation': 60, 'two': 500, 'test': 60}
     assert {(found.kind, found.corpus, found.count) for found in report.findings} == {
         ('blank', 'two', 6),
@@ -414,7 +424,7 @@ def test_pairs_in_the_other_direction_leak_too(tmp_path):
         CorpusConfig('one', 'train.{lang}'),
         CorpusConfig('two', 'back.{lang}', source_language='de', target_language='en'),
     )
-    report = audit(config_of(tmp_path, mixture=parts, language_tags=True))
+    report = audit_of(config_of(tmp_path, mixture=parts, language_tags=True))
     assert [(found.corpus, found.count) for found in report.findings if found.kind == 'leaked'] == [('test', 5)]
 
 
@@ -422,7 +432,7 @@ def test_the_report_is_json_and_readable_text(tmp_path):
     corpus = clean_corpus()
     edit('train.en', SIX, insert('\x07'))(corpus)
     write_corpus(tmp_path, corpus)
-    report = audit(config_of(tmp_path))
+    report = audit_of(config_of(tmp_path))
     found = json.loads(report.to_json())['findings'][0]
     assert (found['kind'], found['severity'], found['count'], found['total']) == ('control', 'warning', 6, 500)
     assert found['training'] == KINDS['control'].training
@@ -435,7 +445,9 @@ def test_the_report_is_json_and_readable_text(tmp_path):
 
 
 def test_the_audit_needs_neither_jax_nor_grain():
-    code = 'import sys, flax_transformer.data.audit; print({"jax", "grain", "flax", "orbax"} & set(sys.modules))'
+    code = (
+        'import sys, flax_transformer.data.audit.cleaning; print({"jax", "grain", "flax", "orbax"} & set(sys.modules))'
+    )
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
     assert done.stdout == 'set()\n'
 
@@ -455,7 +467,7 @@ def test_real_corpora_show_what_is_known_of_them_and_no_error(corpus_name, kinds
     file = real_corpus(*corpus_name.format(lang='en').split('/'))
     root = str(file.parents[1])
     config = config_of(file, train=corpus_name, validation='', test='', root=root)
-    report = audit(dataclasses.replace(config, model=TransformerConfig(vocab_size=4000)))
+    report = audit_of(dataclasses.replace(config, model=TransformerConfig(vocab_size=4000)))
     assert report.errors + report.warnings == ()
     counts = {found.kind: found.count for found in report.findings}
     assert {kind: counts.get(kind, 0) for kind in kinds} == kinds
@@ -481,6 +493,6 @@ def test_the_first_fault_that_stops_is_told_in_full(tmp_path):
     drop_targets(corpus)
     edit('test.de', [4], lambda line: b'f\xfcnf')(corpus)
     write_corpus(tmp_path, corpus)
-    missing, invalid = audit(config_of(tmp_path)).errors
+    missing, invalid = audit_of(config_of(tmp_path)).errors
     assert missing.detail.startswith(f'{tmp_path / "train.en"} has 500 lines, {tmp_path / "train.de"} has 497;')
     assert invalid.detail == f'{tmp_path / "test.de"}, line 5: byte 0xfc is not valid UTF-8'

@@ -179,7 +179,7 @@ def test_a_copy_has_letters():
 def test_signs_are_those_of_numbers_and_of_the_end():
     """What a shift is found by, beside the lengths: equal where the numbers are, whatever separates their digits."""
     facts = facts_of(('In 1,987.', '1.987!'), ('In 1988?', 'In 1989?'), ('No', 'Nein'))
-    numbers, ends = facts.signs // 4, facts.signs % 4
+    numbers, ends = facts.pairs.signs // 4, facts.pairs.signs % 4
     assert numbers[0, 0] == numbers[1, 0] > 0
     assert numbers[0, 1] != numbers[1, 1]
     assert numbers[:, 2].tolist() == [0, 0]
