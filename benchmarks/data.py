@@ -117,11 +117,12 @@ def read_stage(folder: Path, began: float) -> dict:
     """From the start of a fresh process to the first batch; then many batches; then the tiny model on them."""
     from flax_transformer.tasks.translation.preparation import prepare
     from flax_transformer.tasks.translation.training_data import training_batches
-    from flax_transformer.text.tokenizer import Tokenizer
+    from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
     settings = config(folder)
     imported = resident()
-    prepared = prepare(settings, Tokenizer.load(folder / 'tokenizer'), folder / 'cache', say=lambda text: None)
+    tokenizer = SentencePieceTokenizer.load(folder / 'tokenizer')
+    prepared = prepare(settings, tokenizer, folder / 'cache', say=lambda text: None)
     batches = iter(training_batches(settings, prepared))
     batch = next(batches)
     first_batch = time.time() - began

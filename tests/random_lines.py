@@ -10,7 +10,7 @@ from flax_transformer import Translator
 from flax_transformer.cli.lines import chunks
 from flax_transformer.config import Config, DecodingConfig, TransformerConfig
 from flax_transformer.engine.state import init_params
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 _WORDS = ('der die das und Haus Hund läuft schnell . , ! ? the cat sat on mat 42 10:30 Dr. naïve').split()  # noqa: SIM905
 _ODD = '\r\t\x00\x01\x0b\x0c\x1c\x1f\x7f\x85\xa0\xad\u200b\u200d\u2028\u2029\ufeff\ufffd▁￿'
@@ -44,7 +44,7 @@ def random_line(rng: np.random.Generator) -> bytes:
 def tiny_translator(*, seed: int = 0, **decoding: object) -> Translator:
     """A model of d_model 32 that has learned nothing, and a tokenizer that falls back to bytes."""
     lines = [' '.join(_WORDS), 'Ein Satz, noch einer.'] * 20
-    tokenizer = Tokenizer.train(lines, vocab_size=320)
+    tokenizer = SentencePieceTokenizer.train(lines, vocab_size=320)
     config = TransformerConfig(
         vocab_size=320, d_model=32, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1
     )

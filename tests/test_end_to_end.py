@@ -27,7 +27,7 @@ from flax_transformer.data.bitext.text_files import read_lines
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 ROOT = Path(flax_transformer.__file__).parents[1]
 
@@ -350,7 +350,7 @@ def test_one_model_translates_into_the_language_that_is_asked_for(
     mixture_run: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, _ = mixture_run
-    monkeypatch.setattr(Tokenizer, 'sample', lambda *_, **__: pytest.fail('drawn while translating'))
+    monkeypatch.setattr(SentencePieceTokenizer, 'sample', lambda *_, **__: pytest.fail('drawn while translating'))
     texts = {}
     for language in ('low', 'up', None):
         options = [] if language is None else ['--decoding.target-language', language]

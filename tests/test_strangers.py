@@ -19,7 +19,8 @@ from flax_transformer import Translator, train
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.non_finite import load_batch
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.text.tokenizer import DESCRIPTION_FILE, MODEL_FILE
+from flax_transformer.text.sentencepiece_tokenizer import MODEL_FILE
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE
 
 EXECUTED = []
 

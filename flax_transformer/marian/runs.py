@@ -29,7 +29,7 @@ from flax_transformer.marian.tokenizer import MarianTokenizer
 from flax_transformer.marian.weights import TIED, from_marian, to_marian
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.config import TokenizerConfig
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.config import TransformerConfig
 
 CONFIG_FILE, GENERATION_FILE = 'config.json', 'generation_config.json'
@@ -95,7 +95,11 @@ def import_marian(folder: Path | str, run: Path | str) -> RunDirectory:
 
 
 def export_marian(
-    folder: Path | str, config: Config, params: Any, tokenizer: Tokenizer, decoding: DecodingConfig
+    folder: Path | str,
+    config: Config,
+    params: Any,
+    tokenizer: MarianTokenizer | SentencePieceTokenizer,
+    decoding: DecodingConfig,
 ) -> list[str]:
     """Writes a folder that Hugging Face loads; returns what it holds otherwise than here, in words.
 
@@ -129,7 +133,7 @@ def check_export(model: TransformerConfig, decoding: DecodingConfig) -> None:
         )
 
 
-def as_marian(tokenizer: Tokenizer, data: DataConfig, longest: int) -> MarianTokenizer:
+def as_marian(tokenizer: SentencePieceTokenizer, data: DataConfig, longest: int) -> MarianTokenizer:
     """One SentencePiece model of ours as their two, and a vocabulary that gives our ids; tags are `>>fr<<` there."""
     tags = {id_: f'>>{language}<<' for language, id_ in tokenizer.languages.items()}
     vocabulary = {tags.get(id_, tokenizer.piece(id_)): id_ for id_ in range(tokenizer.vocab_size)}

@@ -1,7 +1,7 @@
-"""The tokenizer of Marian models in Hugging Face: two SentencePiece models, and a vocabulary by the pieces' names.
+"""The tokenizer of Hugging Face's Marian models: two SentencePiece models and a vocabulary that maps pieces to ids.
 
-The same ids as their MarianTokenizer gives: special pieces written out in a line count as such, a line may open with
-its target language as `>>fr<<`, and a piece that the vocabulary lacks is unk.
+The ids are those of their MarianTokenizer: special pieces spelled out in a line count as such, a line may begin with
+its target language as `>>fr<<`, and a piece that is not in the vocabulary is unk.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ import sentencepiece
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import write_whole
 from flax_transformer.marian.json_files import read_object
-from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable
 
 SETTINGS_FILE = 'tokenizer_config.json'
 SOURCE_FILE, TARGET_FILE = 'source.spm', 'target.spm'
@@ -27,8 +27,8 @@ VOCABULARY_FILE, TARGET_VOCABULARY_FILE = 'vocab.json', 'target_vocab.json'
 KIND = 'marian'
 
 
-class MarianTokenizer(Tokenizer):
-    """Text to ids and back, as MarianTokenizer of Hugging Face's transformers does it."""
+class MarianTokenizer:
+    """A Tokenizer that gives the ids of MarianTokenizer in Hugging Face's transformers."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class MarianTokenizer(Tokenizer):
         """
         Args:
           source, target: SentencePiece models.
-          vocabulary: id by piece, of both sides, or of the source alone where there is a target_vocabulary.
+          vocabulary: id by piece, for both sides, or for the source alone if there is a target_vocabulary.
           settings: tokenizer_config.json.
         """
         self.settings = settings
@@ -54,15 +54,15 @@ class MarianTokenizer(Tokenizer):
         self._pieces = {id_: piece for piece, id_ in self._target_vocabulary.items()}
         self._source_pieces = {id_: piece for piece, id_ in vocabulary.items()}
         self._specials = [_content(settings.get(f'{name}_token', default)) for name, default in _SPECIALS]
-        # Longest first, as their trie finds them.
+        # Longest first, the order in which Hugging Face's trie matches them.
         self._is_special = re.compile('|'.join(re.escape(s) for s in sorted(self._specials, key=len, reverse=True)))
 
     @classmethod
     def load(cls, folder: Path) -> 'MarianTokenizer':
-        """The tokenizer of a folder as `save_pretrained` writes it, or as `save` does.
+        """The tokenizer in a folder that `save_pretrained` or `save` wrote.
 
-        Raises UserError for files that are missing or damaged, settings that are not supported, and a vocabulary that
-        is not that of the SentencePiece models.
+        Raises UserError for missing or damaged files, unsupported settings, and a vocabulary that does not belong to
+        the SentencePiece models.
         """
         if missing := [name for name in (SOURCE_FILE, TARGET_FILE, VOCABULARY_FILE) if not (folder / name).is_file()]:
             raise UserError(f'{folder} has no {", ".join(missing)}; expected the files of a Marian tokenizer')
@@ -86,7 +86,6 @@ class MarianTokenizer(Tokenizer):
         return tokenizer
 
     def save(self, folder: Path) -> None:
-        """Writes the folder that `load` reads; a tokenizer is whole or not there."""
         self.write(folder)
         description = {'kind': KIND, 'vocab_size': self.vocab_size}
         write_whole(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + '\n')
@@ -123,46 +122,38 @@ class MarianTokenizer(Tokenizer):
         return self._target_vocabulary[self._specials[2]]
 
     def portable(self) -> Portable:
-        """The tokenizer for those who have not this class; special pieces that a line spells out are text to it."""
+        """As in Tokenizer; special pieces spelled out in a line are text there."""
         ids = {piece: id_ for piece, id_ in self._vocabulary.items() if piece not in self._specials}
         pieces = (self._pieces.get(id_, '') for id_ in range(self.target_vocab_size))
         return Portable(*self._models, ids, ['' if piece in self._specials else piece for piece in pieces])
 
     @cached_property
     def languages(self) -> dict[str, int]:
-        """The id of each target language's tag, by its name: 'fr' of `>>fr<<`."""
         tags = {piece: id_ for piece, id_ in self._vocabulary.items() if re.fullmatch('>>.+<<', piece)}
         return {piece[2:-2]: id_ for piece, id_ in tags.items()}
 
     def piece(self, token_id: int) -> str:
-        """The text of one piece of the target, with U+2581 for the space."""
         return self._pieces.get(int(token_id), self._specials[2])
 
     def source_piece(self, token_id: int) -> str:
-        """The text of one piece of the source."""
         return self._source_pieces.get(int(token_id), self._specials[2])
 
     def default_language(self, language: str) -> str | None:
-        """None: a line may open with its own tag."""
-        return None
+        return None  # a line may begin with its own tag
 
     @property
     def tags_to_ban(self) -> tuple[int, ...]:
-        """None: an imported model bans what its own settings ban."""
-        return ()
+        return ()  # an imported model bans what its own settings ban
 
     @cached_property
     def digest(self) -> str:
-        """What tells this tokenizer from others."""
         parts = [*self._models, *(json.dumps(v).encode() for v in (self._vocabulary, self._target_vocabulary))]
         return hashlib.sha256(b''.join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
     def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids [tokens] int32 of all source lines, one behind the other, EOS last, and their lengths [lines]."""
         return _flat(self.encode(lines))
 
     def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The same of target lines."""
         return _flat(self.encode_target(lines))
 
     def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
@@ -171,30 +162,21 @@ class MarianTokenizer(Tokenizer):
         )
 
     def has_piece_for(self, character: str) -> bool:
-        """Whether a character becomes pieces of the source, not unk."""
         return self._vocabulary[self._specials[2]] not in self.encode([character])[0]
 
     def tag_id(self, language: str | None) -> int | None:
-        """The tag of a target language; None for None: a line may open with its own, or the model knows one language.
-
-        Raises UserError for a language that has none, with those that have.
-        """
+        """As in Tokenizer; None for None: a line may begin with its own tag, or the model knows one language."""
         if language is None or language in self.languages:
             return self.languages.get(language)
         known = f'expected one of {", ".join(self.languages)}' if self.languages else 'this model has no language tags'
         raise UserError(f'target_language={language!r}: {known}.{nearest(language, self.languages)}')
 
     def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
-        """Ids of each source line, EOS last; with a target language its tag first.
-
-        Lone surrogates, which UTF-8 cannot hold, become question marks.
-        """
         tag = self.tag_id(target_language)
         ids = self._encode(lines, self._source, self._vocabulary)
         return ids if tag is None else [[tag, *line] for line in ids]
 
     def encode_target(self, lines: Sequence[str]) -> list[list[int]]:
-        """Ids of each target line, EOS last."""
         return self._encode(lines, self._target, self._target_vocabulary)
 
     def _encode(
@@ -211,7 +193,7 @@ class MarianTokenizer(Tokenizer):
         return ids
 
     def _parse(self, line: str) -> Iterable[tuple[str, bool]]:
-        """The line in parts: pieces that are written out (True), and text between them."""
+        """The parts of a line: pieces that are spelled out (True), and the text between them."""
         end = 0
         for match in [*self._is_special.finditer(line), None]:
             text = line[end : match.start() if match else None]
@@ -226,7 +208,7 @@ class MarianTokenizer(Tokenizer):
                 end = match.end()
 
     def decode(self, ids: Sequence[int]) -> str:
-        """One line of valid UTF-8; special pieces give nothing, a line break a space, and space at the ends goes."""
+        """As in Tokenizer; other special pieces give nothing either, and space at the ends is dropped."""
         pieces = (self.piece(id_) for id_ in ids)
         text = self._target.decode_pieces([piece for piece in pieces if piece not in self._specials])
         return text.replace('\u2581', ' ').replace('\n', ' ').strip()
@@ -241,7 +223,7 @@ _SPECIALS = (('pad', '<pad>'), ('eos', '</s>'), ('unk', '<unk>'))
 
 
 def _content(token: Any) -> str:
-    """The text of a special token, which may be described by a table."""
+    """The text of a special token, which may be given as an object."""
     return token['content'] if isinstance(token, dict) else token
 
 
@@ -282,7 +264,7 @@ def _check_settings(file: Path, settings: dict[str, Any]) -> None:
 def _check_pieces(folder: Path, name: str, model: bytes, ids: dict[str, int]) -> None:
     """Raises UserError unless most pieces of a SentencePiece model are in the vocabulary.
 
-    A few may lack: those that the training text never needed. What lacks is unk to the model.
+    A few may be missing: those that the training text never needed. The model reads them as unk.
     """
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model) if model else None

@@ -1,32 +1,15 @@
-"""SentencePiece between text and ids: one joint model for both languages, all special ids explicit.
+"""Text to ids and back: what the package asks of a tokenizer, whichever library is inside."""
 
-Under identity normalisation every valid UTF-8 line comes back from its ids as it was, except that U+2581, which
-SentencePiece uses for the space, comes back as one.
-
-A model that translates into several languages has a tag for each, a piece such as `<2de>` that no text gives: it is
-put before the source's ids (Johnson et al. 2017, section 3).
-"""
-
-import hashlib
-import io
-import itertools
 import json
-import os
-import re
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import sentencepiece
 
-from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.common.files import write_whole
-from flax_transformer.text.subword_sampling import Segmenter
+from flax_transformer.common.errors import UserError
 
-MODEL_FILE = 'sentencepiece.model'
-DESCRIPTION_FILE = 'tokenizer.json'
+DESCRIPTION_FILE = 'tokenizer.json'  # in every stored tokenizer: its kind, and more of that kind's own
 
 
 class Portable(NamedTuple):
@@ -34,224 +17,95 @@ class Portable(NamedTuple):
 
     source: bytes  # SentencePiece models of both sides
     target: bytes
-    source_ids: dict[str, int]  # by piece; what is not there is unk
+    source_ids: dict[str, int]  # by piece; any other is unk
     target_pieces: list[str]  # by id; empty for ids that give no text
 
 
-class Tokenizer:
-    """Text to ids and back."""
+class Tokenizer(Protocol):
+    """Text to ids and back; source and target may have vocabularies of their own.
 
-    def __init__(self, model: bytes) -> None:
-        self.model = model  # SentencePiece's own bytes
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-
-    @classmethod
-    def train(
-        cls,
-        lines: Iterable[str],
-        *,
-        vocab_size: int,
-        algorithm: str = 'bpe',
-        normalization: str = 'identity',
-        byte_fallback: bool = True,
-        character_coverage: float = 0.9999,
-        pad_id: int = 0,
-        eos_id: int = 1,
-        unk_id: int = 2,
-        languages: Iterable[str] = (),
-    ) -> 'Tokenizer':
-        """A tokenizer of exactly `vocab_size` pieces learned from lines of text, special and byte pieces included.
-
-        `languages` get a tag each. Raises UserError, with the limit, where the lines do not suffice for the vocabulary
-        or the vocabulary not for their characters. BPE's pieces do not depend on the number of threads.
-        """
-        for name, value in (('pad_id', pad_id), ('eos_id', eos_id), ('unk_id', unk_id)):
-            if not 0 <= value < vocab_size:
-                raise UserError(f'{name}={value}: expected an id from 0 to vocab_size - 1 = {vocab_size - 1}')
-        writer = io.BytesIO()
-        try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(lines),
-                model_writer=writer,
-                vocab_size=vocab_size,
-                model_type=algorithm,
-                normalization_rule_name=normalization,
-                remove_extra_whitespaces=False,
-                byte_fallback=byte_fallback,
-                character_coverage=character_coverage,
-                pad_id=pad_id,
-                eos_id=eos_id,
-                unk_id=unk_id,
-                bos_id=-1,
-                control_symbols=[f'<2{language}>' for language in languages],
-                max_sentence_length=1_000_000,  # bytes; a longer line would be left out without a word
-                num_threads=os.cpu_count() or 1,
-                minloglevel=2,
-            )
-        except RuntimeError as error:
-            raise _explained(str(error), vocab_size) from None
-        return cls(writer.getvalue())
-
-    @classmethod
-    def load(cls, folder: Path) -> 'Tokenizer':
-        """The tokenizer that `save` wrote. Raises UserError where a file is missing or is not a model."""
-        for name in (MODEL_FILE, DESCRIPTION_FILE):
-            if not (folder / name).is_file():
-                raise UserError(f'{folder / name} is missing: a run directory keeps its tokenizer there')
-        kind = kind_of(folder)
-        if kind != 'sentencepiece':
-            raise UserError(f'{folder / DESCRIPTION_FILE}: kind is {kind!r}, expected "sentencepiece"')
-        model = (folder / MODEL_FILE).read_bytes()
-        checksum = json.loads((folder / DESCRIPTION_FILE).read_text(encoding='utf-8')).get('sha256')
-        try:
-            # Nothing at all would load, as a tokenizer without pieces; half a model as one that lacks half of them.
-            # Earlier versions kept no checksum.
-            if model and checksum in (None, hashlib.sha256(model).hexdigest()):
-                return cls(model)
-        except (RuntimeError, TypeError):
-            pass
-        raise UserError(
-            f'{folder / MODEL_FILE} is damaged, or is not a SentencePiece model; copy it from the run again'
-        )
-
-    def save(self, folder: Path) -> None:
-        """Writes the folder that `load` reads; a tokenizer is whole or not there."""
-        folder.mkdir(parents=True, exist_ok=True)
-        described = {'kind': 'sentencepiece', 'vocab_size': self.vocab_size, 'sha256': self.digest}
-        description = json.dumps(described, indent=2) + '\n'
-        for name, content in ((MODEL_FILE, self.model), (DESCRIPTION_FILE, description.encode())):
-            write_whole(folder / name, content)
-
-    @cached_property
-    def _segmenter(self) -> Segmenter:
-        return Segmenter(self._processor)
-
-    @cached_property
-    def digest(self) -> str:
-        """What tells this tokenizer from others."""
-        return hashlib.sha256(self.model).hexdigest()
+    A model that translates into several languages has a tag for each, a piece that the source's ids begin with
+    (Johnson et al. 2017, section 3). Lone surrogates, which UTF-8 cannot hold, are encoded as question marks.
+    """
 
     @property
     def vocab_size(self) -> int:
-        return self._processor.vocab_size()
+        """Pieces of the source side."""
 
     @property
     def target_vocab_size(self) -> int:
-        """Pieces of the target side; the same where the sides share their pieces."""
-        return self.vocab_size
+        """Pieces of the target side."""
 
     @property
-    def pad_id(self) -> int:
-        return self._processor.pad_id()
+    def pad_id(self) -> int: ...
 
     @property
-    def eos_id(self) -> int:
-        return self._processor.eos_id()
+    def eos_id(self) -> int: ...
 
     @property
-    def unk_id(self) -> int:
-        return self._processor.unk_id()
+    def unk_id(self) -> int: ...
 
-    def portable(self) -> Portable:
-        """The tokenizer for those who have not this class."""
-        is_text = [not self._processor.is_control(i) for i in range(self.vocab_size)]
-        pieces = [self.piece(i) if is_text[i] else '' for i in range(self.vocab_size)]
-        ids = {piece: i for i, piece in enumerate(pieces) if is_text[i] and i != self.unk_id}
-        return Portable(self.model, self.model, ids, pieces)
+    @property
+    def digest(self) -> str:
+        """A hash of everything that decides the ids."""
 
-    @cached_property
-    def languages(self) -> dict[str, int]:
-        """The languages that have a tag, each with its id; none where there is only one to translate into."""
-        found = {}
-        for token_id in range(self.vocab_size):
-            if self._processor.is_control(token_id) and (tag := re.fullmatch(r'<2(.+)>', self.piece(token_id))):
-                found[tag[1]] = token_id
-        return found
-
-    def tag_id(self, language: str | None) -> int | None:
-        """The tag of a target language; None where the model has no tags and needs none.
-
-        Raises UserError for a language that has none, and where one must be chosen.
-        """
-        if language in self.languages or not (language or self.languages):
-            return self.languages.get(language)
-        if not self.languages:
-            raise UserError(f'target_language={language!r}: this model has no language tags; leave it out')
-        known = ', '.join(self.languages)
-        raise UserError(
-            f'target_language={language!r}: expected one of {known}.{nearest(str(language), self.languages)}'
-        )
-
-    def default_language(self, language: str) -> str | None:
-        """The target language where none is asked for: `language`, that of the training, where there are tags."""
-        return language if self.languages else None
+    @property
+    def languages(self) -> Mapping[str, int]:
+        """The target languages that have a tag, each with its id."""
 
     @property
     def tags_to_ban(self) -> tuple[int, ...]:
-        """Tags are of the source side alone."""
-        return tuple(self.languages.values())
+        """Tags that must not appear in a translation."""
+
+    def tag_id(self, language: str | None) -> int | None:
+        """The tag of a target language; None if no tag is to be added.
+
+        Raises UserError for a language without a tag, and for None where a language must be chosen.
+        """
+
+    def default_language(self, language: str) -> str | None:
+        """The target language to use when none is asked for; `language` is that of the training data."""
 
     def piece(self, token_id: int) -> str:
-        """The text of one piece, with U+2581 for the space."""
-        return self._processor.id_to_piece(int(token_id))
+        """The text of a target piece, with U+2581 for the space."""
 
     def source_piece(self, token_id: int) -> str:
-        """The text of one piece of a source; as `piece` where the sides share their pieces."""
-        return self.piece(token_id)
+        """The same for a source piece."""
 
     def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
-        """Ids of each line, EOS last; with a target language its tag first.
-
-        Lone surrogates, which UTF-8 cannot hold, become question marks.
-        """
-        lines = [line.encode('utf-8', 'replace').decode('utf-8') for line in lines]
-        ids = self._processor.encode(lines, add_eos=True)
-        if target_language is None:
-            return ids
-        tag = self.tag_id(target_language)
-        return [[tag, *line] for line in ids]
-
-    def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids [tokens] int32 of all lines, one behind the other, EOS last, and their lengths [lines]; on all cores.
-
-        Lone surrogates as in `encode`.
-        """
-        texts = [line.encode('utf-8', 'replace') for line in lines]
-        ids = self._processor.encode(texts, add_eos=True, num_threads=os.cpu_count() or 1)
-        lengths = np.fromiter(map(len, ids), np.int64, len(ids))
-        return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
-
-    def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """`encode_flat` of target lines; the same where the sides share their pieces."""
-        return self.encode_flat(lines)
-
-    def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
-        """Ids of one segmentation of a line, drawn at random, EOS last: a pure function of the seed (1 to 2^32 - 2).
-
-        For bpe, alpha is the rate of merges that are left out (Provilkov et al. 2020); for unigram, how much likelier
-        segmentations are preferred, 0 not at all (Kudo 2018, section 3.2).
-        """
-        return [*self._segmenter.sample(line, seed=seed, alpha=alpha), self.eos_id]
-
-    def has_piece_for(self, character: str) -> bool:
-        """Whether a character becomes pieces, not bytes and not unk. What normalisation takes away needs none."""
-        ids = self._processor.encode(character)
-        return not any(i == self.unk_id or self._processor.is_byte(i) for i in ids)
+        """Ids of each source line, EOS last; given a target language, its tag first."""
 
     def encode_target(self, lines: Sequence[str]) -> list[list[int]]:
-        """Ids of each target line, EOS last; those of a source line where the sides share their pieces."""
-        return self.encode(lines)
+        """Ids of each target line, EOS last."""
+
+    def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Ids [tokens] int32 of all source lines end to end, each with EOS last, and their lengths [lines]."""
+
+    def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The same for target lines."""
+
+    def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
+        """Ids of a random segmentation of a line, EOS last: a pure function of the seed (1 to 2^32 - 2).
+
+        For BPE, alpha is the rate of dropped merges (Provilkov et al. 2020); for unigram, how strongly likelier
+        segmentations are preferred, 0 not at all (Kudo 2018, section 3.2).
+        """
+
+    def has_piece_for(self, character: str) -> bool:
+        """Whether a source character has a piece of its own."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """One line of valid UTF-8, whatever ids below vocab_size: pad and EOS give nothing, a line break a space.
+        """One line of valid UTF-8, whatever the ids: pad and EOS give nothing, a line break gives a space."""
 
-        Bytes that are no character become U+FFFD.
-        """
-        return self._processor.decode([int(i) for i in ids]).replace('\n', ' ')
+    def portable(self) -> Portable:
+        """The tokenizer for programs that do not have this package."""
+
+    def save(self, folder: Path) -> None:
+        """Writes the tokenizer into a folder, the description last, so that it is complete once that is there."""
 
 
 def kind_of(folder: Path) -> str | None:
-    """What kind of tokenizer a run's folder describes; None where it describes none."""
+    """The kind of tokenizer that a folder describes; None if it describes none."""
     file = folder / DESCRIPTION_FILE
     if not file.is_file():
         return None
@@ -259,20 +113,3 @@ def kind_of(folder: Path) -> str | None:
         return json.loads(file.read_text(encoding='utf-8'))['kind']
     except (ValueError, TypeError, KeyError):
         raise UserError(f'{file} is damaged: expected {{"kind": "sentencepiece"}}') from None
-
-
-def _explained(message: str, vocab_size: int) -> UserError:
-    """SentencePiece's message in terms of our fields."""
-    if match := re.search(r'value <= (\d+)', message):
-        return UserError(
-            f'model.vocab_size={vocab_size} is more than this text gives pieces for; '
-            f'expected at most {match[1]}: set --model.vocab-size {match[1]} or bring more text'
-        )
-    if match := re.search(r'(\d+) vs (\d+)', message):
-        return UserError(
-            f'model.vocab_size={vocab_size} is less than the {match[2]} special pieces, bytes and characters that it '
-            f'must hold; set --model.vocab-size above {match[2]}, or lower --tokenizer.character-coverage'
-        )
-    if 'sentences_.empty()' in message:
-        return UserError('the text to train a tokenizer on is empty; expected at least one line')
-    return UserError(f'SentencePiece could not train a tokenizer of {vocab_size} pieces: {message}')

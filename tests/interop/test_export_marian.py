@@ -19,7 +19,7 @@ from flax_transformer.config import DataConfig
 from flax_transformer.data.bitext.text_files import read_lines
 from flax_transformer.marian.runs import as_marian
 from flax_transformer.marian.tokenizer import MarianTokenizer
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 torch = pytest.importorskip('torch', reason='torch is not installed')
 transformers = pytest.importorskip('transformers', reason='transformers is not installed')
@@ -79,7 +79,7 @@ def test_a_joint_tokenizer_gives_our_ids_in_transformers(tmp_path: Path) -> None
     """10,000 lines of Multi30k, both sides, and hostile ones; and the same of an imported tokenizer."""
     lines = [line for side in ('en', 'de') for line in read_lines(corpus('multi30k', f'train.{side}.gz'))[:5000]]
     lines += HOSTILE
-    ours = Tokenizer.train(lines[::10], vocab_size=500, pad_id=499, eos_id=0, unk_id=1)
+    ours = SentencePieceTokenizer.train(lines[::10], vocab_size=500, pad_id=499, eos_id=0, unk_id=1)
     as_marian(ours, DataConfig(), 512).write(tmp_path)
     theirs = transformers.MarianTokenizer.from_pretrained(tmp_path)
     expected = ours.encode(lines)

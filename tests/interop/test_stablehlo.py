@@ -21,7 +21,7 @@ from flax_transformer.config import Config, DecodingConfig, TransformerConfig
 from flax_transformer.engine.state import init_params
 from flax_transformer.interop.stablehlo import export_loader
 from flax_transformer.interop.stablehlo.export import PLATFORMS, export_run, lower
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer import blocks
 
 HERE = TESTS
@@ -129,7 +129,7 @@ def test_a_line_that_is_too_long_is_refused(folders: tuple[Path, Path]) -> None:
 
 @pytest.fixture(scope='module')
 def tiny() -> Translator:
-    tokenizer = Tokenizer.train(['a b c d e f g h'] * 9, vocab_size=20, byte_fallback=False)
+    tokenizer = SentencePieceTokenizer.train(['a b c d e f g h'] * 9, vocab_size=20, byte_fallback=False)
     config = TransformerConfig(
         vocab_size=20, d_model=8, num_heads=2, d_ff=8, num_encoder_layers=1, num_decoder_layers=1, positions='learned'
     )

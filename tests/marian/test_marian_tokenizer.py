@@ -13,6 +13,7 @@ from flax_transformer.data.bitext.text_files import read_lines
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.marian.runs import as_marian
 from flax_transformer.marian.tokenizer import MarianTokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
 
 FIXTURE = TESTS / 'fixtures' / 'marian'
@@ -87,7 +88,7 @@ def test_two_vocabularies_give_two_sides(tmp_path: Path) -> None:
 
 
 def joint(lines: list[str]) -> Tokenizer:
-    return Tokenizer.train(lines, vocab_size=500, pad_id=499, eos_id=0, unk_id=1)
+    return SentencePieceTokenizer.train(lines, vocab_size=500, pad_id=499, eos_id=0, unk_id=1)
 
 
 def test_a_joint_tokenizer_gives_the_same_ids_as_theirs() -> None:
@@ -111,7 +112,7 @@ def test_lines_that_their_tokenizer_parses_are_the_exception() -> None:
 def test_our_language_tags_become_theirs() -> None:
     """Without a space behind the tag: our models keep spaces, and it would be one of the line's."""
     lines = ['a b c d e f g h', 'h g f e d c b a'] * 20
-    ours = Tokenizer.train(
+    ours = SentencePieceTokenizer.train(
         lines, vocab_size=20, byte_fallback=False, character_coverage=1.0, languages=['de', 'fr'], pad_id=19
     )
     theirs = as_marian(ours, DataConfig(), 512)

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from test_tokenizer import LINES
 
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
 
 TEXT = [*LINES, 'one two three four five six seven', 'once upon a time there was a time of times'] * 20
 ODD = [*LINES, '', ' ', '  one   two ', '猫 und 犬犬', 'a\u2581b', 'tab\there', '🙂🙂 one 🙂']
-BPE = Tokenizer.train(TEXT, vocab_size=340)
-BPE_UNK = Tokenizer.train(TEXT, vocab_size=90, byte_fallback=False)
-UNIGRAM = Tokenizer.train(TEXT, vocab_size=330, algorithm='unigram')
+BPE = SentencePieceTokenizer.train(TEXT, vocab_size=340)
+BPE_UNK = SentencePieceTokenizer.train(TEXT, vocab_size=90, byte_fallback=False)
+UNIGRAM = SentencePieceTokenizer.train(TEXT, vocab_size=330, algorithm='unigram')
 
 
 @pytest.mark.parametrize('tokenizer', [BPE, BPE_UNK], ids=['bytes', 'unk'])
@@ -80,8 +81,9 @@ def test_another_process_draws_the_same(name: str, tmp_path: Path) -> None:
     tokenizer = globals()[name]
     tokenizer.save(tmp_path)
     code = (
-        'from pathlib import Path; from flax_transformer.text.tokenizer import Tokenizer; '
-        f't = Tokenizer.load(Path({str(tmp_path)!r})); '
+        'from pathlib import Path; '
+        'from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer; '
+        f't = SentencePieceTokenizer.load(Path({str(tmp_path)!r})); '
         f'print([t.sample(line, seed=i + 1, alpha=0.3) for i, line in enumerate({LINES!r})])'
     )
     other = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True, timeout=60)

@@ -1,5 +1,6 @@
 """Text survives the tokenizer, ids never break a line, and what cannot be trained says why."""
 
+import inspect
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.text.tokenizer import DESCRIPTION_FILE, MODEL_FILE, Tokenizer
+from flax_transformer.marian.tokenizer import MarianTokenizer
+from flax_transformer.text.sentencepiece_tokenizer import MODEL_FILE, SentencePieceTokenizer
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Tokenizer
 
 LINES = [f'The quick brown fox jumps over lazy dog number {n}.' for n in range(200)]
 LINES += [f'Größe, Straße und {n} süße Äpfel' for n in range(50)]
@@ -21,7 +24,7 @@ lines = st.text(st.characters(exclude_categories=['Cs'], exclude_characters='\n\
 
 
 def train(corpus=LINES, **settings):
-    return Tokenizer.train(corpus, **{'vocab_size': VOCAB_SIZE, **settings})
+    return SentencePieceTokenizer.train(corpus, **{'vocab_size': VOCAB_SIZE, **settings})
 
 
 def pieces(tokenizer):
@@ -35,6 +38,15 @@ BYTE_IDS = [ID_OF[f'<0x{byte:02X}>'] for byte in range(256)]
 
 def round_trip(line, tokenizer=TOKENIZER):
     return tokenizer.decode(tokenizer.encode([line])[0])
+
+
+@pytest.mark.parametrize('kind', [SentencePieceTokenizer, MarianTokenizer])
+def test_every_kind_has_what_the_protocol_asks_for(kind):
+    members = {name: member for name, member in vars(Tokenizer).items() if name[0] != '_'}
+    assert members.keys() <= set(dir(kind))
+    for name, member in members.items():
+        if inspect.isfunction(member):
+            assert inspect.signature(getattr(kind, name)) == inspect.signature(member), name
 
 
 @PROPERTY
@@ -195,7 +207,7 @@ def test_the_pieces_of_bpe_do_not_depend_on_the_number_of_threads(monkeypatch):
 def test_a_saved_tokenizer_loads_as_it_was(tmp_path):
     saved = train(pad_id=7, eos_id=0, unk_id=3)
     saved.save(tmp_path / 'new' / 'tokenizer')
-    loaded = Tokenizer.load(tmp_path / 'new' / 'tokenizer')
+    loaded = SentencePieceTokenizer.load(tmp_path / 'new' / 'tokenizer')
     assert pieces(loaded) == pieces(saved)
     assert (loaded.pad_id, loaded.eos_id, loaded.unk_id) == (7, 0, 3)
     assert loaded.encode(['Größe  </s>']) == saved.encode(['Größe  </s>'])
@@ -207,7 +219,7 @@ def test_a_missing_file_is_named(tmp_path, name):
     TOKENIZER.save(tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(UserError, match=f'{re.escape(name)} is missing'):
-        Tokenizer.load(tmp_path)
+        SentencePieceTokenizer.load(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -224,14 +236,14 @@ def test_a_damaged_model_is_named(tmp_path, damage):
     file = tmp_path / MODEL_FILE
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(UserError, match=f'{re.escape(str(file))} is damaged, or is not a SentencePiece model'):
-        Tokenizer.load(tmp_path)
+        SentencePieceTokenizer.load(tmp_path)
 
 
 def test_another_kind_of_tokenizer_is_refused(tmp_path):
     TOKENIZER.save(tmp_path)
     (tmp_path / DESCRIPTION_FILE).write_text('{"kind": "marian"}')
     with pytest.raises(UserError, match='kind is \'marian\', expected "sentencepiece"'):
-        Tokenizer.load(tmp_path)
+        SentencePieceTokenizer.load(tmp_path)
 
 
 @pytest.mark.parametrize('content', [b'', b'{"kind": ', b'[]', b'\xff'], ids=['empty', 'cut', 'list', 'not UTF-8'])
@@ -239,7 +251,7 @@ def test_a_damaged_description_is_named(tmp_path, content):
     TOKENIZER.save(tmp_path)
     (tmp_path / DESCRIPTION_FILE).write_bytes(content)
     with pytest.raises(UserError, match=re.escape(DESCRIPTION_FILE)):
-        Tokenizer.load(tmp_path)
+        SentencePieceTokenizer.load(tmp_path)
 
 
 TAGGED = train(languages=['de', 'pt-BR', 'en'])
@@ -321,6 +333,6 @@ def test_bpe_dropout_leaves_out_that_share_of_merges():
 
 def test_the_digest_tells_tokenizers_apart(tmp_path):
     TOKENIZER.save(tmp_path)
-    assert Tokenizer.load(tmp_path).digest == train().digest == TOKENIZER.digest
+    assert SentencePieceTokenizer.load(tmp_path).digest == train().digest == TOKENIZER.digest
     others = [train(vocab_size=VOCAB_SIZE - 1), train(unk_id=3), TAGGED, UNIGRAM]
     assert len({TOKENIZER.digest, *(other.digest for other in others)}) == 5

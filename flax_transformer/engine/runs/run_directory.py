@@ -32,6 +32,7 @@ from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.marian.tokenizer import KIND, MarianTokenizer
 from flax_transformer.tasks.translation.config import Config
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer, kind_of
 
 CACHE = 'data_cache'
@@ -180,7 +181,7 @@ class RunDirectory:
 
     def read_tokenizer(self) -> Tokenizer:
         folder = self.path / 'tokenizer'
-        return (MarianTokenizer if kind_of(folder) == KIND else Tokenizer).load(folder)
+        return (MarianTokenizer if kind_of(folder) == KIND else SentencePieceTokenizer).load(folder)
 
     def write_tokenizer(self, tokenizer: Tokenizer) -> None:
         tokenizer.save(self.path / 'tokenizer')

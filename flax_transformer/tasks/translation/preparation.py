@@ -15,6 +15,7 @@ from flax_transformer.data.bitext.sources import open_corpus, read_corpus
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, tokenize
 from flax_transformer.data.file_listing import Listed, listed, unchanged
 from flax_transformer.tasks.translation.config import Config
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
 
 Say = Callable[[str], None]
@@ -55,7 +56,7 @@ def tag_of(config: Config, corpus: CorpusConfig) -> str | None:
 def train_tokenizer(config: Config, corpora: Sequence[Corpus]) -> Tokenizer:
     """A joint tokenizer of both sides of the corpora."""
     settings = config.tokenizer
-    return Tokenizer.train(
+    return SentencePieceTokenizer.train(
         sample_lines(corpora, settings.max_sentences),
         vocab_size=config.model.vocab_size,
         algorithm=settings.algorithm,

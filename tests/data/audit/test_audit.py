@@ -23,6 +23,7 @@ from flax_transformer.data.audit.kinds import KINDS
 from flax_transformer.data.audit.report import Report
 from flax_transformer.data.audit.vocabulary import Vocabulary
 from flax_transformer.data.bitext import text_files
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
 
 
@@ -349,7 +350,7 @@ def test_a_tokenizer_counts_tokens_and_knows_its_characters(tmp_path):
     corpus = clean_corpus()
     write_corpus(tmp_path, corpus)
     lines = [line.decode() for lines in corpus['train'] for line in lines]
-    tokenizer = Tokenizer.train(lines, vocab_size=330, character_coverage=1.0)
+    tokenizer = SentencePieceTokenizer.train(lines, vocab_size=330, character_coverage=1.0)
     sources = [line.decode() for line in corpus['train'][0]]
     lengths = [len(ids) for ids in tokenizer.encode(sources)]
     fits = config_of(tmp_path, validation='', test='', source_length=max(lengths), target_length=256)

@@ -18,11 +18,11 @@ from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.cache import Settings, find, prepare
 from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.data.bitext.tokenized import Side, tokenize
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 LINES = ['one two three four five six', 'eins zwei drei vier', 'ein Satz mit süßen Äpfeln'] * 5
-TOKENIZER = Tokenizer.train(LINES, vocab_size=300)
-TAGGED = Tokenizer.train(LINES, vocab_size=300, languages=['de', 'en'])
+TOKENIZER = SentencePieceTokenizer.train(LINES, vocab_size=300)
+TAGGED = SentencePieceTokenizer.train(LINES, vocab_size=300, languages=['de', 'en'])
 HOW = Settings(24, 20)
 NAME = 'train.{lang}'
 
@@ -86,7 +86,7 @@ def never_tokenised(monkeypatch):
     def forbid(self, lines):
         raise AssertionError('tokenised again')
 
-    return lambda: monkeypatch.setattr(Tokenizer, 'encode_flat', forbid)
+    return lambda: monkeypatch.setattr(SentencePieceTokenizer, 'encode_flat', forbid)
 
 
 def test_the_cache_holds_what_tokenize_gives_in_memory(folder, tmp_path):
@@ -108,14 +108,14 @@ def test_a_tag_begins_each_source_in_the_cache(folder, tmp_path):
 @pytest.mark.parametrize(('vocab_size', 'dtype'), [(1 << 16, np.uint16), ((1 << 16) + 1, np.uint32)])
 def test_ids_take_two_bytes_where_they_fit(folder, tmp_path, monkeypatch, vocab_size, dtype):
     expected, last = in_memory(folder), vocab_size - 1
-    encode_flat = Tokenizer.encode_flat
+    encode_flat = SentencePieceTokenizer.encode_flat
 
     def with_the_last_piece(self, lines):
         ids, lengths = encode_flat(self, lines)
         return np.where(ids == self.eos_id, last, ids), lengths
 
-    monkeypatch.setattr(Tokenizer, 'vocab_size', property(lambda _: vocab_size))
-    monkeypatch.setattr(Tokenizer, 'encode_flat', with_the_last_piece)
+    monkeypatch.setattr(SentencePieceTokenizer, 'vocab_size', property(lambda _: vocab_size))
+    monkeypatch.setattr(SentencePieceTokenizer, 'encode_flat', with_the_last_piece)
     pairs = prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     assert pairs.source.ids.dtype == dtype
     np.testing.assert_array_equal(pairs.source.ids, np.where(expected.source.ids == 1, last, expected.source.ids))
@@ -186,7 +186,7 @@ def test_a_corpus_that_was_moved_is_found(folder, tmp_path, never_tokenised):
 
 
 def test_what_makes_other_ids_lies_in_a_folder_of_its_own(folder, tmp_path, never_tokenised):
-    other = Tokenizer.train(LINES, vocab_size=290)
+    other = SentencePieceTokenizer.train(LINES, vocab_size=290)
     asked = [(TOKENIZER, HOW), (other, HOW), (TOKENIZER, Settings(23, 20)), (TOKENIZER, Settings(24, 21))]
     asked += [(TAGGED, Settings(24, 20, 'de')), (TAGGED, Settings(24, 20, 'en'))]
     asked += [(TOKENIZER, Settings(24, 20, keep_text=True))]
@@ -268,7 +268,7 @@ from pathlib import Path
 from flax_transformer.config import DataConfig
 from flax_transformer.data.bitext import cache, text_files
 from flax_transformer.data.bitext.sources import open_corpus
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 folder, tokenizer, where = map(Path, sys.argv[1:])
 text_files.CHUNK, read = 16, []
@@ -278,7 +278,7 @@ def progress(count):
         print('half', flush=True)
         sys.stdin.readline()
 corpus = open_corpus('train.{lang}', DataConfig(root=str(folder)))
-pairs = cache.prepare(corpus, Tokenizer.load(tokenizer), cache.Settings(24, 20), where, progress=progress)
+pairs = cache.prepare(corpus, SentencePieceTokenizer.load(tokenizer), cache.Settings(24, 20), where, progress=progress)
 print(pairs.fingerprint, sum(read), flush=True)
 """
 

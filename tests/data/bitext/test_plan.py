@@ -20,7 +20,7 @@ from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten, tokenize
 from flax_transformer.data.order import Order, shares
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=60)
 SLOTS = {'source_slots': 128, 'target_slots': 128}
@@ -151,7 +151,7 @@ def test_rows_of_multi30k_are_at_least_96_percent_full():
     root = corpus('multi30k', 'train.en.gz').parents[1]
     data = DataConfig(train='multi30k/train.{lang}.gz', root=str(root))
     pairs = read_corpus(data.train, data)
-    tokenizer = Tokenizer.train(pairs.sources[::5] + pairs.targets[::5], vocab_size=4000)
+    tokenizer = SentencePieceTokenizer.train(pairs.sources[::5] + pairs.targets[::5], vocab_size=4000)
     tokenized = tokenize(pairs, tokenizer, data.source_length, data.target_length)
     assert len(tokenized) == len(pairs) == 29_000
     assert max(fill(plan_of(tokenized, block_size=data.block_size), range(14))) >= 0.96
@@ -193,7 +193,7 @@ LINES = Pairs(
 
 def trained(algorithm='bpe', languages=()):
     size = {'bpe': 200, 'unigram': 62}[algorithm]
-    return Tokenizer.train(
+    return SentencePieceTokenizer.train(
         LINES.sources + LINES.targets, vocab_size=size, algorithm=algorithm, byte_fallback=False, languages=languages
     )
 
@@ -312,7 +312,7 @@ def test_what_does_not_fit_a_row_when_drawn_comes_as_it_is(prepared):
 def test_seeds_are_those_that_sentencepiece_takes(prepared, monkeypatch, number):
     """It takes 2^32 - 1 for no seed at all."""
     seeds = []
-    monkeypatch.setattr(Tokenizer, 'sample', lambda _, line, seed, alpha: seeds.append(seed) or [1])
+    monkeypatch.setattr(SentencePieceTokenizer, 'sample', lambda _, line, seed, alpha: seeds.append(seed) or [1])
     monkeypatch.setattr(hashlib, 'blake2b', lambda *_, **__: SimpleNamespace(digest=lambda: number.to_bytes(4)))
     sampling_plan(prepared(BPE), BPE).rows(0)
     assert len(seeds) == 2 * COUNT

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.tokenized import flatten, offsets, tokenize
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 LINES = ['one two three four five six', 'eins zwei drei vier'] * 5
-TOKENIZER = Tokenizer.train(LINES, vocab_size=280)
-TAGGED = Tokenizer.train(LINES, vocab_size=285, languages=['de', 'fr'])
+TOKENIZER = SentencePieceTokenizer.train(LINES, vocab_size=280)
+TAGGED = SentencePieceTokenizer.train(LINES, vocab_size=285, languages=['de', 'fr'])
 
 
 def test_blank_and_over_long_pairs_are_left_out_and_counted():
@@ -48,7 +48,7 @@ def test_no_sentences_at_all_make_an_empty_set():
     assert tokenized.source.ids.dtype == np.int32
 
 
-TAGGED = Tokenizer.train(
+TAGGED = SentencePieceTokenizer.train(
     ['one two three four five six', 'eins zwei drei vier'] * 5, vocab_size=285, languages=['de', 'fr']
 )
 texts = st.text(st.sampled_from('one two drei \t\u2028é'), max_size=25)

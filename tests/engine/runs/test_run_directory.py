@@ -9,7 +9,7 @@ import pytest
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DecodingConfig, ParallelConfig, TrainingConfig
 from flax_transformer.engine.runs.run_directory import MAY_CHANGE, RunDirectory, environment
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_a_config_is_whole_or_as_it_was(run, monkeypatch):
 
 def test_the_tokenizer_is_kept_with_the_run(run):
     assert not run.has_tokenizer()
-    tokenizer = Tokenizer.train(['one two three four'] * 10, vocab_size=272)
+    tokenizer = SentencePieceTokenizer.train(['one two three four'] * 10, vocab_size=272)
     run.write_tokenizer(tokenizer)
     assert run.has_tokenizer()
     assert run.read_tokenizer().encode(['one three']) == tokenizer.encode(['one three'])

@@ -24,7 +24,7 @@ from flax_transformer.tasks.translation.preparation import (
     train_tokenizer,
 )
 from flax_transformer.tasks.translation.training_data import open_run, training_batches
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 
 class Numbered(Corpus):
@@ -131,7 +131,7 @@ def test_each_set_is_tokenised_with_its_tag_and_validation_is_never_drawn(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, said, drawn = mixture(folder), [], []
-    monkeypatch.setattr(Tokenizer, 'sample', lambda *_, **__: drawn.append(0))
+    monkeypatch.setattr(SentencePieceTokenizer, 'sample', lambda *_, **__: drawn.append(0))
     prepared = prepare(config, None, folder / 'cache', say=said.append)
     tokenizer = prepared.tokenizer
     assert [each.name for each in prepared.validation] == ['en-de', 'ru-el']

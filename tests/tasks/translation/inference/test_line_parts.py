@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flax_transformer.tasks.translation.inference.lines import is_blank, split_line
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 LIMIT = 12
 
@@ -82,7 +82,7 @@ def test_rejoined_neighbours_get_no_space_that_was_not_there(line):
 )
 def test_very_long_lines_are_cut_in_reasonable_time(text):
     """Quadratic cutting takes minutes; the limit leaves room for a slow, shared machine."""
-    tokenizer = Tokenizer.train(['Ja, a b ab x.', 'Das ist ja so.'] * 20, vocab_size=275)
+    tokenizer = SentencePieceTokenizer.train(['Ja, a b ab x.', 'Das ist ja so.'] * 20, vocab_size=275)
     count = lambda line: len(tokenizer.encode([line])[0])
     start = time.perf_counter()
     parts = split_line(text, count, 256)

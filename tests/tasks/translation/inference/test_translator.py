@@ -21,7 +21,7 @@ from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.state import init_state
 from flax_transformer.engine.step import Trainer
 from flax_transformer.tasks.translation.inference.mbr import expected_utilities
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import Transformer, shift_right
 
 
@@ -412,7 +412,7 @@ def test_runs_of_different_tokenizers_make_no_ensemble(copy_run: Path, tmp_path:
     run = tmp_path / 'run'
     shutil.copytree(copy_run, run)
     lines = [' '.join('ijklmnop'[i % 8 : i % 8 + 3]) for i in range(99)]
-    Tokenizer.train(lines, vocab_size=20, byte_fallback=False).save(run / 'tokenizer')
+    SentencePieceTokenizer.train(lines, vocab_size=20, byte_fallback=False).save(run / 'tokenizer')
     with pytest.raises(UserError, match='different tokenizers; an ensemble needs runs that share one'):
         Translator.from_run(copy_run, run)
 
@@ -446,7 +446,7 @@ def test_minimum_bayes_risk_chooses_by_expected_utility(copy_run: Path) -> None:
 @pytest.fixture(scope='module')
 def multilingual() -> Translator:
     """A model with tags that has learned nothing."""
-    tokenizer = Tokenizer.train(
+    tokenizer = SentencePieceTokenizer.train(
         ['a b c d e f g h'] * 50, vocab_size=22, byte_fallback=False, languages=['de', 'fr'], character_coverage=1.0
     )
     config = TransformerConfig(

@@ -1,0 +1,224 @@
+"""Text to ids and back by SentencePiece: one joint model for both languages, all special ids explicit.
+
+Under identity normalization every valid UTF-8 line survives the round trip, except that U+2581, which SentencePiece
+uses for the space, comes back as a space. Language tags are control pieces such as `<2de>`, which no text produces.
+"""
+
+import hashlib
+import io
+import itertools
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import sentencepiece
+
+from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.files import write_whole
+from flax_transformer.text.subword_sampling import Segmenter
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, kind_of
+
+MODEL_FILE = 'sentencepiece.model'
+KIND = 'sentencepiece'
+
+
+class SentencePieceTokenizer:
+    """A Tokenizer whose two sides share one SentencePiece model."""
+
+    def __init__(self, model: bytes) -> None:
+        self.model = model  # SentencePiece's own bytes
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    @classmethod
+    def train(
+        cls,
+        lines: Iterable[str],
+        *,
+        vocab_size: int,
+        algorithm: str = 'bpe',
+        normalization: str = 'identity',
+        byte_fallback: bool = True,
+        character_coverage: float = 0.9999,
+        pad_id: int = 0,
+        eos_id: int = 1,
+        unk_id: int = 2,
+        languages: Iterable[str] = (),
+    ) -> 'SentencePieceTokenizer':
+        """A tokenizer of exactly `vocab_size` pieces, special and byte pieces included, learned from lines of text.
+
+        Each of `languages` gets a tag. Raises UserError, with the limit, if the lines have too little text for the
+        vocabulary, or the vocabulary too few pieces for their characters. BPE's pieces do not depend on the number of
+        threads.
+        """
+        for name, value in (('pad_id', pad_id), ('eos_id', eos_id), ('unk_id', unk_id)):
+            if not 0 <= value < vocab_size:
+                raise UserError(f'{name}={value}: expected an id from 0 to vocab_size - 1 = {vocab_size - 1}')
+        writer = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=writer,
+                vocab_size=vocab_size,
+                model_type=algorithm,
+                normalization_rule_name=normalization,
+                remove_extra_whitespaces=False,
+                byte_fallback=byte_fallback,
+                character_coverage=character_coverage,
+                pad_id=pad_id,
+                eos_id=eos_id,
+                unk_id=unk_id,
+                bos_id=-1,
+                control_symbols=[f'<2{language}>' for language in languages],
+                max_sentence_length=1_000_000,  # bytes; a longer line would be skipped silently
+                num_threads=os.cpu_count() or 1,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            raise _explained(str(error), vocab_size) from None
+        return cls(writer.getvalue())
+
+    @classmethod
+    def load(cls, folder: Path) -> 'SentencePieceTokenizer':
+        """The tokenizer that `save` wrote. Raises UserError if a file is missing or is not a model."""
+        for name in (MODEL_FILE, DESCRIPTION_FILE):
+            if not (folder / name).is_file():
+                raise UserError(f'{folder / name} is missing: a run directory keeps its tokenizer there')
+        if (kind := kind_of(folder)) != KIND:
+            raise UserError(f'{folder / DESCRIPTION_FILE}: kind is {kind!r}, expected "{KIND}"')
+        model = (folder / MODEL_FILE).read_bytes()
+        checksum = json.loads((folder / DESCRIPTION_FILE).read_text(encoding='utf-8')).get('sha256')
+        try:
+            # SentencePiece loads an empty file as a tokenizer without pieces, and half a model as one with half of
+            # them. Earlier versions stored no checksum.
+            if model and checksum in (None, hashlib.sha256(model).hexdigest()):
+                return cls(model)
+        except (RuntimeError, TypeError):
+            pass
+        raise UserError(
+            f'{folder / MODEL_FILE} is damaged, or is not a SentencePiece model; copy it from the run again'
+        )
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        description = {'kind': KIND, 'vocab_size': self.vocab_size, 'sha256': self.digest}
+        write_whole(folder / MODEL_FILE, self.model)
+        write_whole(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + '\n')
+
+    @cached_property
+    def _segmenter(self) -> Segmenter:
+        return Segmenter(self._processor)
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self.model).hexdigest()
+
+    @property
+    def vocab_size(self) -> int:
+        return self._processor.vocab_size()
+
+    @property
+    def target_vocab_size(self) -> int:
+        return self.vocab_size
+
+    @property
+    def pad_id(self) -> int:
+        return self._processor.pad_id()
+
+    @property
+    def eos_id(self) -> int:
+        return self._processor.eos_id()
+
+    @property
+    def unk_id(self) -> int:
+        return self._processor.unk_id()
+
+    def portable(self) -> Portable:
+        is_text = [not self._processor.is_control(i) for i in range(self.vocab_size)]
+        pieces = [self.piece(i) if is_text[i] else '' for i in range(self.vocab_size)]
+        ids = {piece: i for i, piece in enumerate(pieces) if is_text[i] and i != self.unk_id}
+        return Portable(self.model, self.model, ids, pieces)
+
+    @cached_property
+    def languages(self) -> dict[str, int]:
+        found = {}
+        for token_id in range(self.vocab_size):
+            if self._processor.is_control(token_id) and (tag := re.fullmatch(r'<2(.+)>', self.piece(token_id))):
+                found[tag[1]] = token_id
+        return found
+
+    def tag_id(self, language: str | None) -> int | None:
+        if language in self.languages or not (language or self.languages):
+            return self.languages.get(language)
+        if not self.languages:
+            raise UserError(f'target_language={language!r}: this model has no language tags; leave it out')
+        known = ', '.join(self.languages)
+        raise UserError(
+            f'target_language={language!r}: expected one of {known}.{nearest(str(language), self.languages)}'
+        )
+
+    def default_language(self, language: str) -> str | None:
+        return language if self.languages else None
+
+    @property
+    def tags_to_ban(self) -> tuple[int, ...]:
+        return tuple(self.languages.values())  # tags belong to the source alone
+
+    def piece(self, token_id: int) -> str:
+        return self._processor.id_to_piece(int(token_id))
+
+    def source_piece(self, token_id: int) -> str:
+        return self.piece(token_id)
+
+    def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
+        lines = [line.encode('utf-8', 'replace').decode('utf-8') for line in lines]
+        ids = self._processor.encode(lines, add_eos=True)
+        if target_language is None:
+            return ids
+        tag = self.tag_id(target_language)
+        return [[tag, *line] for line in ids]
+
+    def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """As in Tokenizer; on all cores."""
+        texts = [line.encode('utf-8', 'replace') for line in lines]
+        ids = self._processor.encode(texts, add_eos=True, num_threads=os.cpu_count() or 1)
+        lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+        return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
+
+    def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        return self.encode_flat(lines)
+
+    def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
+        return [*self._segmenter.sample(line, seed=seed, alpha=alpha), self.eos_id]
+
+    def has_piece_for(self, character: str) -> bool:
+        """Whether a character becomes pieces, neither bytes nor unk. What normalization removes needs none."""
+        ids = self._processor.encode(character)
+        return not any(i == self.unk_id or self._processor.is_byte(i) for i in ids)
+
+    def encode_target(self, lines: Sequence[str]) -> list[list[int]]:
+        return self.encode(lines)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """As in Tokenizer; bytes that form no character become U+FFFD."""
+        return self._processor.decode([int(i) for i in ids]).replace('\n', ' ')
+
+
+def _explained(message: str, vocab_size: int) -> UserError:
+    """SentencePiece's message in terms of our config fields."""
+    if match := re.search(r'value <= (\d+)', message):
+        return UserError(
+            f'model.vocab_size={vocab_size} is more than this text gives pieces for; '
+            f'expected at most {match[1]}: set --model.vocab-size {match[1]} or bring more text'
+        )
+    if match := re.search(r'(\d+) vs (\d+)', message):
+        return UserError(
+            f'model.vocab_size={vocab_size} is less than the {match[2]} special pieces, bytes and characters that it '
+            f'must hold; set --model.vocab-size above {match[2]}, or lower --tokenizer.character-coverage'
+        )
+    if 'sentences_.empty()' in message:
+        return UserError('the text to train a tokenizer on is empty; expected at least one line')
+    return UserError(f'SentencePiece could not train a tokenizer of {vocab_size} pieces: {message}')
