@@ -37,11 +37,12 @@ def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attent
         TokenizerConfig,
         TrainingConfig,
     )
+    from flax_transformer.cost.chips import peak_flops
     from flax_transformer.data.bitext.batches import validation_batches
     from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten
     from flax_transformer.engine.step import Trainer
+    from flax_transformer.tasks.translation.flops import training_flops
     from flax_transformer.transformer.blocks import compute_dtype
-    from flax_transformer.transformer.flops import peak_flops, training_flops
 
     slots = 64 if size.longest <= 40 else 128
     pairs = [pair for batch in batches for pair in batch]

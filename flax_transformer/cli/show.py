@@ -64,7 +64,8 @@ def _show_parameters(params) -> None:
 
 
 def _show_flops(config: Config) -> None:
-    from flax_transformer.transformer.flops import forward_flops, training_flops, training_flops_per_token
+    from flax_transformer.tasks.translation.flops import training_flops, training_flops_per_token
+    from flax_transformer.transformer.flops import forward_flops
 
     row = forward_flops(config.model, config.data.source_length, config.data.target_length)
     print('\nFLOPs of the matrix products, for each target slot (its share of the source included)')

@@ -56,3 +56,13 @@ def find_chip(device_kind: str) -> Chip | None:
     197000000000000.0
     """
     return TPUS[_TPU_KINDS[device_kind]] if device_kind in _TPU_KINDS else _GPUS.get(device_kind)
+
+
+def peak_flops(device_kind: str, dtype: str = 'bfloat16') -> float | None:
+    """FLOP/s of one device at the most, by its data sheet; None where none is known.
+
+    Known are accelerators in bfloat16. In float32 they have several speeds, by what matrix products are allowed to
+    round off, which a name does not tell; and CPUs have names that say little.
+    """
+    chip = find_chip(device_kind)
+    return chip.flops if chip and dtype == 'bfloat16' else None

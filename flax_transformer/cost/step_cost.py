@@ -20,8 +20,8 @@ from flax_transformer.engine.devices.sharding import bytes_per_device
 from flax_transformer.engine.state import count_parameters
 from flax_transformer.engine.step import Trainer
 from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.flops import training_flops
 from flax_transformer.tasks.translation.lowering import lower, with_dtype
-from flax_transformer.transformer.flops import training_flops
 
 
 @dataclass(frozen=True)

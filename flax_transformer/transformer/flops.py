@@ -12,8 +12,6 @@ computed. The backward pass has two products for each of the forward pass.
 
 from typing import NamedTuple
 
-from flax_transformer.cost.chips import find_chip
-from flax_transformer.tasks.translation.config import Config
 from flax_transformer.transformer.config import TransformerConfig
 
 
@@ -47,29 +45,3 @@ def forward_flops(model: TransformerConfig, source: int, target: int) -> Flops:
         * (model.num_encoder_layers * source * seen_by_source + model.num_decoder_layers * target * seen_by_target),
         logits=target * 2 * model.d_model * model.vocab_size_of_target,
     )
-
-
-def training_flops(config: Config) -> Flops:
-    """Of one training step, over all its rows and devices: forward and backward; with R-Drop twice."""
-    forward = forward_flops(config.model, config.data.source_length, config.data.target_length)
-    passes = 2 if config.training.r_drop_alpha else 1
-    return forward.times(3 * passes * config.rows_per_step)
-
-
-def training_flops_per_token(config: Config) -> float:
-    """Of a training step for each target slot: the source slots of its row, and all attention, are its share.
-
-    Times the target slots of a second this is what the devices compute. Times its real target tokens it is what they
-    compute to a purpose: the slots that packing leaves empty count as lost.
-    """
-    return training_flops(config).total / config.training.tokens_per_step
-
-
-def peak_flops(device_kind: str, dtype: str = 'bfloat16') -> float | None:
-    """FLOP/s of one device at the most, by its data sheet (see `chips`); None where none is known.
-
-    Known are accelerators in bfloat16. In float32 they have several speeds, by what matrix products are allowed to
-    round off, which a name does not tell; and CPUs have names that say little.
-    """
-    chip = find_chip(device_kind)
-    return chip.flops if chip and dtype == 'bfloat16' else None

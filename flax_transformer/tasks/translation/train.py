@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
+from flax_transformer.cost.chips import peak_flops
 from flax_transformer.engine import non_finite
 from flax_transformer.engine.config.training import TrainingConfig
 from flax_transformer.engine.devices import multihost as peers
@@ -29,11 +30,11 @@ from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.state import TrainState, count_parameters
 from flax_transformer.engine.step import Trainer
 from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.flops import training_flops
 from flax_transformer.tasks.translation.inference.loading import LoadedRun, load_run
 from flax_transformer.tasks.translation.training_data import fingerprint_of, join_run, open_run, training_batches
 from flax_transformer.tasks.translation.validation import Validation
 from flax_transformer.transformer.blocks import compute_dtype
-from flax_transformer.transformer.flops import peak_flops, training_flops
 
 
 def train(
