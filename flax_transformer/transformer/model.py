@@ -4,6 +4,7 @@ A translation model is whatever has these three methods: `__call__`, `start` and
 Shapes: B batch, S source tokens, T target tokens, D d_model, V vocabulary, N = B * beams.
 """
 
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -182,3 +183,14 @@ class Transformer(nn.Module):
         x = self._embed_target(tokens, state.position[None, None], length)
         x, weights, state = self.decoder.decode(x, state)
         return self.project(x.reshape(-1, x.shape[-1])), weights, state
+
+
+def init_params(config: TransformerConfig, key: jax.Array) -> Any:
+    """Fresh float32 parameters, from one compiled program."""
+    tokens = jnp.zeros((1, 1), jnp.int32)
+    return jax.jit(Transformer(config).init)(key, tokens, tokens)['params']
+
+
+def parameter_shapes(config: TransformerConfig) -> Any:
+    """The parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
+    return jax.eval_shape(partial(init_params, config), jax.random.key(0))

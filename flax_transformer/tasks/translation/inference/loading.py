@@ -5,15 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.trees import shapes_on_one_device
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.tokenizer import Tokenizer
-from flax_transformer.transformer.model import Transformer
+from flax_transformer.transformer import model
 
 
 class LoadedRun(NamedTuple):
@@ -71,7 +69,4 @@ def load_ensemble(references: Sequence[Path | str], *, step: int | None = None, 
 
 def parameter_shapes(config: Config) -> Any:
     """The model's parameters as shapes, on the first device."""
-    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    inputs = [jax.ShapeDtypeStruct((1, 1), jnp.int32)] * 2
-    shapes = jax.eval_shape(Transformer(config.model).init, jax.random.key(0), *inputs)['params']
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes)
+    return shapes_on_one_device(model.parameter_shapes(config.model))
