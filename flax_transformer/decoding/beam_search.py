@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.decode_state import DecodeState, Step
+from flax_transformer.decoding.blockwise import blockwise_top_k
 from flax_transformer.decoding.greedy_and_sampling import greedy_search
-from flax_transformer.decoding.scorers import Scorer, length_normalised
+from flax_transformer.decoding.scorers import Scorer, length_normalized
 from flax_transformer.decoding.state import NEG_INF, Hypotheses, Transform, repeat, stages, transformed, with_room
-from flax_transformer.decoding.top_k import top_k
 
 
 class _Live(NamedTuple):
@@ -19,7 +19,7 @@ class _Live(NamedTuple):
     tokens: jax.Array  # [B, W, L]
     gains: jax.Array  # [B, W, L] log-probability of each token
     log_probs: jax.Array  # [B, W]
-    of_state: jax.Array  # [B, W] the scorer's part that comes from the state
+    state_score: jax.Array  # [B, W] the scorer's part that comes from the state
 
 
 class _Done(NamedTuple):
@@ -90,10 +90,10 @@ def beam_search(
       max_lengths: [B] tokens at the most, EOS counted, each from 1 to `length`.
       length: L, slots of the output.
       transforms: change the log-probabilities of the next token, one after the other.
-      scorer: default `length_normalised()`.
+      scorer: default `length_normalized()`.
       early_stop: False searches to max_lengths, which must not change the result; for tests.
     """
-    scorer = scorer or length_normalised()
+    scorer = scorer or length_normalized()
     if width == 1:
         common = {'eos_id': eos_id, 'pad_id': pad_id, 'transforms': transforms, 'scorer': scorer}
         return greedy_search(step, state, start=start, max_lengths=max_lengths, length=length, **common)
@@ -108,8 +108,8 @@ def beam_search(
         logits, state = step(last.reshape(-1).astype(jnp.int32), beams.state)
         _, log_probs = transformed(logits, transforms, live.tokens.reshape(-1, length), position)
         log_probs = log_probs.reshape(batch, width, -1)
-        if scorer.of_state is not None:
-            live = live._replace(of_state=scorer.of_state(state).reshape(batch, width))
+        if scorer.state_score is not None:
+            live = live._replace(state_score=scorer.state_score(state).reshape(batch, width))
 
         new, taken = [], jnp.zeros((batch, log_probs.shape[-1]))
         for first in range(0, width, size):
@@ -175,22 +175,22 @@ def _extend(
     batch, width, vocab_size = log_probs.shape
     totals = (live.log_probs[:, :, None] + log_probs).reshape(batch, -1)
     ranking = totals - jnp.tile(penalty, (1, width))
-    rank, index = top_k(ranking, min(2 * width, width * vocab_size))  # [B, 2W]
+    rank, index = blockwise_top_k(ranking, min(2 * width, width * vocab_size))  # [B, 2W]
     best = jnp.take_along_axis(totals, index, axis=1)
     parents, chosen = index // vocab_size, (index % vocab_size).astype(jnp.int32)
     gain = jnp.take_along_axis(log_probs.reshape(batch, -1), index, axis=1)
-    tokens, gains, of_state = _pick((live.tokens, live.gains, live.of_state), parents)
+    tokens, gains, state_score = _pick((live.tokens, live.gains, live.state_score), parents)
     tokens, gains = tokens.at[:, :, position].set(chosen), gains.at[:, :, position].set(gain)
     ends = chosen == eos_id
 
     lengths = jnp.full_like(chosen, position + 1)
-    scores = jnp.where(ends & (best > NEG_INF / 2), scorer.score(best, lengths) + of_state, NEG_INF)
+    scores = jnp.where(ends & (best > NEG_INF / 2), scorer.score(best, lengths) + state_score, NEG_INF)
     merged = jax.tree.map(
         lambda old, new: jnp.concatenate([old, new], axis=1), done, _Done(scores, tokens, gains, best, lengths)
     )
     _, kept = jax.lax.top_k(merged.scores, width)
     _, alive = jax.lax.top_k(jnp.where(ends, NEG_INF, rank), width)
-    going_on = _Live(tokens, gains, jnp.where(ends, NEG_INF, best), of_state)
+    going_on = _Live(tokens, gains, jnp.where(ends, NEG_INF, best), state_score)
     new_live, live_parents = _pick((going_on, parents), alive)
     return new_live, _pick(merged, kept), live_parents
 
@@ -222,7 +222,7 @@ def _best(live: _Live, done: _Done, max_lengths: jax.Array, scorer: Scorer) -> H
     width = done.scores.shape[1]
     is_finished = done.scores > NEG_INF / 2
     cut_lengths = jnp.broadcast_to(max_lengths[:, None], done.lengths.shape).astype(jnp.int32)
-    cut_scores = scorer.score(live.log_probs, cut_lengths) + live.of_state
+    cut_scores = scorer.score(live.log_probs, cut_lengths) + live.state_score
     both = lambda *arrays: jnp.concatenate(arrays, axis=1)
     merged = Hypotheses(
         tokens=both(done.tokens, live.tokens),

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.decode_state import DecodeState, Step
-from flax_transformer.decoding.scorers import Scorer, length_normalised
+from flax_transformer.decoding.blockwise import blockwise_argmax
+from flax_transformer.decoding.scorers import Scorer, length_normalized
 from flax_transformer.decoding.state import Hypotheses, Transform, repeat, stages, transformed, with_room
-from flax_transformer.decoding.top_k import argmax
 
 
 def greedy_search(
@@ -30,11 +30,11 @@ def greedy_search(
       max_lengths: [B] tokens at the most, EOS counted, each from 1 to `length`.
       length: L, slots of the output.
       transforms: change the log-probabilities of the next token, one after the other.
-      scorer: only makes the reported scores; it cannot change a greedy choice. Default: `length_normalised()`.
+      scorer: only makes the reported scores; it cannot change a greedy choice. Default: `length_normalized()`.
     """
 
     def choose(log_probs: jax.Array, position: jax.Array) -> jax.Array:
-        return argmax(log_probs)
+        return blockwise_argmax(log_probs)
 
     common = {'start': start, 'max_lengths': max_lengths, 'length': length, 'eos_id': eos_id, 'pad_id': pad_id}
     return _search(step, state, choose, samples=1, transforms=transforms, scorer=scorer, is_model=False, **common)
@@ -65,7 +65,7 @@ def sample_search(
 
     def choose(log_probs: jax.Array, position: jax.Array) -> jax.Array:
         draw = lambda key: jax.random.gumbel(jax.random.fold_in(key, position), log_probs.shape[1:])
-        return argmax(log_probs + jax.vmap(draw)(of_hypothesis))
+        return blockwise_argmax(log_probs + jax.vmap(draw)(of_hypothesis))
 
     common = {'start': start, 'max_lengths': max_lengths, 'length': length, 'eos_id': eos_id, 'pad_id': pad_id}
     return _search(step, state, choose, samples=samples, transforms=transforms, scorer=scorer, is_model=True, **common)
@@ -97,7 +97,7 @@ def _search(
     is_model: bool,
 ) -> Hypotheses:
     """The loop; is_model: whether log-probabilities are counted as the model gives them, or as transformed."""
-    scorer = scorer or length_normalised()
+    scorer = scorer or length_normalized()
     start, max_lengths = (repeat(x, samples) for x in (start, max_lengths))
     rows = start.shape[0]
 
@@ -105,7 +105,7 @@ def _search(
         return jnp.any(carry[2].lengths == 0)
 
     def advance(carry):
-        position, last, found, of_state, state = carry
+        position, last, found, state_score, state = carry
         is_done = found.lengths > 0
         logits, state = step(last, state)
         of_model, changed = transformed(logits, transforms, found.tokens, position)
@@ -115,8 +115,8 @@ def _search(
         chosen = jnp.where(is_done, pad_id, chosen)
         ends = ~is_done & (chosen == eos_id)
         stops = ends | (~is_done & (position + 1 >= max_lengths))
-        if scorer.of_state is not None:
-            of_state = jnp.where(is_done, of_state, scorer.of_state(state))
+        if scorer.state_score is not None:
+            state_score = jnp.where(is_done, state_score, scorer.state_score(state))
         found = found._replace(
             tokens=found.tokens.at[:, position].set(chosen),
             log_probs=found.log_probs + gain,
@@ -124,7 +124,7 @@ def _search(
             is_finished=found.is_finished | ends,
             token_log_probs=found.token_log_probs.at[:, position].set(gain),
         )
-        return position + 1, chosen, found, of_state, state
+        return position + 1, chosen, found, state_score, state
 
     # A length of 0 stands for a hypothesis that still goes on.
     found = Hypotheses(
@@ -140,8 +140,8 @@ def _search(
     for end in stages(state, length):
         carry = (*carry[:-1], with_room(carry[-1], end, samples))
         carry = jax.lax.while_loop(lambda carry, end=end: is_running(carry) & (carry[0] < end), advance, carry)
-    _, _, found, of_state, _ = carry
-    found = found._replace(scores=scorer.score(found.log_probs, found.lengths) + of_state)
+    _, _, found, state_score, _ = carry
+    found = found._replace(scores=scorer.score(found.log_probs, found.lengths) + state_score)
     found = jax.tree.map(lambda x: x.reshape(-1, samples, *x.shape[1:]), found)
     if samples == 1:
         return found

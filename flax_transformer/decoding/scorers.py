@@ -10,24 +10,24 @@ from flax_transformer.common.decode_state import DecodeState, Step
 
 
 class Scorer(NamedTuple):
-    """Three functions; the score of a hypothesis is `score` plus `of_state`.
+    """Three functions; the score of a hypothesis is `score` plus `state_score`.
 
     `bound` must not be less than any score that a hypothesis of this log-probability can reach later: a search stops
-    by it. `of_state` may only be 0 or less, for the same reason.
+    by it. `state_score` may only be 0 or less, for the same reason.
     """
 
     score: Callable[[jax.Array, jax.Array], jax.Array]  # (log-probabilities, lengths), alike in shape
     bound: Callable[[jax.Array, jax.Array], jax.Array]  # (log-probabilities [B], max_lengths [B]) -> [B]
-    of_state: Callable[[DecodeState], jax.Array] | None = None  # the state after the last token -> [N]
+    state_score: Callable[[DecodeState], jax.Array] | None = None  # the state after the last token -> [N]
 
 
 def add(*scorers: Scorer) -> Scorer:
     """The sum of scorers."""
-    of_states = [scorer.of_state for scorer in scorers if scorer.of_state is not None]
+    state_scores = [scorer.state_score for scorer in scorers if scorer.state_score is not None]
     return Scorer(
         lambda log_probs, lengths: sum(s.score(log_probs, lengths) for s in scorers),
         lambda log_probs, lengths: sum(s.bound(log_probs, lengths) for s in scorers),
-        (lambda state: sum(f(state) for f in of_states)) if of_states else None,
+        (lambda state: sum(f(state) for f in state_scores)) if state_scores else None,
     )
 
 
@@ -47,7 +47,7 @@ def length_penalty(length: jax.Array, kind: str, alpha: float) -> jax.Array:
     raise ValueError(f'length_penalty={kind!r}: expected gnmt, power or none')
 
 
-def length_normalised(kind: str = 'gnmt', alpha: float = 0.6) -> Scorer:
+def length_normalized(kind: str = 'gnmt', alpha: float = 0.6) -> Scorer:
     """Log-probability / `length_penalty`. A log-probability only falls, so the longest length bounds the score."""
     length_penalty(jnp.int32(1), kind, alpha)  # an unknown kind is refused here, by name
     score = lambda log_probs, lengths: log_probs / length_penalty(lengths, kind, alpha)
@@ -96,11 +96,11 @@ def coverage_penalty(beta: float, is_source: jax.Array) -> Scorer:
     """
     zero = lambda log_probs, lengths: jnp.zeros(jnp.shape(log_probs))
 
-    def of_state(state: DecodeState) -> jax.Array:
+    def state_score(state: DecodeState) -> jax.Array:
         members = (state.cache,) if isinstance(state.cache, Covered) else state.cache
         coverages = jnp.stack([member.coverage for member in members])  # [members, N, S]
         real = jnp.repeat(is_source, coverages.shape[1] // is_source.shape[0], axis=0)[None]
         logs = jnp.log(jnp.clip(coverages, jnp.exp(-10.0), 1.0))
         return beta * jnp.where(real, logs, 0.0).sum(axis=-1).mean(axis=0)
 
-    return Scorer(zero, zero, of_state)
+    return Scorer(zero, zero, state_score)

@@ -10,7 +10,7 @@ from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.greedy_and_sampling import sample_search, sentence_keys
-from flax_transformer.decoding.scorers import Scorer, add, coverage_penalty, length_normalised, word_reward
+from flax_transformer.decoding.scorers import Scorer, add, coverage_penalty, length_normalized, word_reward
 from flax_transformer.decoding.state import Hypotheses, Transform
 
 
@@ -107,7 +107,7 @@ def make_shapers(decoding: DecodingConfig) -> list[Transform]:
 
 def make_scorer(decoding: DecodingConfig, is_source: jax.Array | None = None) -> Scorer:
     """What a hypothesis is worth; is_source [B, S] is needed for a coverage penalty alone."""
-    scorers = [length_normalised(decoding.length_penalty, decoding.alpha)]
+    scorers = [length_normalized(decoding.length_penalty, decoding.alpha)]
     if decoding.word_reward:
         scorers.append(word_reward(decoding.word_reward))
     if decoding.coverage_penalty:

@@ -33,7 +33,7 @@ from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.ensemble import ensemble, ensemble_state
 from flax_transformer.decoding.greedy_and_sampling import greedy_search
-from flax_transformer.decoding.scorers import add, coverage_penalty, length_normalised, with_coverage, word_reward
+from flax_transformer.decoding.scorers import add, coverage_penalty, length_normalized, with_coverage, word_reward
 from flax_transformer.decoding.state import Hypotheses
 
 SOURCE = 3  # slots of the toys' source
@@ -68,7 +68,7 @@ def compare(result: Hypotheses, toys: Toys, expect, *, least: float = 0.85) -> N
 @pytest.mark.parametrize('reward', [0.5, 3.0])
 def test_a_word_reward_is_added_for_each_token(reward):
     toys = make_toys(31, BATCH)
-    scorer = add(length_normalised('none', 0.0), word_reward(reward))
+    scorer = add(length_normalized('none', 0.0), word_reward(reward))
     rules = dict(transforms=(transforms.ban((PAD,)),), scorer=scorer)
     result = jax.jit(lambda toys: beam_search(toy_step, toy_state(toys), width=WHOLE_SPACE, **rules, **common(toys)))(
         toys
@@ -79,7 +79,7 @@ def test_a_word_reward_is_added_for_each_token(reward):
 
 def test_stopping_early_under_a_word_reward_loses_nothing():
     toys = make_toys(32, 600)
-    scorer = add(length_normalised('gnmt', 0.6), word_reward(0.7))
+    scorer = add(length_normalized('gnmt', 0.6), word_reward(0.7))
     run = lambda early: jax.jit(
         lambda toys: beam_search(toy_step, toy_state(toys), width=2, scorer=scorer, early_stop=early, **common(toys))
     )(toys)
@@ -111,7 +111,7 @@ def test_a_coverage_penalty_is_that_of_the_paper(width):
     @jax.jit
     def search(toys):
         step, state = with_coverage(attending_step, toy_state(toys), BATCH, SOURCE)
-        scorer = add(length_normalised('gnmt', 0.6), coverage_penalty(beta, jnp.asarray(IS_SOURCE)))
+        scorer = add(length_normalized('gnmt', 0.6), coverage_penalty(beta, jnp.asarray(IS_SOURCE)))
         rules = dict(transforms=(transforms.ban((PAD,)),), scorer=scorer)
         return beam_search(step, state, width=width, **rules, **common(toys))
 
@@ -136,7 +136,7 @@ def test_an_ensemble_searches_under_the_mean_of_its_members(mean):
     @jax.jit
     def search(toys, others):
         state = ensemble_state([toy_state(toys), toy_state(others)])
-        rules = dict(transforms=(transforms.ban((PAD,)),), scorer=length_normalised('gnmt', 0.6))
+        rules = dict(transforms=(transforms.ban((PAD,)),), scorer=length_normalized('gnmt', 0.6))
         return beam_search(ensemble([toy_step, toy_step], mean=mean), state, width=WHOLE_SPACE, **rules, **common(toys))
 
     def mixed(i):
@@ -193,7 +193,7 @@ def reference_groups(model, max_length: int, width: int, groups: int, diversity:
 
 @functools.partial(jax.jit, static_argnames=('width', 'groups', 'early_stop'))
 def diverse(toys: Toys, diversity: float, *, width: int, groups: int, early_stop: bool = True) -> Hypotheses:
-    rules = dict(transforms=(transforms.ban((PAD,)),), scorer=length_normalised('gnmt', 0.6))
+    rules = dict(transforms=(transforms.ban((PAD,)),), scorer=length_normalized('gnmt', 0.6))
     options = dict(width=width, groups=groups, diversity=diversity, early_stop=early_stop)
     return beam_search(toy_step, toy_state(toys), **options, **rules, **common(toys))
 
@@ -240,7 +240,7 @@ def test_a_width_that_groups_do_not_divide_is_refused():
 
 def test_greedy_scores_with_any_scorer():
     toys = make_toys(39, BATCH)
-    scorer = add(length_normalised('power', 1.0), word_reward(0.25))
+    scorer = add(length_normalized('power', 1.0), word_reward(0.25))
     found = jax.jit(lambda toys: greedy_search(toy_step, toy_state(toys), scorer=scorer, **common(toys)))(toys)
     expected = found.log_probs / found.lengths + 0.25 * found.lengths
     np.testing.assert_allclose(found.scores, expected, atol=1e-5)

@@ -18,7 +18,7 @@ import pytest
 from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.greedy_and_sampling import greedy_search
-from flax_transformer.decoding.scorers import length_normalised, length_penalty
+from flax_transformer.decoding.scorers import length_normalized, length_penalty
 from flax_transformer.decoding.state import Hypotheses
 from flax_transformer.decoding.transforms import ban
 
@@ -68,7 +68,7 @@ def toy_state(toys: Toys) -> DecodeState:
 # alpha is traced, so that one compilation serves every alpha.
 @functools.partial(jax.jit, static_argnames=('length', 'penalty', 'banned'))
 def greedy(toys: Toys, alpha: float, *, length: int = LENGTH, penalty: str = 'gnmt', banned=()) -> Hypotheses:
-    pieces = dict(transforms=(ban(banned),), scorer=length_normalised(penalty, alpha))
+    pieces = dict(transforms=(ban(banned),), scorer=length_normalized(penalty, alpha))
     options = dict(length=length, eos_id=EOS, pad_id=PAD, **pieces)
     return greedy_search(toy_step, toy_state(toys), start=toys.start, max_lengths=toys.max_lengths, **options)
 
@@ -84,7 +84,7 @@ def beam(
     banned: tuple[int, ...] = (),
     early_stop: bool = True,
 ) -> Hypotheses:
-    pieces = dict(transforms=(ban(banned),), scorer=length_normalised(penalty, alpha))
+    pieces = dict(transforms=(ban(banned),), scorer=length_normalized(penalty, alpha))
     options = dict(length=length, width=width, eos_id=EOS, pad_id=PAD, **pieces)
     arguments = dict(start=toys.start, max_lengths=toys.max_lengths, early_stop=early_stop)
     return beam_search(toy_step, toy_state(toys), **arguments, **options)
@@ -346,7 +346,7 @@ def steps_taken(toys: Toys, alpha: float, *, early_stop: bool) -> np.ndarray:
             return toy_step(tokens, state)
 
         options = dict(length=LENGTH, width=2, eos_id=EOS, pad_id=PAD, early_stop=early_stop)
-        options |= dict(scorer=length_normalised('gnmt', alpha))
+        options |= dict(scorer=length_normalized('gnmt', alpha))
         return beam_search(step, toy_state(toy), start=toy.start, max_lengths=toy.max_lengths, **options).tokens
 
     jax.block_until_ready(jax.jit(lambda toys: jax.lax.map(search, (jnp.arange(len(steps)), toys)))(toys))

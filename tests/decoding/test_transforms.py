@@ -30,7 +30,7 @@ from test_searches import (
 
 from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
-from flax_transformer.decoding.scorers import length_normalised
+from flax_transformer.decoding.scorers import length_normalized
 from flax_transformer.decoding.state import NEG_INF, History, Hypotheses
 
 ROWS, SLOTS, V = 12, 7, 5
@@ -200,7 +200,7 @@ def search(toys: Toys, prefix=None, *, width: int, with_rules: bool = True) -> H
     if prefix is not None:
         chain = (*chain, transforms.forced_prefix(prefix, PAD))
     common = dict(start=toys.start, max_lengths=toys.max_lengths, length=LENGTH, eos_id=EOS, pad_id=PAD)
-    scorer = length_normalised('power', 1.0)
+    scorer = length_normalized('power', 1.0)
     return beam_search(toy_step, toy_state(toys), width=width, transforms=chain, scorer=scorer, **common)
 
 

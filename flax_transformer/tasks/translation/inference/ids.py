@@ -93,12 +93,12 @@ def score_ids(
     lengths = is_token.sum(axis=-1)
     scorer = make_scorer(decoding, source != pad_id)
     scores = scorer.score(gains.sum(axis=-1), lengths)
-    if scorer.of_state is not None:
+    if scorer.state_score is not None:
         covered = []
         for model, variables in _members(params, models):
             seen = model.apply(variables, source, decoder_input, method='cross_attention').mean(axis=(0, 2))
             covered.append(Covered((), (seen * is_token[:, :, None]).sum(axis=1)))
-        scores += scorer.of_state(DecodeState(tuple(covered), (), jnp.int32(0)))
+        scores += scorer.state_score(DecodeState(tuple(covered), (), jnp.int32(0)))
     return scores, gains
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 BLOCK = 64  # numbers that are first looked at as one
 
 
-def top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
+def blockwise_top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     """The k largest of each row of x [N, V], and their places, both [N, k]; among equals the lower place, as in
     `jax.lax.top_k`.
 
@@ -21,7 +21,7 @@ def top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     return values, jnp.take_along_axis(chosen, place // BLOCK, axis=1) * BLOCK + place % BLOCK
 
 
-def argmax(x: jax.Array) -> jax.Array:
+def blockwise_argmax(x: jax.Array) -> jax.Array:
     """The place [N] of the largest of each row of x [N, V], among equals the lowest."""
     blocks, maxima = _blocks(x)
     block = jnp.argmax(maxima, axis=1)
