@@ -31,7 +31,8 @@ def main(argv: list[str]) -> None:
     )
     config = read_config(argv[0])
 
-    from flax_transformer.marian.runs import check_export, export_marian
+    from flax_transformer.interop.marian_runs import export_marian
+    from flax_transformer.marian.folder import check_export
     from flax_transformer.marian.settings import notes_on
 
     check_export(config.model, options.decoding)

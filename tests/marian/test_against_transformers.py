@@ -16,7 +16,8 @@ from num2words import num2words
 
 from flax_transformer import Translator
 from flax_transformer.config import Config
-from flax_transformer.marian.runs import export_marian, read_marian
+from flax_transformer.interop.marian_runs import export_marian
+from flax_transformer.marian.folder import read_marian
 from flax_transformer.marian.tensors import read_tensors
 
 torch = pytest.importorskip('torch', reason='torch is not installed')

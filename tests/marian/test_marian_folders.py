@@ -24,7 +24,8 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DecodingConfig, TransformerConfig
 from flax_transformer.engine.state import init_params
-from flax_transformer.marian.runs import import_marian, read_marian
+from flax_transformer.interop.marian_runs import import_marian
+from flax_transformer.marian.folder import read_marian
 from flax_transformer.marian.settings import read_decoding, read_model, write_decoding, write_model
 from flax_transformer.marian.tensors import View, read_tensors, write_safetensors
 from flax_transformer.marian.weights import from_marian, names, shapes, to_marian

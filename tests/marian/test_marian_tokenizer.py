@@ -11,7 +11,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
 from flax_transformer.data.bitext.text_files import read_lines
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.marian.runs import as_marian
+from flax_transformer.marian.folder import as_marian
 from flax_transformer.marian.tokenizer import MarianTokenizer
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer

@@ -16,7 +16,8 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.marian.runs import import_marian, read_marian
+from flax_transformer.interop.marian_runs import import_marian
+from flax_transformer.marian.folder import read_marian
 
 FIXTURE = TESTS / 'fixtures' / 'marian'
 CONFIG = """

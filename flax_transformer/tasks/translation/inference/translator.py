@@ -15,7 +15,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.state import Hypotheses
 from flax_transformer.engine.config.parallel import ParallelConfig
-from flax_transformer.marian.runs import read_marian
+from flax_transformer.marian.folder import read_marian
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.batching import shapes
 from flax_transformer.tasks.translation.inference.ids import attend_ids, score_ids, translate_ids
