@@ -1,6 +1,6 @@
 """`flax-transformer export-marian RUN FOLDER [--field value ...]`."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
@@ -31,7 +31,6 @@ def main(argv: list[str]) -> None:
     )
     config = read_config(argv[0])
 
-    from flax_transformer.interop.marian_runs import export_marian
     from flax_transformer.marian.folder import check_export
     from flax_transformer.marian.settings import notes_on
 
@@ -40,10 +39,9 @@ def main(argv: list[str]) -> None:
         print(f"Hugging Face's Marian format can hold the model of {argv[0]}")
         notes = notes_on(config.model, options.decoding)
     else:
-        from flax_transformer.tasks.translation.inference.translator import Translator
+        from flax_transformer.interop.marian_runs import export_marian
 
-        translator = Translator.from_run(argv[0], step=options.step, **asdict(options.decoding))
-        notes = export_marian(options.folder, config, translator.params, translator.tokenizer, options.decoding)
+        notes = export_marian(argv[0], options.folder, options.decoding, step=options.step)
         print(f'The model is in {options.folder}. For example:')
         print(f'  ct2-transformers-converter --model {options.folder} --output_dir {options.folder}.ct2')
     for line in notes:

@@ -1,33 +1,27 @@
-"""A folder of Hugging Face's Marian format <-> a run directory."""
+"""A run directory from a folder of Hugging Face's Marian format, and such a folder from a run."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import write_whole
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.marian.folder import CONFIG_FILE, GENERATION_FILE, as_marian, check_export, read_marian
-from flax_transformer.marian.settings import longest_of, notes_on, write_decoding, write_model
-from flax_transformer.marian.tensors import SAFETENSORS, write_safetensors
+from flax_transformer.marian.folder import Marian, as_marian, check_export, read_marian, write_marian
+from flax_transformer.marian.settings import longest_of, notes_on
 from flax_transformer.marian.tokenizer import MarianTokenizer
-from flax_transformer.marian.weights import to_marian
 from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.inference.loading import load_run
 from flax_transformer.text.config import TokenizerConfig
-from flax_transformer.text.tokenizer import Tokenizer
 
 
 def import_marian(folder: Path | str, run: Path | str) -> RunDirectory:
-    """Makes a folder's model a run directory, at step 0. Raises UserError where `run` is already there."""
+    """Makes a run directory, at step 0, from a folder's model. Raises UserError if `run` already exists."""
     marian, run = read_marian(folder), RunDirectory(run)
     if run.exists():
         raise UserError(f'{run.path} is a run directory already; give another, or remove it')
-    languages = {
-        f'{side}_language': str(marian.tokenizer.settings.get(f'{side}_lang') or side) for side in ('source', 'target')
-    }
+    settings = marian.tokenizer.settings
+    languages = {f'{side}_language': str(settings.get(f'{side}_lang') or side) for side in ('source', 'target')}
     run.open(
         Config(
             model=marian.config,
@@ -44,25 +38,17 @@ def import_marian(folder: Path | str, run: Path | str) -> RunDirectory:
 
 
 def export_marian(
-    folder: Path | str, config: Config, params: Any, tokenizer: Tokenizer, decoding: DecodingConfig
+    run: Path | str, folder: Path | str, decoding: DecodingConfig, *, step: int | None = None
 ) -> list[str]:
-    """Writes a folder that Hugging Face loads; returns what it holds otherwise than here, in words.
+    """Writes a run's model as a folder that Hugging Face loads, with this search; returns in words what differs there.
 
-    Raises UserError with everything that the format cannot hold, and where the folder has files already.
+    `run` and `step` name a checkpoint as in `load_run`. Raises UserError with everything that the format cannot hold,
+    and if the folder is not empty.
     """
-    folder = Path(folder)
+    config, params, tokenizer = load_run(run, step=step)
     check_export(config.model, decoding)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f'{folder} exists and is not an empty folder; give another')
-    folder.mkdir(parents=True, exist_ok=True)
-    write_safetensors(folder / SAFETENSORS, to_marian(params, config.model))
-    written = {
-        CONFIG_FILE: write_model(config.model, decoding),
-        GENERATION_FILE: write_decoding(config.model, decoding, tokenizer.unk_id),
-    }
-    for name, values in written.items():
-        write_whole(folder / name, json.dumps(values, indent=2) + '\n')
     if not isinstance(tokenizer, MarianTokenizer):
-        tokenizer = as_marian(tokenizer, config.data, longest_of(config.model, decoding))
-    tokenizer.write(folder)
+        languages = config.data.source_language, config.data.target_language
+        tokenizer = as_marian(tokenizer, languages, longest_of(config.model, decoding))
+    write_marian(folder, Marian(config.model, params, tokenizer, decoding))
     return notes_on(config.model, decoding)

@@ -1,5 +1,6 @@
 """A Marian model as the folder that Hugging Face writes."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -7,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.bitext.config import DataConfig
+from flax_transformer.common.files import write_whole
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.marian.json_files import read_object
 from flax_transformer.marian.settings import (
@@ -15,10 +16,12 @@ from flax_transformer.marian.settings import (
     faults_of_model,
     read_decoding,
     read_model,
+    write_decoding,
+    write_model,
 )
-from flax_transformer.marian.tensors import read_tensors
+from flax_transformer.marian.tensors import SAFETENSORS, read_tensors, write_safetensors
 from flax_transformer.marian.tokenizer import MarianTokenizer
-from flax_transformer.marian.weights import TIED, from_marian
+from flax_transformer.marian.weights import TIED, from_marian, to_marian
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.config import TransformerConfig
 
@@ -61,6 +64,26 @@ def read_marian(folder: Path | str) -> Marian:
     return Marian(config, params, tokenizer, decoding)
 
 
+def write_marian(folder: Path | str, marian: Marian) -> None:
+    """Writes a folder that Hugging Face loads.
+
+    Raises UserError with everything that the format cannot hold, and if the folder is not empty.
+    """
+    folder, (config, params, tokenizer, decoding) = Path(folder), marian
+    check_export(config, decoding)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f'{folder} exists and is not an empty folder; give another')
+    folder.mkdir(parents=True, exist_ok=True)
+    write_safetensors(folder / SAFETENSORS, to_marian(params, config))
+    written = {
+        CONFIG_FILE: write_model(config, decoding),
+        GENERATION_FILE: write_decoding(config, decoding, tokenizer.unk_id),
+    }
+    for name, values in written.items():
+        write_whole(folder / name, json.dumps(values, indent=2) + '\n')
+    tokenizer.write(folder)
+
+
 def check_export(model: TransformerConfig, decoding: DecodingConfig) -> None:
     """Raises UserError with every field that keeps a model, trained or yet to be trained, from being exported."""
     if faults := faults_of_model(model) + faults_of_decoding(decoding):
@@ -71,14 +94,19 @@ def check_export(model: TransformerConfig, decoding: DecodingConfig) -> None:
         )
 
 
-def as_marian(tokenizer: SentencePieceTokenizer, data: DataConfig, longest: int) -> MarianTokenizer:
-    """One SentencePiece model of ours as their two, and a vocabulary that gives our ids; tags are `>>fr<<` there."""
+def as_marian(tokenizer: SentencePieceTokenizer, languages: tuple[str, str], longest: int) -> MarianTokenizer:
+    """Our SentencePiece model as both of theirs, with a vocabulary that gives our ids; our tags become `>>fr<<`.
+
+    Args:
+      languages: source and target.
+      longest: tokens, for `model_max_length`.
+    """
     tags = {id_: f'>>{language}<<' for language, id_ in tokenizer.languages.items()}
     vocabulary = {tags.get(id_, tokenizer.piece(id_)): id_ for id_ in range(tokenizer.vocab_size)}
     settings = {
         'tokenizer_class': 'MarianTokenizer',
-        'source_lang': data.source_language,
-        'target_lang': data.target_language,
+        'source_lang': languages[0],
+        'target_lang': languages[1],
         'pad_token': tokenizer.piece(tokenizer.pad_id),
         'eos_token': tokenizer.piece(tokenizer.eos_id),
         'unk_token': tokenizer.piece(tokenizer.unk_id),

@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import TESTS, corpus
+from hostile_lines import HOSTILE
 from num2words import num2words
-from test_marian_tokenizer import HOSTILE
 
 from flax_transformer import Translator
 from flax_transformer.cli import main
-from flax_transformer.config import DataConfig
 from flax_transformer.data.bitext.text_files import read_lines
 from flax_transformer.marian.folder import as_marian
 from flax_transformer.marian.tokenizer import MarianTokenizer
@@ -80,7 +79,7 @@ def test_a_joint_tokenizer_gives_our_ids_in_transformers(tmp_path: Path) -> None
     lines = [line for side in ('en', 'de') for line in read_lines(corpus('multi30k', f'train.{side}.gz'))[:5000]]
     lines += HOSTILE
     ours = SentencePieceTokenizer.train(lines[::10], vocab_size=500, pad_id=499, eos_id=0, unk_id=1)
-    as_marian(ours, DataConfig(), 512).write(tmp_path)
+    as_marian(ours, ('en', 'de'), 512).write(tmp_path)
     theirs = transformers.MarianTokenizer.from_pretrained(tmp_path)
     expected = ours.encode(lines)
     assert theirs(lines).input_ids == expected

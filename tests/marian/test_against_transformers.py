@@ -15,9 +15,7 @@ import pytest
 from num2words import num2words
 
 from flax_transformer import Translator
-from flax_transformer.config import Config
-from flax_transformer.interop.marian_runs import export_marian
-from flax_transformer.marian.folder import read_marian
+from flax_transformer.marian.folder import read_marian, write_marian
 from flax_transformer.marian.tensors import read_tensors
 
 torch = pytest.importorskip('torch', reason='torch is not installed')
@@ -202,7 +200,7 @@ def test_beams_differ_only_in_the_two_rules_that_differ(case: Case, request: pyt
 
 def test_import_export_import_is_bitwise_the_same(case: Case, tmp_path: Path) -> None:
     first = read_marian(case.folder)
-    export_marian(tmp_path / 'out', Config(model=first.config), first.params, first.tokenizer, first.decoding)
+    write_marian(tmp_path / 'out', first)
     second = read_marian(tmp_path / 'out')
     assert second.config == first.config
     assert second.decoding == first.decoding
