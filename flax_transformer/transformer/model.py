@@ -49,6 +49,8 @@ class Transformer(nn.Module):
     config: TransformerConfig
     remat: bool = False  # keep each layer's input alone for the gradients, and compute the rest again: less memory
 
+    supports_int8 = True  # of parameters
+
     def setup(self) -> None:
         config = self.config
         dtype = compute_dtype(config)
@@ -75,6 +77,11 @@ class Transformer(nn.Module):
         self.dropout = Dropout(config.dropout_rate)
         self.encoder = Encoder(config, self.remat)
         self.decoder = Decoder(config, self.remat)
+
+    @property
+    def max_positions(self) -> int | None:
+        """The longest source or target with learned positions; None: any length."""
+        return self.config.max_length if self.config.positions == 'learned' else None
 
     def _embed_source(self, source: jax.Array, positions: jax.Array | None, deterministic: bool) -> jax.Array:
         table = self.embedding if self.config.tie_embeddings == 'all' else self.source_embedding

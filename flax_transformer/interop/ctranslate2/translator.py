@@ -1,4 +1,4 @@
-"""The translator with CTranslate2 in the place of our search: its own beam search, in float32 or int8."""
+"""A translator that searches with CTranslate2: its own beam search, in float32 or int8."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -7,36 +7,55 @@ from functools import cached_property
 from typing import Any, Literal
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.scorers import length_penalty
 from flax_transformer.decoding.search import output_slots
 from flax_transformer.interop.ctranslate2.conversion import check, converted, import_ctranslate2
 from flax_transformer.tasks.translation.inference.n_best import make_translation
 from flax_transformer.tasks.translation.inference.result import Translation, distinct
 from flax_transformer.tasks.translation.inference.translator import Translator
+from flax_transformer.transformer.model import Transformer
 
 ComputeType = Literal['float32', 'int8']
 
 
 class CTranslate2Translator(Translator):
-    """As the translator it is made of, lines in and lines out. Its beam search has rules of its own; probabilities sum
-    to 1 behind what is banned (as with decoding.renormalize); tokens have no log-probabilities of their own."""
+    """Lines in, lines out, like the Translator. CTranslate2's beam search has its own rules: probabilities sum to 1
+    over what is not banned (as with decoding.renormalize), and tokens have no log-probabilities of their own."""
 
-    compute_type: ComputeType = 'float32'
+    def __init__(self, *args: Any, compute_type: ComputeType = 'float32', **options: Any) -> None:
+        """The Translator's arguments, and `compute_type`.
+
+        Raises UserError if the package is missing, and with every field that it cannot follow.
+        """
+        super().__init__(*args, **options)
+        self.compute_type = compute_type
+        if len(self.models) > 1:
+            raise UserError(f'CTranslate2 cannot do this: an ensemble of {len(self.models)} runs; give one')
+        if not isinstance(self.model, Transformer):
+            raise UserError(f'CTranslate2 cannot do this: a {type(self.model).__name__}; expected a Transformer')
+        check(self.model.config, self.decoding)
+        import_ctranslate2()
 
     @classmethod
     def of(cls, translator: Translator, compute_type: ComputeType = 'float32') -> 'CTranslate2Translator':
-        """Raises UserError where the package is missing, and with every field that it cannot follow."""
-        if len(translator.models) > 1:
-            raise UserError(f'CTranslate2 cannot do this: an ensemble of {len(translator.models)} runs; give one')
-        check(translator.model.config, translator.decoding)
-        import_ctranslate2()
-        other = object.__new__(cls)
-        other.__dict__ |= translator.__dict__ | {'compute_type': compute_type}
-        return other
+        """The same model and search with CTranslate2; raises UserError as the constructor does."""
+        return cls(
+            translator.models,
+            translator.params,
+            translator.tokenizer,
+            translator.decoding,
+            source_language=translator.source_language,
+            programs=translator.programs,
+            compute_type=compute_type,
+        )
+
+    def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> 'CTranslate2Translator':
+        return super()._like(params, decoding, compute_type=self.compute_type, **options)
 
     @cached_property
     def engine(self) -> Any:
-        """The `ctranslate2.Translator`; made, and the model converted, when it is first needed."""
+        """The `ctranslate2.Translator`; the model is converted when it is first needed."""
         config, decoding = self.model.config, self.decoding
         slots = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens)) + 1
         folder = converted(config, self.params, slots)
@@ -53,7 +72,7 @@ class CTranslate2Translator(Translator):
             raise UserError(f'CTranslate2 cannot do this: {"prefixes" if prefixes is not None else "alignments"}')
         found: list[Any] = [None] * len(sources)
         for limit, chosen in self._by_limit(sources):
-            self._check_slots(max(len(sources[i]) for i in chosen))
+            self.programs.check_length(max(len(sources[i]) for i in chosen))
             results = self.engine.translate_batch(
                 [list(map(str, sources[i])) for i in chosen], max_decoding_length=limit, **self._options
             )
@@ -64,7 +83,7 @@ class CTranslate2Translator(Translator):
         return found
 
     def _by_limit(self, sources: list[list[int]]) -> Iterator[tuple[int, list[int]]]:
-        """The limit on the output and the numbers of the sentences that have it: CTranslate2 has one a call."""
+        """Each limit on the output with the numbers of its sentences: a call of CTranslate2 has one limit."""
         groups = defaultdict(list)
         for i, ids in enumerate(sources):
             groups[output_slots(self.decoding, len(ids))].append(i)
@@ -72,11 +91,11 @@ class CTranslate2Translator(Translator):
 
     @cached_property
     def _options(self) -> dict[str, Any]:
-        decoding, config = self.decoding, self.model.config
-        banned = {*decoding.banned_ids, *self.tokenizer.tags_to_ban}
-        banned |= {config.pad_id} if decoding.ban_pad else set()
-        banned |= {self.tokenizer.unk_id} if decoding.ban_unk else set()
-        sequences = [(i,) for i in sorted(banned)] + list(self._banned_sequences)
+        decoding, tokenizer = self.decoding, self.tokenizer
+        banned = {*decoding.banned_ids, *tokenizer.tags_to_ban}
+        banned |= {tokenizer.pad_id} if decoding.ban_pad else set()
+        banned |= {tokenizer.unk_id} if decoding.ban_unk else set()
+        sequences = [(i,) for i in sorted(banned)] + list(self.programs.banned_sequences)
         return {
             'beam_size': decoding.beam_width,
             'num_hypotheses': decoding.n_best,
@@ -92,13 +111,13 @@ class CTranslate2Translator(Translator):
         }
 
     def _translation(self, result: Any) -> Translation:
-        """The best of a result, with the n best where they are wanted."""
+        """The best of a result, with the n best if decoding.n_best asks for them."""
         eos_id, decoding, every = self.tokenizer.eos_id, self.decoding, []
         power = self._options['length_penalty']
         for tokens, score in zip(result.hypotheses, result.scores, strict=True):
             ids = list(map(int, tokens))
             is_finished = bool(ids) and ids[-1] == eos_id
-            # What is reported is ranked there by length^alpha, and given here as `score` promises.
+            # CTranslate2 reports log-probability / length^alpha; `score` promises our own length penalty.
             log_prob = score * max(len(ids), 1) ** power
             worth = log_prob / float(length_penalty(len(ids), decoding.length_penalty, decoding.alpha))
             one = make_translation(self.tokenizer, ids, worth, (), is_finished=is_finished)

@@ -26,7 +26,9 @@ from jax import export as jax_export
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.search import output_slots
 from flax_transformer.interop.stablehlo import export_loader
+from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.translator import Translator
+from flax_transformer.tasks.translation.model import make_model
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.ops.int8 import SCALE
@@ -128,8 +130,7 @@ def lower(
     platforms: Sequence[str],
 ) -> Exported:
     """The program, of any batch and any source length up to max_source_tokens."""
-    options = {'source_language': translator.source_language}
-    search = Translator(model, None, translator.tokenizer, translator.decoding, **options).translate_ids
+    search = Programs([make_model(model)], translator.tokenizer, translator.decoding).translate_ids
 
     def translate(params: dict[str, jax.Array], source: jax.Array) -> dict[str, jax.Array]:
         found = search(_nested(params), source)

@@ -12,6 +12,7 @@ import numpy as np
 
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.tasks.translation.inference.translator import Translator
+from flax_transformer.tasks.translation.model import require
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import shift_right
 
@@ -35,13 +36,10 @@ def attention_map(translator: Translator, line: str, translation: str | None = N
         translation = translator([line])[0].text
     (source,) = tokenizer.encode([line], target_language=translator.decoding.target_language)
     (target,) = tokenizer.encode_target([translation])
-    pad_id = translator.model.config.pad_id
-    weights = translator.model.apply(
-        {'params': translator.params},
-        jnp.asarray([source]),
-        shift_right(jnp.asarray([target]), pad_id),
-        method='cross_attention',
-    )
+    require([translator.model], 'cross_attention', 'a map of attention')
+    target_in = shift_right(jnp.asarray([target]), tokenizer.pad_id)
+    variables = {'params': translator.params}
+    weights = translator.model.apply(variables, jnp.asarray([source]), target_in, method='cross_attention')
     return AttentionMap(
         [tokenizer.source_piece(i) for i in source],
         [tokenizer.piece(i) for i in target],

@@ -16,8 +16,8 @@ from flax_transformer.engine.step import eval_step, loss_sums, mean_loss
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.inference.translator import Translation, Translator
 from flax_transformer.tasks.translation.metrics import Scores, score
+from flax_transformer.tasks.translation.model import make_model
 from flax_transformer.text.tokenizer import Tokenizer
-from flax_transformer.transformer.model import Transformer
 
 
 def evaluate_translation(
@@ -53,7 +53,7 @@ def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pair
     if not len(tokenized):
         raise UserError(f'each of the {len(pairs)} pairs has a blank side; expected at least one to evaluate on')
     devices = Devices(config.parallel)
-    loss_fn = partial(loss_sums, model=Transformer(config.model), label_smoothing=config.training.label_smoothing)
+    loss_fn = partial(loss_sums, model=make_model(config.model), label_smoothing=config.training.label_smoothing)
     compiled = devices.compile(partial(eval_step, loss_fn=loss_fn))
     placed, key = devices.replicate(params), jax.random.key(0)
     batches = loss_batches(

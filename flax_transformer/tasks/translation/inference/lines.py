@@ -1,4 +1,4 @@
-"""Lines in parts: those that are too long for the model, cut where it hurts least; and paragraphs, by sentences."""
+"""Lines split into parts: long ones where it hurts least, paragraphs by sentences."""
 
 import re
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from flax_transformer.common.errors import UserError
 
-# What a part may end with: the end of a sentence; of a clause; of a word. Between the digits of 10:30 there is none.
+# Where a part may end: after a sentence, a clause, a word; never between the digits of 10:30.
 _SEAMS = (r'(?<![.!?…])[.!?…]+[\'")\]»”’]*\s+|[。！？]\s*', r'[,;:]\s+|[，；：、]\s*', r'\s+')
 
 
@@ -15,19 +15,23 @@ def is_blank(line: str) -> bool:
 
 
 class Line(NamedTuple):
-    """A line as it is translated. Parts and gaps put together are the line, but for gaps within a sentence."""
+    """A line in the parts that are translated. Parts and gaps joined are the line, save gaps within a sentence."""
 
     text: str
     replaced: bool  # it was not valid UTF-8
     lead: str  # white space before the first part
     parts: list[str]  # none: a blank line
-    gaps: list[str]  # white space behind each part
+    gaps: list[str]  # white space after each part
+
+    def whole(self) -> 'Line':
+        """The line as one part, however long."""
+        return self._replace(lead='', parts=[self.text] * bool(self.parts), gaps=[''] * bool(self.parts))
 
 
-def prepare(line: str | bytes, count: Callable[[str], int], limit: int, language: str | None = None) -> Line:
-    """The line in parts of at most `limit` tokens by `count`; with a language, by its sentences.
+def split_into_parts(line: str | bytes, count: Callable[[str], int], limit: int, language: str | None = None) -> Line:
+    """The line in parts of at most `limit` tokens by `count`; with a language, sentence by sentence.
 
-    A character must not count as more than its bytes; three tokens may come on top.
+    `count` must not exceed the number of bytes by more than three.
     """
     text, replaced = as_text(line)
     if is_blank(text):
@@ -38,14 +42,14 @@ def prepare(line: str | bytes, count: Callable[[str], int], limit: int, language
         is_short = len(sentence.encode('utf-8')) + 3 <= limit  # most lines need not be counted
         pieces = [sentence] if is_short else split_line(sentence, count, limit)
         parts += pieces
-        # Where one sentence follows another without white space, a space: the translation may need it.
+        # Sentences without white space between them get a space: the translation may need it.
         gaps += [' '] * (len(pieces) - 1) + [gap or ' ']
     gaps[-1] = sentences[-1][1]
     return Line(text, replaced, lead, parts, gaps)
 
 
 def as_text(line: str | bytes) -> tuple[str, bool]:
-    """The line as valid Unicode, and whether something in it had to become U+FFFD."""
+    """The line as valid Unicode, and whether anything in it became U+FFFD."""
     try:
         if isinstance(line, bytes):
             return line.decode('utf-8'), False
@@ -58,10 +62,10 @@ def as_text(line: str | bytes) -> tuple[str, bool]:
 
 
 def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]]]:
-    """The white space before the first sentence, and each sentence with the white space behind it.
+    """The white space before the first sentence, and each sentence with the white space after it.
 
-    Put together they are the line. By the rules that sentencex has for the language (extra `sentences`; no model, no
-    network). Raises UserError where it is not installed.
+    Joined they are the line. Splits by sentencex's rules for the language (extra `sentences`; no model, no network).
+    Raises UserError if it is not installed.
     """
     try:
         import sentencex
@@ -71,24 +75,24 @@ def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]
         ) from None
     pieces = [piece for piece in sentencex.segment(language, line) if piece]
     if ''.join(pieces) != line:
-        pieces = [line]  # a splitter that lost something is not to be trusted with this line
+        pieces = [line]  # the splitter lost something: do not trust it with this line
     lead, parts = '', []
     for piece in pieces:
         text = piece.strip()
-        before, _, behind = piece.partition(text) if text else (piece, '', '')
+        before, _, after = piece.partition(text) if text else (piece, '', '')
         if parts:
             parts[-1] = (parts[-1][0], parts[-1][1] + before)
         else:
             lead += before
         if text:
-            parts.append((text, behind))
+            parts.append((text, after))
     return lead, parts
 
 
 def split_line(line: str, count: Callable[[str], int], limit: int) -> list[str]:
-    """The line in parts of at most `limit` tokens by `count`, cut at sentence ends, else clauses, words, anywhere.
+    """The line in parts of at most `limit` tokens by `count`, cut after sentences, else clauses, words, anywhere.
 
-    The parts are the line but for white space between them.
+    Joined they are the line, save white space between them.
     """
     if count(line) <= limit:
         return [line]
@@ -107,7 +111,7 @@ def _split(text: str, count: Callable[[str], int], limit: int, seams: tuple[str,
 
 
 def _merged(pieces: list[str], count: Callable[[str], int], limit: int) -> list[str]:
-    """Neighbours put together as long as they fit: the model needs their context."""
+    """Neighbours joined while they fit: the model needs their context."""
     out = pieces[:1]
     for piece in pieces[1:]:
         if count(out[-1] + piece) <= limit:

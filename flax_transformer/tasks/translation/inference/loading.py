@@ -15,7 +15,7 @@ from flax_transformer.transformer import model
 
 
 class LoadedRun(NamedTuple):
-    """What it takes to translate."""
+    """All that it takes to translate."""
 
     config: Config
     params: Any
@@ -25,9 +25,9 @@ class LoadedRun(NamedTuple):
 def load_run(reference: Path | str, *, step: int | None = None, **decoding: Any) -> LoadedRun:
     """The config, parameters and tokenizer of a run.
 
-    Without `@which` and `step`: the best checkpoint (training.best_by), or the mean of the newest where
-    training.average_last says so. `@average` is that mean, or the mean of all that are kept. `decoding` overrides
-    fields of the config's.
+    Without `@which` and `step`: the best checkpoint (training.best_by), or the mean of the newest if
+    training.average_last is above 1. `@average` is that mean, or the mean of all kept checkpoints. `decoding` overrides
+    fields of the config's decoding section.
     """
     path, which = split_reference(reference)
     run = RunDirectory(path)
@@ -54,7 +54,7 @@ def load_run(reference: Path | str, *, step: int | None = None, **decoding: Any)
 
 
 def load_ensemble(references: Sequence[Path | str], *, step: int | None = None, **decoding: Any) -> list[LoadedRun]:
-    """Runs that vote together; the first one's settings count. Raises UserError unless they share a tokenizer."""
+    """Runs that vote together, with the first one's settings. Raises UserError unless they share a tokenizer."""
     first, *others = [load_run(reference, step=step, **decoding) for reference in references]
     meaning = lambda tokenizer: (tokenizer.vocab_size, tokenizer.pad_id, tokenizer.eos_id)
     one = first.tokenizer

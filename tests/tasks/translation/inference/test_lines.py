@@ -9,7 +9,7 @@ import pytest
 from random_lines import check_lines, random_line, tiny_translator
 
 from flax_transformer import Translator
-from flax_transformer.tasks.translation.inference.lines import prepare, split_sentences
+from flax_transformer.tasks.translation.inference.lines import split_into_parts, split_sentences
 from flax_transformer.tasks.translation.inference.n_best import make_translation
 from flax_transformer.tasks.translation.inference.result import has_loop, is_untranslated, joined
 
@@ -135,7 +135,7 @@ def test_a_paragraph_without_the_splitter_says_what_to_install(monkeypatch: pyte
 
 def test_a_sentence_that_is_too_long_is_split_within_its_paragraph() -> None:
     pytest.importorskip('sentencex')
-    line = prepare('Short one.  ' + 'many words, ' * 20 + 'end.', lambda text: len(text.split()), 12, 'en')
+    line = split_into_parts('Short one.  ' + 'many words, ' * 20 + 'end.', lambda text: len(text.split()), 12, 'en')
     assert line.parts[0] == 'Short one.'
     assert line.gaps[0] == '  '
     assert len(line.parts) > 2
@@ -143,6 +143,6 @@ def test_a_sentence_that_is_too_long_is_split_within_its_paragraph() -> None:
 
 
 def test_a_blank_line_needs_no_parts() -> None:
-    line = prepare(' \t', len, 8)
+    line = split_into_parts(' \t', len, 8)
     assert line.parts == []
     assert joined([], line).text == ''

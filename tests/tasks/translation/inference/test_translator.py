@@ -469,8 +469,8 @@ def test_the_tag_of_the_target_language_begins_each_source_and_each_part_of_a_lo
     tokenizer = multilingual.tokenizer
     for language, tag in tokenizer.languages.items():
         decoding = DecodingConfig(target_language=language, max_source_tokens=8)
-        translator = Translator(multilingual.model.config, None, tokenizer, decoding)
-        monkeypatch.setattr(translator, 'translate_ids', search)
+        translator = Translator(multilingual.model, multilingual.params, tokenizer, decoding)
+        monkeypatch.setattr(translator.programs, 'translate_ids', search)
         given.clear()
         assert not translator(['a b c'])[0].split
         assert given == [[tag, *tokenizer.encode(['a b c'])[0]]]

@@ -1,0 +1,97 @@
+"""What is compiled to translate: shared by translators that differ only in parameters or target language."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.decoding.state import Hypotheses
+from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.tasks.translation.inference.batch_runner import Runner
+from flax_transformer.tasks.translation.inference.batching import shapes
+from flax_transformer.tasks.translation.inference.ids import Vocabulary, attend_ids, score_ids, translate_ids
+from flax_transformer.tasks.translation.model import TranslationModel, max_positions, require
+from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.transformer.ops.int8 import to_int8
+
+
+class Programs:
+    """The jitted functions of some models and a search, and the runner that feeds them batches.
+
+    Parameters are arguments throughout, and the target language is in the ids.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[TranslationModel],
+        tokenizer: Tokenizer,
+        decoding: DecodingConfig,
+        parallel: ParallelConfig | None = None,
+    ) -> None:
+        """Raises UserError if the search asks for what the models or the vocabulary lack."""
+        size = tokenizer.target_vocab_size
+        if any(i >= size for i in decoding.banned_ids):
+            raise UserError(f'banned_ids={decoding.banned_ids}: expected ids below vocab_size={size}')
+        if decoding.coverage_penalty:
+            require(models, 'decode_and_look', 'decoding.coverage_penalty')
+        if decoding.weights == 'int8':
+            require(models, 'supports_int8', "decoding.weights='int8'")
+        self.models, self.tokenizer, self.decoding, self.parallel = tuple(models), tokenizer, decoding, parallel
+        self.vocabulary = Vocabulary(tokenizer.pad_id, tokenizer.eos_id)
+
+    @cached_property
+    def translate_ids(self) -> Callable[..., Hypotheses]:
+        """`translate_ids(weights, source, prefix=None)`, jitted; see `ids.translate_ids`."""
+        banned = (*self.tokenizer.tags_to_ban, *[self.tokenizer.unk_id] * self.decoding.ban_unk)
+        return self._jitted(
+            translate_ids, decoding=self.decoding, banned=banned, banned_sequences=self.banned_sequences
+        )
+
+    @cached_property
+    def score_ids(self) -> Callable[..., tuple[jax.Array, jax.Array]]:
+        """`score_ids(weights, source, target)`, jitted; see `ids.score_ids`."""
+        if self.decoding.coverage_penalty:
+            require(self.models, 'cross_attention', 'decoding.coverage_penalty')
+        return self._jitted(score_ids, decoding=self.decoding)
+
+    @cached_property
+    def attend_ids(self) -> Callable[..., jax.Array]:
+        """`attend_ids(weights, source, target)`, jitted; see `ids.attend_ids`. UserError for models that cannot."""
+        require(self.models, 'cross_attention', 'word alignment')
+        return self._jitted(attend_ids)
+
+    def _jitted(self, function: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
+        return jax.jit(partial(function, models=self.models, vocabulary=self.vocabulary, **settings))
+
+    @cached_property
+    def runner(self) -> Runner:
+        """Puts batches onto the devices; its num_compilations counts the programs."""
+        decoding = self.decoding
+        return Runner(decoding.batch_tokens, decoding.max_source_tokens, self.vocabulary.pad_id, self.parallel)
+
+    @cached_property
+    def banned_sequences(self) -> tuple[tuple[int, ...], ...]:
+        """The ids of banned_texts, spelt as words within a line and at its beginning."""
+        spelt = self.tokenizer.encode_target(list(self.decoding.banned_texts))
+        return tuple(tuple(ids[:-1]) for ids in spelt if len(ids) > 1)
+
+    def weights_of(self, params: Any) -> Any:
+        """What the programs are given: the parameters, or their int8 form if decoding.weights asks for it."""
+        return to_int8(params) if self.decoding.weights == 'int8' else params
+
+    def check_length(self, source: int, prefix: int = 0) -> None:
+        """Raises UserError if so many tokens need more positions than the models have."""
+        needed = source + (prefix + self.decoding.max_extra_tokens if prefix else 0)
+        limit = max_positions(self.models)
+        if limit is not None and needed > limit:
+            raise UserError(f'a line needs {needed} positions; the model has learned max_length={limit}')
+
+    def warm_up(self, weights: Any) -> int:
+        """Compiles, or loads, every shape in which lines are translated; returns their number."""
+        every = shapes(self.decoding.max_source_tokens, self.runner.batch_tokens, len(self.runner.devices))
+        for rows, slots in every:
+            self.runner.map(self.translate_ids, weights, [[[self.vocabulary.eos_id] * slots] * rows])
+        return len(every)
