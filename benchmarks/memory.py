@@ -21,11 +21,11 @@ os.environ.setdefault('TPU_SKIP_MDS_QUERY', '1')
 os.environ.setdefault('XLA_FLAGS', '--xla_cpu_enable_concurrency_optimized_scheduler=false')
 
 import jax
+from flax_transformer.tasks.translation.lowering import lower, with_dtype
 from jax.experimental import topologies
 
 from flax_transformer.config import Config, ParallelConfig, TrainingConfig, TransformerConfig
 from flax_transformer.engine.step import Trainer
-from flax_transformer.tasks.translation.lowering import lower, with_dtype
 
 
 def main() -> None:

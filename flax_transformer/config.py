@@ -8,8 +8,7 @@ from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.optimizer import OptimizerConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
-from flax_transformer.engine.config.training import TrainingConfig
-from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.config import Config, TrainingConfig
 from flax_transformer.text.config import TokenizerConfig
 from flax_transformer.transformer.config import TransformerConfig
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import tyro
 
-from flax_transformer.cli.options import parse, read_run_config
+from flax_transformer.cli.options import parse
 from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.find import open_run, read_run_config, task_module
 
 DESCRIPTION = """Make a run directory, OUT, whose parameters are the mean of several checkpoints of a run. It can be
 translated with, evaluated, exported, and trained on from (--init-from), as any other."""
@@ -35,7 +36,10 @@ def main(argv: list[str]) -> None:
     from flax_transformer.engine.runs.averaging import average
 
     logging.set_verbosity(logging.FATAL)  # Orbax warns of what an earlier version wrote
-    run, chosen = average(argv[0], options.out, last=options.last, best=options.best, steps=[int(s) for s in steps])
+    run = open_run(argv[0])
+    shapes = task_module(run.config_class.task, 'model').parameter_shapes(run.read_config())
+    which = {'last': options.last, 'best': options.best, 'steps': [int(step) for step in steps]}
+    run, chosen = average(run, options.out, shapes, **which)
     print(f'The mean of the checkpoints {", ".join(map(str, chosen))} is in {run.path}. Next:')
     print(f'  flax-transformer evaluate {run.path}')
     print(f'  flax-transformer train CONFIG --init-from {run.path} --workdir ANOTHER')

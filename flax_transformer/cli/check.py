@@ -40,10 +40,10 @@ def main(argv: list[str]) -> int:
     tokenizer = read_run_tokenizer(options.workdir)
     recorded = None
     if options.workdir:
-        from flax_transformer.engine.runs.run_directory import RunDirectory
-        from flax_transformer.tasks.translation.preparation import files_of
+        from flax_transformer.tasks.translation.corpus_checks import files_of
+        from flax_transformer.tasks.translation.run import Run
 
-        known, now = RunDirectory(options.workdir).read_data_files(), files_of(options.config)
+        known, now = Run(options.workdir).read_data_files(), files_of(options.config.data)
         recorded = {
             str(file.absolute()): (entry['bytes'], entry['sha256'])
             for name, entries in known.items()

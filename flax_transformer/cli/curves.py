@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from flax_transformer.cli.options import parse, positional, read_run_config
+from flax_transformer.cli.options import parse, positional
 from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.find import open_run, read_run_config
 
 DESCRIPTION = """How a training run went, or several side by side: a table of their steps, best scores and speed, and of
 the fields in which they differ. With --output their learning curves are drawn. `compare` says whether one translates
@@ -22,13 +23,13 @@ def main(argv: list[str]) -> None:
     if options.output is not None and options.output.suffix not in FORMATS:
         raise UserError(f'--output {options.output}: expected a name that ends in {", ".join(FORMATS)}')
 
-    from flax_transformer.engine.runs.learning_curves import plot, table
+    from flax_transformer.engine.runs.learning_curves import plot_curves, table
 
     names = positional(argv)
-    print(table(names))
+    print(table([open_run(name) for name in names]))
     if options.output is not None:
         try:
-            figure = plot(names)
+            figure = plot_curves(names)
         except ImportError:
             raise UserError('curves: --output needs matplotlib: pip install matplotlib') from None
         figure.savefig(options.output, dpi=150)

@@ -4,17 +4,20 @@ import sys
 import typing
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import tyro
 from tqdm import tqdm
 
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
-from flax_transformer.tasks.translation.config import Config
+from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.tasks.find import open_run, read_run_config
+from flax_transformer.tasks.translation.config import Config as TranslationConfig
 from flax_transformer.text.tokenizer import Tokenizer
 
 T = typing.TypeVar('T')
+C = typing.TypeVar('C')  # a task's config: options that are generic in it serve every task
 
 
 def parse(
@@ -27,20 +30,24 @@ def parse(
     default: Callable[[str], T],
     most: int | None = 1,
 ) -> T:
-    """The options of a command, from its first argument and the fields behind it.
+    """The options of a command, from its first argument and the fields after it.
 
     Args:
-      options: a dataclass whose first field is the positional argument.
-      first: that argument's name, for messages.
+      options: a dataclass, perhaps generic in the class of its field `config`.
+      first: the first argument's name, for messages.
       default: makes the options' defaults from the first argument, so that `--help CONFIG` shows that config's values.
-      most: positional arguments that there may be; None: any number.
+      most: how many positional arguments there may be; None: any number.
     """
     prog = f'flax-transformer {command} {first}'
     given = positional(argv)
+    is_generic = bool(getattr(options, '__parameters__', ()))
     if given:
         rest = argv[len(given) if most is None else min(len(given), most) :]
-        return tyro.cli(options, prog=prog, description=description, args=rest, default=default(given[0]))
+        values = default(given[0])
+        options = options[type(values.config)] if is_generic else options
+        return tyro.cli(options, prog=prog, description=description, args=rest, default=values)
     if any(arg in ('-h', '--help') for arg in argv):
+        options = options[TranslationConfig] if is_generic else options
         return tyro.cli(options, prog=prog, description=description, args=['--help'])
     got = f'got {argv[0]!r}' if argv else 'got nothing'
     raise UserError(f'{command}: {got}, expected {first} first: {prog} [--field value ...]')
@@ -51,12 +58,7 @@ def positional(argv: list[str]) -> list[str]:
     return argv[: next((i for i, arg in enumerate(argv) if arg.startswith('-')), len(argv))]
 
 
-def read_run_config(reference: Path | str) -> Config:
-    """The config of a run directory, `RUN` or `RUN@which`."""
-    return RunDirectory(split_reference(reference)[0]).read_config()
-
-
-def read_config(name: str) -> Config:
+def read_config(name: str) -> Any:
     """The config of a run directory, or of a file or name."""
     is_run = Path(split_reference(name)[0]).is_dir()
     return read_run_config(name) if is_run else load_config(name)
@@ -64,10 +66,7 @@ def read_config(name: str) -> Config:
 
 def read_run_tokenizer(path: Path | None) -> Tokenizer | None:
     """The tokenizer of a run directory; None for None."""
-    if path is None:
-        return None
-    read_run_config(path)  # which says it where this is no run, or one of a later version
-    return RunDirectory(path).read_tokenizer()
+    return None if path is None else open_run(path).read_tokenizer()
 
 
 def progress_bar(total: int | None, unit: str) -> tqdm:

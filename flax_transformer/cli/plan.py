@@ -2,27 +2,27 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any, Generic, Literal
 
 import tyro
 
-from flax_transformer.cli.options import note, parse, read_config
-from flax_transformer.cost.step_cost import Plan, make_plan, nearest_fit, options_of
-from flax_transformer.tasks.translation.config import Config
+from flax_transformer.cli.options import C, note, parse, read_config
+from flax_transformer.cost.step_cost import StepCost, nearest_fit, options_of, step_cost
+from flax_transformer.tasks.find import task_module
 
 DESCRIPTION = """Compile the train step of a CONFIG, or of a run, for TPUs that are not here, or for the devices that
-are, and tell what it will take: memory, work, exchanges, and an estimate of time. Neither corpus nor tokenizer is
-needed."""
+are, and report what it will take: memory, work, communication, and an estimate of time. Neither corpus nor tokenizer
+is needed."""
 
 
 @dataclass(frozen=True)
-class PlanOptions:
+class PlanOptions(Generic[C]):
+    config: Annotated[C, tyro.conf.arg(name='')]
     topology: str = 'local'  # a TPU slice such as v5e:4x4, v5p:2x2x1; local: the devices that are here
     memory: float | None = None  # GB (10^9 bytes) that a device grants to a program; None: what is known of it
-    suggest: bool = True  # where it does not fit, look for the nearest change with which it does, by compiling
+    suggest: bool = True  # if it does not fit, look for the nearest change with which it does, by compiling
     format: Literal['text', 'json'] = 'text'
-    config: Annotated[Config, tyro.conf.arg(name='')] = field(default_factory=Config)
 
 
 def main(argv: list[str]) -> int:
@@ -44,17 +44,19 @@ def main(argv: list[str]) -> int:
         prepare_compiler()
         devices = topology_devices(options.topology)
     available = options.memory and options.memory * 1e9
-    plan = make_plan(config, devices, available=available)
+    make_trainer = task_module(config.task, 'task').make_trainer
+    make = lambda parallel: make_trainer(replace(config, parallel=parallel), devices)
+    cost = step_cost(make(config.parallel), available=available)
     nearest = None
-    if plan.fits is False and options.suggest:
+    if cost.fits is False and options.suggest:
         note('it does not fit; looking for a change with which it does')
-        nearest = nearest_fit(config, devices, plan, available=available)
+        nearest = nearest_fit(make, config.parallel, cost, available=available)
     if options.format == 'json':
-        print(json.dumps({'config': argv[0], 'topology': options.topology} | as_json(plan, nearest)))
+        print(json.dumps({'config': argv[0], 'topology': options.topology} | as_json(cost, nearest)))
         return 0
-    print(f'{argv[0]} on {options.topology}: {plan.devices}, {plan.device_kind}, {plan.dtype}')
-    print('\n'.join(lines_of(plan)))
-    if plan.fits is False and options.suggest:
+    print(f'{argv[0]} on {options.topology}: {cost.devices}, {cost.device_kind}, {cost.dtype}')
+    print('\n'.join(lines_of(cost)))
+    if cost.fits is False and options.suggest:
         if nearest is None:
             print('\nNo smaller passes, no remat and no cutting over these devices makes it fit.')
         else:
@@ -62,15 +64,15 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def as_json(plan: Plan, nearest: tuple[dict[str, Any], Plan] | None) -> dict[str, Any]:
+def as_json(cost: StepCost, nearest: tuple[dict[str, Any], StepCost] | None) -> dict[str, Any]:
     """The plan and what follows from it, in bytes, seconds and FLOPs."""
-    times = plan.times and {'least': plan.times.least, 'most': plan.times.most}
-    return asdict(plan) | {
-        'collectives': plan.collectives and [each._asdict() for each in plan.collectives],
-        'memory_total': plan.memory.total if plan.needs is None else plan.needs,
-        'fits': plan.fits,
+    times = cost.times and {'least': cost.times.least, 'most': cost.times.most}
+    return asdict(cost) | {
+        'collectives': cost.collectives and [each._asdict() for each in cost.collectives],
+        'memory_total': cost.memory.total if cost.needs is None else cost.needs,
+        'fits': cost.fits,
         'estimated_seconds_of_a_step': times,
-        'estimated_utilisation': plan.utilisation,
+        'estimated_utilisation': cost.utilisation,
         'nearest_fit': nearest and nearest[0],
     }
 
@@ -79,38 +81,38 @@ def gigabytes(size: float) -> str:
     return f'{size / 1e9:.2f} GB'
 
 
-def lines_of(plan: Plan) -> Iterator[str]:
+def lines_of(cost: StepCost) -> Iterator[str]:
     """The plan as text."""
-    passes = f' in {plan.passes} passes' if plan.passes > 1 else ''
-    yield f'  parameters      {plan.parameters:,}'
-    yield f'  batch           {plan.rows_per_step} rows, {plan.tokens_per_step:,} target slots'
-    yield f'  of a device     {plan.rows_per_device} rows{passes}'
+    passes = f' in {cost.passes} passes' if cost.passes > 1 else ''
+    yield f'  parameters      {cost.parameters:,}'
+    yield f'  batch           {cost.rows_per_step} rows, {cost.tokens_per_step:,} target slots'
+    yield f'  of a device     {cost.rows_per_device} rows{passes}'
     yield ''
     yield 'Memory of a device, as the compiler reserves it'
-    yield from memory_lines(plan)
-    if plan.needs is not None:
+    yield from memory_lines(cost)
+    if cost.needs is not None:
         return
     yield ''
     yield 'Work of a device in a step'
-    yield f"  {plan.flops / 1e12:10.3f} TFLOPs    the model's matrix products"
-    yield f'  {plan.compiled_flops / 1e12:10.3f} TFLOPs    as XLA counts: all operations, a loop once'
-    if plan.collectives is None:
+    yield f"  {cost.flops / 1e12:10.3f} TFLOPs    the model's matrix products"
+    yield f'  {cost.compiled_flops / 1e12:10.3f} TFLOPs    as XLA counts: all operations, a loop once'
+    if cost.collectives is None:
         yield '\nNo exchanges and no estimate of time: jaxlib cannot read the program that this compiler made'
         return
-    yield f'  {plan.memory_traffic / 1e9:10.2f} GB        read from memory and written'
-    for each in plan.collectives:
+    yield f'  {cost.memory_traffic / 1e9:10.2f} GB        read from memory and written'
+    for each in cost.collectives:
         yield (
             f'  {each.sent / 1e9:10.3f} GB        sent for {each.count} {each.kind} of {each.bytes / 1e9:.3f} GB in all'
         )
-    if not plan.collectives:
+    if not cost.collectives:
         yield '             none        exchanged with other devices'
     yield ''
-    yield from _time_lines(plan)
+    yield from _time_lines(cost)
 
 
-def memory_lines(plan: Plan) -> Iterator[str]:
+def memory_lines(cost: StepCost) -> Iterator[str]:
     """Where memory goes, and whether it suffices."""
-    memory = plan.memory
+    memory = cost.memory
     parts = [
         ('parameters', memory.parameters),
         ('optimiser', memory.optimizer),
@@ -120,30 +122,30 @@ def memory_lines(plan: Plan) -> Iterator[str]:
         ('program', memory.program),
         ('all', memory.total),
     ]
-    if plan.needs is not None:
-        parts = [*parts[:3], ('all', plan.needs)]
+    if cost.needs is not None:
+        parts = [*parts[:3], ('all', cost.needs)]
     yield from (f'  {size / 1e9:10.3f} GB        {name}' for name, size in parts)
     if memory.available is None:
         yield '  How much memory there is, is not known: see --memory'
     else:
-        is_enough = 'it fits' if plan.fits else 'it does NOT fit'
+        is_enough = 'it fits' if cost.fits else 'it does NOT fit'
         yield f'  {memory.available / 1e9:10.3f} GB        there is: {is_enough}'
 
 
-def _time_lines(plan: Plan) -> Iterator[str]:
-    times = plan.times
+def _time_lines(cost: StepCost) -> Iterator[str]:
+    times = cost.times
     if times is None:
-        yield f'No estimate of time: the peak of {plan.device_kind} in {plan.dtype} is not known'
+        yield f'No estimate of time: the peak of {cost.device_kind} in {cost.dtype} is not known'
         return
     yield 'Time of a step, ESTIMATED from data sheets; nothing was run'
     links = 'unknown, left out' if times.links is None else f'{times.links * 1e3:.2f} ms'
     yield f'  {times.compute * 1e3:10.2f} ms        to compute, at the peak'
     yield f'  {times.memory * 1e3:10.2f} ms        to read and write memory, at full bandwidth'
     yield f'  {links:>13}        to exchange, over all links at once'
-    yield f'  {times.least * 1e3:10.2f} ms        at least, where all of it overlaps: {_rates(plan, times.least)}'
-    yield f'  {times.most * 1e3:10.2f} ms        where nothing overlaps: {_rates(plan, times.most)}'
+    yield f'  {times.least * 1e3:10.2f} ms        at least, where all of it overlaps: {_rates(cost, times.least)}'
+    yield f'  {times.most * 1e3:10.2f} ms        where nothing overlaps: {_rates(cost, times.most)}'
 
 
-def _rates(plan: Plan, seconds: float) -> str:
-    slots = float(f'{plan.tokens_per_step / seconds:.2g}')  # an estimate: more digits would say nothing
-    return f'{slots:,.0f} target slots/s, MFU {plan.times.compute / seconds:.0%}'
+def _rates(cost: StepCost, seconds: float) -> str:
+    slots = float(f'{cost.tokens_per_step / seconds:.2g}')  # an estimate: more digits would say nothing
+    return f'{slots:,.0f} target slots/s, MFU {cost.times.compute / seconds:.0%}'

@@ -33,14 +33,14 @@ def main(argv: list[str]) -> None:
         default=lambda name: train_options(name, argv),
     )
 
-    from flax_transformer.engine.runs.run_directory import RunDirectory
-    from flax_transformer.tasks.translation.training_data import open_run
+    from flax_transformer.tasks.translation.preparation import prepare_run
+    from flax_transformer.tasks.translation.run import Run
 
-    run = RunDirectory(options.workdir)
+    run = Run(options.workdir)
     run.check(options.config)
-    tokenizer = None if options.init_from is None else RunDirectory(options.init_from).read_tokenizer()
+    tokenizer = None if options.init_from is None else Run(options.init_from).read_tokenizer()
     with run.in_use(note):
-        open_run(options.config, run, processes=os.cpu_count() or 1, tokenizer=tokenizer)
+        prepare_run(options.config, run, processes=os.cpu_count() or 1, tokenizer=tokenizer)
     note(f'{run.path} is prepared. Next:\n  flax-transformer train {argv[0]} --workdir {run.path}')
 
 

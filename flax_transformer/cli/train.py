@@ -1,16 +1,17 @@
 """`flax-transformer train CONFIG [--workdir RUN] [--init-from RUN] [--field value ...]`."""
 
 import os
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic
 
 import tyro
 
-from flax_transformer.cli.options import parse, read_run_config
+from flax_transformer.cli.options import C, parse
 from flax_transformer.common.config_files import load_config
-from flax_transformer.engine.runs.run_directory import environment
-from flax_transformer.tasks.translation.config import Config
+from flax_transformer.common.config_json import flat_fields
+from flax_transformer.engine.runs.environment import environment
+from flax_transformer.tasks.find import read_run_config, task_module
 
 DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), or the name of a shipped config.
 The same command goes on with a run that was stopped. With --init-from training starts from the parameters and tokenizer
@@ -18,10 +19,10 @@ of another run: model, tokenizer and decoding are then that run's, but for the f
 
 
 @dataclass(frozen=True)
-class TrainOptions:
+class TrainOptions(Generic[C]):
+    config: Annotated[C, tyro.conf.arg(name='')]
     workdir: Path = Path('runs/NAME')  # the run directory; by default runs/ and the config's name
     init_from: Path | None = None  # a run, trained or imported, to start from; only parameters and tokenizer are taken
-    config: Annotated[Config, tyro.conf.arg(name='')] = field(default_factory=Config)
 
 
 def main(argv: list[str]) -> None:
@@ -34,28 +35,26 @@ def main(argv: list[str]) -> None:
         default=lambda name: train_options(name, argv),
     )
     # JAX counts its devices once, when it is first asked: simulated ones must be ordered before.
-    from flax_transformer.engine.devices import multihost as processes
+    from flax_transformer.engine.devices import multihost
     from flax_transformer.engine.devices.devices import prepare_devices
 
     parallel = options.config.parallel
     prepare_devices(-(-parallel.least_devices // max(parallel.num_processes, 1)))
-    processes.start(parallel, _facts(options))
+    multihost.start(parallel, _facts(options))
 
     from absl import logging
 
-    from flax_transformer.tasks.translation.train import train
-
     # Orbax logs the traceback of a save that failed in the background; we say what it means.
     logging.set_verbosity(logging.FATAL)
-    with processes.together():
-        run = train(
+    with multihost.together():
+        run = task_module(options.config.task, 'train').train(
             options.config,
             options.workdir,
             init_from=options.init_from,
             processes=os.cpu_count() or 1,
             exit_at_second=True,
         )
-    if not processes.is_first():
+    if not multihost.is_first():
         return
     print(f'The run is in {run.path}. Next:')
     print(f'  flax-transformer evaluate {run.path}')
@@ -63,16 +62,14 @@ def main(argv: list[str]) -> None:
 
 
 def _facts(options: TrainOptions) -> dict[str, Any]:
-    """What all processes of a run must have the same: code, config, run directory."""
-    values = asdict(options.config)
+    """What all processes of a run must have in common: code, config, run directory."""
+    fields = flat_fields(options.config)
     for name in ('coordinator', 'num_processes', 'process_id'):
-        del values['parallel'][name]
-    seed = values.pop('seed')
-    fields = {f'{section}.{name}': value for section, of in values.items() for name, value in of.items()}
+        del fields[f'parallel.{name}']
     found = environment('')
     code = {f'version of {name}': version for name, version in found['versions'].items()}
     folders = {'--workdir': str(options.workdir), '--init-from': str(options.init_from)}
-    return code | {'commit': found['commit']} | fields | {'seed': seed} | folders
+    return code | {'commit': found['commit']} | fields | folders
 
 
 def train_options(name: str, argv: list[str]) -> TrainOptions:
@@ -81,7 +78,7 @@ def train_options(name: str, argv: list[str]) -> TrainOptions:
     if start is not None:
         other = read_run_config(start)
         config = replace(config, model=other.model, tokenizer=other.tokenizer, decoding=other.decoding)
-    return TrainOptions(Path('runs') / Path(name).stem, None if start is None else Path(start), config)
+    return TrainOptions(config, Path('runs') / Path(name).stem, None if start is None else Path(start))
 
 
 def _init_from(argv: list[str]) -> str | None:

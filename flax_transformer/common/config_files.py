@@ -1,13 +1,14 @@
 """Experiments as Python files: by path, or by the name of one that comes with the package."""
 
+import ast
+import dataclasses
 import re
 import runpy
 import traceback
 from pathlib import Path
+from typing import Any
 
-from flax_transformer import config as config_module
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.tasks.translation.config import Config
 
 
 def shipped_configs() -> dict[str, Path]:
@@ -17,10 +18,10 @@ def shipped_configs() -> dict[str, Path]:
     return {file.stem: file for file in sorted(folder.glob('*.py'))} if folder != package else {}
 
 
-def load_config(name: str) -> Config:
-    """The Config that `get_config()` of a file returns. `name` is a path, or the name of a shipped config.
+def load_config(name: str) -> Any:
+    """The Config, of whatever task, that `get_config()` of a file returns. `name` is a path or a shipped config's name.
 
-    Raises UserError, with file and line, where there is no such file or it does not give a Config.
+    Raises UserError, with file and line, if there is no such file or it does not give a Config.
     """
     shipped = shipped_configs()
     path = Path(name)
@@ -43,7 +44,7 @@ def load_config(name: str) -> Config:
         ) from None
     except Exception as error:
         raise _located(path, error) from None
-    if not isinstance(made, Config):
+    if not (dataclasses.is_dataclass(made) and isinstance(getattr(made, 'task', None), str)):
         raise UserError(
             f'{path}: get_config() returned {type(made).__name__}, expected a flax_transformer.config.Config'
         )
@@ -51,11 +52,35 @@ def load_config(name: str) -> Config:
 
 
 def _located(path: Path, error: Exception) -> UserError:
-    """What a config file raised, with its line, and the nearest field where a field's name is wrong."""
+    """The error of a config file with its line; and the nearest field for a wrong one, the new place for an old import."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == str(path)]
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = f', line {lines[-1]}' if lines else ''
     hint = ''
     if match := re.search(r'(\w+)\.__init__\(\) got an unexpected keyword argument \'(\w+)\'', str(error)):
-        fields = getattr(getattr(config_module, match[1], None), '__dataclass_fields__', {})
+        fields = getattr(frames[-1].f_globals.get(match[1]), '__dataclass_fields__', {})
         hint = nearest(match[2], fields) or f' Its fields: {", ".join(fields)}'
+    elif isinstance(error, ImportError) and lines and (error.name or '').startswith('flax_transformer'):
+        hint = _new_places(path, lines[-1])
     return UserError(f'{path}{line}: {type(error).__name__}: {error}.{hint}')
+
+
+def _new_places(path: Path, line: int) -> str:
+    """Which modules of the package define the names that the import statement at a line asks for."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding='utf-8')))
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.lineno <= line <= node.end_lineno]
+    names = {alias.name for node in imports for alias in node.names}
+    package, places = Path(__file__).parents[1], []
+    for file in sorted(package.rglob('*.py')):
+        tree = ast.parse(file.read_text(encoding='utf-8'))
+        here = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        here |= {
+            target.id
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        module = '.'.join(file.relative_to(package.parent).with_suffix('').parts)
+        places += [f'from {module} import {name}' for name in sorted(here & names)]
+    return f' It is now: {"; ".join(places)}' if places else ''

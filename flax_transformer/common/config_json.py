@@ -1,23 +1,39 @@
-"""A config as JSON and back, with a schema version; and where two configs differ."""
+"""A config as JSON and back, with a schema version; and where two configs differ.
+
+Version 2 names the task: the folder in `tasks/` that holds the config's class. Version 1 knew translation only.
+"""
 
 import dataclasses
 import json
 import typing
-from typing import Any
+from typing import Any, TypeVar
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.tasks.translation.config import Config
 
-SCHEMA_VERSION = 1
-
-
-def to_json(config: Config) -> str:
-    """The config as JSON text, with its schema version."""
-    return json.dumps({'schema_version': SCHEMA_VERSION, **dataclasses.asdict(config)}, indent=2) + '\n'
+SCHEMA_VERSION = 2
+T = TypeVar('T')
 
 
-def from_json(text: str) -> Config:
+def to_json(config: Any) -> str:
+    """The config as JSON text, with its schema version and task."""
+    values = {'schema_version': SCHEMA_VERSION, 'task': config.task, **dataclasses.asdict(config)}
+    return json.dumps(values, indent=2) + '\n'
+
+
+def task_of(text: str) -> str:
+    """The name of the task of a config that `to_json` wrote. Raises UserError for a later schema or other JSON."""
+    return _read(text)[0]
+
+
+def from_json(text: str, config_class: type[T]) -> T:
     """The config that `to_json` wrote. Raises UserError for a later schema, an unknown field or a bad value."""
+    task, values = _read(text)
+    if task != config_class.task:
+        raise UserError(f'task={task!r}: expected a config of the task {config_class.task!r}')
+    return _from_dict(config_class, values, '')
+
+
+def _read(text: str) -> tuple[str, dict[str, Any]]:
     try:
         values = json.loads(text)
     except json.JSONDecodeError as error:
@@ -32,7 +48,10 @@ def from_json(text: str) -> Config:
             f'schema_version={version}: this version of flax_transformer reads 1 to {SCHEMA_VERSION}; '
             'upgrade flax_transformer to read it'
         )
-    return _from_dict(Config, values, '')
+    task = 'translation' if version == 1 else values.pop('task', None)
+    if not isinstance(task, str):
+        raise UserError(f'task={task!r}: expected the name of a task')
+    return task, values
 
 
 def _from_dict(cls: type, values: Any, path: str) -> Any:
@@ -60,14 +79,16 @@ def _from_dict(cls: type, values: Any, path: str) -> Any:
         raise UserError(f'{path}.{error}' if path else str(error)) from None
 
 
-def changed_fields(old: Config, new: Config) -> dict[str, tuple[Any, Any]]:
+def flat_fields(config: Any) -> dict[str, Any]:
+    """The fields of a config and its sections, `{'model.d_model': 512, ..., 'seed': 0}`."""
+    found = {}
+    for name, value in dataclasses.asdict(config).items():
+        found |= {f'{name}.{key}': each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+    return found
+
+
+def changed_fields(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
     """`{'model.d_model': (old value, new value), ...}` for the fields in which two configs differ."""
-
-    def flat(config: Config) -> dict[str, Any]:
-        out = {}
-        for name, value in dataclasses.asdict(config).items():
-            out |= {f'{name}.{key}': v for key, v in value.items()} if isinstance(value, dict) else {name: value}
-        return out
-
-    before, after = flat(old), flat(new)
-    return {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+    before, after = flat_fields(old), flat_fields(new)
+    names = [name for name in before | after if before.get(name) != after.get(name)]
+    return {name: (before.get(name), after.get(name)) for name in names}

@@ -6,22 +6,19 @@ and exchanges, each at the most that the chip can do.
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.cost.chips import find_chip
-from flax_transformer.cost.hlo import Collective, read_program
+from flax_transformer.cost.chips import Chip, find_chip
+from flax_transformer.cost.hlo import Collective, Program, read_program
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices.sharding import bytes_per_device
 from flax_transformer.engine.state import count_parameters
-from flax_transformer.engine.step import Trainer
-from flax_transformer.tasks.translation.config import Config
-from flax_transformer.tasks.translation.flops import training_flops
-from flax_transformer.tasks.translation.lowering import lower, with_dtype
+from flax_transformer.engine.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -37,8 +34,13 @@ class Memory:
     available: float | None  # None: unknown
 
     @property
+    def kept(self) -> int:
+        """What stays from step to step."""
+        return self.parameters + self.optimizer + self.average
+
+    @property
     def total(self) -> float:
-        return self.parameters + self.optimizer + self.average + self.batch + self.temporary + self.program
+        return self.kept + self.batch + self.temporary + self.program
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StepCost:
     """One training step. Work is that of one device."""
 
     devices: str
@@ -95,66 +97,67 @@ class Plan:
         return None if self.times is None else self.times.compute / self.times.least
 
 
-def make_plan(config: Config, devices: Sequence[jax.Device] | None = None, *, available: float | None = None) -> Plan:
-    """Compiles the train step of a config for `devices`, which need not be here; None: for those it would train on.
+def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
+    """Compiles the trainer's step, for devices that need not be here, and reads what it takes.
 
-    `available` bytes of memory a device are taken for granted where they are given.
+    `available` bytes of memory per device are taken as given, if any.
     """
-    trainer = Trainer(with_dtype(config, devices), devices)
-    config, state = trainer.config, trainer.shapes
-    device = trainer.devices.devices[0]
+    task, state, device = trainer.task, trainer.shapes, trainer.devices.devices[0]
     chip = find_chip(device.device_kind)
     available = available or _memory_of(device) or (chip.memory if chip else None)
-    stays = [bytes_per_device(tree) for tree in (state.params, state.opt_state, state.ema)]
-    flops = training_flops(config).total / len(trainer.devices)
+    kept = [bytes_per_device(tree) for tree in (state.params, state.opt_state, state.ema)]
+    flops = task.flops_per_step / len(trainer.devices)
     common = {
         'devices': str(trainer.devices),
         'num_devices': len(trainer.devices),
         'device_kind': device.device_kind,
-        'dtype': config.model.dtype,
+        'dtype': task.dtype,
         'mesh': dict(trainer.devices.mesh.shape),
         'parameters': count_parameters(state.params),
-        'tokens_per_step': config.training.tokens_per_step,
-        'rows_per_step': config.rows_per_step,
-        'rows_per_device': config.rows_per_step // trainer.devices.num_row_parts,
+        'tokens_per_step': task.rows_per_step * task.slots_per_row,
+        'rows_per_step': task.rows_per_step,
+        'rows_per_device': task.rows_per_step // trainer.devices.num_row_parts,
         'passes': trainer.passes.count if trainer.passes else 1,
         'flops': flops,
     }
     try:
-        compiled = lower(trainer).compile()
+        compiled = trainer.lower().compile()
     except jax.errors.JaxRuntimeError as error:
         asked = re.search(r'\(?([\d.]+)G\)? exceeds available HBM \(?([\d.]+)G', str(error))
         if asked is None:
             raise
-        memory = Memory(*stays, 0, 0, 0, float(asked[2]) * 2**30)
+        memory = Memory(*kept, 0, 0, 0, float(asked[2]) * 2**30)
         nothing = {'compiled_flops': None, 'memory_traffic': None, 'collectives': None, 'times': None}
-        return Plan(**common, memory=memory, needs=float(asked[1]) * 2**30, **nothing)
-    sizes = compiled.memory_analysis()
+        return StepCost(**common, memory=memory, needs=float(asked[1]) * 2**30, **nothing)
     try:
         program = read_program(compiled.as_text())
     except jax.errors.JaxRuntimeError:
-        program = None  # what libtpu wrote is not always what this jaxlib can read: so of the big model on v5p
-    memory = Memory(
-        *stays,
-        max(sizes.argument_size_in_bytes - sum(stays), 0),
+        program = None  # jaxlib cannot always read what libtpu wrote: the big model on v5p, for one
+    return StepCost(
+        **common,
+        needs=None,
+        memory=_memory(compiled.memory_analysis(), kept, available),
+        compiled_flops=compiled.cost_analysis()['flops'],
+        memory_traffic=program and program.memory_bytes,
+        collectives=program and tuple(program.collectives),
+        times=_times(flops, program, chip) if program and chip and task.dtype == 'bfloat16' else None,
+    )
+
+
+def _memory(sizes: Any, kept: list[int], available: float | None) -> Memory:
+    return Memory(
+        *kept,
+        max(sizes.argument_size_in_bytes - sum(kept), 0),
         sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes,
         sizes.generated_code_size_in_bytes,
         available,
     )
-    times = None
-    if program and chip and common['dtype'] == 'bfloat16':
-        sent = sum(each.sent for each in program.collectives)
-        links = sent / chip.links if chip.links else (None if sent else 0.0)
-        times = Times(flops / chip.flops, program.memory_bytes / chip.bandwidth, links)
-    return Plan(
-        **common,
-        needs=None,
-        memory=memory,
-        compiled_flops=compiled.cost_analysis()['flops'],
-        memory_traffic=program and program.memory_bytes,
-        collectives=program and tuple(program.collectives),
-        times=times,
-    )
+
+
+def _times(flops: float, program: Program, chip: Chip) -> Times:
+    sent = sum(each.sent for each in program.collectives)
+    links = sent / chip.links if chip.links else (None if sent else 0.0)
+    return Times(flops / chip.flops, program.memory_bytes / chip.bandwidth, links)
 
 
 def _memory_of(device: jax.Device) -> float | None:
@@ -166,34 +169,33 @@ def _memory_of(device: jax.Device) -> float | None:
 
 
 def nearest_fit(
-    config: Config, devices: Sequence[jax.Device] | None, plan: Plan, *, available: float | None = None
-) -> tuple[dict[str, Any], Plan] | None:
-    """The least change of `parallel` with which a step fits, and its plan; None: none that is known helps.
+    make_trainer: Callable[[ParallelConfig], Trainer],
+    parallel: ParallelConfig,
+    cost: StepCost,
+    *,
+    available: float | None = None,
+) -> tuple[dict[str, Any], StepCost] | None:
+    """The least change of `parallel` with which a step fits, and its cost; None if no known change helps.
 
-    Tried, each by compiling: passes over half the rows, and half of that; remat, with single rows in the end; then
-    parameters and moments cut over all devices. None of it changes what is computed, but for rounding.
+    Each is tried by compiling: passes over half the rows, and half of that; remat, finally with single rows; then
+    parameters and moments split over all devices. None of it changes what is computed, except for rounding.
     """
-    limit = plan.memory.available
-    for changes in _changes(config, plan):
-        changed = replace(config, parallel=replace(config.parallel, **changes))
-        if 'fsdp' not in changes and limit is not None and _stays(plan.memory) > limit:
-            continue  # fewer rows at once leave what stays as it is
+    limit = cost.memory.available
+    for changes in _changes(parallel, cost):
+        if 'fsdp' not in changes and limit is not None and cost.memory.kept > limit:
+            continue  # fewer rows at once do not reduce what is kept
         try:
-            found = make_plan(changed, devices, available=available)
+            found = step_cost(make_trainer(replace(parallel, **changes)), available=available)
         except UserError:
-            continue  # a mesh that the rows or the devices do not divide among
+            continue  # the rows or the devices do not divide over this mesh
         if found.fits:
             return changes, found
     return None
 
 
-def _stays(memory: Memory) -> float:
-    return memory.parameters + memory.optimizer + memory.average
-
-
-def _changes(config: Config, plan: Plan) -> Iterator[dict[str, Any]]:
-    parallel, row = config.parallel, config.data.target_length
-    rows = math.ceil(plan.rows_per_device / plan.passes)
+def _changes(parallel: ParallelConfig, cost: StepCost) -> Iterator[dict[str, Any]]:
+    row = cost.tokens_per_step // cost.rows_per_step
+    rows = math.ceil(cost.rows_per_device / cost.passes)
     for part in (2, 4):
         if rows >= part:
             yield {'max_tokens_per_device': math.ceil(rows / part) * row}
@@ -201,11 +203,11 @@ def _changes(config: Config, plan: Plan) -> Iterator[dict[str, Any]]:
     if remat:
         yield remat
     yield remat | {'max_tokens_per_device': row}
-    most = plan.num_devices // parallel.tensor
+    most = cost.num_devices // parallel.tensor
     if parallel.fsdp < most:
-        cut: dict[str, Any] = {'strategy': 'mesh', 'data': 1, 'fsdp': most}
-        yield cut
-        yield cut | remat | {'max_tokens_per_device': row}
+        split: dict[str, Any] = {'strategy': 'mesh', 'data': 1, 'fsdp': most}
+        yield split
+        yield split | remat | {'max_tokens_per_device': row}
 
 
 def options_of(changes: dict[str, Any]) -> str:

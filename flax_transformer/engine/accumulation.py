@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.engine.chunks import cut
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.tasks.translation.config import Config
+from flax_transformer.engine.task import Task
 
 
 class Passes(NamedTuple):
@@ -31,24 +32,19 @@ class Passes(NamedTuple):
         return jax.lax.scan(add, self._placed(zeros), (jnp.arange(self.count), passes))[0]
 
     def _cut(self, x: jax.Array) -> jax.Array:
-        """[passes, rows of a pass, ...] of [rows, ...]; where they do not divide, empty rows fill the last pass."""
-        own = x.reshape(self.parts, -1, *x.shape[1:])
-        rows = -(-own.shape[1] // self.count)
-        fill = [(0, 0), (0, self.count * rows - own.shape[1]), *[(0, 0)] * (x.ndim - 1)]
-        # Padding is segment 0, whatever its ids: it weighs nothing.
-        cut = jnp.pad(own, fill).reshape(self.parts, self.count, rows, *x.shape[1:])
-        return jnp.moveaxis(cut, 1, 0).reshape(self.count, self.parts * rows, *x.shape[1:])
+        """[rows, ...] as [passes, rows of a pass, ...]; rows of zeros, which weigh nothing, fill the last pass."""
+        passes = cut(x.reshape(self.parts, -1, *x.shape[1:]), self.count)  # [passes, parts, rows, ...]
+        return passes.reshape(self.count, -1, *x.shape[1:])
 
     def _placed(self, total: tuple[Any, Any]) -> tuple[Any, Any]:
         grads, sums = total
         return (grads if self.shardings is None else jax.lax.with_sharding_constraint(grads, self.shardings)), sums
 
 
-def make_passes(config: Config, devices: Devices, shardings: Any) -> Passes | None:
-    """The passes of a config's steps, as few as max_tokens_per_device allows; None where one will do."""
-    rows = config.rows_per_step // devices.num_row_parts
-    most = config.parallel.max_tokens_per_device // config.data.target_length
-    if not config.parallel.max_tokens_per_device or rows <= most:
+def make_passes(task: Task, devices: Devices, max_slots: int, shardings: Any) -> Passes | None:
+    """As few passes per step as `max_slots` slots of a batch per device allow; None if one will do, or for 0 slots."""
+    rows = task.rows_per_step // devices.num_row_parts
+    max_rows = max_slots // task.slots_per_row
+    if not max_slots or rows <= max_rows:
         return None
-    on_mesh = devices.strategy == 'mesh'
-    return Passes(-(-rows // most), devices.parts_of_a_step, shardings if on_mesh else None)
+    return Passes(-(-rows // max_rows), devices.parts_of_a_step, shardings if devices.strategy == 'mesh' else None)

@@ -29,6 +29,6 @@ def stop_gradients(params: Any, is_frozen: Any) -> Any:
     return jax.tree.map(lambda frozen, x: jax.lax.stop_gradient(x) if frozen else x, is_frozen, params)
 
 
-def keep(old: Any, new: Any, is_frozen: Any) -> Any:
+def keep_frozen(old: Any, new: Any, is_frozen: Any) -> Any:
     """`new`, but the frozen ones as they were: adding zeros, or averaging equal numbers, would change their bits."""
     return jax.tree.map(lambda frozen, old, new: old if frozen else new, is_frozen, old, new)

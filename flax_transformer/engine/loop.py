@@ -1,219 +1,189 @@
-"""The loop around the step: metrics, evaluation, checkpoints, and what happens when something goes wrong."""
+"""The loop around the step: metrics, evaluations, checkpoints, and what happens when something goes wrong."""
 
-import contextlib
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import jax
 
-from flax_transformer.data.bitext.batches import Batch
-from flax_transformer.engine.monitor.early_stopping import Improvement, checkpoint_metrics
-from flax_transformer.engine.monitor.loss_spikes import Spikes
-from flax_transformer.engine.monitor.profiler import Profile
+from flax_transformer.engine.monitor.early_stopping import EarlyStopping, checkpoint_metrics
+from flax_transformer.engine.monitor.loss_spikes import LossSpikes
+from flax_transformer.engine.monitor.metric_window import MetricWindow
+from flax_transformer.engine.monitor.profiler import Profiler
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.preemption import Interrupted, Stop
 from flax_transformer.engine.state import TrainState
-from flax_transformer.engine.step import Metrics, Trainer, per_token
+from flax_transformer.engine.task import Batch, Sums
+from flax_transformer.engine.trainer import Trainer
 
-Progress = dict[str, Any]
+Progress = dict[str, Any]  # of the loop itself, JSON; saved with a state so that metrics go on without a break
+Scores = dict[str, Any]
+
+
+class Batches(Protocol):
+    """An endless iterator of batches that knows its place, as a grain.DatasetIterator does."""
+
+    def __next__(self) -> Batch: ...
+
+    def get_state(self) -> Any:
+        """The place of the next batch, JSON."""
+
+
+class Save(Protocol):
+    """Saves a state with its validation metrics, if it was evaluated, and the loop's progress."""
+
+    def __call__(self, state: TrainState, metrics: dict[str, float], progress: Progress, *, is_last: bool) -> None: ...
 
 
 class NotFinite(Exception):
-    """So many steps in a row were not finite; with the last of them."""
+    """Too many steps in a row were not finite; carries the last of them."""
 
     def __init__(self, step: int, batch: Batch, state: TrainState) -> None:
         super().__init__(f'step {step} is not finite')
         self.step, self.batch, self.state = step, batch, state
 
 
-def fit(
-    state: TrainState,
-    batches: Iterator[Batch],
-    trainer: Trainer,
-    *,
-    save: Callable[[TrainState, dict[str, float], Progress], None],
-    reporter: Reporter,
-    evaluate: Callable[[TrainState], dict[str, Any]],
-    progress: Progress | None = None,
-    stop: Stop | None = None,
-    profile: Profile | None = None,
-    place: Callable[[], Any] = lambda: None,
-    sentences: Callable[[Any], Any] = lambda place: None,
-) -> TrainState:
-    """Trains from `state` to the config's last step, and saves, reports and evaluates on the way.
+class _Pending(NamedTuple):
+    """A step whose metrics have not been read."""
 
-    It ends before where the validation score has not improved for `patience` evaluations.
+    step: int
+    batch: Batch
+    metrics: Sums
+    place: Any
 
-    Args:
-      batches: an iterator of Batch, at the position that belongs to `state`.
-      save: saves a state, with its validation scores where it was measured, and with the loop's own progress (JSON);
-        called every checkpoint_every steps, after the last, and when training is asked to stop.
-      evaluate: validation metrics of a state, if any; called every evaluate_every steps and after the last.
-      progress: what was saved with `state`, so that the metrics are those of a run without a break.
-      place: the place in the data of the next batch; sentences: which ones are in the batch of a place, for JSON.
 
-    Raises Interrupted, after saving, where `stop` asks for it, and NotFinite after max_skipped_steps skipped steps in
-    a row. The metrics of a step are read after the next one is dispatched, so that the devices never wait for Python.
-    """
-    config, stop = trainer.config.training, stop or Stop()
-    progress = progress or {}
-    window = Window(progress.get('window'))
-    improvement = Improvement(config.best_by, progress.get('improvement'))
-    spikes = Spikes(config.spike_deviations, config.smoothing_steps, progress.get('spikes'))
+class Loop:
+    """Trains to the config's last step, or until validation has stopped improving."""
 
-    def so_far() -> Progress:
-        return {'window': window.state(), 'improvement': improvement.state(), 'spikes': spikes.state()}
+    def __init__(
+        self,
+        trainer: Trainer,
+        batches: Batches,
+        *,
+        save: Save,
+        reporter: Reporter,
+        validate: Callable[[TrainState], Scores] = lambda state: {},
+        stop: Stop | None = None,
+        progress: Progress | None = None,
+        profiler: Profiler | None = None,
+        describe: Callable[[Any], dict[str, Any]] = lambda place: {},
+    ) -> None:
+        """`batches` stand at the place that belongs to the first state.
 
-    def scores_of(state: TrainState, step: int) -> dict[str, Any]:
-        with window.pause():
+        Args:
+          save: called every checkpoint_every steps, after the last one, and when training is asked to stop.
+          validate: the scores of a state; called every evaluate_every steps and after the last one.
+          progress: what was saved with the first state.
+          describe: the examples of the batch at a place, JSON; logged with a loss spike.
+        """
+        self._trainer, self._batches, self._save, self._reporter = trainer, batches, save, reporter
+        self._validate_state, self._describe, self._profiler = validate, describe, profiler
+        self._stop = stop or Stop()
+        self._config = config = trainer.config.training
+        progress = progress or {}
+        self._owes_validation = bool(progress.get('evaluate'))
+        self.window = MetricWindow(trainer.task, progress.get('window'))
+        self.early_stopping = EarlyStopping(config.best_by, config.patience, progress.get('improvement'))
+        self.spikes = LossSpikes(config.spike_deviations, config.smoothing_steps, progress.get('spikes'))
+        self._pending: _Pending | None = None
+
+    def run(self, state: TrainState) -> TrainState:
+        """The state after the last step.
+
+        Raises Interrupted, after saving, if asked to stop, and NotFinite after max_skipped_steps skipped steps in a
+        row. A step's metrics are read after the next one is dispatched, so that devices never wait for Python.
+        """
+        first = int(state.step)
+        if self._owes_validation:
+            self._validate(state, first)
+        for step in range(first + 1, self._config.steps + 1):
+            if self.early_stopping.is_over:
+                break
+            state = self._train(state, step)
+            is_evaluated = self._is_due(step, self._config.evaluate_every)
+            is_saved = self._is_due(step, self._config.checkpoint_every) or bool(self._stop.after(step))
+            self._report(state, step, is_interrupted=is_evaluated or is_saved)
+            scores = self._validate(state, step) if is_evaluated else {}
+            if is_saved or self.early_stopping.is_over:
+                with self.window.pause():
+                    self._save(state, checkpoint_metrics(scores), self._progress(), is_last=self._is_last(step))
+            if is_saved and self._stop.after(step) and step < self._config.steps:
+                raise self._stopped(step)
+        return state
+
+    def _is_due(self, step: int, every: int) -> bool:
+        return step % every == 0 or step == self._config.steps
+
+    def _train(self, state: TrainState, step: int) -> TrainState:
+        """One step, dispatched; then the metrics of the step before are read."""
+        with self.window.waiting():
+            place = self._batches.get_state()
+            batch = next(self._batches)
+        if self._profiler:
+            self._profiler.begin(step)
+        state, metrics = self._trainer.step(state, batch)
+        if self._profiler:
+            self._profiler.end(step, metrics)
+        self._read_pending(state)
+        self._pending = _Pending(step, batch, metrics, place)
+        self._reporter.advance(step)
+        return state
+
+    def _report(self, state: TrainState, step: int, *, is_interrupted: bool) -> None:
+        """Reports the steps since the last report if it is time to; reads this step's metrics if they cannot wait."""
+        config = self._config
+        # While steps are skipped, each is read at once: whoever stops must not have gone on with another batch. Nor can
+        # metrics wait for an evaluation or a save, which keep them.
+        is_suspicious = self.window.skipped_in_a_row or config.max_skipped_steps == 1
+        if is_interrupted or is_suspicious or step % config.log_every == 0:
+            self._read_pending(state)
+        if self._is_due(step, config.log_every) and self.window.steps:
+            rate = self._trainer.learning_rate(step - self.window.skipped_in_all)  # skipped steps do not move it
+            smoothed = {'loss_smoothed': self.spikes.mean['loss'], 'learning_rate': float(rate)}
+            self._reporter.train(step, self.window.close() | smoothed)
+
+    def _read_pending(self, state: TrainState) -> None:
+        if self._pending is None:
+            return
+        (step, batch, metrics, place), self._pending = self._pending, None
+        metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
+        self.window.add(metrics)
+        if metrics['skipped']:
+            self._reporter.say(f'step {step}: loss or gradients are not finite; the update is skipped')
+            if self.window.skipped_in_a_row >= self._config.max_skipped_steps:
+                raise NotFinite(step, batch, state)
+            return
+        loss = metrics['loss'] / max(metrics[self._trainer.task.counts[0]], 1.0)
+        if spike := self.spikes.add({'loss': loss, 'grad_norm': metrics['grad_norm']}):
+            self._reporter.spike(step, spike, self._describe(place))
+
+    def _validate(self, state: TrainState, step: int) -> Scores:
+        with self.window.pause():
             try:
                 # Several processes evaluate together: none may leave on its own.
-                with stop.deferred(stop.shared is not None):
-                    scores = evaluate(state)
+                with self._stop.deferred(self._stop.shared is not None):
+                    scores = self._validate_state(state)
             except (Exception, Interrupted) as reason:
-                # Neither a fault in the evaluation nor its length must cost the training.
-                if stop.shared is None:
-                    save(state, {}, so_far() | {'evaluate': True})
-                raise (stopped(step) if isinstance(reason, Interrupted) else reason) from None
+                # Neither a fault in the evaluation nor its length may cost the training.
+                if self._stop.shared is None:
+                    self._save(state, {}, self._progress() | {'evaluate': True}, is_last=self._is_last(step))
+                raise (self._stopped(step) if isinstance(reason, Interrupted) else reason) from None
         if scores:
-            improvement.add(step, scores)
-            reporter.evaluation(step, scores)
-            if improvement.is_over(config.patience):
-                reporter.say(f'step {step}: {improvement}: training stops (training.patience)')
+            self.early_stopping.add(step, scores)
+            self._reporter.evaluation(step, scores)
+            if self.early_stopping.is_over:
+                self._reporter.say(f'step {step}: {self.early_stopping}: training stops (training.patience)')
         return scores
 
-    def stopped(step: int) -> Interrupted:
-        return Interrupted(f'{stop.after(step)}: stopped after step {step}, which is saved; the same command goes on')
+    def _is_last(self, step: int) -> bool:
+        return bool(self._stop.after(step)) or self.early_stopping.is_over or step >= self._config.steps
 
-    def read(step: int, batch: Batch, metrics: Metrics, place: Any) -> None:
-        metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
-        window.add(metrics)
-        if not metrics['skipped']:
-            count = max(metrics['target_tokens'], 1.0)
-            of_step = {'loss': metrics['loss'] / count, 'grad_norm': metrics['grad_norm']}
-            if spike := spikes.add(of_step):
-                reporter.spike(step, spike, sentences(place))
-        if window.skipped_in_a_row:
-            reporter.say(f'step {step}: loss or gradients are not finite; the update is skipped')
-            if window.skipped_in_a_row >= config.max_skipped_steps:
-                raise NotFinite(step, batch, state)
-
-    first, pending = int(state.step), None
-    if progress.get('evaluate'):
-        scores_of(state, first)
-        if improvement.is_over(config.patience):
-            return state
-    for step in range(first + 1, config.steps + 1):
-        with window.waiting():
-            of_batch = place()
-            batch = next(batches)
-        if profile:
-            profile.begin(step)
-        state, metrics = trainer.step(state, batch)
-        if profile:
-            profile.end(step, metrics)
-        if pending is not None:
-            read(*pending)
-        pending = step, batch, metrics, of_batch
-        reporter.advance(step)
-        is_last = step == config.steps
-        is_evaluated = step % config.evaluate_every == 0 or is_last
-        is_saved = step % config.checkpoint_every == 0 or is_last or bool(stop.after(step))
-        # Where steps are skipped they are read at once: whoever stops must not have gone on with another batch.
-        in_doubt = window.skipped_in_a_row or config.max_skipped_steps == 1
-        # And before an evaluation, which saves where it fails.
-        if in_doubt or is_saved or is_evaluated or step % config.log_every == 0:
-            read(*pending)
-            pending = None
-        if (step % config.log_every == 0 or is_last) and window.steps:
-            rate = trainer.learning_rate(step - window.skipped_in_all)  # skipped steps do not move the schedule
-            smoothed = {'loss_smoothed': spikes.mean['loss'], 'learning_rate': float(rate)}
-            reporter.train(step, window.close() | smoothed)
-        scores: dict[str, Any] = {}
-        if is_evaluated:
-            scores = scores_of(state, step)
-        is_over = improvement.is_over(config.patience)
-        if is_saved or is_over:
-            with window.pause():
-                save(state, checkpoint_metrics(scores), so_far())
-        if is_saved and stop.after(step) and not is_last:
-            raise stopped(step)
-        if is_over:
-            break
-    return state
-
-
-class Window:
-    """Sums over the steps since the last report, and the time that they took."""
-
-    def __init__(self, state: dict[str, Any] | None = None) -> None:
-        """From what `state` gave, else empty."""
-        self.skipped_in_all = self.skipped_in_a_row = 0
-        self._reset()
-        if state:
-            self._sums, self.steps, self._skipped = dict(state['sums']), state['steps'], state['skipped']
-            self._waited = state['waited']
-            self._began -= state['seconds']
-            self.skipped_in_all, self.skipped_in_a_row = state['skipped_in_all'], state['skipped_in_a_row']
-
-    def _reset(self) -> None:
-        self._sums: dict[str, float] = {}
-        self.steps, self._skipped, self._waited, self._paused = 0, 0, 0.0, 0.0
-        self._began = time.perf_counter()
-
-    def state(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+    def _progress(self) -> Progress:
         return {
-            'sums': self._sums,
-            'steps': self.steps,
-            'skipped': self._skipped,
-            'waited': self._waited,
-            'seconds': self._seconds(),
-            'skipped_in_all': self.skipped_in_all,
-            'skipped_in_a_row': self.skipped_in_a_row,
+            'window': self.window.state(),
+            'improvement': self.early_stopping.state(),
+            'spikes': self.spikes.state(),
         }
 
-    def add(self, metrics: Metrics) -> None:
-        """Takes in the metrics of one step; one that was skipped is only counted."""
-        if metrics['skipped']:
-            self._skipped += 1
-            self.skipped_in_all += 1
-            self.skipped_in_a_row += 1
-            return
-        self.skipped_in_a_row = 0
-        self.steps += 1
-        for name, value in metrics.items():
-            self._sums[name] = self._sums.get(name, 0.0) + float(value)
-
-    @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Counts the time within as waiting for data."""
-        began = time.perf_counter()
-        yield
-        self._waited += time.perf_counter() - began
-
-    @contextlib.contextmanager
-    def pause(self) -> Iterator[None]:
-        """Leaves the time within out: it is not training."""
-        began = time.perf_counter()
-        yield
-        self._paused += time.perf_counter() - began
-
-    def _seconds(self) -> float:
-        return max(time.perf_counter() - self._began - self._paused, 1e-9)
-
-    def close(self) -> dict[str, float]:
-        """Averages since the last call, over the steps that were not skipped."""
-        seconds, sums, steps = self._seconds(), self._sums, self.steps
-        out = per_token(sums) | {
-            'target_tokens': sums['target_tokens'] / steps,
-            'source_tokens': sums['source_tokens'] / steps,
-            'grad_norm': sums['grad_norm'] / steps,
-            'skipped_steps': self._skipped,
-            'target_tokens_per_second': sums['target_tokens'] / seconds,
-            'seconds_per_step': seconds / (steps + self._skipped),
-            'data_wait': self._waited / seconds,
-        }
-        self._reset()
-        return out
+    def _stopped(self, step: int) -> Interrupted:
+        reason = self._stop.after(step)
+        return Interrupted(f'{reason}: stopped after step {step}, which is saved; the same command goes on')

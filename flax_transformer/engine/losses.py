@@ -7,6 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.engine.chunks import cut
+
 Sums = dict[str, jax.Array]
 SumsOf = Callable[[Any, Any, Any], tuple[jax.Array, Sums]]
 
@@ -69,7 +71,7 @@ def _summed(sums_of: SumsOf, count: int, params: Any, hidden: Any, data: Any) ->
     def add(total: Any, chunk: Any) -> tuple[Any, None]:
         return jax.tree.map(jnp.add, total, sums_of(params, *chunk)), None
 
-    chunks = jax.tree.map(partial(_cut, count), (hidden, data))
+    chunks = jax.tree.map(lambda x: cut(x, count), (hidden, data))
     zeros = _zeros(sums_of, params, *jax.tree.map(lambda x: x[0], chunks))
     return jax.lax.scan(add, zeros, chunks)[0]
 
@@ -84,7 +86,7 @@ def _summed_forward(sums_of: SumsOf, count: int, params: Any, hidden: Any, data:
         sums, (of_params, of_hidden) = compute(params, *chunk)
         return jax.tree.map(jnp.add, total, (sums, of_params)), of_hidden
 
-    chunks = jax.tree.map(partial(_cut, count), (hidden, data))
+    chunks = jax.tree.map(lambda x: cut(x, count), (hidden, data))
     zeros = _zeros(sums_of, params, *jax.tree.map(lambda x: x[0], chunks)), jax.tree.map(jnp.zeros_like, params)
     (sums, of_params), of_hidden = jax.lax.scan(add, zeros, chunks)
     return sums, (of_params, jax.tree.map(_join, of_hidden, hidden))
@@ -102,13 +104,6 @@ def _zeros(sums_of: SumsOf, *of: Any) -> Any:
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(sums_of, *of))
 
 
-def _cut(count: int, x: jax.Array) -> jax.Array:
-    """[count, B, T / count, ...] of [B, T, ...], filled up."""
-    width = -(-x.shape[1] // count)
-    filled = jnp.pad(x, [(0, 0), (0, count * width - x.shape[1]), *[(0, 0)] * (x.ndim - 2)])
-    return jnp.moveaxis(filled.reshape(x.shape[0], count, width, *x.shape[2:]), 1, 0)
-
-
 def _join(chunks: jax.Array, like: jax.Array) -> jax.Array:
-    """The opposite of `_cut`, in the shape of `like`."""
+    """The opposite of `cut`, in the shape of `like`."""
     return jnp.moveaxis(chunks, 0, 1).reshape(like.shape[0], -1, *like.shape[2:])[:, : like.shape[1]]

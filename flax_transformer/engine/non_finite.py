@@ -9,8 +9,8 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import written_whole
 from flax_transformer.common.trees import named_leaves
-from flax_transformer.data.bitext.batches import Batch
-from flax_transformer.engine.devices import multihost as processes
+from flax_transformer.engine.devices import multihost
+from flax_transformer.engine.task import Batch
 
 
 def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, sums: dict[str, Any]) -> UserError:
@@ -19,7 +19,7 @@ def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, s
     Args:
       gradients, sums: those of the step, made again.
     """
-    part = f'_process_{processes.number()}' if processes.count() > 1 else ''  # each has its own rows
+    part = f'_process_{multihost.number()}' if multihost.count() > 1 else ''  # each has its own rows
     file = save_batch(folder / f'not_finite_step_{step}{part}.npz', batch)
     return UserError(
         f'step {step}: the loss or its gradients are not finite, again and again (training.max_skipped_steps); every '
@@ -36,7 +36,7 @@ def first_non_finite(params: Any, gradients: Any, sums: dict[str, Any]) -> str:
 
     The loss comes before the gradients, since those of a loss that is no number are none either.
     """
-    trees = {'parameters': params, 'loss': {name: sums[name] for name in ('loss', 'nll')}, 'gradients': gradients}
+    trees = {'parameters': params, 'loss': {'loss': sums['loss']} | sums, 'gradients': gradients}
     for name, tree in trees.items():
         for where, leaf in named_leaves(tree):
             values = np.asarray(leaf, np.float32)
@@ -48,13 +48,14 @@ def first_non_finite(params: Any, gradients: Any, sums: dict[str, Any]) -> str:
 
 
 def save_batch(file: Path, batch: Batch) -> Path:
-    """Writes the arrays of a batch by their names; returns the file."""
+    """Writes the arrays of a batch, a NamedTuple or dict, by their names; returns the file."""
+    named = batch._asdict() if hasattr(batch, '_asdict') else batch
     with written_whole(file) as opened:
-        np.savez_compressed(opened, **{name: x for name, x in batch._asdict().items() if x is not None})
+        np.savez_compressed(opened, **{name: x for name, x in named.items() if x is not None})
     return file
 
 
-def load_batch(file: Path) -> Batch:
-    """The batch that `save_batch` wrote; nothing in the file is run."""
+def load_batch(file: Path) -> dict[str, np.ndarray]:
+    """The arrays that `save_batch` wrote, by name; nothing in the file is run."""
     with np.load(file, allow_pickle=False) as arrays:
-        return Batch(**{name: arrays[name] for name in arrays.files})
+        return {name: arrays[name] for name in arrays.files}

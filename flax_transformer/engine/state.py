@@ -1,43 +1,41 @@
 """What training carries from step to step."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.tasks.translation.config import Config
-from flax_transformer.transformer.model import Transformer
-
-if TYPE_CHECKING:  # translation reads checkpoints, and need not wait for the optimisers
+if TYPE_CHECKING:  # whoever only reads checkpoints need not wait for the optimizers
     import optax
 
 
 class TrainState(NamedTuple):
-    """Step, parameters, optimiser state, and the moving average of the parameters where there is one."""
+    """Step, parameters, optimizer state and, if there is one, the moving average of the parameters."""
 
     step: jax.Array  # updates done, int32
     params: Any
     opt_state: Any
-    ema: Any  # as params, or None
+    ema: Any  # like params, or None
 
     @property
     def params_to_keep(self) -> Any:
-        """The parameters to evaluate and to translate with: the average, where there is one."""
+        """The parameters to evaluate and to use afterwards: the moving average if there is one."""
         return self.params if self.ema is None else self.ema
 
 
-def init_params(config: Config, key: jax.Array) -> Any:
-    """Fresh parameters, float32 (one jit, so that the start is quick)."""
-    model = Transformer(config.model)
-    tokens = jnp.zeros((1, 1), jnp.int32)
-    return jax.jit(model.init)(key, tokens, tokens)['params']
-
-
-def init_state(config: Config, tx: 'optax.GradientTransformation', *, params: Any = None) -> TrainState:
-    """The state before the first step; parameters depend on the config's seed only, unless they are given."""
-    params = init_params(config, jax.random.key(config.seed)) if params is None else params
-    # A copy: the step donates its input, and one buffer cannot be given away twice.
-    ema = jax.tree.map(jnp.copy, params) if config.optimizer.ema_decay else None
+def init_state(
+    init: Callable[[jax.Array], Any],
+    key: jax.Array,
+    tx: 'optax.GradientTransformation',
+    *,
+    has_ema: bool = False,
+    params: Any = None,
+) -> TrainState:
+    """The state before the first step, from the given `params` or from those that `init(key)` makes."""
+    params = jax.jit(init)(key) if params is None else params  # one jit: a quick start
+    # A copy: the step donates its input, and a buffer cannot be given away twice.
+    ema = jax.tree.map(jnp.copy, params) if has_ema else None
     return TrainState(jnp.zeros((), jnp.int32), params, jax.jit(tx.init)(params), ema)
 
 

@@ -6,18 +6,18 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.marian.folder import Marian, as_marian, check_export, read_marian, write_marian
 from flax_transformer.marian.settings import longest_of, notes_on
 from flax_transformer.marian.tokenizer import MarianTokenizer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.inference.loading import load_run
+from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.config import TokenizerConfig
 
 
-def import_marian(folder: Path | str, run: Path | str) -> RunDirectory:
+def import_marian(folder: Path | str, run: Path | str) -> Run:
     """Makes a run directory, at step 0, from a folder's model. Raises UserError if `run` already exists."""
-    marian, run = read_marian(folder), RunDirectory(run)
+    marian, run = read_marian(folder), Run(run)
     if run.exists():
         raise UserError(f'{run.path} is a run directory already; give another, or remove it')
     settings = marian.tokenizer.settings

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from flax_transformer.common.checks import check, check_positive, check_rates, check_types
+from flax_transformer.common.fields import setting
 
 
 @dataclass(frozen=True)
@@ -18,9 +19,11 @@ class TransformerConfig:
     d_ff: int = 2048  # inner width of the feed-forward network
     num_encoder_layers: int = 6
     num_decoder_layers: int = 6
-    dropout_rate: float = 0.1  # on each sublayer's output and on embedding + position (section 5.4)
-    attention_dropout_rate: float = 0.0  # on attention weights; 0 in the published model
-    activation_dropout_rate: float = 0.0  # after the feed-forward activation; 0 in the published model
+    # on each sublayer's output and on embedding + position (section 5.4)
+    dropout_rate: float = setting(0.1, 'transferable')
+    attention_dropout_rate: float = setting(0.0, 'transferable')  # on attention weights; 0 in the published model
+    # after the feed-forward activation; 0 in the published model
+    activation_dropout_rate: float = setting(0.0, 'transferable')
     norm_first: bool = False  # False: LayerNorm(x + sublayer(x)), the paper; True: x + sublayer(LayerNorm(x))
     norm_epsilon: float = 1e-6
     activation: Literal['relu', 'gelu', 'swish'] = 'relu'
@@ -35,8 +38,10 @@ class TransformerConfig:
     pad_row: Literal['output', 'neither', 'both'] = 'output'
     eos_id: int = 1  # ends every source and target
     max_length: int = 512  # positions of a learned table; sinusoids know no limit
-    attention: Literal['plain', 'cudnn'] = 'plain'  # cudnn: fused, on NVIDIA GPUs; on other devices as plain
-    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # of computation; auto: bfloat16 on TPU and GPU
+    # cudnn: fused, on NVIDIA GPUs; on other devices as plain
+    attention: Literal['plain', 'cudnn'] = setting('plain', 'transferable')
+    # of computation; auto: bfloat16 on TPU and GPU
+    dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from flax_transformer.common.checks import check, check_positive, check_rates, check_types
+from flax_transformer.common.fields import setting
 
 DEFAULT_TRAIN, DEFAULT_VALIDATION = 'number_words:train', 'number_words:validation'
 
@@ -30,6 +31,11 @@ class CorpusConfig:
         check(self.weight is None or self.weight > 0, f'weight={self.weight}: expected more than 0, or None')
 
     @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """Source and target."""
+        return self.source_language, self.target_language
+
+    @property
     def has_validation(self) -> bool:
         """Whether there is a validation set; generated pairs, the default, are none of text that is not."""
         return bool(self.validation) and (is_made(self.train) or not is_made(self.validation))
@@ -54,12 +60,14 @@ class DataConfig:
     target_language: str = 'de'
     train: str = DEFAULT_TRAIN
     validation: str = DEFAULT_VALIDATION  # empty: none
-    test: str = 'number_words:test'  # empty: none
+    test: str = setting('number_words:test', 'resumable')  # empty: none
     mixture: tuple[CorpusConfig, ...] = ()  # several corpora instead of `train` and `validation`
     mixture_temperature: float = 1.0  # corpora without weights are mixed by their number of pairs ^ (1 / temperature)
     language_tags: bool = False  # begin each source with its target's language (`<2de>`): one model, many languages
-    root: str | None = None  # where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/
-    cache: str | None = None  # folder of tokenised corpora, which runs may share; None: in the run directory
+    # where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/
+    root: str | None = setting(None, 'resumable', 'cosmetic')
+    # folder of tokenised corpora, which runs may share; None: in the run directory
+    cache: str | None = setting(None, 'resumable', 'cosmetic')
     source_length: int = 128  # slots of a packed row, tokens; a longer sentence (EOS counted) is left out, and reported
     target_length: int = 128  # the same for the target
     block_size: int = 2048  # sentences that are packed together
@@ -126,6 +134,10 @@ class DataConfig:
             )
             for corpus in corpora
         )
+
+    def tag_of(self, corpus: CorpusConfig) -> str | None:
+        """The language whose tag begins the corpus's sources; None without tags."""
+        return corpus.target_language if self.language_tags else None
 
     @property
     def has_test(self) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from flax_transformer.common.checks import check, check_rates, check_types
+from flax_transformer.common.fields import setting
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class OptimizerConfig:
     clip_norm: float | None = None  # clip the global gradient norm; None: never, as in the paper
     ema_decay: float = 0.0  # evaluate and keep an exponential moving average of the parameters; 0: off
     freeze: tuple[str, ...] = ()  # regular expressions; parameters whose whole path one matches stay as they are
-    schedule_steps: int | None = None  # where linear and cosine end; None: at training.steps
+    schedule_steps: int | None = setting(None, 'resumable')  # where linear and cosine end; None: at training.steps
 
     def __post_init__(self) -> None:
         check_types(self)

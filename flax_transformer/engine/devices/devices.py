@@ -15,8 +15,8 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config.parallel import ParallelConfig
-from flax_transformer.engine.devices import multihost as processes
-from flax_transformer.engine.devices.sharding import AXES, ROWS, state_shardings
+from flax_transformer.engine.devices import multihost
+from flax_transformer.engine.devices.sharding import AXES, ROWS, Rules, state_shardings
 
 AXIS = 'data'
 
@@ -33,10 +33,10 @@ def prepare_devices(num_devices: int) -> None:
 def get_devices(config: ParallelConfig) -> list[jax.Device]:
     """The devices to run on. Raises UserError where there are fewer than the config asks for."""
     devices = jax.devices()
-    if processes.count() > 1:
+    if multihost.count() > 1:
         if config.num_devices not in (0, len(devices)):
             raise UserError(
-                f'parallel.num_devices={config.num_devices}: {processes.count()} processes have {len(devices)} devices '
+                f'parallel.num_devices={config.num_devices}: {multihost.count()} processes have {len(devices)} devices '
                 'in all, and use them all; leave it out'
             )
         return devices
@@ -71,8 +71,8 @@ class Devices:
     def __str__(self) -> str:
         name = f'{len(self)} {self.devices[0].platform} device{"s" * (len(self) > 1)} by {self.strategy}'
         data, fsdp, tensor = self.mesh.shape.values()
-        if processes.count() > 1:
-            name += f' in {processes.count()} processes'
+        if multihost.count() > 1:
+            name += f' in {multihost.count()} processes'
         return f'{name} (data {data}, fsdp {fsdp}, tensor {tensor})' if fsdp * tensor > 1 else name
 
     @property
@@ -89,31 +89,31 @@ class Devices:
         """Raises UserError where a batch of so many rows cannot be dealt out evenly."""
         if rows % self.num_row_parts:
             raise UserError(
-                f'a batch has {rows} rows (training.tokens_per_step / data.target_length), which do not divide among '
-                f'{self.num_row_parts} devices; change tokens_per_step or num_devices'
+                f'a batch has {rows} rows, which do not divide among {self.num_row_parts} devices; change the size of '
+                'the batch (training.tokens_per_step) or parallel.num_devices'
             )
 
-    def shardings(self, state: Any) -> Any:
-        """Where each leaf of a TrainState lies, from arrays or shapes: cut over a mesh, under pmap whole everywhere."""
+    def shardings(self, state: Any, rules: Rules) -> Any:
+        """The sharding of each leaf of a TrainState, arrays or shapes: by the rules on a mesh, replicated by pmap."""
         if self.strategy == 'pmap':
             return jax.tree.map(lambda _: self.replicated, state)
-        return state_shardings(state, state.params, self.mesh)
+        return state_shardings(state, state.params, self.mesh, rules)
 
     def own_rows(self, rows: int) -> slice:
         """Of a batch of so many rows those that lie on the devices of this process: all, where there is but one.
 
         Raises UserError where they do not lie behind one another.
         """
-        if processes.count() == 1:
+        if multihost.count() == 1:
             return slice(0, rows)
         if self.strategy == 'pmap':
-            share = rows // processes.count()
-            return slice(processes.number() * share, (processes.number() + 1) * share)
+            share = rows // multihost.count()
+            return slice(multihost.number() * share, (multihost.number() + 1) * share)
         parts = {each[0].indices(rows)[:2] for each in self.by_rows.addressable_devices_indices_map((rows,)).values()}
         first, last = min(part[0] for part in parts), max(part[1] for part in parts)
         if sum(end - begin for begin, end in parts) != last - first:
             raise UserError(
-                f'the rows of process {processes.number()} do not lie behind one another on this mesh; let each host '
+                f'the rows of process {multihost.number()} do not lie behind one another on this mesh; let each host '
                 'have a whole number of fsdp x tensor groups'
             )
         return slice(first, last)
@@ -124,7 +124,7 @@ class Devices:
 
     def place(self, tree: Any, shardings: Any) -> Any:
         """The tree as the shardings say; with several processes each must have all of it."""
-        if processes.count() == 1:
+        if multihost.count() == 1:
             return jax.device_put(tree, shardings)
         if isinstance(shardings, NamedSharding):
             shardings = jax.tree.map(lambda _: shardings, tree)
@@ -136,14 +136,14 @@ class Devices:
 
     def gather(self, tree: Any) -> Any:
         """A tree, whole on the first device of this process alone; all processes must call it."""
-        if processes.count() == 1:
+        if multihost.count() == 1:
             return jax.device_put(tree, self.devices[0])
         whole = jax.jit(lambda tree: tree, out_shardings=self.replicated)(self.everywhere(tree))
         return jax.tree.map(lambda x: x.addressable_data(0), whole)
 
     def everywhere(self, tree: Any) -> Any:
         """What pmap gives each of several processes as its own, the same in all, as arrays of all of them."""
-        if processes.count() == 1 or self.strategy != 'pmap':
+        if multihost.count() == 1 or self.strategy != 'pmap':
             return tree
 
         def join(x: jax.Array) -> jax.Array:
@@ -157,7 +157,7 @@ class Devices:
 
         Each process has the whole batch; or, where it has its own rows alone, `rows` is how many there are in all.
         """
-        if processes.count() == 1:
+        if multihost.count() == 1:
             if self.strategy == 'pmap':
                 return jax.tree.map(lambda x: x.reshape(len(self), -1, *np.shape(x)[1:]), batch)
             return jax.device_put(batch, self.by_rows)

@@ -10,8 +10,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -22,6 +22,7 @@ from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices.rendezvous import Facts, meet
 from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 
+T = TypeVar('T')
 _PERIOD = 1.0  # seconds between two signs of life
 
 
@@ -96,6 +97,16 @@ def share(name: str, value: str | None = None) -> str:
         client.key_value_set(f'shared/{name}', value)
         return value
     return _wait_for(f'shared/{name}')
+
+
+def first_then_others(name: str, first: Callable[[], T], others: Callable[[], T]) -> T:
+    """`first()` in process 0, and once that has returned `others()` in the rest; under a name that is used once."""
+    if is_first():
+        result = first()
+        share(name, '')
+        return result
+    share(name)
+    return others()
 
 
 def agree(name: str, value: str) -> None:

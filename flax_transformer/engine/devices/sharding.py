@@ -1,15 +1,15 @@
-"""Which part of the state lies on which device of a mesh: one table, from paths to axes.
+"""Where each part of a training state goes on a mesh of devices: one table of rules, from parameter paths to axes.
 
-A mesh has three axes. The rows of a batch are dealt out over `data` and `fsdp`. Along `fsdp` parameters are cut too
-(fully sharded data parallelism): a device holds a part, and is sent the rest of a matrix when it needs it. Along
-`tensor` the matrices are cut, not the rows, as in Megatron-LM (Shoeybi et al. 2019, section 3): of the first matrix of
-a pair the columns, of the second the rows: what lies between the two, heads and inner units, is never exchanged.
+A mesh has three axes. The rows of a batch are split over `data` and `fsdp`. Along `fsdp` parameters are split too
+(fully sharded data parallelism): a device stores a part and gathers the rest of a matrix when it needs it. Along
+`tensor` matrices are split but rows are not, as in Megatron-LM (Shoeybi et al. 2019, section 3).
 
-What the optimiser keeps of a parameter, and the moving average, is cut as the parameter is.
+Whatever the optimizer keeps of a parameter, and the moving average, is split like the parameter.
 """
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -20,68 +20,51 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves, path_name
 
 DATA, FSDP, TENSOR = AXES = ('data', 'fsdp', 'tensor')
+ROWS = P((DATA, FSDP))  # of a batch; the devices of the tensor axis share theirs
 
-# (end of a parameter's path, the axis that each of its dimensions is cut along); the first that matches counts.
-RULES: tuple[tuple[str, P], ...] = (
-    # Vocabulary by d_model: pieces over tensor, so that each device has logits of its own pieces only.
-    (r'embedding/table', P(TENSOR, FSDP)),
-    (r'positions/table', P(None, FSDP)),
-    (r'projection', P(FSDP, TENSOR)),
-    (r'logits_bias', P(TENSOR)),
-    # Attention: each device of the tensor axis has some of the heads. [d_model, heads * width], then back.
-    (r'attention/(query|key|value)/kernel', P(FSDP, TENSOR)),
-    (r'attention/(query|key|value)/bias', P(TENSOR)),
-    (r'attention/output/kernel', P(TENSOR, FSDP)),
-    # Feed-forward: some of the inner units. [d_model, d_ff], then back.
-    (r'feed_forward/inner/kernel', P(FSDP, TENSOR)),
-    (r'feed_forward/inner/bias', P(TENSOR)),
-    (r'feed_forward/outer/kernel', P(TENSOR, FSDP)),
-    # Vectors of d_model values: too small to be cut.
-    (r'(output|outer)/bias', P()),
-    (r'norm/(scale|bias)', P()),
-)
-ROWS = P((DATA, FSDP))  # of a batch; each device of the tensor axis has the same
+# (regular expression for the end of a parameter's path, the mesh axis of each dimension); the first match counts.
+Rules = Sequence[tuple[str, P]]
 
 
-def spec_of(path: str, shape: tuple[int, ...]) -> P:
-    """The axes of a parameter by its path, such as encoder/layers_0/feed_forward/inner/kernel.
+def spec_of(path: str, shape: tuple[int, ...], rules: Rules) -> P:
+    """The mesh axes of a parameter by its path, such as encoder/layers_0/feed_forward/inner/kernel.
 
-    Raises UserError, with the table, where no rule matches.
+    Raises UserError, with the table, if no rule matches.
     """
-    for pattern, spec in RULES:
+    for pattern, spec in rules:
         if re.search(rf'(^|[/_]){pattern}$', path) and len(spec) <= len(shape):
             return spec
-    table = '\n'.join(f'  {pattern:40} {spec}' for pattern, spec in RULES)
-    raise UserError(f'no sharding rule matches {path} {shape}; add one to RULES in sharding.py:\n{table}')
+    table = '\n'.join(f'  {pattern:40} {spec}' for pattern, spec in rules)
+    raise UserError(f"no sharding rule matches {path} {shape}; add one to the task's sharding rules:\n{table}")
 
 
 def fitted(spec: P, shape: tuple[int, ...], mesh: Mesh) -> P:
-    """The spec without axes that do not divide their dimension: that dimension stays whole on every device.
+    """The spec without axes that do not divide their dimension: such a dimension is replicated.
 
-    A vocabulary of 20 pieces on 8 devices is no reason not to train; `left_whole` tells of it.
+    A vocabulary of 20 pieces on 8 devices is no reason not to train; `replicated_despite_rule` reports it.
     """
     return P(*(name if size % _size(mesh, name) == 0 else None for name, size in zip(spec, shape, strict=False)))
 
 
-def left_whole(params: Any, mesh: Mesh) -> list[str]:
-    """What `fitted` does not cut though the table says so, a line each."""
+def replicated_despite_rule(params: Any, mesh: Mesh, rules: Rules) -> list[str]:
+    """The dimensions that the rules would split but `fitted` does not, one line each."""
     found = []
     for path, leaf in named_leaves(params):
-        for axis, (name, size) in enumerate(zip(spec_of(path, leaf.shape), leaf.shape, strict=False)):
+        for axis, (name, size) in enumerate(zip(spec_of(path, leaf.shape, rules), leaf.shape, strict=False)):
             if size % _size(mesh, name):
                 found.append(f'{path} {leaf.shape}: {size} along dimension {axis}, {name} has {mesh.shape[name]}')
     return found
 
 
-def state_shardings(state: Any, params: Any, mesh: Mesh) -> Any:
+def state_shardings(state: Any, params: Any, mesh: Mesh, rules: Rules) -> Any:
     """The sharding of every leaf of a state, from arrays or shapes.
 
-    A leaf whose path ends with that of one of `params`, and which has its shape, is cut as that parameter is: moments
-    and averages. Others are whole on every device: counts, and the moments that Adafactor keeps of rows and columns.
+    A leaf whose path ends with that of one of `params` and has its shape is split like that parameter: moments and
+    averages. All others are replicated: counts, and the rows and columns that Adafactor keeps.
     """
-    specs = {
-        path: (leaf.shape, fitted(spec_of(path, leaf.shape), leaf.shape, mesh)) for path, leaf in named_leaves(params)
-    }
+    specs = {}
+    for path, leaf in named_leaves(params):
+        specs[path] = leaf.shape, fitted(spec_of(path, leaf.shape, rules), leaf.shape, mesh)
 
     def sharding(path: Any, leaf: Any) -> NamedSharding:
         names = path_name(path).split('/')
@@ -95,7 +78,7 @@ def state_shardings(state: Any, params: Any, mesh: Mesh) -> Any:
 
 
 def bytes_per_device(tree: Any) -> int:
-    """Of arrays or shapes with shardings, what one device holds."""
+    """The bytes that one device holds of arrays, or shapes, with shardings."""
     return sum(math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class WholeWrites:
+class AppendFile:
     """Appends to a file at once. Nothing raises where the disk is full: it must not cost the training."""
 
     def __init__(self, file: Path, say: Callable[[str], None]) -> None:

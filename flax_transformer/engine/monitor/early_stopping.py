@@ -1,54 +1,63 @@
-"""Which checkpoint is the best, and whether training still gets better: by loss or by BLEU on the validation sets."""
+"""Which evaluation was the best, and when to stop because none has been better for a while."""
 
 import math
 from typing import Any
 
-# What a checkpoint's metrics are called, by the name of the score.
-CHECKPOINT_METRICS = {'loss': 'validation_loss', 'bleu': 'validation_bleu'}
+
+def is_lower_better(score: str) -> bool:
+    """Whether a lower score is better, by its name: true of losses, perplexities and error rates.
+
+    >>> is_lower_better('loss'), is_lower_better('word_error_rate'), is_lower_better('bleu')
+    (True, True, False)
+    """
+    return score.endswith(('loss', 'perplexity', 'error_rate'))
 
 
-def rank(score: float, by: str) -> float:
-    """The score so that more is better; what is no number is worst."""
-    return -math.inf if math.isnan(score) else -score if by == 'loss' else score
+def rank(value: float, score: str) -> float:
+    """The value turned so that more is better; NaN is worst."""
+    if math.isnan(value):
+        return -math.inf
+    return -value if is_lower_better(score) else value
 
 
-def rank_of_checkpoint(metrics: dict[str, float], by: str) -> float:
-    """`rank` of a checkpoint by its metrics; one that was not measured by this score is worst."""
-    return rank(metrics.get(CHECKPOINT_METRICS[by], math.nan), by)
+def rank_of_checkpoint(metrics: dict[str, float], score: str) -> float:
+    """`rank` of a checkpoint by its metrics; one without this score is worst."""
+    return rank(metrics.get(f'validation_{score}', math.nan), score)
 
 
 def checkpoint_metrics(scores: dict[str, Any]) -> dict[str, float]:
-    """What is kept of an evaluation with a checkpoint."""
-    return {name: scores[score] for score, name in CHECKPOINT_METRICS.items() if score in scores}
+    """The numbers of an evaluation as they are kept with a checkpoint."""
+    return {f'validation_{name}': value for name, value in scores.items() if isinstance(value, (int, float))}
 
 
-class Improvement:
-    """The best evaluation so far, and how many have come since that were no better."""
+class EarlyStopping:
+    """The best evaluation so far and how many have come since; over after `patience` of them."""
 
-    def __init__(self, by: str, state: dict[str, Any] | None = None) -> None:
-        """From what `state` gave, if it was of the same score; else as before the first evaluation."""
-        self.by = by
-        known = state if state and state['by'] == by else {}
+    def __init__(self, score: str, patience: int, state: dict[str, Any] | None = None) -> None:
+        """Continues from what `state` returned, if that was about the same score; patience 0 never ends training."""
+        self.score, self.patience = score, patience
+        known = state if state and state['by'] == score else {}
         self.best: float | None = known.get('best')
         self.step: int = known.get('step', 0)
         self.since: int = known.get('since', 0)
 
     def state(self) -> dict[str, Any]:
         """All of it, for JSON."""
-        return {'by': self.by, 'best': self.best, 'step': self.step, 'since': self.since}
+        return {'by': self.score, 'best': self.best, 'step': self.step, 'since': self.since}
 
     def add(self, step: int, scores: dict[str, Any]) -> None:
         """Takes in an evaluation."""
-        score = scores[self.by]
-        if not math.isnan(score) and (self.best is None or rank(score, self.by) > rank(self.best, self.by)):
-            self.best, self.step, self.since = score, step, 0
+        value = scores[self.score]
+        is_better = self.best is None or rank(value, self.score) > rank(self.best, self.score)
+        if is_better and not math.isnan(value):
+            self.best, self.step, self.since = value, step, 0
         else:
             self.since += 1
 
-    def is_over(self, patience: int) -> bool:
-        """Whether so many evaluations in a row were no better; with 0, never."""
-        return 0 < patience <= self.since
+    @property
+    def is_over(self) -> bool:
+        return 0 < self.patience <= self.since
 
     def __str__(self) -> str:
         best = 'was never a number' if self.best is None else f'was best at step {self.step} ({self.best:.4g})'
-        return f'the validation {"BLEU" if self.by == "bleu" else self.by} {best}, {self.since} evaluations ago'
+        return f'the validation {self.score} {best}, {self.since} evaluations ago'

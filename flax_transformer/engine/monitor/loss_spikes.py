@@ -6,7 +6,7 @@ from typing import Any
 WATCHED = ('loss', 'grad_norm')
 
 
-class Spikes:
+class LossSpikes:
     """Exponential running means and variances over some `window` steps; of the first steps, their plain mean."""
 
     def __init__(self, deviations: float, window: int, state: dict[str, Any] | None = None) -> None:
@@ -45,7 +45,7 @@ class Spikes:
         return found
 
 
-def told(step: int, spike: dict[str, float]) -> str:
+def describe_spike(step: int, spike: dict[str, float]) -> str:
     """A spike in words."""
     parts = [
         f'{name} {spike[name]:.4g} is far above its running mean of {spike[f"{name}_mean"]:.4g} '
@@ -53,4 +53,4 @@ def told(step: int, spike: dict[str, float]) -> str:
         for name in WATCHED
         if name in spike
     ]
-    return f'step {step}: {" and ".join(parts)}; the sentences of its batch are in metrics.jsonl'
+    return f'step {step}: {" and ".join(parts)}; its examples are in metrics.jsonl'

@@ -9,7 +9,7 @@ import jax
 FOLDER = 'profile'
 
 
-class Profile:
+class Profiler:
     """Traces `steps` steps from step `first` on into the folder RUN/profile; with `first` 0, none."""
 
     def __init__(self, run: Path, first: int, steps: int, say: Callable[[str], None]) -> None:

@@ -4,26 +4,20 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from flax_transformer.engine.monitor.append_file import WholeWrites, end_last_line
-from flax_transformer.engine.monitor.loss_spikes import told
-from flax_transformer.engine.monitor.tensorboard import Board
+from flax_transformer.engine.monitor.append_file import AppendFile, end_last_line
+from flax_transformer.engine.monitor.loss_spikes import describe_spike
+from flax_transformer.engine.monitor.tensorboard import TensorBoardFile
 
 METRICS_FILE = 'metrics.jsonl'
-MUCH_WAITING = 0.05  # of the time, for data: from here on it is said
-# What the progress line shows, where it is known, and what it is called there.
-SHOWN = {
-    'loss': 'loss',
-    'loss_smoothed': 'smoothed',
-    'perplexity': 'perplexity',
-    'target_tokens_per_second': 'tokens/s',
-    'target_slots_per_second': 'slots/s',
-}
+DATA_WAIT_WARNING = 0.05  # share of the time
+# What the progress line shows if it is known, besides every rate.
+SHOWN = {'loss': 'loss', 'loss_smoothed': 'smoothed', 'perplexity': 'perplexity', 'accuracy': 'accuracy'}
 
 
 class Reporter:
@@ -38,14 +32,14 @@ class Reporter:
         *,
         steps: int,
         first_step: int,
-        slots_per_step: int = 0,
+        amounts: Mapping[str, float] | None = None,
         flops_per_step: float = 0.0,
         peak_flops: float | None = None,
     ) -> None:
-        """With what a step takes, and what the devices together can do at the most, says how much of it is used."""
+        """Given a step's FLOPs and the devices' peak, reports utilization; `amounts` of a step become rates."""
         end_last_line(folder / METRICS_FILE)
-        self._file = WholeWrites(folder / METRICS_FILE, self.say)
-        self._board = Board(folder / 'tensorboard', first_step=first_step, say=self.say)
+        self._file = AppendFile(folder / METRICS_FILE, self.say)
+        self._board = TensorBoardFile(folder / 'tensorboard', first_step=first_step, say=self.say)
         self._is_terminal = sys.stderr.isatty()
         self._bar = tqdm(
             total=steps,
@@ -58,7 +52,7 @@ class Reporter:
         self._waits = False  # whether the last report found much waiting
         self._started = time.perf_counter()
         self._steps, self._first_step = steps, first_step
-        self._slots, self._flops, self._peak = slots_per_step, flops_per_step, peak_flops
+        self._amounts, self._flops, self._peak = amounts or {}, flops_per_step, peak_flops
 
     def advance(self, step: int) -> None:
         """Moves the bar."""
@@ -66,22 +60,26 @@ class Reporter:
 
     def train(self, step: int, metrics: dict[str, float]) -> None:
         """Reports metrics of the steps since the last report."""
-        if self._slots:
-            metrics = metrics | {'target_slots_per_second': self._slots / metrics['seconds_per_step']}
+        seconds = metrics['seconds_per_step']
+        metrics = metrics | {f'{name}_per_second': amount / seconds for name, amount in self._amounts.items()}
         if self._peak:
-            metrics = metrics | {'matrix_peak': self._flops / metrics['seconds_per_step'] / self._peak}
+            metrics = metrics | {'matrix_peak': self._flops / seconds / self._peak}
         self._record('train', step, metrics)
-        line = ' '.join(f'{title} {_short(metrics[name])}' for name, title in SHOWN.items() if name in metrics)
+        shown = {title: metrics[name] for name, title in SHOWN.items() if name in metrics}
+        # target_tokens_per_second is shown as tokens/s.
+        rates = {name.removesuffix('_per_second'): value for name, value in metrics.items() if 'per_second' in name}
+        shown |= {f'{name.rpartition("_")[2]}/s': value for name, value in rates.items()}
+        line = ' '.join(f'{title} {_short(value)}' for title, value in shown.items())
         if 'matrix_peak' in metrics:
             line += f' matrix peak {metrics["matrix_peak"]:.0%}'
         wait = metrics['data_wait']
         line += f' data wait {wait:.0%}'
-        if wait > MUCH_WAITING and not self._waits:
+        if wait > DATA_WAIT_WARNING and not self._waits:
             self.say(
                 f'step {step}: {wait:.0%} of the time went into waiting for data; put data.cache on a faster disk, or '
                 'leave more of the processor to this run'
             )
-        self._waits = wait > MUCH_WAITING
+        self._waits = wait > DATA_WAIT_WARNING
         if self._is_terminal:
             self._bar.set_postfix_str(line)
         else:
@@ -95,14 +93,13 @@ class Reporter:
         numbers = {name: value for name, value in metrics.items() if not isinstance(value, str)}
         self.say(f'step {step} validation ' + ' '.join(f'{name} {_short(value)}' for name, value in numbers.items()))
 
-    def spike(self, step: int, spike: dict[str, float], sentences: Any) -> None:
-        """Reports a step far above the running means, with the sentences of its batch."""
-        self._record('spike', step, spike | {'sentences': sentences})
-        self.say(told(step, spike))
+    def spike(self, step: int, spike: dict[str, float], examples: dict[str, Any]) -> None:
+        """Reports a step far above the running means, with what is known of the examples in its batch."""
+        self._record('spike', step, spike | examples)
+        self.say(describe_spike(step, spike))
 
-    def sample(self, step: int, number: int, source: str, reference: str, translation: str) -> None:
-        """Shows a translation of a validation sentence."""
-        parts = {'source': source, 'reference': reference, 'translation': translation}
+    def sample(self, step: int, number: int, **parts: str) -> None:
+        """Shows an example with what the model makes of it, such as a source, a reference and a translation."""
         for name, text in parts.items():
             self.say(f'  {name:<12} {text}')
         self._board.text(f'sample/{number}', '\n\n'.join(f'{name}: {text}' for name, text in parts.items()), step)

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.engine.monitor.append_file import WholeWrites
+from flax_transformer.engine.monitor.append_file import AppendFile
 
 
-class Board:
+class TensorBoardFile:
     """The event file of one start of a run, in its own folder."""
 
     def __init__(self, folder: Path, *, first_step: int, say: Callable[[str], None]) -> None:
@@ -23,7 +23,7 @@ class Board:
 
         folder.mkdir(parents=True, exist_ok=True)
         name = f'events.out.tfevents.{int(time.time())}.{os.uname().nodename}.{os.getpid()}.{first_step}'
-        self._file = WholeWrites(folder / name, say)
+        self._file = AppendFile(folder / name, say)
         self._add(Event(wall_time=time.time(), file_version='brain.Event:2'))
         if first_step:
             start = SessionLog(status=SessionLog.START)

@@ -22,10 +22,10 @@ from etils import epath
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves
-from flax_transformer.engine.devices import multihost as processes
+from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.monitor.early_stopping import rank_of_checkpoint
 from flax_transformer.engine.runs.checksums import faults, has_manifest, told, write_manifest
-from flax_transformer.engine.runs.full_disk import size
+from flax_transformer.engine.runs.full_disk import human_size
 from flax_transformer.engine.state import TrainState
 
 DAMAGED = 'damaged_checkpoints'  # beside the checkpoints: where training puts those that it cannot go on from
@@ -51,9 +51,9 @@ class Checkpoints:
         self.folder, self._say = folder, say
         self._saving_step, self._needed = 0, 0
         if not read_only:
-            processes.share('damaged checkpoints', self._put_damaged_aside() if processes.is_first() else None)
+            multihost.share('damaged checkpoints', self._put_damaged_aside() if multihost.is_first() else None)
         managers = ocp.checkpoint_managers
-        self._rank = rank = partial(rank_of_checkpoint, by=best_by)
+        self._rank = rank = partial(rank_of_checkpoint, score=best_by)
         best = {'get_metric_fn': rank, 'n': keep_best, 'keep_checkpoints_without_metrics': False}
         # max_to_keep with best_fn would delete the newest checkpoint whenever its metric is poor.
         policy = managers.AnyPreservationPolicy([managers.LatestN(keep_last), managers.BestN(**best)])
@@ -109,7 +109,7 @@ class Checkpoints:
     def _write_manifest(self) -> None:
         """Called by Orbax, in its thread, when all files are written and before the checkpoint gets its name."""
         unfinished = f'{self._saving_step}.orbax-checkpoint-tmp*'
-        for folder in self.folder.glob(unfinished) if processes.is_first() else ():
+        for folder in self.folder.glob(unfinished) if multihost.is_first() else ():
             write_manifest(folder)
 
     def _put_damaged_aside(self) -> str:
@@ -248,9 +248,9 @@ class Checkpoints:
             self._manager.reload()  # or the checkpoint that failed would count as one of those to keep
             free = shutil.disk_usage(self.folder).free
             message = (
-                f'no space left for the checkpoint of step {self._saving_step}: it needs up to {size(self._needed)}, '
-                f'{size(free)} are free; those before it are whole: make room, and the same command goes on from the '
-                'last of them'
+                f'no space left for the checkpoint of step {self._saving_step}: it needs up to '
+                f'{human_size(self._needed)}, {human_size(free)} are free; those before it are whole: make room, and '
+                'the same command goes on from the last of them'
             )
             raise OSError(errno.ENOSPC, message, str(self.folder)) from None
 

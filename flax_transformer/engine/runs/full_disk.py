@@ -1,4 +1,4 @@
-"""Where a checkpoint finds no room."""
+"""Checkpoints that find the disk full."""
 
 import contextlib
 import errno
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 
 @contextlib.contextmanager
-def going_on_where_full(say: Callable[[str], None]) -> Iterator[None]:
-    """Says that a checkpoint found no room, and goes on: training tries again at its next save."""
+def tolerate_full_disk(say: Callable[[str], None]) -> Iterator[None]:
+    """Reports a checkpoint that found no room and carries on: training tries again at its next save."""
     try:
         yield
     except OSError as error:
@@ -17,7 +17,7 @@ def going_on_where_full(say: Callable[[str], None]) -> Iterator[None]:
         say(f'{what}. Training goes on (training.on_full_disk) and tries again at the next save')
 
 
-def size(count: int) -> str:
-    """Bytes for people."""
+def human_size(count: int) -> str:
+    """Bytes as a person reads them."""
     unit, name = next((each for each in ((1e9, 'GB'), (1e6, 'MB')) if count >= each[0]), (1e3, 'kB'))
     return f'{count / unit:,.1f} {name}'

@@ -1,61 +1,58 @@
 """Training runs side by side: a table of how each went and in what they differ, and their learning curves."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flax_transformer.common.config_json import changed_fields
+from flax_transformer.common.config_json import changed_fields, flat_fields
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.fields import marked
+from flax_transformer.engine.monitor.early_stopping import is_lower_better
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, read_metrics
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.tasks.translation.config import Config
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Of a run's fields these say nothing about how it learns.
-UNTOLD = {
-    *('data.root', 'data.cache'),
-    *(
-        f'training.{name}'
-        for name in ('log_every', 'checkpoint_every', 'keep_last', 'keep_best', 'sample_translations')
-    ),
-    *(f'training.{name}' for name in ('smoothing_steps', 'spike_deviations', 'on_full_disk', 'sample_translations')),
-    *(f'training.{name}' for name in ('profile_from', 'profile_steps', 'draw_attention')),
-}
-PANELS = (('train', 'loss'), ('validation', 'loss'), ('validation', 'bleu'), ('train', 'learning_rate'))
+Records = list[dict[str, Any]]
+# Validation scores that are shown if any run has them, and their names in tables.
+SCORES = {'loss': 'loss', 'bleu': 'BLEU', 'accuracy': 'accuracy', 'word_error_rate': 'WER'}
+PANELS = (('train', 'loss'), *(('validation', score) for score in SCORES), ('train', 'learning_rate'))
 
 
-def table(paths: Sequence[Path | str]) -> str:
+def table(runs: Sequence[RunDirectory]) -> str:
     """Steps, best scores and speed of each run, and the fields in which they differ. Raises UserError for no run."""
-    runs = [_read(path) for path in paths]
-    header = ['run', 'steps', 'train loss', 'best loss', 'at step', 'best BLEU', 'at step', 'tokens/s', 'spikes']
-    rows = [header, *([str(path), *_row(records)] for path, (_, records) in zip(paths, runs, strict=True))]
+    configs = [run.read_config() for run in runs]
+    records = [_read(run.path) for run in runs]
+    scores = [name for name in SCORES if name == 'loss' or any(name in each for of in records for each in of)]
+    best = [title for name in scores for title in (f'best {SCORES[name]}', 'at step')]
+    header = ['run', 'steps', 'train loss', *best, 'tokens/s', 'spikes']
+    rows = [header, *([str(run.path), *_row(of, scores)] for run, of in zip(runs, records, strict=True))]
     lines = [_aligned(rows)]
-    differing = _differences([config for config, _ in runs])
+    differing = _differences(configs)
     if differing:
-        lines += ['', _aligned([['field', *map(str, paths)], *differing])]
+        lines += ['', _aligned([['field', *(str(run.path) for run in runs)], *differing])]
     elif len(runs) > 1:
         lines += ['', 'their configs are the same']
     return '\n'.join(lines)
 
 
-def plot(paths: Sequence[Path | str]) -> 'Figure':
-    """Loss in training and validation, BLEU and learning rate by step: a line for each run. Needs matplotlib."""
+def plot_curves(paths: Sequence[Path | str]) -> 'Figure':
+    """Losses, scores and learning rate by step, a line for each run. Needs matplotlib."""
     from matplotlib.figure import Figure  # not pyplot: no window, and nothing kept
 
-    runs = [_read(path) for path in paths]
-    of = {panel: [_points(records, *panel) for _, records in runs] for panel in PANELS}
-    panels = [panel for panel in PANELS if any(of[panel])]
-    figure = Figure(figsize=(6 * min(len(panels), 2), 3.6 * -(-len(panels) // 2)), layout='constrained')
+    records = [_read(Path(path)) for path in paths]
+    points = {panel: [_points(of, *panel) for of in records] for panel in PANELS}
+    panels = [panel for panel in PANELS if any(points[panel])]
+    rows, columns = -(-len(panels) // 2), min(len(panels), 2)
+    figure = Figure(figsize=(6 * columns, 3.6 * rows), layout='constrained')
     for number, (kind, name) in enumerate(panels, start=1):
-        axes = figure.add_subplot(-(-len(panels) // 2), min(len(panels), 2), number)
-        for color, points in enumerate(of[kind, name]):
-            if points:
+        axes = figure.add_subplot(rows, columns, number)
+        for color, of_run in enumerate(points[kind, name]):
+            if of_run:
                 marker = 'o-' if kind == 'validation' else '-'
-                axes.plot(*zip(*points, strict=True), marker, markersize=3, color=f'C{color}')
-        axes.set_title(f'{kind} {name}'.replace('_', ' ').replace('bleu', 'BLEU'))
+                axes.plot(*zip(*of_run, strict=True), marker, markersize=3, color=f'C{color}')
+        axes.set_title(f'{kind} {SCORES.get(name, name)}'.replace('_', ' '))
         axes.set_xlabel('step')
         axes.grid(alpha=0.3)
     handles = [figure.axes[0].plot([], [], color=f'C{number}')[0] for number in range(len(paths))]
@@ -63,48 +60,54 @@ def plot(paths: Sequence[Path | str]) -> 'Figure':
     return figure
 
 
-def _points(records: list[dict[str, Any]], kind: str, name: str) -> list[tuple[int, float]]:
+def _points(records: Records, kind: str, name: str) -> list[tuple[int, float]]:
     return [(record['step'], record[name]) for record in records if record['kind'] == kind and name in record]
 
 
-def _read(path: Path | str) -> tuple[Config, list[dict[str, Any]]]:
-    run = RunDirectory(path)
-    config = run.read_config()
-    if not (run.path / METRICS_FILE).is_file():
-        raise UserError(f'{run.path} has no {METRICS_FILE}: nothing was measured in it yet')
-    records = read_metrics(run.path)
+def _read(run: Path) -> Records:
+    file = run / METRICS_FILE
+    if not file.is_file():
+        raise UserError(f'{run} has no {METRICS_FILE}: nothing was measured in it yet')
+    records = read_metrics(run)
     if not any(record['kind'] in ('train', 'validation') for record in records):
-        raise UserError(f'{run.path / METRICS_FILE} has no record yet; train for training.log_every steps at least')
-    return config, records
+        raise UserError(f'{file} has no record yet; train for training.log_every steps at least')
+    return records
 
 
-def _row(records: list[dict[str, Any]]) -> list[str]:
-    train = [record for record in records if record['kind'] == 'train']
-    validation = [record for record in records if record['kind'] == 'validation']
+def _row(records: Records, scores: Sequence[str]) -> list[str]:
+    train, validation = ([record for record in records if record['kind'] == kind] for kind in ('train', 'validation'))
     cells = [f'{max(record["step"] for record in records):,}', f'{train[-1]["loss"]:.4g}' if train else '-']
-    for name, choose in (('loss', min), ('bleu', max)):
+    for name in scores:
         found = [record for record in validation if name in record]
-        best = choose(found, key=lambda record: record[name], default=None)
+        choose = min if is_lower_better(name) else max
+        best = choose(found, key=lambda record, name=name: record[name], default=None)
         cells += [f'{best[name]:.4g}', f'{best["step"]:,}'] if best else ['-', '-']
-    # Tokens by time, not the mean of the rates: reports may be of different numbers of steps.
-    seconds = sum(record['target_tokens'] / record['target_tokens_per_second'] for record in train)
-    cells.append(f'{sum(record["target_tokens"] for record in train) / seconds:,.0f}' if seconds else '-')
-    return [*cells, str(sum(record['kind'] == 'spike' for record in records))]
+    return [*cells, _speed(train), str(sum(record['kind'] == 'spike' for record in records))]
 
 
-def _differences(configs: Sequence[Config]) -> list[list[str]]:
-    names = {name for other in configs[1:] for name in changed_fields(configs[0], other)} - UNTOLD
+def _speed(train: Records) -> str:
+    """Tokens, or whatever the task counts, per second: amounts by time, since reports differ in their steps."""
+    rates = [name for name in (train[0] if train else ()) if name.removesuffix('_per_second') in train[0]]
+    rate = next((name for name in rates if name.endswith('_per_second')), None)
+    if rate is None:
+        return '-'
+    amounts = [record[rate.removesuffix('_per_second')] for record in train]
+    seconds = sum(amount / record[rate] for amount, record in zip(amounts, train, strict=True))
+    return f'{sum(amounts) / seconds:,.0f}' if seconds else '-'
+
+
+def _differences(configs: Sequence[Any]) -> list[list[str]]:
+    cosmetic = marked(configs[0], 'cosmetic')
+    names = {name for other in configs[1:] for name in changed_fields(configs[0], other)} - cosmetic
     rows = []
     for name in sorted(names):
-        section, _, field = name.partition('.')
-        values = [asdict(config)[section] for config in configs]
-        told = [repr(value[field] if field else value) for value in values]
-        rows.append([name, *(each if len(each) <= 40 else each[:37] + '...' for each in told)])
+        values = [repr(flat_fields(config).get(name)) for config in configs]
+        rows.append([name, *(each if len(each) <= 40 else each[:37] + '...' for each in values)])
     return rows
 
 
 def _aligned(rows: list[list[str]]) -> str:
-    """Columns, the first to the left and the others to the right."""
+    """Columns, the first aligned left and the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

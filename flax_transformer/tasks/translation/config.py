@@ -1,33 +1,68 @@
-"""Every hyper-parameter once: frozen dataclasses that check themselves.
+"""A translation experiment: sections of the rooms below, and what only translation trains with.
 
 The defaults are those of Vaswani et al. 2017 (base model); every departure from the paper is a field.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
-from flax_transformer.common.checks import check, check_types
+from flax_transformer.common.checks import check, check_rates, check_types
+from flax_transformer.common.fields import section, setting
 from flax_transformer.data.audit.config import CheckConfig
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.engine.config import EngineConfig
+from flax_transformer.engine.config.loop import LoopConfig
 from flax_transformer.engine.config.optimizer import OptimizerConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
-from flax_transformer.engine.config.training import TrainingConfig
 from flax_transformer.text.config import TokenizerConfig
 from flax_transformer.transformer.config import TransformerConfig
+
+
+@dataclass(frozen=True)
+class TrainingConfig(LoopConfig):
+    """How long, in what batches, and what happens on the way."""
+
+    tokens_per_step: int = 25_600  # target slots of a batch over all devices
+    label_smoothing: float = 0.1  # section 5.4; spread over the other vocab_size - 1 pieces
+    r_drop_alpha: float = 0.0  # weight of R-Drop (Liang et al. 2021), two passes that are to agree; 0: off
+    best_by: Literal['loss', 'bleu'] = setting('loss', 'resumable')  # validation score that decides what is best
+    # Validation sentences translated at each evaluation, for BLEU; None: all; 0: none.
+    evaluate_bleu: int | None = setting(0, 'resumable')
+    sample_translations: int = setting(3, 'resumable', 'cosmetic')  # validation sentences shown at each evaluation
+    # At evaluations, the attention over the first sample goes to TensorBoard; needs matplotlib.
+    draw_attention: bool = setting(True, 'resumable', 'cosmetic')
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(self.tokens_per_step >= 1, f'tokens_per_step={self.tokens_per_step}: expected at least 1')
+        check_rates(self, 'label_smoothing')
+        for name in ('sample_translations', 'r_drop_alpha'):
+            check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
+        check(
+            self.evaluate_bleu is None or self.evaluate_bleu >= 0,
+            f'evaluate_bleu={self.evaluate_bleu}: expected at least 0, or None',
+        )
+        check(
+            self.best_by != 'bleu' or self.evaluate_bleu != 0,
+            "best_by='bleu': nothing is translated with evaluate_bleu=0; expected a number of sentences, or None",
+        )
 
 
 @dataclass(frozen=True)
 class Config:
     """One experiment."""
 
-    model: TransformerConfig = field(default_factory=TransformerConfig)
-    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    data: DataConfig = field(default_factory=DataConfig)
-    check: CheckConfig = field(default_factory=CheckConfig)
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    training: TrainingConfig = field(default_factory=TrainingConfig)
-    decoding: DecodingConfig = field(default_factory=DecodingConfig)
-    parallel: ParallelConfig = field(default_factory=ParallelConfig)
+    task: ClassVar[str] = 'translation'
+
+    model: TransformerConfig = section(TransformerConfig)
+    tokenizer: TokenizerConfig = section(TokenizerConfig)
+    data: DataConfig = section(DataConfig)
+    check: CheckConfig = section(CheckConfig, 'resumable')
+    optimizer: OptimizerConfig = section(OptimizerConfig)
+    training: TrainingConfig = section(TrainingConfig)
+    decoding: DecodingConfig = section(DecodingConfig, 'resumable')
+    parallel: ParallelConfig = section(ParallelConfig, 'resumable')
     seed: int = 0  # of the initial parameters, the order of the data and dropout; below 2^31
 
     def __post_init__(self) -> None:
@@ -77,6 +112,11 @@ class Config:
                 f'model.max_length={self.model.max_length}: expected {longest} learned positions, as many as a row has '
                 f'slots, and as decoding.max_tokens, else max_source_tokens + max_extra_tokens = {output}',
             )
+
+    @property
+    def engine(self) -> EngineConfig:
+        """The sections that the engine works by."""
+        return EngineConfig(self.optimizer, self.training, self.parallel, self.seed)
 
     @property
     def rows_per_step(self) -> int:

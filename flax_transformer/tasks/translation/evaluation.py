@@ -12,11 +12,14 @@ from flax_transformer.data.bitext.batches import loss_batches
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.tokenized import tokenize
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.step import eval_step, loss_sums, mean_loss
+from flax_transformer.engine.step import eval_step
+from flax_transformer.engine.trainer import add_up
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.inference.translator import Translation, Translator
+from flax_transformer.tasks.translation.loss import loss_sums
 from flax_transformer.tasks.translation.metrics import Scores, score
 from flax_transformer.tasks.translation.model import make_model
+from flax_transformer.tasks.translation.task import per_token
 from flax_transformer.text.tokenizer import Tokenizer
 
 
@@ -53,10 +56,10 @@ def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pair
     if not len(tokenized):
         raise UserError(f'each of the {len(pairs)} pairs has a blank side; expected at least one to evaluate on')
     devices = Devices(config.parallel)
-    loss_fn = partial(loss_sums, model=make_model(config.model), label_smoothing=config.training.label_smoothing)
-    compiled = devices.compile(partial(eval_step, loss_fn=loss_fn))
+    loss = partial(loss_sums, model=make_model(config.model), label_smoothing=config.training.label_smoothing)
+    compiled = devices.compile(partial(eval_step, loss=loss))
     placed, key = devices.replicate(params), jax.random.key(0)
     batches = loss_batches(
         [tokenized], config.model, config.data, num_rows=config.rows_per_step, multiple_of=len(devices)
     )
-    return mean_loss(compiled(placed, devices.split(batch), key) for batch in batches)
+    return per_token(add_up(compiled(placed, devices.split(batch), key) for batch in batches))

@@ -7,6 +7,9 @@ import jax
 
 from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.trees import shapes_on_one_device
+from flax_transformer.tasks.translation.config import Config
+from flax_transformer.transformer import model as transformer
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.model import Transformer
 
@@ -52,3 +55,8 @@ def max_positions(models: Sequence[TranslationModel]) -> int | None:
     """The longest source or target that all of the models take; None: any."""
     limits = [getattr(model, 'max_positions', None) for model in models]
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+def parameter_shapes(config: Config) -> Any:
+    """The shapes of the parameters of a config's model, on the first device."""
+    return shapes_on_one_device(transformer.parameter_shapes(config.model))

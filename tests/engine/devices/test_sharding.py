@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 from conftest import copy_config
+from flax_transformer.tasks.translation.lowering import lower
 from jax.sharding import PartitionSpec as P
 
 from flax_transformer.common.errors import UserError
@@ -22,7 +23,6 @@ from flax_transformer.engine.devices.sharding import RULES, bytes_per_device, fi
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import TrainState, init_params
 from flax_transformer.engine.step import Trainer
-from flax_transformer.tasks.translation.lowering import lower
 
 MODEL = TransformerConfig(
     vocab_size=24, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.trees import shapes_on_one_device
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
+from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.model import parameter_shapes
+from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.tokenizer import Tokenizer
-from flax_transformer.transformer import model
 
 
 class LoadedRun(NamedTuple):
@@ -30,7 +30,7 @@ def load_run(reference: Path | str, *, step: int | None = None, **decoding: Any)
     fields of the config's decoding section.
     """
     path, which = split_reference(reference)
-    run = RunDirectory(path)
+    run = Run(path)
     config = run.read_config()
     config = replace(config, decoding=replace(config.decoding, **decoding))
     if step is not None:
@@ -65,8 +65,3 @@ def load_ensemble(references: Sequence[Path | str], *, step: int | None = None, 
                 f'{references[0]} and {reference} have different tokenizers; an ensemble needs runs that share one'
             )
     return [first, *others]
-
-
-def parameter_shapes(config: Config) -> Any:
-    """The model's parameters as shapes, on the first device."""
-    return shapes_on_one_device(model.parameter_shapes(config.model))

@@ -1,0 +1,33 @@
+"""What may be done with a field of a config, said beside the field."""
+
+import dataclasses
+from typing import Any, Literal
+
+# resumable: may change when a run goes on; any other change would make it another run.
+# cosmetic: says nothing about how a run learns; left out where runs are compared.
+# transferable: may differ from the run whose parameters a new one starts from (--init-from).
+Mark = Literal['resumable', 'cosmetic', 'transferable']
+
+
+def setting(default: Any, *marks: Mark) -> Any:
+    """A dataclass field with a default and marks."""
+    return dataclasses.field(default=default, metadata={'marks': marks})
+
+
+def section(kind: type, *marks: Mark) -> Any:
+    """A dataclass field that holds a section, by default as `kind()`; its marks count for all fields in it."""
+    return dataclasses.field(default_factory=kind, metadata={'marks': marks})
+
+
+def marked(config: Any, mark: Mark) -> set[str]:
+    """The marked fields of a config and its sections, such as {'training.steps', 'seed'}."""
+    found = set()
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        has_mark = mark in field.metadata.get('marks', ())
+        if dataclasses.is_dataclass(value):
+            names = {each.name for each in dataclasses.fields(value)} if has_mark else marked(value, mark)
+            found |= {f'{field.name}.{name}' for name in names}
+        elif has_mark:
+            found.add(field.name)
+    return found

@@ -1,0 +1,43 @@
+"""How long training goes on, and what happens on the way."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from flax_transformer.common.checks import check, check_positive, check_types
+from flax_transformer.common.fields import setting
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """What training anything needs; a task's own section inherits from it."""
+
+    steps: int = setting(100_000, 'resumable')  # updates in all, those of earlier starts included
+    log_every: int = setting(50, 'resumable', 'cosmetic')  # steps
+    evaluate_every: int = setting(1000, 'resumable')  # steps between evaluations on the validation sets
+    checkpoint_every: int = setting(1000, 'resumable', 'cosmetic')  # steps; the last step is always saved
+    keep_last: int = setting(2, 'resumable', 'cosmetic')  # newest checkpoints kept, besides the best
+    keep_best: int = setting(1, 'resumable', 'cosmetic')  # best checkpoints kept, besides the newest
+    average_last: int = setting(1, 'resumable')  # newest checkpoints whose mean is used afterwards; 1: the best alone
+    best_by: str = setting('loss', 'resumable')  # validation score that decides which checkpoint is best
+    patience: int = setting(0, 'resumable')  # evaluations in a row without a new best before training stops; 0: never
+    max_skipped_steps: int = setting(10, 'resumable')  # non-finite steps in a row, each skipped, before training stops
+    # What to do when a checkpoint finds no room; go_on: try again at the next save.
+    on_full_disk: Literal['stop', 'go_on'] = setting('stop', 'resumable', 'cosmetic')
+    smoothing_steps: int = setting(
+        100, 'resumable', 'cosmetic'
+    )  # window of the running means of loss and gradient norm
+    # A step this many standard deviations above the running mean is logged with its examples; 0: none.
+    spike_deviations: float = setting(8.0, 'resumable', 'cosmetic')
+    profile_from: int = setting(0, 'resumable', 'cosmetic')  # first step of a jax.profiler trace; 0: no trace
+    profile_steps: int = setting(3, 'resumable', 'cosmetic')  # steps in the trace
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'steps', 'log_every', 'evaluate_every', 'checkpoint_every', 'keep_last', 'keep_best')
+        check_positive(self, 'max_skipped_steps', 'smoothing_steps', 'profile_steps')
+        check(
+            1 <= self.average_last <= self.keep_last,
+            f'average_last={self.average_last}: expected 1 to keep_last={self.keep_last}, the checkpoints there are',
+        )
+        for name in ('patience', 'spike_deviations', 'profile_from'):
+            check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')

@@ -1,0 +1,227 @@
+"""Training any task in a run directory: from the last checkpoint, or from the beginning, to the last step."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import grain
+import jax
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine import non_finite
+from flax_transformer.engine.config import EngineConfig
+from flax_transformer.engine.config.loop import LoopConfig
+from flax_transformer.engine.devices import multihost
+from flax_transformer.engine.devices.sharding import replicated_despite_rule
+from flax_transformer.engine.loop import Loop, NotFinite, Progress, Scores
+from flax_transformer.engine.monitor.early_stopping import EarlyStopping
+from flax_transformer.engine.monitor.profiler import Profiler
+from flax_transformer.engine.monitor.reporter import NoReporter, Reporter
+from flax_transformer.engine.optimizer import make_schedule
+from flax_transformer.engine.preemption import Stop, stop_on_signals
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.full_disk import tolerate_full_disk
+from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.engine.state import TrainState, count_parameters
+from flax_transformer.engine.task import Params
+from flax_transformer.engine.trainer import Trainer
+
+Validate = Callable[[TrainState, Reporter], Scores]
+
+
+class Data(Protocol):
+    """Endless batches, as a grain.IterDataset whose iterators know their place; and what identifies them."""
+
+    name: str  # for messages
+    fingerprint: str  # of all examples and their order: a place means nothing in others
+
+    def __iter__(self) -> grain.DatasetIterator: ...
+
+    def describe(self, place: Any) -> dict[str, Any]:
+        """The examples of the batch at a place, JSON."""
+
+
+@contextlib.contextmanager
+def training_in(run: RunDirectory, *, exit_at_second: bool = False) -> Iterator[Stop]:
+    """Holds the run directory and turns SIGTERM and Ctrl-C into a request to stop after the step under way.
+
+    Raises UserError if another process trains there. `exit_at_second` ends the process at a second Ctrl-C.
+    """
+    lock = run.in_use(multihost.say) if multihost.is_first() else contextlib.nullcontext()
+    with stop_on_signals(exit_at_second=exit_at_second) as stop, lock:
+        if multihost.count() > 1:
+            stop.shared = multihost.SharedStop()
+        yield stop
+
+
+def train(
+    trainer: Trainer,
+    run: RunDirectory,
+    data: Data,
+    *,
+    stop: Stop,
+    validate: Validate | None = None,
+    params: Params = None,
+    peak_flops: float | None = None,
+    before: EngineConfig | None = None,
+) -> None:
+    """Trains in `run`, which `training_in` holds, to the config's last step; goes on from the newest checkpoint.
+
+    Args:
+      validate: the scores of a state, with something to show people; {} if there is nothing to validate on.
+      params: what a new run starts from; None: fresh ones.
+      peak_flops: FLOP/s of all devices together, for utilization; None: unknown.
+      before: the config that the run had so far.
+
+    Raises UserError before the first step if the run's data has changed, and later if its numbers are not finite;
+    Interrupted, after saving, if it is asked to stop.
+    """
+    for line in replicated_despite_rule(trainer.shapes.params, trainer.devices.mesh, trainer.task.sharding_rules):
+        multihost.say(f'whole on every device: {line}')
+    config = trainer.config.training
+    state = trainer.init_state(params)
+    batches = iter(grain.experimental.ThreadPrefetchIterDataset(data, prefetch_buffer_size=2))
+    multihost.agree('the training data', data.fingerprint)
+    checkpoints = open_checkpoints(run, config)
+    try:
+        state, progress = _resume(state, batches, checkpoints, data, run)
+        if _is_done(run, config, int(state.step), progress):
+            return
+        _report_start(trainer, state, before)
+        with (
+            _open_reporter(trainer, run, int(state.step), peak_flops) as reporter,
+            contextlib.closing(_profiler(run, config, reporter)) as profiler,
+            stop.deferred(),
+        ):
+            Loop(
+                trainer,
+                batches,
+                save=_Saver(checkpoints, trainer, batches, data.fingerprint, reporter.say),
+                reporter=reporter,
+                validate=lambda state: validate(state, reporter) if validate else {},
+                stop=stop,
+                progress=progress,
+                profiler=profiler,
+                describe=data.describe,
+            ).run(state)
+            checkpoints.wait()
+    except NotFinite as found:
+        raise _report_non_finite(trainer, run, found) from None
+    finally:
+        batches.close()
+        checkpoints.close()
+
+
+def open_checkpoints(run: RunDirectory, config: LoopConfig) -> Checkpoints:
+    """The run's checkpoints, to save into; damaged ones are put aside."""
+    return Checkpoints(
+        run.checkpoints,
+        keep_last=config.keep_last,
+        keep_best=config.keep_best,
+        best_by=config.best_by,
+        say=multihost.say,
+    )
+
+
+class _Saver:
+    """Saves states with their place in the data; on a full disk as training.on_full_disk says."""
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        trainer: Trainer,
+        batches: grain.DatasetIterator,
+        fingerprint: str,
+        say: Callable[[str], None],
+    ) -> None:
+        self._checkpoints, self._devices, self._batches, self._say = checkpoints, trainer.devices, batches, say
+        self._fingerprint, self._is_tolerant = fingerprint, trainer.config.training.on_full_disk == 'go_on'
+
+    def __call__(self, state: TrainState, metrics: dict[str, float], progress: Progress, *, is_last: bool) -> None:
+        position = {'batches': self._batches.get_state(), 'data': self._fingerprint, 'progress': progress}
+        with self._tolerance(self._is_tolerant):
+            self._checkpoints.wait()  # a failure of the save before
+        with self._tolerance(self._is_tolerant and not is_last):
+            self._checkpoints.save(self._devices.everywhere(state), position, metrics)
+
+    def _tolerance(self, is_tolerant: bool) -> contextlib.AbstractContextManager[None]:
+        return tolerate_full_disk(self._say) if is_tolerant else contextlib.nullcontext()
+
+
+def _resume(
+    state: TrainState, batches: grain.DatasetIterator, checkpoints: Checkpoints, data: Data, run: RunDirectory
+) -> tuple[TrainState, Progress]:
+    """The newest checkpoint's state and progress, with `batches` moved to its place; or `state`, if there is none."""
+    if checkpoints.latest() is None:
+        return state, {}
+    state, position = checkpoints.restore(state)
+    if position['data'] != data.fingerprint:
+        raise UserError(f'{data.name} is not what {run.path} was trained on so far; give another --workdir')
+    batches.set_state(position['batches'])
+    return state, position.get('progress', {})
+
+
+def _is_done(run: RunDirectory, config: LoopConfig, step: int, progress: Progress) -> bool:
+    """Whether the run has nothing left to do, which is reported with what would make it go on."""
+    early_stopping = EarlyStopping(config.best_by, config.patience, progress.get('improvement'))
+    is_trained = step >= config.steps and not progress.get('evaluate')
+    if is_trained:
+        multihost.say(f'{run.path} is trained already, to step {step}; raise --training.steps to go on')
+    elif early_stopping.is_over:
+        multihost.say(
+            f'{run.path} was stopped early, after step {step}: {early_stopping}; to go on, raise --training.patience '
+            f'{config.patience}, or set it to 0'
+        )
+    return is_trained or early_stopping.is_over
+
+
+def _report_start(trainer: Trainer, state: TrainState, before: EngineConfig | None) -> None:
+    step, config = int(state.step), trainer.config
+    if before is not None:
+        _report_rate_jump(trainer, before, step)
+    frozen = ''
+    if trainer.is_frozen is not None:
+        sizes = jax.tree.map(lambda is_frozen, x: x.size if is_frozen else 0, trainer.is_frozen, state.params)
+        frozen = f', {sum(jax.tree.leaves(sizes)):,} of them frozen,'
+    multihost.say(
+        f'{count_parameters(state.params):,} parameters{frozen} on {trainer.devices}; '
+        + (f'going on from step {step}' if step else f'{config.training.steps} steps')
+    )
+
+
+def _report_rate_jump(trainer: Trainer, before: EngineConfig, step: int) -> None:
+    """Linear and cosine schedules are made for their end: moving it changes the learning rate at once."""
+    config = trainer.config
+    schedule = make_schedule(before.optimizer, d_model=trainer.task.d_model, steps=before.training.steps)
+    old, new = (float(rate(max(step, 1))) for rate in (schedule, trainer.learning_rate))
+    if old != new:
+        old_end, new_end = (c.optimizer.schedule_steps or c.training.steps for c in (before, config))
+        multihost.say(
+            f'the {config.optimizer.schedule} schedule ends at step {new_end} now, no longer at {old_end}: the rate '
+            f'jumps from {old:.3g} to {new:.3g} (optimizer.schedule_steps, set from the start, lets a run go on)'
+        )
+
+
+def _open_reporter(trainer: Trainer, run: RunDirectory, first_step: int, peak_flops: float | None) -> Reporter:
+    """The run's reporter; in all processes but the first one, one that does nothing."""
+    task = trainer.task
+    return (Reporter if multihost.is_first() else NoReporter)(
+        run.path,
+        steps=trainer.config.training.steps,
+        first_step=first_step,
+        amounts={task.slot_name: task.rows_per_step * task.slots_per_row} if task.slots_per_row > 1 else {},
+        flops_per_step=task.flops_per_step,
+        peak_flops=peak_flops,
+    )
+
+
+def _profiler(run: RunDirectory, config: LoopConfig, reporter: Reporter) -> Profiler:
+    return Profiler(run.path, config.profile_from, config.profile_steps, reporter.say)
+
+
+def _report_non_finite(trainer: Trainer, run: RunDirectory, found: NotFinite) -> UserError:
+    """The error that names the first tensor that is not finite, by computing the step again."""
+    before = found.state._replace(step=found.state.step - 1)
+    gradients, sums = trainer.gradients(before, found.batch)
+    params, gradients = map(trainer.devices.gather, (found.state.params, gradients))
+    return non_finite.report(run.path, found.step, found.batch, params, gradients, sums)

@@ -1,0 +1,101 @@
+"""A task's compiled steps on its devices."""
+
+from collections.abc import Iterable
+from functools import partial
+
+import jax
+
+from flax_transformer.engine.accumulation import make_passes
+from flax_transformer.engine.config import EngineConfig
+from flax_transformer.engine.devices import multihost
+from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.freezing import frozen_by, stop_gradients
+from flax_transformer.engine.optimizer import make_optimizer, make_schedule
+from flax_transformer.engine.state import TrainState, init_state
+from flax_transformer.engine.step import eval_step, gradients, train_step
+from flax_transformer.engine.task import Batch, Params, Sums, Task
+
+
+class Trainer:
+    """Steps of a task, compiled for its devices."""
+
+    def __init__(self, task: Task, config: EngineConfig, devices: Devices) -> None:
+        devices.check_rows(task.rows_per_step)
+        self.task, self.config, self.devices = task, config, devices
+        shapes = jax.eval_shape(task.init, jax.random.key(config.seed))
+        self.is_frozen = frozen_by(config.optimizer.freeze, shapes) if config.optimizer.freeze else None
+        schedule = {'d_model': task.d_model, 'steps': config.training.steps}
+        self.tx = make_optimizer(config.optimizer, is_frozen=self.is_frozen, **schedule)
+        self.learning_rate = make_schedule(config.optimizer, **schedule)
+        # Shapes only: the state may be too large for one device.
+        shapes = jax.eval_shape(self._fresh_state)
+        self.shardings = devices.shardings(shapes, task.sharding_rules)
+        self.shapes = jax.tree.map(
+            lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes, self.shardings
+        )
+        self.passes = make_passes(task, devices, config.parallel.max_tokens_per_device, self.shardings.params)
+        self._compile()
+        # Not the key of the initial parameters.
+        key = partial(jax.random.key, config.seed + 1)
+        self._key = key() if multihost.count() == 1 else jax.jit(key, out_shardings=devices.replicated)()
+
+    def _compile(self) -> None:
+        task, state, whole = self.task, self.shardings, self.devices.replicated
+        loss = task.loss
+        if self.is_frozen is not None:
+            loss = lambda params, *rest: task.loss(stop_gradients(params, self.is_frozen), *rest)
+        common = {'loss': loss, 'weight': task.counts[0], 'passes': self.passes}
+        step = partial(
+            train_step,
+            **common,
+            tx=self.tx,
+            ema_decay=self.config.optimizer.ema_decay,
+            is_frozen=self.is_frozen,
+        )
+        compile = self.devices.compile
+        self.compiled_step = compile(step, takes=state, gives=(state, whole), donate_state=True)
+        self._gradients = compile(partial(gradients, **common), takes=state, gives=(state.params, whole))
+        self._eval_step = compile(partial(eval_step, loss=task.loss), takes=state.params)
+
+    def _fresh_state(self, params: Params = None) -> TrainState:
+        key, has_ema = jax.random.key(self.config.seed), self.config.optimizer.ema_decay > 0
+        return init_state(self.task.init, key, self.tx, has_ema=has_ema, params=params)
+
+    def init_state(self, params: Params = None) -> TrainState:
+        """The state before the first step, on its devices; `params`, if given, are what it starts from (donated)."""
+        if params is None and (self.devices.strategy == 'mesh' or multihost.count() > 1):
+            return jax.jit(self._fresh_state, out_shardings=self.shardings)()  # no device ever holds all of it
+        return self.devices.place(self._fresh_state(params), self.shardings)
+
+    def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, Sums]:
+        """One update over all devices, dispatched but not waited for; `state` is donated.
+
+        With several processes each passes its own rows of the batch (`Devices.own_rows`).
+        """
+        return self.compiled_step(state, self.devices.split(batch, self.task.rows_per_step), self._key)
+
+    def gradients(self, state: TrainState, batch: Batch) -> tuple[Params, Sums]:
+        """The gradients that `step` would compute from the same state and batch, and its sums."""
+        return self._gradients(state, self.devices.split(batch, self.task.rows_per_step), self._key)
+
+    def evaluate(self, params: Params, batches: Iterable[Batch]) -> dict[str, float]:
+        """The task's summary of the sums over all batches, without dropout."""
+        sums = (self._eval_step(params, self.devices.split(batch), self._key) for batch in batches)
+        return self.task.summarize(add_up(sums))
+
+    def lower(self) -> jax.stages.Lowered:
+        """The train step, ready to be compiled for devices that need not be here."""
+        batch = self.task.batch_shapes()
+        if self.devices.strategy == 'pmap':
+            count = len(self.devices)
+            split = lambda x: jax.ShapeDtypeStruct((count, x.shape[0] // count, *x.shape[1:]), x.dtype)
+            batch = jax.tree.map(split, batch)
+        return self.compiled_step.lower(self.shapes, batch, jax.eval_shape(lambda: jax.random.key(0)))
+
+
+def add_up(sums_of_batches: Iterable[Sums]) -> dict[str, float]:
+    """The sums over all batches."""
+    totals: dict[str, float] = {}
+    for sums in sums_of_batches:
+        totals = {name: totals.get(name, 0.0) + float(value) for name, value in jax.device_get(sums).items()}
+    return totals

@@ -1,0 +1,59 @@
+"""Corpora checked before a run trains on them: for damage, and for changes since it began."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tqdm import tqdm
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.data.bitext.config import DataConfig
+from flax_transformer.data.bitext.sources import open_corpus
+from flax_transformer.data.file_listing import Listed, unchanged
+from flax_transformer.tasks.translation.config import Config
+
+
+def check_corpora(config: Config, *, say: Callable[[str], None], processes: int = 1) -> None:
+    """Reports what is wrong with the corpora of a config. Raises UserError if training on them makes no sense."""
+    from flax_transformer.data.audit.checking import audit
+    from flax_transformer.data.audit.vocabulary import Vocabulary
+
+    with tqdm(desc='checking', unit=' pairs', disable=not sys.stderr.isatty(), delay=1) as bar:
+        vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer)
+        report = audit(config.data, config.check, vocabulary, processes=processes, progress=bar.update)
+    if report.errors:
+        raise UserError(
+            'the corpora are damaged:\n\n'
+            + '\n\n'.join(map(str, report.errors))
+            + '\n\nRepair them. To train on them nevertheless: --check.no-before-training'
+        )
+    for warning in report.warnings:
+        say(str(warning).partition('\n')[0])
+    say(report.summary() + ('; `flax-transformer check` with this config shows them' if report.findings else ''))
+
+
+def refuse_changed_files(data: DataConfig, recorded: dict[str, list[Listed]]) -> None:
+    """Raises UserError if files of the corpora no longer have the text that they had when the run began."""
+    now = files_of(data) if recorded else {}
+    for name, known in recorded.items():
+        files = now.get(name)
+        if files is None or unchanged(known, files) is not None:
+            continue
+        changed = [
+            str(file) for i, file in enumerate(files) if i >= len(known) or unchanged(known[i : i + 1], [file]) is None
+        ]
+        what = ', '.join(changed) if changed else f'it has {len(files)} files, had {len(known)}'
+        raise UserError(
+            f'{name} is not what the run was trained on so far: {what}; bring back the text that it had, or give '
+            'another --workdir'
+        )
+
+
+def files_of(data: DataConfig) -> dict[str, tuple[Path, ...]]:
+    """The text files of each training and validation corpus, by `NAME SOURCE-TARGET`."""
+    found = {}
+    for corpus in data.corpora:
+        for name in (corpus.train, corpus.validation):
+            if name and name.partition(':')[0] not in ('number_words', 'sacrebleu') and name.count(',') < 2:
+                found[f'{name} {"-".join(corpus.languages)}'] = open_corpus(name, data, corpus.languages).files
+    return found

@@ -1,0 +1,87 @@
+"""The loss of translation: cross-entropy summed over the target tokens of packed rows."""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+
+from flax_transformer.data.bitext.batches import Batch
+from flax_transformer.engine.losses import cross_entropy, sums_in_chunks, symmetric_divergence
+from flax_transformer.engine.task import Params, Sums
+from flax_transformer.transformer.config import TransformerConfig
+from flax_transformer.transformer.model import Transformer, output_names, shift_right
+
+
+def loss_sums(
+    params: Params,
+    batch: Batch,
+    dropout_key: jax.Array | None,
+    *,
+    model: Transformer,
+    label_smoothing: float,
+    corpora: Sequence[str] = (),
+    loss_chunk: int = 0,
+    r_drop_alpha: float = 0.0,
+) -> tuple[jax.Array, Sums]:
+    """The smoothed loss summed over the batch's target tokens, in nats; and as further sums the unsmoothed one (`nll`)
+    and the counts of tokens.
+
+    Without a key nothing is dropped. If the batch says which corpus its tokens come from, `nll` and the count are also
+    given for each of `corpora`, by its name. The logits of `loss_chunk` target slots are in memory at once (0: of as
+    many as `automatic_chunk` says).
+
+    With `r_drop_alpha` there are two passes with different dropout, and the distance between their predictions is added
+    (R-Drop, Liang et al. 2021, eq. 4, halved: the mean of both passes' cross-entropies + alpha / 2 times the symmetric
+    divergence, so that it compares with the loss of one pass). `kl` is the sum of that divergence.
+    """
+    keys = (dropout_key,)
+    if r_drop_alpha and dropout_key is not None:
+        keys = tuple(jax.random.split(dropout_key))
+    hidden = tuple(_hidden(params, batch, key, model) for key in keys)
+    weights = (batch.target_segments > 0).astype(jnp.float32)
+    numbers = jnp.zeros_like(batch.target) if batch.corpora is None else batch.corpora
+
+    def sums_of(params: Params, hidden: tuple[jax.Array, ...], data: tuple[jax.Array, ...]) -> tuple[jax.Array, Sums]:
+        targets, weights, numbers = data
+        logits = [model.apply({'params': params}, of_pass, method='project') for of_pass in hidden]
+        losses = [cross_entropy(of_pass, targets, label_smoothing=label_smoothing) for of_pass in logits]
+        loss, nll = losses[0] if len(losses) == 1 else (sum(each) / 2 for each in zip(*losses, strict=True))
+        total = (loss * weights).sum()
+        sums = {'nll': (nll * weights).sum(), 'target_tokens': weights.sum()}
+        for number, name in enumerate(corpora if batch.corpora is not None else ()):
+            of_corpus = weights * (numbers == number)
+            sums[f'nll/{name}'], sums[f'target_tokens/{name}'] = (nll * of_corpus).sum(), of_corpus.sum()
+        if len(logits) == 2:
+            sums['kl'] = (symmetric_divergence(*logits) * weights).sum()
+            total += r_drop_alpha / 2 * sums['kl']
+        return total, sums
+
+    loss, sums = sums_in_chunks(
+        sums_of,
+        {name: params[name] for name in output_names(model.config)},
+        hidden,
+        (batch.target, weights, numbers),
+        width=max(1, (loss_chunk or automatic_chunk(model.config)) // len(batch.target) // len(keys)),
+    )
+    return loss, sums | {'source_tokens': (batch.source_segments > 0).sum()}
+
+
+def _hidden(params: Params, batch: Batch, dropout_key: jax.Array | None, model: Transformer) -> jax.Array:
+    """The states [B, T, D] that become the batch's logits."""
+    return model.apply(
+        {'params': params},
+        batch.source,
+        shift_right(batch.target, model.config.pad_id, batch.target_positions),
+        source_segments=batch.source_segments,
+        target_segments=batch.target_segments,
+        source_positions=batch.source_positions,
+        target_positions=batch.target_positions,
+        deterministic=dropout_key is None,
+        rngs=None if dropout_key is None else {'dropout': dropout_key},
+        method='hidden',
+    )
+
+
+def automatic_chunk(config: TransformerConfig) -> int:
+    """Target slots whose logits are in memory at once: 1,024, or more as long as they take no more than 32 MB."""
+    return max(1024, 2**23 // config.vocab_size_of_target)

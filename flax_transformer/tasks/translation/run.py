@@ -1,0 +1,88 @@
+"""The run directory of a translation model: what every run has, and the tokenizer and the data that it was trained on.
+
+tokenizer/         the tokenizer that the model was trained with
+data_files.json    sizes and checksums of the training and validation files that the run began with
+data_cache/        the training corpora as ids; may be deleted, and is made again when needed
+"""
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import write_whole
+from flax_transformer.data.bitext.config import DataConfig
+from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.marian.tokenizer import KIND, MarianTokenizer
+from flax_transformer.tasks.translation.config import Config
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from flax_transformer.text.tokenizer import Tokenizer, kind_of
+
+CACHE = 'data_cache'
+
+
+class Run(RunDirectory):
+    """The files of a translation run, except for its checkpoints."""
+
+    config_class = Config
+    model_files = ('tokenizer',)
+    leftovers = (*RunDirectory.leftovers, CACHE)
+
+    def read_config(self) -> Config:
+        return super().read_config()
+
+    @property
+    def data_files(self) -> Path:
+        return self.path / 'data_files.json'
+
+    def read_data_files(self) -> dict[str, list[dict[str, Any]]]:
+        """The files of each corpus when the run began, as data.file_listing lists them; none of an older run."""
+        try:
+            found = dict(json.loads(self.data_files.read_text(encoding='utf-8')))
+            fields = ('path', 'bytes', 'mtime_ns', 'sha256')
+            return {name: [{field: entry[field] for field in fields} for entry in of] for name, of in found.items()}
+        except FileNotFoundError:
+            return {}
+        except (ValueError, TypeError, LookupError):
+            raise UserError(f'{self.data_files} is damaged; copy it from the run again, or remove it') from None
+
+    def write_data_files(self, files: dict[str, list[dict[str, Any]]]) -> None:
+        """Keeps the files of each corpus; what the run began with is never overwritten."""
+        if not self.data_files.exists():
+            write_whole(self.data_files, json.dumps(files, indent=2) + '\n')
+
+    def cache_folder(self, data: DataConfig) -> Path:
+        """Where the tokenized corpora are kept: data.cache, or a folder in the run directory."""
+        return self.path / CACHE if data.cache is None else Path(data.cache).expanduser()
+
+    @contextlib.contextmanager
+    def data_cache(self, data: DataConfig) -> Iterator[Path]:
+        """`cache_folder`; a preparation that fails inside leaves no trace in the run directory."""
+        folder = self.cache_folder(data)
+        try:
+            yield folder
+        except BaseException:
+            if data.cache is None:
+                if not any(file.is_dir() for file in _files_in(folder)):
+                    shutil.rmtree(folder, ignore_errors=True)
+                if not _files_in(self.path):
+                    with contextlib.suppress(OSError):
+                        self.path.rmdir()
+            raise
+
+    def has_tokenizer(self) -> bool:
+        return (self.path / 'tokenizer' / 'tokenizer.json').is_file()
+
+    def read_tokenizer(self) -> Tokenizer:
+        folder = self.path / 'tokenizer'
+        return (MarianTokenizer if kind_of(folder) == KIND else SentencePieceTokenizer).load(folder)
+
+    def write_tokenizer(self, tokenizer: Tokenizer) -> None:
+        tokenizer.save(self.path / 'tokenizer')
+
+
+def _files_in(path: Path) -> list[Path]:
+    return list(path.iterdir()) if path.is_dir() else []

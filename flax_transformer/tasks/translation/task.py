@@ -1,0 +1,101 @@
+"""Translation as the engine trains it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from flax_transformer.data.bitext.batches import Batch
+from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.task import Params, Sums, Task
+from flax_transformer.engine.trainer import Trainer
+from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.flops import training_flops
+from flax_transformer.tasks.translation.loss import automatic_chunk, loss_sums
+from flax_transformer.transformer.blocks import compute_dtype
+from flax_transformer.transformer.flops import forward_flops
+from flax_transformer.transformer.model import Transformer, init_params
+from flax_transformer.transformer.sharding_rules import SHARDING_RULES
+
+
+class TranslationTask(Task):
+    """The config's model and its loss on packed rows of sentence pairs (`data.bitext.batches.Batch`)."""
+
+    slot_name = 'target_slots'
+    counts = ('target_tokens', 'source_tokens')
+    sharding_rules = SHARDING_RULES
+
+    def __init__(self, config: Config, *, row_parts: int = 1) -> None:
+        """`row_parts`: among how many devices the rows that `loss` sees are split."""
+        self.rows_per_step, self.slots_per_row = config.rows_per_step, config.data.target_length
+        self.d_model, self.dtype = config.model.d_model, config.model.dtype
+        self.row_name = f'{config.data.source_length} + {config.data.target_length} slots'
+        self.flops_per_step = training_flops(config).total
+        self._model_config, self._data = config.model, config.data
+        self._loss = partial(
+            loss_sums,
+            model=Transformer(config.model, remat=config.parallel.remat == 'layers'),
+            label_smoothing=config.training.label_smoothing,
+            corpora=tuple(corpus.name for corpus in config.data.corpora),
+            loss_chunk=row_parts * (config.parallel.loss_chunk or automatic_chunk(config.model)),
+        )
+        self._r_drop_alpha = config.training.r_drop_alpha
+
+    def flops_per_slot(self) -> dict[str, float]:
+        data = self._data
+        row = forward_flops(self._model_config, data.source_length, data.target_length)
+        return row.times(1 / data.target_length)._asdict()
+
+    def init(self, key: jax.Array) -> Params:
+        return init_params(self._model_config, key)
+
+    def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
+        return self._loss(params, batch, key, r_drop_alpha=self._r_drop_alpha)
+
+    def summarize(self, sums: dict[str, float]) -> dict[str, float]:
+        return per_token(sums)
+
+    def batch_shapes(self) -> Batch:
+        data, rows = self._data, self.rows_per_step
+        source, target = (
+            jax.ShapeDtypeStruct((rows, slots), jnp.int32) for slots in (data.source_length, data.target_length)
+        )
+        return Batch(source, target, source, target, source, target, target if len(data.corpora) > 1 else None)
+
+
+def make_trainer(config: Config, devices: Sequence[jax.Device] | None = None) -> Trainer:
+    """The compiled steps of a config, on `devices`, which need not be here; None: on those that the config asks for."""
+    placed = Devices(config.parallel, devices)
+    config = with_dtype(config, placed.devices[0].platform)
+    task = TranslationTask(config, row_parts=placed.parts_of_a_step)
+    return Trainer(task, config.engine, placed)
+
+
+def per_token(sums: dict[str, float]) -> dict[str, float]:
+    """Loss and negative log-likelihood per target token, and perplexity, from their sums; per corpus the second.
+
+    With R-Drop also the divergence of its two passes.
+    """
+    count = max(sums['target_tokens'], 1.0)
+    nll = sums['nll'] / count
+    of_corpora = {
+        name: value / sums[name.replace('nll/', 'target_tokens/', 1)]
+        for name, value in sums.items()
+        if name.startswith('nll/') and sums[name.replace('nll/', 'target_tokens/', 1)]
+    }
+    return {
+        'loss': sums['loss'] / count,
+        'nll': nll,
+        'perplexity': math.exp(min(nll, 80.0)),
+        'target_tokens': sums['target_tokens'],
+        **({'kl': sums['kl'] / count} if 'kl' in sums else {}),
+        **of_corpora,
+    }
+
+
+def with_dtype(config: Config, platform: str | None = None) -> Config:
+    """The config with the dtype that `auto` stands for on a platform; None: on JAX's own."""
+    return replace(config, model=replace(config.model, dtype=compute_dtype(config.model, platform).name))

@@ -1,0 +1,49 @@
+"""The validation sets of a run, as text and as ids."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
+from flax_transformer.data.bitext.corpus import Pairs
+from flax_transformer.data.bitext.sources import read_corpus
+from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten, tokenize
+from flax_transformer.text.tokenizer import Tokenizer
+
+
+class ValidationSet(NamedTuple):
+    """A validation set, as text and as ids."""
+
+    name: str  # of its corpus in the mixture
+    pairs: Pairs
+    tokenized: TokenizedPairs
+    target_language: str | None  # whose tag its sources begin with
+
+
+def read_validation(
+    data: DataConfig, corpus: CorpusConfig, tokenizer: Tokenizer, say: Callable[[str], None]
+) -> ValidationSet:
+    """The validation set of a corpus. Raises UserError if it has no pair to evaluate on."""
+    name, language = corpus.validation, data.tag_of(corpus)
+    pairs = read_corpus(name, data, corpus.languages)
+    say(f'{name}: {len(pairs):,} pairs {"-".join(corpus.languages)}')
+    tokenized = tokenize(pairs, tokenizer, target_language=language)
+    if not len(tokenized):
+        raise UserError(
+            f"each of the {len(pairs)} pairs of {name} has a blank side; repair it, or set --data.validation '' to "
+            'train without validation'
+        )
+    return ValidationSet(corpus.name, pairs, tokenized, language)
+
+
+def interleaved(sets: Sequence[ValidationSet], count: int) -> list[tuple[ValidationSet, int]]:
+    """The first `count` sentences, taken from the sets in turn: each as its set and its number in it."""
+    longest = max((len(each.pairs) for each in sets), default=0)
+    turns = [(each, i) for i in range(min(longest, count)) for each in sets if i < len(each.pairs)]
+    return turns[:count]
+
+
+def of_each_corpus(data: DataConfig, sets: Sequence[ValidationSet]) -> list[TokenizedPairs]:
+    """Each corpus's validation set, empty if it has none: the loss knows a corpus by its number in the mixture."""
+    known = {each.name: each.tokenized for each in sets}
+    return [known.get(corpus.name, TokenizedPairs(flatten([]), flatten([]))) for corpus in data.corpora]
