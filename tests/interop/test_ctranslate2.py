@@ -79,6 +79,20 @@ def test_an_ensemble_prefixes_and_alignments_are_refused(golden, monkeypatch):
             fast(['one'], **wish)
 
 
+def test_another_search_or_other_parameters_keep_its_engine(golden, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'ctranslate2', sys)
+    fast = CTranslate2Translator.of(golden, 'int8')
+    wide = fast.with_decoding(replace(golden.decoding, beam_width=2, length_penalty='none'))
+    other = fast.with_params(jax.tree.map(np.zeros_like, golden.params))
+    for one in (wide, other):
+        assert isinstance(one, CTranslate2Translator)
+        assert one.compute_type == 'int8'
+    assert (wide._options['beam_size'], other._options['beam_size']) == (2, 1)
+    assert other.programs is fast.programs
+    with pytest.raises(UserError, match=r'decoding\.coverage_penalty=0\.5'):
+        fast.with_decoding(replace(golden.decoding, coverage_penalty=0.5))
+
+
 def test_without_the_package_the_command_that_installs_it_is_said(golden, monkeypatch):
     monkeypatch.setitem(sys.modules, 'ctranslate2', None)
     with pytest.raises(UserError, match=r"pip install 'flax-transformer\[ctranslate2\]'"):

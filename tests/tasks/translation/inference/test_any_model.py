@@ -1,0 +1,106 @@
+"""The translator takes any Linen module that has `__call__`, `start` and `decode`; here a small GRU."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from flax_transformer import Translator
+from flax_transformer.common.decode_state import DecodeState
+from flax_transformer.common.errors import UserError
+from flax_transformer.config import DecodingConfig
+from flax_transformer.tasks.translation.attention_map import attention_map
+from flax_transformer.text.tokenizer import Tokenizer
+
+LINES = ['a b c', '', 'h g f e d c b a', 'd d', 'a']
+
+
+class Recurrent(nn.Module):
+    """A GRU over the target that starts from the mean of the source's embeddings; padding is 0."""
+
+    vocab_size: int = 20
+    width: int = 12
+
+    def setup(self) -> None:
+        self.table = nn.Embed(self.vocab_size, self.width, embedding_init=nn.initializers.normal(2.0))
+        self.cell = nn.GRUCell(self.width)
+        self.output = nn.Dense(self.vocab_size, kernel_init=nn.initializers.normal(2.0))
+
+    def start(self, source: jax.Array) -> DecodeState:
+        weights = (source != 0)[..., None] / jnp.maximum((source != 0).sum(axis=1), 1)[:, None, None]
+        return DecodeState((self.table(source) * weights).sum(axis=1), (), jnp.int32(0))
+
+    def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
+        hidden, _ = self.cell(state.cache, self.table(tokens))
+        return self.output(hidden), state._replace(cache=hidden, position=state.position + 1)
+
+    def __call__(self, source: jax.Array, target_in: jax.Array, *, deterministic: bool = True) -> jax.Array:
+        state, logits = self.start(source), []
+        for t in range(target_in.shape[1]):
+            one, state = self.decode(target_in[:, t], state)
+            logits.append(one)
+        return jnp.stack(logits, axis=1)
+
+
+@pytest.fixture(scope='module')
+def translator() -> Translator:
+    tokenizer = Tokenizer.train(['a b c d e f g h'] * 9, vocab_size=20, byte_fallback=False)
+    model = Recurrent()
+    params = model.init(jax.random.key(3), *[jnp.zeros((1, 1), jnp.int32)] * 2)['params']
+    decoding = DecodingConfig(beam_width=1, max_tokens=6, max_source_tokens=32)
+    return Translator(model, params, tokenizer, decoding)
+
+
+def test_greedy_takes_the_most_probable_token_each_time(translator: Translator) -> None:
+    found = translator(LINES)
+    assert len({one.text for one in found}) > 2
+    for line, one in zip(LINES, found, strict=True):
+        if not line:
+            assert one.token_ids == ()
+            continue
+        source = jnp.asarray(translator.tokenizer.encode([line]))
+        target_in = jnp.asarray([[0, *one.token_ids[:-1]]])
+        logits = translator.model.apply({'params': translator.params}, source, target_in)[0]
+        # Never padding nor the unknown piece.
+        allowed = logits.at[:, jnp.array([0, 2])].set(-jnp.inf)
+        assert tuple(np.asarray(allowed.argmax(-1)).tolist()) == one.token_ids
+
+
+def test_a_beams_scores_are_those_of_the_full_forward(translator: Translator) -> None:
+    beam = translator.with_decoding(DecodingConfig(beam_width=4, n_best=2, max_tokens=6, length_penalty='none'))
+    found = [one for best in beam(LINES) if best.n_best for one in best.n_best]
+    assert {one.token_ids for one in found} - {one.token_ids for one in translator(LINES)}
+    sources = beam.tokenizer.encode([line for line, best in zip(LINES, beam(LINES), strict=True) for _ in best.n_best])
+    columns = sources, [list(one.token_ids) for one in found]
+    scored = beam.runner.map(beam.programs.score_ids, beam.weights, columns)
+    np.testing.assert_allclose([score for score, _ in scored], [one.score for one in found], atol=1e-5)
+    scores = [one.score for one in beam.score(LINES, ['a b'] * len(LINES))]
+    assert len(set(scores)) == len(LINES)
+
+
+def test_it_votes_with_another_in_an_ensemble(translator: Translator) -> None:
+    both = Translator(
+        [translator.model, translator.model], (translator.params,) * 2, translator.tokenizer, translator.decoding
+    )
+    assert [one.token_ids for one in both(LINES)] == [one.token_ids for one in translator(LINES)]
+
+
+def test_what_it_lacks_is_refused_by_name(translator: Translator) -> None:
+    with pytest.raises(UserError, match='word alignment needs a model that has `cross_attention`; Recurrent has none'):
+        translator(['a'], alignment=True)
+    with pytest.raises(UserError, match='a map of attention needs a model that has `cross_attention`'):
+        attention_map(translator, 'a', 'a')
+    with pytest.raises(UserError, match='coverage_penalty needs a model that has `decode_and_look`'):
+        translator.with_decoding(DecodingConfig(coverage_penalty=0.2))
+    with pytest.raises(UserError, match="weights='int8' needs a model that has `supports_int8`"):
+        translator.with_decoding(DecodingConfig(weights='int8'))
+
+
+def test_other_parameters_use_the_same_programs(translator: Translator) -> None:
+    translator(LINES)
+    other = translator.with_params(jax.tree.map(jnp.zeros_like, translator.params))
+    found = other(LINES)
+    assert found.num_compilations == 0
+    assert other.translate_ids is translator.translate_ids
+    assert [one.text for one in found] != [one.text for one in translator(LINES)]
