@@ -52,7 +52,7 @@ def load_config(name: str) -> Any:
 
 
 def _located(path: Path, error: Exception) -> UserError:
-    """The error of a config file with its line; and the nearest field for a wrong one, the new place for an old import."""
+    """The error of a config file with its line; the nearest field for a wrong one, the new place for an old import."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == str(path)]
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = f', line {lines[-1]}' if lines else ''
