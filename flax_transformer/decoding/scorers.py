@@ -49,7 +49,6 @@ def length_penalty(length: jax.Array, kind: str, alpha: float) -> jax.Array:
 
 def length_normalized(kind: str = 'gnmt', alpha: float = 0.6) -> Scorer:
     """Log-probability / `length_penalty`. A log-probability only falls, so the longest length bounds the score."""
-    length_penalty(jnp.int32(1), kind, alpha)  # an unknown kind is refused here, by name
     score = lambda log_probs, lengths: log_probs / length_penalty(lengths, kind, alpha)
     return Scorer(score, score)
 

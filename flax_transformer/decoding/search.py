@@ -1,4 +1,4 @@
-"""From a DecodingConfig to the search that it describes: which transforms, which scorer, which loop."""
+"""The search that a DecodingConfig describes: which transforms, which scorer, which loop."""
 
 from collections.abc import Sequence
 
@@ -10,17 +10,17 @@ from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.greedy_and_sampling import sample_search, sentence_keys
+from flax_transformer.decoding.problem import Hypotheses, SearchProblem, Transform
 from flax_transformer.decoding.scorers import Scorer, add, coverage_penalty, length_normalized, word_reward
-from flax_transformer.decoding.state import Hypotheses, Transform
 
 
 def output_slots(decoding: DecodingConfig, source_slots: int, prefix_slots: int = 0) -> int:
-    """Tokens that the longest translation of so many source slots may have."""
+    """Most tokens that a translation of a source of this many slots may have."""
     return (decoding.max_tokens or source_slots + decoding.max_extra_tokens) + prefix_slots
 
 
 def max_lengths(decoding: DecodingConfig, source: jax.Array, pad_id: int, prefix: jax.Array | None = None) -> jax.Array:
-    """Tokens [B] that each translation may have, EOS counted; 1 where the source is padding alone."""
+    """Most tokens [B] that each translation may have, EOS included; 1 where the source is only padding."""
     lengths = (source != pad_id).sum(axis=-1)
     if decoding.max_tokens:
         longest = jnp.full_like(lengths, decoding.max_tokens)
@@ -43,42 +43,42 @@ def search(
     banned_sequences: Sequence[Sequence[int]] = (),
     prefix: jax.Array | None = None,
 ) -> Hypotheses:
-    """The hypotheses that the config asks for, of a step function and its first state.
+    """The hypotheses that the config asks for, from a step function and its first state.
 
     Args:
-      source: ids [B, S], pad_id behind each sentence.
-      banned, banned_sequences: never chosen, beside what the config bans.
-      prefix: ids [B, P] that the translations begin with, pad_id behind them.
+      source: ids [B, S], then pad_id.
+      banned, banned_sequences: never chosen, in addition to what the config bans.
+      prefix: ids [B, P] that the translations begin with, then pad_id.
     """
-    longest = max_lengths(decoding, source, pad_id, prefix)
-    prefix_slots = 0 if prefix is None else prefix.shape[1]
-    common = {
-        'start': jnp.full(source.shape[0], pad_id, jnp.int32),
-        'max_lengths': longest,
-        'length': output_slots(decoding, source.shape[1], prefix_slots),
-        'eos_id': eos_id,
-        'pad_id': pad_id,
-        'scorer': make_scorer(decoding, source != pad_id),
-    }
+    is_sampling, limits = decoding.search == 'sample', max_lengths(decoding, source, pad_id, prefix)
     banned = (pad_id, *banned) if decoding.ban_pad else banned
-    rules = make_rules(decoding, eos_id=eos_id, banned=banned, banned_sequences=banned_sequences)
-    forcing: list[Transform] = []
+    chain = make_rules(decoding, eos_id=eos_id, banned=banned, banned_sequences=banned_sequences)
+    if is_sampling:
+        chain += make_shapers(decoding)
     if prefix is not None:
-        forcing.append(transforms.forced_prefix(prefix, pad_id))
+        chain.append(transforms.forced_prefix(prefix, pad_id))
     if decoding.force_eos:
-        forcing.append(transforms.force_eos(longest, eos_id))
-    if decoding.search == 'sample':
+        chain.append(transforms.force_eos(limits, eos_id))
+    problem = SearchProblem(
+        start=jnp.full(source.shape[0], pad_id, jnp.int32),
+        max_lengths=limits,
+        length=output_slots(decoding, source.shape[1], 0 if prefix is None else prefix.shape[1]),
+        eos_id=eos_id,
+        pad_id=pad_id,
+        transforms=chain,
+        scorer=make_scorer(decoding, source != pad_id),
+    )
+    if is_sampling:
         keys = sentence_keys(decoding.seed, source, pad_id)
-        chain = (*rules, *make_shapers(decoding), *forcing)
-        return sample_search(step, state, keys, samples=decoding.samples, transforms=chain, **common)
-    groups = {'groups': decoding.groups, 'diversity': decoding.diversity if decoding.groups > 1 else 0.0}
-    return beam_search(step, state, width=decoding.beam_width, transforms=(*rules, *forcing), **groups, **common)
+        return sample_search(step, state, problem, keys=keys, samples=decoding.samples)
+    groups = {'groups': decoding.groups, 'diversity': decoding.diversity}
+    return beam_search(step, state, problem, width=decoding.beam_width, **groups)
 
 
 def make_rules(
     decoding: DecodingConfig, *, eos_id: int, banned: Sequence[int], banned_sequences: Sequence[Sequence[int]] = ()
 ) -> list[Transform]:
-    """What must not be chosen."""
+    """Transforms that forbid tokens."""
     rules = [transforms.ban(sorted({*banned, *decoding.banned_ids}))]
     if banned_sequences:
         rules.append(transforms.ban_sequences(banned_sequences))
@@ -92,7 +92,7 @@ def make_rules(
 
 
 def make_shapers(decoding: DecodingConfig) -> list[Transform]:
-    """What shapes the distribution that samples are drawn from."""
+    """Transforms that shape the distribution to sample from."""
     shapers = []
     if decoding.temperature != 1.0:
         shapers.append(transforms.temperature(decoding.temperature))
@@ -106,7 +106,7 @@ def make_shapers(decoding: DecodingConfig) -> list[Transform]:
 
 
 def make_scorer(decoding: DecodingConfig, is_source: jax.Array | None = None) -> Scorer:
-    """What a hypothesis is worth; is_source [B, S] is needed for a coverage penalty alone."""
+    """The sum of the scores that the config asks for; only a coverage penalty needs is_source [B, S]."""
     scorers = [length_normalized(decoding.length_penalty, decoding.alpha)]
     if decoding.word_reward:
         scorers.append(word_reward(decoding.word_reward))

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.decoding.state import NEG_INF, History, Transform
+from flax_transformer.decoding.problem import NEG_INF, History, Transform
 
 
 def ban(ids: Sequence[int]) -> Transform:

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_searches import EOS, LENGTH, PAD, VOCAB_SIZE, Toys, every_prefix, make_toys, model_of, toy_state, toy_step
+from test_searches import EOS, PAD, VOCAB_SIZE, Toys, every_prefix, make_toys, model_of, problem_of, toy_state, toy_step
 
 from flax_transformer.decoding import transforms
 from flax_transformer.decoding.greedy_and_sampling import sample_search, sentence_keys
-from flax_transformer.decoding.state import Hypotheses
+from flax_transformer.decoding.problem import Hypotheses
 
 SAMPLES = 8192
 ERROR = 1e-6
@@ -23,8 +23,7 @@ ERROR = 1e-6
 @functools.partial(jax.jit, static_argnames=('chain', 'samples', 'seed'))
 def draw(toys: Toys, *, chain=(), samples: int = SAMPLES, seed: int = 0) -> Hypotheses:
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.asarray(toys.seed))
-    common = dict(start=toys.start, max_lengths=toys.max_lengths, length=LENGTH, eos_id=EOS, pad_id=PAD)
-    return sample_search(toy_step, toy_state(toys), keys, samples=samples, transforms=chain, **common)
+    return sample_search(toy_step, toy_state(toys), problem_of(toys, transforms=chain), keys=keys, samples=samples)
 
 
 def chi_square_limit(freedom: int) -> float:

@@ -10,7 +10,6 @@ import pytest
 from test_searches import (
     BATCH,
     EOS,
-    LENGTH,
     PAD,
     TOLERANCE,
     VOCAB_SIZE,
@@ -23,6 +22,7 @@ from test_searches import (
     is_clear,
     make_toys,
     model_of,
+    problem_of,
     reference_penalty,
     toy_state,
     toy_step,
@@ -33,15 +33,12 @@ from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.ensemble import ensemble, ensemble_state
 from flax_transformer.decoding.greedy_and_sampling import greedy_search
+from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.decoding.scorers import add, coverage_penalty, length_normalized, with_coverage, word_reward
-from flax_transformer.decoding.state import Hypotheses
 
 SOURCE = 3  # slots of the toys' source
 IS_SOURCE = np.arange(SOURCE)[None] <= np.arange(BATCH)[:, None] % SOURCE
-
-
-def common(toys: Toys, length: int = LENGTH) -> dict:
-    return dict(start=toys.start, max_lengths=toys.max_lengths, length=length, eos_id=EOS, pad_id=PAD)
+WITHOUT_PAD = (transforms.ban((PAD,)),)
 
 
 def exhaustive(model, max_length: int, score) -> list[Found]:
@@ -69,19 +66,21 @@ def compare(result: Hypotheses, toys: Toys, expect, *, least: float = 0.85) -> N
 def test_a_word_reward_is_added_for_each_token(reward):
     toys = make_toys(31, BATCH)
     scorer = add(length_normalized('none', 0.0), word_reward(reward))
-    rules = dict(transforms=(transforms.ban((PAD,)),), scorer=scorer)
-    result = jax.jit(lambda toys: beam_search(toy_step, toy_state(toys), width=WHOLE_SPACE, **rules, **common(toys)))(
-        toys
-    )
+
+    @jax.jit
+    def search(toys):
+        problem = problem_of(toys, transforms=WITHOUT_PAD, scorer=scorer)
+        return beam_search(toy_step, toy_state(toys), problem, width=WHOLE_SPACE)
+
     score = lambda tokens, total: total + reward * len(tokens)
-    compare(result, toys, lambda i, n: exhaustive(model_of(toys, i), n, score))
+    compare(search(toys), toys, lambda i, n: exhaustive(model_of(toys, i), n, score))
 
 
 def test_stopping_early_under_a_word_reward_loses_nothing():
     toys = make_toys(32, 600)
     scorer = add(length_normalized('gnmt', 0.6), word_reward(0.7))
     run = lambda early: jax.jit(
-        lambda toys: beam_search(toy_step, toy_state(toys), width=2, scorer=scorer, early_stop=early, **common(toys))
+        lambda toys: beam_search(toy_step, toy_state(toys), problem_of(toys, scorer=scorer), width=2, early_stop=early)
     )(toys)
     early, full = run(True), run(False)
     np.testing.assert_allclose(early.scores, full.scores, rtol=0, atol=TOLERANCE)
@@ -112,8 +111,7 @@ def test_a_coverage_penalty_is_that_of_the_paper(width):
     def search(toys):
         step, state = with_coverage(attending_step, toy_state(toys), BATCH, SOURCE)
         scorer = add(length_normalized('gnmt', 0.6), coverage_penalty(beta, jnp.asarray(IS_SOURCE)))
-        rules = dict(transforms=(transforms.ban((PAD,)),), scorer=scorer)
-        return beam_search(step, state, width=width, **rules, **common(toys))
+        return beam_search(step, state, problem_of(toys, transforms=WITHOUT_PAD, scorer=scorer), width=width)
 
     result = search(toys)
 
@@ -136,8 +134,8 @@ def test_an_ensemble_searches_under_the_mean_of_its_members(mean):
     @jax.jit
     def search(toys, others):
         state = ensemble_state([toy_state(toys), toy_state(others)])
-        rules = dict(transforms=(transforms.ban((PAD,)),), scorer=length_normalized('gnmt', 0.6))
-        return beam_search(ensemble([toy_step, toy_step], mean=mean), state, width=WHOLE_SPACE, **rules, **common(toys))
+        problem = problem_of(toys, transforms=WITHOUT_PAD)
+        return beam_search(ensemble([toy_step, toy_step], mean=mean), state, problem, width=WHOLE_SPACE)
 
     def mixed(i):
         one, other = model_of(toys, i), model_of(others._replace(start=toys.start), i)
@@ -193,9 +191,8 @@ def reference_groups(model, max_length: int, width: int, groups: int, diversity:
 
 @functools.partial(jax.jit, static_argnames=('width', 'groups', 'early_stop'))
 def diverse(toys: Toys, diversity: float, *, width: int, groups: int, early_stop: bool = True) -> Hypotheses:
-    rules = dict(transforms=(transforms.ban((PAD,)),), scorer=length_normalized('gnmt', 0.6))
     options = dict(width=width, groups=groups, diversity=diversity, early_stop=early_stop)
-    return beam_search(toy_step, toy_state(toys), **options, **rules, **common(toys))
+    return beam_search(toy_step, toy_state(toys), problem_of(toys, transforms=WITHOUT_PAD), **options)
 
 
 @pytest.mark.parametrize(('width', 'groups', 'diversity'), [(4, 2, 0.5), (3, 3, 5.0), (6, 2, 0.0), (4, 2, 5.0)])
@@ -241,6 +238,6 @@ def test_a_width_that_groups_do_not_divide_is_refused():
 def test_greedy_scores_with_any_scorer():
     toys = make_toys(39, BATCH)
     scorer = add(length_normalized('power', 1.0), word_reward(0.25))
-    found = jax.jit(lambda toys: greedy_search(toy_step, toy_state(toys), scorer=scorer, **common(toys)))(toys)
+    found = jax.jit(lambda toys: greedy_search(toy_step, toy_state(toys), problem_of(toys, scorer=scorer)))(toys)
     expected = found.log_probs / found.lengths + 0.25 * found.lengths
     np.testing.assert_allclose(found.scores, expected, atol=1e-5)

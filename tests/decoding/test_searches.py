@@ -18,8 +18,8 @@ import pytest
 from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.greedy_and_sampling import greedy_search
+from flax_transformer.decoding.problem import Hypotheses, SearchProblem
 from flax_transformer.decoding.scorers import length_normalized, length_penalty
-from flax_transformer.decoding.state import Hypotheses
 from flax_transformer.decoding.transforms import ban
 
 PAD, EOS, VOCAB_SIZE, LENGTH = 0, 1, 4, 5
@@ -65,12 +65,15 @@ def toy_state(toys: Toys) -> DecodeState:
     return DecodeState(cache, {'table': toys.table, 'mix': toys.mix}, jnp.int32(0))
 
 
+def problem_of(toys: Toys, length: int = LENGTH, **pieces) -> SearchProblem:
+    return SearchProblem(toys.start, toys.max_lengths, length, EOS, PAD, **pieces)
+
+
 # alpha is traced, so that one compilation serves every alpha.
 @functools.partial(jax.jit, static_argnames=('length', 'penalty', 'banned'))
 def greedy(toys: Toys, alpha: float, *, length: int = LENGTH, penalty: str = 'gnmt', banned=()) -> Hypotheses:
     pieces = dict(transforms=(ban(banned),), scorer=length_normalized(penalty, alpha))
-    options = dict(length=length, eos_id=EOS, pad_id=PAD, **pieces)
-    return greedy_search(toy_step, toy_state(toys), start=toys.start, max_lengths=toys.max_lengths, **options)
+    return greedy_search(toy_step, toy_state(toys), problem_of(toys, length, **pieces))
 
 
 @functools.partial(jax.jit, static_argnames=('width', 'length', 'penalty', 'banned', 'early_stop'))
@@ -85,9 +88,8 @@ def beam(
     early_stop: bool = True,
 ) -> Hypotheses:
     pieces = dict(transforms=(ban(banned),), scorer=length_normalized(penalty, alpha))
-    options = dict(length=length, width=width, eos_id=EOS, pad_id=PAD, **pieces)
-    arguments = dict(start=toys.start, max_lengths=toys.max_lengths, early_stop=early_stop)
-    return beam_search(toy_step, toy_state(toys), **arguments, **options)
+    problem = problem_of(toys, length, **pieces)
+    return beam_search(toy_step, toy_state(toys), problem, width=width, early_stop=early_stop)
 
 
 # ---------------------------------------------------------------------------- the same in plain Python, float64
@@ -345,9 +347,8 @@ def steps_taken(toys: Toys, alpha: float, *, early_stop: bool) -> np.ndarray:
             jax.debug.callback(lambda i: np.add.at(steps, i, 1), index)
             return toy_step(tokens, state)
 
-        options = dict(length=LENGTH, width=2, eos_id=EOS, pad_id=PAD, early_stop=early_stop)
-        options |= dict(scorer=length_normalized('gnmt', alpha))
-        return beam_search(step, toy_state(toy), start=toy.start, max_lengths=toy.max_lengths, **options).tokens
+        problem = problem_of(toy, scorer=length_normalized('gnmt', alpha))
+        return beam_search(step, toy_state(toy), problem, width=2, early_stop=early_stop).tokens
 
     jax.block_until_ready(jax.jit(lambda toys: jax.lax.map(search, (jnp.arange(len(steps)), toys)))(toys))
     jax.effects_barrier()

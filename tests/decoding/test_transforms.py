@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from test_searches import (
     BATCH,
     EOS,
-    LENGTH,
     PAD,
     VOCAB_SIZE,
     WHOLE_SPACE,
@@ -21,6 +20,7 @@ from test_searches import (
     check,
     make_toys,
     model_of,
+    problem_of,
     reference_beam,
     reference_exhaustive,
     reference_greedy,
@@ -30,8 +30,8 @@ from test_searches import (
 
 from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
+from flax_transformer.decoding.problem import NEG_INF, History, Hypotheses
 from flax_transformer.decoding.scorers import length_normalized
-from flax_transformer.decoding.state import NEG_INF, History, Hypotheses
 
 ROWS, SLOTS, V = 12, 7, 5
 MINUS = -1e9
@@ -199,9 +199,8 @@ def search(toys: Toys, prefix=None, *, width: int, with_rules: bool = True) -> H
     chain = RULES if with_rules else ()
     if prefix is not None:
         chain = (*chain, transforms.forced_prefix(prefix, PAD))
-    common = dict(start=toys.start, max_lengths=toys.max_lengths, length=LENGTH, eos_id=EOS, pad_id=PAD)
-    scorer = length_normalized('power', 1.0)
-    return beam_search(toy_step, toy_state(toys), width=width, transforms=chain, scorer=scorer, **common)
+    problem = problem_of(toys, transforms=chain, scorer=length_normalized('power', 1.0))
+    return beam_search(toy_step, toy_state(toys), problem, width=width)
 
 
 def without_dead_ends(reference: Callable) -> Callable:

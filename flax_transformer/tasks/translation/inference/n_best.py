@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.decoding.state import Hypotheses
+from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.tasks.translation.inference.result import Translation, distinct, one_line
 from flax_transformer.text.tokenizer import Tokenizer
 

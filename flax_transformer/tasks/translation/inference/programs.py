@@ -8,7 +8,7 @@ import jax
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.decoding.state import Hypotheses
+from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.batching import shapes

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.decoding.state import Hypotheses
+from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts

@@ -14,7 +14,7 @@ import sacrebleu
 from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerConfig
-from flax_transformer.decoding.state import Hypotheses
+from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.losses import cross_entropy
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory
