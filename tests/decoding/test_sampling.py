@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_searches import EOS, PAD, VOCAB_SIZE, Toys, every_prefix, make_toys, model_of, problem_of, toy_state, toy_step
+from decoding_toys import EOS, PAD, VOCAB_SIZE, Toys, every_prefix, make_toys, model_of, problem_of, toy_state, toy_step
 
 from flax_transformer.decoding import transforms
 from flax_transformer.decoding.greedy_and_sampling import sample_search, sentence_keys

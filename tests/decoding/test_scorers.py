@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_searches import (
+from decoding_toys import (
     BATCH,
     EOS,
     PAD,

@@ -8,9 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from test_searches import (
+from decoding_toys import (
     BATCH,
     EOS,
     PAD,
@@ -27,6 +25,8 @@ from test_searches import (
     toy_state,
     toy_step,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
