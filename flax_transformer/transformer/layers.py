@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.transformer.ops.dense import Dense, against_rows
+from flax_transformer.transformer.ops.dense import Dense
 from flax_transformer.transformer.ops.dropout import Dropout
-from flax_transformer.transformer.ops.int8 import SCALE, product
+from flax_transformer.transformer.ops.product import look_up, product
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     'relu': nn.relu,
@@ -56,26 +56,18 @@ class Embedding(nn.Module):
     def setup(self) -> None:
         shape = (self.vocab_size, self.d_model)
         self.table = self.param('table', nn.initializers.normal(self.d_model**-0.5), shape, jnp.float32)
-        self.table_scale = self.get_variable('params', 'table' + SCALE)  # None but where the table is of int8
 
     def __call__(self, tokens: jax.Array) -> jax.Array:
         """Vectors [..., D] of ids [...]. pad_id, what the decoder starts from, is the zero vector, or a row as any
         where pad_row is 'both'."""
-        if self.table_scale is None:
-            vectors = self.table.astype(self.dtype)[tokens]
-        else:
-            vectors = (self.table[tokens] * self.table_scale[tokens][..., None]).astype(self.dtype)
+        vectors = look_up(self.table, tokens, self.dtype)
         if self.scale:
             vectors = vectors * jnp.asarray(self.d_model**0.5, self.dtype)
         return vectors if self.pad_row == 'both' else jnp.where((tokens == self.pad_id)[..., None], 0, vectors)
 
     def logits(self, x: jax.Array) -> jax.Array:
         """Scores [..., V] of x [..., D] against every row of the table, in float32."""
-        # The product may run in bfloat16; it accumulates and arrives in float32.
-        if self.table_scale is None:
-            logits = against_rows(x, self.table.astype(x.dtype))
-        else:
-            logits = product(x, self.table, self.table_scale, axis=1)
+        logits = product(x, self.table, axis=1, dtype=jnp.float32)
         return logits.at[..., self.pad_id].set(0.0) if self.pad_row == 'neither' else logits
 
 

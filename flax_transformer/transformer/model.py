@@ -19,7 +19,7 @@ from flax_transformer.transformer.decoder import Decoder
 from flax_transformer.transformer.encoder import Encoder
 from flax_transformer.transformer.layers import Embedding, Positions
 from flax_transformer.transformer.ops.dropout import Dropout
-from flax_transformer.transformer.ops.int8 import SCALE, product
+from flax_transformer.transformer.ops.product import product
 
 
 def shift_right(target: jax.Array, pad_id: int, positions: jax.Array | None = None) -> jax.Array:
@@ -70,7 +70,6 @@ class Transformer(nn.Module):
         if config.tie_embeddings == 'none':
             shape = (config.d_model, config.vocab_size_of_target)
             self.projection = self.param('projection', nn.initializers.glorot_uniform(), shape, jnp.float32)
-            self.projection_scale = self.get_variable('params', 'projection' + SCALE)  # None but where it is of int8
         if config.logits_bias:
             self.bias = self.param('logits_bias', nn.initializers.zeros, (config.vocab_size_of_target,), jnp.float32)
         self.source_positions, self.target_positions = positions(), positions()
@@ -99,11 +98,7 @@ class Transformer(nn.Module):
     def project(self, x: jax.Array) -> jax.Array:
         """Logits [..., V], float32, of hidden states [..., D]; of the parameters it reads those of `output_names`."""
         if self.config.tie_embeddings == 'none':
-            if self.projection_scale is None:
-                projection = self.projection.astype(x.dtype)
-                logits = jnp.einsum('...D,DV->...V', x, projection, preferred_element_type=jnp.float32)
-            else:
-                logits = product(x, self.projection, self.projection_scale)
+            logits = product(x, self.projection, dtype=jnp.float32)
         else:
             table = self.embedding if self.config.tie_embeddings == 'all' else self.target_embedding
             logits = table.logits(x)

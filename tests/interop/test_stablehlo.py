@@ -156,8 +156,7 @@ def test_every_search_knows_neither_batch_nor_length_when_it_is_traced(
 ) -> None:
     """A Python loop over the output's slots, or a shape that must be a number, shows here."""
     translator = tiny.with_decoding(decoding)
-    flat = {'/'.join(k.key for k in path): x for path, x in jax.tree_util.tree_leaves_with_path(translator.weights)}
-    program = lower(translator, tiny.model.config, flat, inside=False, platforms=['cpu'])
+    program = lower(translator, tiny.model.config, translator.weights, inside=False, platforms=['cpu'])
     tokens = program.out_tree.unflatten(program.out_avals)['tokens']
     assert tuple(map(str, tokens.shape)) == ('b', str(decoding.beam_width), 's + 50')
 

@@ -24,6 +24,7 @@ import numpy as np
 from jax import export as jax_export
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.trees import named_leaves
 from flax_transformer.decoding.search import output_slots
 from flax_transformer.interop.stablehlo import export_loader
 from flax_transformer.tasks.translation.inference.programs import Programs
@@ -31,7 +32,7 @@ from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.model import make_model
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
-from flax_transformer.transformer.ops.int8 import SCALE
+from flax_transformer.transformer.model import parameter_shapes
 
 FORMAT = 1
 PLATFORMS = ('cpu', 'cuda', 'tpu')
@@ -66,7 +67,7 @@ def export_run(
     size = sum(leaf.nbytes for leaf in flat.values())
     if weights == 'inside' and size > _MOST_INSIDE:
         raise UserError(f'{size / 1e9:.1f} GB of weights do not fit inside a program; leave them beside it')
-    program = lower(translator, model, flat, inside=weights == 'inside', platforms=platforms)
+    program = lower(translator, model, params, inside=weights == 'inside', platforms=platforms)
     files = {'program.bin': bytes(program.serialize()), 'load.py': Path(export_loader.__file__).read_bytes()}
     if weights == 'beside':
         file = io.BytesIO()
@@ -76,7 +77,7 @@ def export_run(
     files |= {'source.spm': tokenizer.source, 'target.spm': tokenizer.target}
     pieces = {'source': tokenizer.source_ids, 'target': tokenizer.target_pieces}
     files['pieces.json'] = json.dumps(pieces, ensure_ascii=False).encode()
-    description = _description(translator, model, program, flat) | {
+    description = _description(translator, model, program) | {
         'sha256': {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
     }
     files['export.json'] = (json.dumps(description, indent=1, ensure_ascii=False) + '\n').encode()
@@ -124,24 +125,25 @@ def _check(translator: Translator) -> None:
 def lower(
     translator: Translator,
     model: TransformerConfig,
-    params: dict[str, np.ndarray],
+    params: Any,
     *,
     inside: bool,
     platforms: Sequence[str],
 ) -> Exported:
     """The program, of any batch and any source length up to max_source_tokens."""
     search = Programs([make_model(model)], translator.tokenizer, translator.decoding).translate_ids
+    flat, structure = _flat(params), jax.tree.structure(params)
 
-    def translate(params: dict[str, jax.Array], source: jax.Array) -> dict[str, jax.Array]:
-        found = search(_nested(params), source)
+    def translate(weights: dict[str, jax.Array], source: jax.Array) -> dict[str, jax.Array]:
+        found = search(structure.unflatten(weights[name] for name in flat), source)
         return {name: getattr(found, name) for name in _OUTPUTS}
 
     most = translator.decoding.max_source_tokens
     shape = jax_export.symbolic_shape('b, s', constraints=('b >= 1', 's >= 1', f's <= {most}'))
     source = jax.ShapeDtypeStruct(shape, np.int32)
     if inside:
-        return jax_export.export(jax.jit(lambda source: translate(params, source)), platforms=platforms)(source)
-    shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in params.items()}
+        return jax_export.export(jax.jit(lambda source: translate(flat, source)), platforms=platforms)(source)
+    shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in flat.items()}
     return jax_export.export(jax.jit(translate), platforms=platforms)(shapes, source)
 
 
@@ -153,9 +155,7 @@ _OUTPUTS = {
 }
 
 
-def _description(
-    translator: Translator, model: TransformerConfig, program: Exported, params: dict[str, np.ndarray]
-) -> dict[str, Any]:
+def _description(translator: Translator, model: TransformerConfig, program: Exported) -> dict[str, Any]:
     decoding, tokenizer = translator.decoding, translator.tokenizer
     tag = tokenizer.tag_id(decoding.target_language)
     most = decoding.max_source_tokens
@@ -168,7 +168,7 @@ def _description(
         'calling_convention': program.calling_convention_version,  # of jax.export
         'platforms': list(program.platforms),
         'dtype': model.dtype,
-        'parameters': sum(leaf.size for name, leaf in params.items() if not name.endswith(SCALE)),
+        'parameters': sum(leaf.size for leaf in jax.tree.leaves(parameter_shapes(model))),
         'arguments': [*arguments, f'source: ids, int32 [b, s], EOS last, pad_id behind; s from 1 to {most}'],
         'results': _OUTPUTS | {'slots': slots},
         'pad_id': tokenizer.pad_id,
@@ -182,17 +182,5 @@ def _description(
 
 
 def _flat(tree: Any) -> dict[str, np.ndarray]:
-    """The leaves by path, `encoder/layers_0/...`."""
-    leaves = jax.tree_util.tree_leaves_with_path(jax.device_get(tree))
-    return {'/'.join(key.key for key in path): np.asarray(leaf) for path, leaf in leaves}
-
-
-def _nested(flat: dict[str, Any]) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
-    for path, leaf in flat.items():
-        *folders, name = path.split('/')
-        inner = tree
-        for folder in folders:
-            inner = inner.setdefault(folder, {})
-        inner[name] = leaf
-    return tree
+    """The leaves by path, `encoder/layers_0/...`, in the order of `jax.tree.leaves`."""
+    return {name: np.asarray(leaf) for name, leaf in named_leaves(jax.device_get(tree))}

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from flax_transformer.transformer.ops.dense import Dense, against_rows, side_by_side
+from flax_transformer.transformer.ops.dense import Dense, side_by_side
+from flax_transformer.transformer.ops.product import product
 
 
 class Two(nn.Module):
@@ -77,9 +78,10 @@ def test_products_with_the_rows_of_a_table(shape, size):
     """In blocks for few rows, where the table can be cut."""
     rng = np.random.default_rng(0)
     x, table = rng.normal(size=shape), rng.normal(size=(size, 6))
-    found = against_rows(jnp.asarray(x, jnp.float32), jnp.asarray(table, jnp.float32))
+    found = product(jnp.asarray(x, jnp.float32), jnp.asarray(table, jnp.float32), axis=1)
     np.testing.assert_allclose(found, x @ table.T, atol=1e-5)
-    assert against_rows(jnp.asarray(x, jnp.bfloat16), jnp.asarray(table, jnp.bfloat16)).dtype == jnp.float32
+    halves = jnp.asarray(x, jnp.bfloat16), jnp.asarray(table, jnp.bfloat16)
+    assert product(*halves, axis=1, dtype=jnp.float32).dtype == jnp.float32
 
 
 @pytest.mark.parametrize('dtype', [jnp.float32, jnp.bfloat16])
