@@ -41,7 +41,7 @@ def main(argv: list[str]) -> None:
 
     prepare_devices(options.parallel.num_devices)
 
-    from flax_transformer.data.bitext.text_files import read_lines
+    from flax_transformer.data.lines import read_lines
     from flax_transformer.tasks.translation.inference.translator import Translator
     from flax_transformer.tasks.translation.metrics import compare
 

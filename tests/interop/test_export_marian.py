@@ -15,7 +15,7 @@ from num2words import num2words
 
 from flax_transformer import Translator
 from flax_transformer.cli import main
-from flax_transformer.data.bitext.text_files import read_lines
+from flax_transformer.data.lines import read_lines
 from flax_transformer.marian.folder import as_marian
 from flax_transformer.marian.tokenizer import MarianTokenizer
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer

@@ -9,7 +9,7 @@ from conftest import TESTS, corpus
 from hostile_lines import HOSTILE
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.bitext.text_files import read_lines
+from flax_transformer.data.lines import read_lines
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.marian.folder import as_marian
 from flax_transformer.marian.tokenizer import MarianTokenizer

@@ -7,16 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
-
-CHUNK = 4096  # pairs that are read together
-
-
-def not_utf8(place: str, error: UnicodeDecodeError) -> UserError:
-    """What to say of bytes that are not UTF-8."""
-    return UserError(
-        f'{place}: byte 0x{error.object[error.start]:02x} is not valid UTF-8; convert the file, for example with '
-        '`iconv -f LATIN1 -t UTF-8`'
-    )
+from flax_transformer.data.lines import not_utf8
 
 
 @dataclass(frozen=True)

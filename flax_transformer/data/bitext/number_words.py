@@ -6,7 +6,8 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.data.bitext.corpus import CHUNK, Corpus, Pairs, Records
+from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
+from flax_transformer.data.lines import CHUNK
 
 SPLITS = ('train', 'validation', 'test')
 _SEED = 2017  # of the draw of the numbers: every run has the same held-out ones

@@ -7,7 +7,7 @@ from typing import Any
 
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.bitext.corpus import Pairs
-from flax_transformer.data.bitext.text_files import read_lines
+from flax_transformer.data.lines import read_lines
 
 
 def read_sacrebleu(name: str) -> Pairs:

@@ -11,8 +11,9 @@ from flax_transformer.data.bitext.corpus import Corpus, Pairs
 from flax_transformer.data.bitext.number_words import NumberWords
 from flax_transformer.data.bitext.sacrebleu_source import read_sacrebleu
 from flax_transformer.data.bitext.table_files import JsonLines, TsvFiles
-from flax_transformer.data.bitext.text_files import AlignedFiles, no_such_file, packed_or_plain
+from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.bitext.tfds_source import TfdsCorpus
+from flax_transformer.data.lines import no_such_file, packed_or_plain
 
 ROOT_VARIABLE = 'FLAX_TRANSFORMER_DATA'
 _WILDCARD = re.compile(r'(\*\*/|\*+|\?|\[[^\]]*\])')

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flax_transformer.data.bitext.corpus import Corpus, Records
-from flax_transformer.data.bitext.text_files import lines_of
+from flax_transformer.data.lines import lines_of
 
 Pair = tuple[bytes | None, bytes | None]
 

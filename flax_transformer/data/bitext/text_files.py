@@ -1,100 +1,11 @@
-"""Text files, plain or packed, a line at a time: a line ends at "\\n" alone; a "\\r" before it is dropped."""
+"""Parallel text in files with a sentence on each line."""
 
-import bz2
-import codecs
-import gzip
-import io
-import lzma
-import zlib
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from flax_transformer.common.errors import UserError
-from flax_transformer.data.bitext.corpus import CHUNK, Corpus, Pairs, Records, not_utf8
-
-PACKED = {'.gz': gzip.open, '.xz': lzma.open, '.bz2': bz2.open}
-SUFFIXES = (*PACKED, '.zst')
-
-
-def no_such_file(path: Path) -> str:
-    """What to say of a path that is no file."""
-    hint = '' if path.parent.is_dir() else f' (nor does the folder {path.parent})'
-    return f'{path} is a folder, not a file' if path.is_dir() else f'{path} does not exist{hint}'
-
-
-def open_binary(path: Path) -> BinaryIO:
-    """The file's bytes, unpacked by its suffix. Raises UserError where there is no such file."""
-    if not path.is_file():
-        raise UserError(no_such_file(path))
-    try:
-        if path.suffix == '.zst':
-            return io.BufferedReader(_Zstandard(path))
-        return PACKED.get(path.suffix, open)(path, 'rb')
-    except OSError as error:
-        raise UserError(f'{path} could not be read: {error}') from None
-
-
-class _Zstandard(io.RawIOBase):
-    """The bytes of a .zst file. zstandard's own reader ends at the first frame and takes a cut file for a whole one."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open('rb')
-        self._frame: Any = None  # that was begun
-        self._packed = self._unpacked = b''
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:
-        import zstandard
-
-        while not self._unpacked:
-            self._packed = self._packed or self._file.read(1 << 14)
-            if not self._packed:
-                if self._frame is not None:
-                    raise EOFError('it ends in the middle of a frame')
-                return 0
-            self._frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
-            self._unpacked = memoryview(self._frame.decompress(self._packed))
-            self._packed = self._frame.unused_data
-            if self._frame.eof:
-                self._frame = None
-        count = min(len(buffer), len(self._unpacked))
-        buffer[:count], self._unpacked = self._unpacked[:count], self._unpacked[count:]
-        return count
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-def lines_of(path: Path) -> Iterator[list[bytes]]:
-    """The lines of a file, CHUNK at a time, as bytes without their ends. Raises UserError for a broken archive."""
-    import zstandard
-
-    broken = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
-    with open_binary(path) as file:
-        first = True
-        while True:
-            try:
-                chunk = list(islice(file, CHUNK))
-            except broken as error:
-                raise UserError(f'{path} could not be read: {error}') from None
-            if first and chunk:
-                chunk[0] = chunk[0].removeprefix(codecs.BOM_UTF8)
-                if chunk == [b'']:
-                    return
-                first = False
-            if not chunk:
-                return
-            yield [line.removesuffix(b'\n').removesuffix(b'\r') for line in chunk]
-
-
-def packed_or_plain(path: Path) -> str:
-    """The suffix that says what is in a file, without that of its packing: `.tsv` of `a.tsv.gz`."""
-    return path.with_suffix('').suffix if path.suffix in SUFFIXES else path.suffix
+from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
+from flax_transformer.data.lines import lines_of
 
 
 class AlignedFiles(Corpus):
@@ -139,19 +50,6 @@ def _aligned(sources: Iterator[list[bytes]], targets: Iterator[list[bytes]]) -> 
         if not count:
             return
         yield Records(*(lines + [None] * (count - len(lines)) for lines in both))
-
-
-def read_lines(path: Path | str) -> list[str]:
-    """The lines of a UTF-8 file. Raises UserError for a missing file, a broken archive, or other bytes."""
-    path = Path(path)
-    lines: list[str] = []
-    for chunk in lines_of(path):
-        for line in chunk:
-            try:
-                lines.append(line.decode('utf-8'))
-            except UnicodeDecodeError as error:
-                raise not_utf8(f'{path}, line {len(lines) + 1}', error) from None
-    return lines
 
 
 def read_text_files(source: Path, target: Path) -> Pairs:

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.data.bitext.corpus import CHUNK, Corpus, Records
+from flax_transformer.data.bitext.corpus import Corpus, Records
+from flax_transformer.data.lines import CHUNK
 
 
 class TfdsCorpus(Corpus):

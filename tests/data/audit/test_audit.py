@@ -22,7 +22,6 @@ from flax_transformer.data.audit.checking import audit
 from flax_transformer.data.audit.kinds import KINDS
 from flax_transformer.data.audit.report import Report
 from flax_transformer.data.audit.vocabulary import Vocabulary
-from flax_transformer.data.bitext import text_files
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -380,7 +379,7 @@ def test_several_processes_and_chunks_find_what_one_finds(tmp_path, monkeypatch)
     whole = audit_of(config)
     kinds = ('invalid_utf8', 'blank', 'control', 'duplicate', 'uncovered', 'odd_spaces')
     assert [found.kind for found in whole.findings if found.kind in kinds]
-    monkeypatch.setattr(text_files, 'CHUNK', 100)
+    monkeypatch.setattr('flax_transformer.data.lines.CHUNK', 100)
     monkeypatch.setattr(reading, 'HEAD', 300)
     assert audit_of(config) == whole
     assert audit_of(config, processes=2) == whole

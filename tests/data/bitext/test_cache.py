@@ -30,7 +30,7 @@ NAME = 'train.{lang}'
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     """A corpus of a few lines is read in several pieces."""
-    monkeypatch.setattr('flax_transformer.data.bitext.text_files.CHUNK', 16)
+    monkeypatch.setattr('flax_transformer.data.lines.CHUNK', 16)
 
 
 @pytest.fixture
@@ -266,12 +266,13 @@ CHILD = """
 import os, sys
 from pathlib import Path
 from flax_transformer.config import DataConfig
-from flax_transformer.data.bitext import cache, text_files
+from flax_transformer.data import lines
+from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 folder, tokenizer, where = map(Path, sys.argv[1:])
-text_files.CHUNK, read = 16, []
+lines.CHUNK, read = 16, []
 def progress(count):
     read.append(count)
     if sum(read) == 48:

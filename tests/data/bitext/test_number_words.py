@@ -6,9 +6,9 @@ from num2words import CONVERTER_CLASSES, num2words
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
-from flax_transformer.data.bitext.corpus import CHUNK
 from flax_transformer.data.bitext.number_words import SPLITS, split_numbers
 from flax_transformer.data.bitext.sources import open_corpus, read_corpus
+from flax_transformer.data.lines import CHUNK
 
 SMALL = DataConfig(numbers_below=5000, numbers_train=300, numbers_held_out=40)
 TIGHT = DataConfig(numbers_below=1200, numbers_train=1000, numbers_held_out=100)  # every number is in some split

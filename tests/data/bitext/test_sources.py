@@ -7,8 +7,8 @@ import pytest
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
-from flax_transformer.data.bitext.corpus import CHUNK
 from flax_transformer.data.bitext.sources import open_corpus, read_corpus
+from flax_transformer.data.lines import CHUNK
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import zstandard
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
-from flax_transformer.data.bitext.corpus import CHUNK
 from flax_transformer.data.bitext.sources import data_root, read_corpus
-from flax_transformer.data.bitext.text_files import AlignedFiles, read_lines, read_text_files
+from flax_transformer.data.bitext.text_files import AlignedFiles, read_text_files
+from flax_transformer.data.lines import CHUNK, read_lines
 
 ZST = zstandard.ZstdCompressor(write_checksum=True)  # as the command `zstd` does
 PACK = {'.gz': gzip.compress, '.xz': lzma.compress, '.bz2': bz2.compress, '.zst': ZST.compress}

@@ -13,9 +13,8 @@ from without_tensorflow import finders
 from flax_transformer.cli import prepare
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
-from flax_transformer.data.bitext.corpus import CHUNK
 from flax_transformer.data.bitext.sources import open_corpus, read_corpus
-from flax_transformer.data.bitext.text_files import read_lines
+from flax_transformer.data.lines import CHUNK, read_lines
 
 PAIRS = {
     'train': [('one', 'eins'), ('two bridges', 'zwei Brücken'), ('a\u2028b', 'ä\u2028ö'), (' you 你好 ', ' du ')],
