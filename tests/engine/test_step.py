@@ -14,7 +14,7 @@ from conftest import copy_config
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig, TransformerConfig
 from flax_transformer.data.bitext.batches import Batch, make_batch
-from flax_transformer.data.bitext.plan import Example
+from flax_transformer.data.bitext.plan import TokenPair
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.loop import Window, fit
 from flax_transformer.engine.state import TrainState, init_params
@@ -32,7 +32,7 @@ def uneven_batch(rows: int = 8, slots: int = 12) -> Batch:
     sentences = [[*rng.integers(3, 30, n), 1] for n in (1, 9, 3, 2, 5, 4, 10, 1)]
     rows_of = [[0], [1], [2, 3], [], [4], [5, 7], [6], []]
     assert len(rows_of) == rows
-    examples = [Example(np.array(sentence), np.array(sentence)) for sentence in sentences]
+    examples = [TokenPair(np.array(sentence), np.array(sentence)) for sentence in sentences]
     return make_batch([[examples[i] for i in row] for row in rows_of], slots, slots, 0)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.packing import Place
-from flax_transformer.data.bitext.plan import Example, Plan, packed
+from flax_transformer.data.bitext.plan import PackingPlan, TokenPair, packed
 from flax_transformer.data.bitext.tokenized import TokenizedPairs
 from flax_transformer.transformer.config import TransformerConfig
 
@@ -31,16 +31,16 @@ class Batch(NamedTuple):
 
 
 def make_batch(
-    rows: list[list[Example]], source_slots: int, target_slots: int, pad_id: int, *, with_corpora: bool = False
+    rows: list[list[TokenPair]], source_slots: int, target_slots: int, pad_id: int, *, with_corpora: bool = False
 ) -> Batch:
     """The batch of rows of sentence pairs; an empty row is padding."""
     sides = [
-        _fill([[example[side] for example in row] for row in rows], slots, pad_id)
+        _fill([[pair[side] for pair in row] for row in rows], slots, pad_id)
         for side, slots in enumerate((source_slots, target_slots))
     ]
     corpora = None
     if with_corpora:
-        numbers = [[np.full(len(example.target), example.corpus) for example in row] for row in rows]
+        numbers = [[np.full(len(pair.target), pair.corpus) for pair in row] for row in rows]
         corpora = _fill(numbers, target_slots, 0)[0]
     return Batch(*(array for both in zip(*sides, strict=True) for array in both), corpora)
 
@@ -67,7 +67,7 @@ class PackedBatches(grain.IterDataset):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: PackingPlan,
         *,
         num_rows: int,
         source_slots: int,
@@ -84,7 +84,7 @@ class PackedBatches(grain.IterDataset):
         self.slice = slice(process * share, (process + 1) * share)
         self._fill = (source_slots, target_slots, pad_id)
 
-    def batch(self, rows: list[list[Example]]) -> Batch:
+    def batch(self, rows: list[list[TokenPair]]) -> Batch:
         return make_batch(rows[self.slice], *self._fill, with_corpora=len(self.plan.corpora) > 1)
 
     def sentences(self, state: dict[str, Any]) -> list[list[int]]:
@@ -93,9 +93,9 @@ class PackedBatches(grain.IterDataset):
         iterator.set_state(state)
         found: list[list[int]] = [[] for _ in self.plan.corpora]
         for row in iterator.next_rows():
-            for example in row:
-                numbers = getattr(self.plan.corpora[example.corpus], 'numbers', None)
-                found[example.corpus].append((example.index if numbers is None else int(numbers[example.index])) + 1)
+            for pair in row:
+                numbers = getattr(self.plan.corpora[pair.corpus], 'numbers', None)
+                found[pair.corpus].append((pair.index if numbers is None else int(numbers[pair.index])) + 1)
         return [sorted(numbers) for numbers in found]
 
     def __iter__(self) -> 'PackedIterator':
@@ -109,14 +109,14 @@ class PackedIterator(grain.DatasetIterator):
         super().__init__()
         self._dataset = dataset
         self._place = Place(0, 0)
-        self._block: tuple[int, list[list[Example]]] | None = None  # the block that was planned last, and its rows
+        self._block: tuple[int, list[list[TokenPair]]] | None = None  # the block that was planned last, and its rows
 
     def __next__(self) -> Batch:
         return self._dataset.batch(self.next_rows())
 
-    def next_rows(self) -> list[list[Example]]:
+    def next_rows(self) -> list[list[TokenPair]]:
         """The sentences of the next batch, row by row; goes on to the one behind it."""
-        rows: list[list[Example]] = []
+        rows: list[list[TokenPair]] = []
         place = self._place
         while len(rows) < self._dataset.num_rows:
             if self._block is None or self._block[0] != place.block:
@@ -173,14 +173,14 @@ def validation_batches(
     The slots grow to hold the longest sentence: evaluation leaves none out. The last batch is filled with empty rows.
     """
     slots = max(source_slots, _longest(corpora, 'source')), max(target_slots, _longest(corpora, 'target'))
-    examples = [
-        Example(pairs.source.sentence(i), pairs.target.sentence(i), number)
+    token_pairs = [
+        TokenPair(pairs.source.sentence(i), pairs.target.sentence(i), number)
         for number, pairs in enumerate(corpora)
         for i in range(len(pairs))
     ]
-    if not examples:
+    if not token_pairs:
         return
-    rows = packed(examples, *slots)
+    rows = packed(token_pairs, *slots)
     rows += [[] for _ in range(-len(rows) % num_rows)]
     for first in range(0, len(rows), num_rows):
         yield make_batch(rows[first : first + num_rows], *slots, pad_id, with_corpora=len(corpora) > 1)

@@ -64,7 +64,7 @@ class Settings:
     keep_text: bool = False
 
 
-def find(corpus: Corpus, tokenizer: Tokenizer, settings: Settings, cache: Path) -> PreparedPairs | None:
+def find_cached(corpus: Corpus, tokenizer: Tokenizer, settings: Settings, cache: Path) -> PreparedPairs | None:
     """The corpus as it was prepared before; None where it was not, or from other text."""
     folder = cache / _key(corpus, tokenizer, settings)
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, ZeroDivisionError):  # not there, or damaged
@@ -79,7 +79,7 @@ def find(corpus: Corpus, tokenizer: Tokenizer, settings: Settings, cache: Path) 
     return None
 
 
-def prepare(
+def cached_pairs(
     corpus: Corpus,
     tokenizer: Tokenizer,
     settings: Settings,
@@ -93,13 +93,13 @@ def prepare(
     Several processes may ask at once: one prepares, the others wait for it. Raises UserError for faulty text, and where
     no pair is left to train on.
     """
-    found = find(corpus, tokenizer, settings, cache)
+    found = find_cached(corpus, tokenizer, settings, cache)
     if found is not None:
         return found
     folder = cache / _key(corpus, tokenizer, settings)
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(folder.with_suffix('.lock'), say):
-        found = find(corpus, tokenizer, settings, cache)
+        found = find_cached(corpus, tokenizer, settings, cache)
         if found is not None:
             return found
         partial = folder.with_suffix('.partial')

@@ -17,7 +17,7 @@ from flax_transformer.data.order import Order
 from flax_transformer.text.tokenizer import Tokenizer
 
 
-class Example(NamedTuple):
+class TokenPair(NamedTuple):
     """A sentence pair as ids, EOS last."""
 
     source: np.ndarray
@@ -34,7 +34,7 @@ class Sampling(NamedTuple):
     tags: Sequence[int | None]  # of each corpus: what begins its sources
 
 
-class Plan:
+class PackingPlan:
     """Rows of sentences, block by block."""
 
     def __init__(
@@ -51,20 +51,20 @@ class Plan:
         self.corpora = tuple(corpora)
         self._order, self._slots, self._seed, self._sampling = order, (source_slots, target_slots), seed, sampling
 
-    def rows(self, block: int) -> list[list[Example]]:
+    def rows(self, block: int) -> list[list[TokenPair]]:
         """The rows of a block: sentences that fit side by side into one row."""
-        examples = [self._example(*map(int, place)) for place in zip(*self._order.block(block), strict=True)]
+        token_pairs = [self._pair(*map(int, place)) for place in zip(*self._order.block(block), strict=True)]
         for pairs in self.corpora:
             if isinstance(pairs, PreparedPairs):
                 pairs.release()
-        rows = packed(examples, *self._slots)
+        rows = packed(token_pairs, *self._slots)
         np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, block]))).shuffle(rows)
         return rows
 
-    def _example(self, corpus: int, index: int, epoch: int) -> Example:
+    def _pair(self, corpus: int, index: int, epoch: int) -> TokenPair:
         pairs = self.corpora[corpus]
         # Copies: pages of the corpus are not kept for a block's lifetime.
-        known = Example(pairs.source.sentence(index).copy(), pairs.target.sentence(index).copy(), corpus, index)
+        known = TokenPair(pairs.source.sentence(index).copy(), pairs.target.sentence(index).copy(), corpus, index)
         if self._sampling is None:
             return known
         drawn = (self._draw(corpus, index, epoch, side) for side in (0, 1))
@@ -72,7 +72,7 @@ class Plan:
         fitting = (
             ids if len(ids) <= slots else old for ids, old, slots in zip(drawn, known, self._slots, strict=False)
         )
-        return Example(*fitting, corpus, index)
+        return TokenPair(*fitting, corpus, index)
 
     def _draw(self, corpus: int, index: int, epoch: int, side: int) -> np.ndarray:
         """A segmentation of one side of a pair: a pure function of (seed, epoch, sentence)."""
@@ -85,10 +85,10 @@ class Plan:
         return np.array(ids if tag is None else [tag, *ids], np.int32)
 
 
-def packed(examples: Sequence[Example], source_slots: int, target_slots: int) -> list[list[Example]]:
+def packed(token_pairs: Sequence[TokenPair], source_slots: int, target_slots: int) -> list[list[TokenPair]]:
     """Examples packed into rows."""
-    lengths = [np.array([len(example[side]) for example in examples]) for side in (0, 1)]
+    lengths = [np.array([len(pair[side]) for pair in token_pairs]) for side in (0, 1)]
     for side, of_side, slots in zip(('source', 'target'), lengths, (source_slots, target_slots), strict=True):
         if of_side.max(initial=0) > slots:
             raise ValueError(f'a {side} sentence has {of_side.max()} tokens; a row has {slots} slots')
-    return [[examples[i] for i in row] for row in pack(*lengths, source_slots, target_slots)]
+    return [[token_pairs[i] for i in row] for row in pack(*lengths, source_slots, target_slots)]

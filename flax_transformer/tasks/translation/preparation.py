@@ -151,7 +151,7 @@ def _tokenized(
         keep_text=bool(data.bpe_dropout or data.unigram_alpha),
     )
     with tqdm(desc=f'tokenising {corpus.name}', unit=' pairs', disable=not sys.stderr.isatty(), delay=1) as bar:
-        return data_cache.prepare(corpus, tokenizer, how, cache, say=say, progress=bar.update)
+        return data_cache.cached_pairs(corpus, tokenizer, how, cache, say=say, progress=bar.update)
 
 
 def check_tokenizer(config: Config, tokenizer: Tokenizer) -> None:

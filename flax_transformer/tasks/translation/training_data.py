@@ -4,7 +4,7 @@ import hashlib
 from typing import Any
 
 from flax_transformer.data.bitext.batches import PackedBatches
-from flax_transformer.data.bitext.plan import Plan, Sampling
+from flax_transformer.data.bitext.plan import PackingPlan, Sampling
 from flax_transformer.data.order import Order, shares
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.tasks.translation.config import Config
@@ -22,7 +22,7 @@ class TrainingData(PackedBatches):
         alpha = data.bpe_dropout or data.unigram_alpha
         tags = [prepared.tokenizer.tag_id(data.tag_of(corpus)) for corpus in data.corpora]
         slots = {'source_slots': data.source_length, 'target_slots': data.target_length}
-        plan = Plan(
+        plan = PackingPlan(
             prepared.corpora,
             Order(sizes, mixed, block_size=data.block_size, seed=config.seed),
             **slots,

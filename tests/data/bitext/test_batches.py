@@ -11,7 +11,7 @@ import pytest
 
 from flax_transformer.data.bitext.batches import Batch, PackedBatches, validation_batches
 from flax_transformer.data.bitext.packing import Place
-from flax_transformer.data.bitext.plan import Plan
+from flax_transformer.data.bitext.plan import PackingPlan
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten
 from flax_transformer.data.order import Order
 
@@ -35,7 +35,7 @@ PAIRS = made_up_pairs()
 def plan_of(*corpora, block_size=40, seed=0, **slots):
     sizes = [len(pairs) for pairs in corpora]
     order = Order(sizes, [Fraction(size, sum(sizes)) for size in sizes], block_size=block_size, seed=seed)
-    return Plan(corpora, order, **{**SLOTS, **slots}, seed=seed)
+    return PackingPlan(corpora, order, **{**SLOTS, **slots}, seed=seed)
 
 
 def packed(seed=0, **changes):

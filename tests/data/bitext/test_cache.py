@@ -15,7 +15,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
 from flax_transformer.data import file_listing as listing
 from flax_transformer.data.bitext import cache
-from flax_transformer.data.bitext.cache import Settings, find, prepare
+from flax_transformer.data.bitext.cache import Settings, cached_pairs, find_cached
 from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.data.bitext.tokenized import Side, tokenize
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -90,7 +90,7 @@ def never_tokenised(monkeypatch):
 
 
 def test_the_cache_holds_what_tokenize_gives_in_memory(folder, tmp_path):
-    pairs, expected = prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache'), in_memory(folder)
+    pairs, expected = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache'), in_memory(folder)
     assert (expected.num_blank, expected.num_too_long, len(expected)) == (3, 3, 94)
     assert_same(pairs, expected)
     assert pairs.numbers.tolist() == [i for i in range(100) if i not in (0, 17, 99, 1, 40, 98)]
@@ -100,7 +100,7 @@ def test_the_cache_holds_what_tokenize_gives_in_memory(folder, tmp_path):
 
 def test_a_tag_begins_each_source_in_the_cache(folder, tmp_path):
     how = Settings(24, 20, 'de')
-    pairs = prepare(corpus_in(folder), TAGGED, how, tmp_path / 'cache')
+    pairs = cached_pairs(corpus_in(folder), TAGGED, how, tmp_path / 'cache')
     assert_same(pairs, in_memory(folder, TAGGED, how))
     assert (pairs.source.ids[pairs.source.offsets[:-1]] == TAGGED.tag_id('de')).all()
 
@@ -116,17 +116,17 @@ def test_ids_take_two_bytes_where_they_fit(folder, tmp_path, monkeypatch, vocab_
 
     monkeypatch.setattr(SentencePieceTokenizer, 'vocab_size', property(lambda _: vocab_size))
     monkeypatch.setattr(SentencePieceTokenizer, 'encode_flat', with_the_last_piece)
-    pairs = prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    pairs = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     assert pairs.source.ids.dtype == dtype
     np.testing.assert_array_equal(pairs.source.ids, np.where(expected.source.ids == 1, last, expected.source.ids))
-    assert find(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache').source.ids.dtype == dtype
+    assert find_cached(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache').source.ids.dtype == dtype
 
 
 def test_text_is_kept_only_where_it_is_asked_for(folder, tmp_path):
-    plain = prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    plain = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     assert plain.text is None
     assert not list((tmp_path / 'cache').rglob('*.text*'))
-    with_text = prepare(corpus_in(folder), TOKENIZER, Settings(24, 20, keep_text=True), tmp_path / 'cache')
+    with_text = cached_pairs(corpus_in(folder), TOKENIZER, Settings(24, 20, keep_text=True), tmp_path / 'cache')
     assert_same(with_text, plain)
     lines = corpus_in(folder).read()
     for text, side in zip(with_text.text, (lines.sources, lines.targets), strict=True):
@@ -134,11 +134,11 @@ def test_text_is_kept_only_where_it_is_asked_for(folder, tmp_path):
 
 
 def test_a_prepared_corpus_is_found_without_being_tokenised(folder, tmp_path, never_tokenised):
-    assert find(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache') is None
+    assert find_cached(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache') is None
     assert not (tmp_path / 'cache').exists()
-    first = prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    first = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     never_tokenised()
-    again = prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    again = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     assert_same(again, first)
     assert again.fingerprint == first.fingerprint
     np.testing.assert_array_equal(again.numbers, first.numbers)
@@ -146,7 +146,7 @@ def test_a_prepared_corpus_is_found_without_being_tokenised(folder, tmp_path, ne
 
 @pytest.mark.parametrize('keep_size', [True, False])
 def test_a_changed_file_is_noticed(folder, tmp_path, keep_size):
-    before = prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    before = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     file = folder / 'train.de'
     old, stat = file.read_text(), file.stat()
     lines = old.splitlines()
@@ -155,34 +155,34 @@ def test_a_changed_file_is_noticed(folder, tmp_path, keep_size):
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
     assert file.read_text() != old
     assert (file.stat().st_size == stat.st_size) == keep_size
-    assert find(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache') is None
+    assert find_cached(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache') is None
     said = []
-    after = prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache', say=said.append)
+    after = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache', say=said.append)
     assert 'has changed: it was tokenised again' in said[0]
     assert_same(after, in_memory(folder))
     assert after.fingerprint != before.fingerprint
     assert len(prepared_in(tmp_path / 'cache')) == 1
     file.write_text(old)
-    assert prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache').fingerprint == before.fingerprint
+    assert cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache').fingerprint == before.fingerprint
 
 
 def test_a_file_that_was_only_touched_is_read_once_to_see_that(folder, tmp_path, never_tokenised, monkeypatch):
-    prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     never_tokenised()
     os.utime(folder / 'train.en', ns=(0, 12345))
     read = []
     monkeypatch.setattr(listing, 'sha256_of', lambda file, real=listing.sha256_of: read.append(file) or real(file))
     for _ in range(2):
-        prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+        cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     assert read == [folder / 'train.en']
 
 
 def test_a_corpus_that_was_moved_is_found(folder, tmp_path, never_tokenised):
-    before = prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    before = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     never_tokenised()
     moved = tmp_path / 'elsewhere'
     folder.rename(moved)
-    assert prepare(corpus_in(moved), TOKENIZER, HOW, tmp_path / 'cache').fingerprint == before.fingerprint
+    assert cached_pairs(corpus_in(moved), TOKENIZER, HOW, tmp_path / 'cache').fingerprint == before.fingerprint
 
 
 def test_what_makes_other_ids_lies_in_a_folder_of_its_own(folder, tmp_path, never_tokenised):
@@ -191,11 +191,11 @@ def test_what_makes_other_ids_lies_in_a_folder_of_its_own(folder, tmp_path, neve
     asked += [(TAGGED, Settings(24, 20, 'de')), (TAGGED, Settings(24, 20, 'en'))]
     asked += [(TOKENIZER, Settings(24, 20, keep_text=True))]
     for tokenizer, how in asked:
-        pairs = prepare(corpus_in(folder), tokenizer, how, tmp_path / 'cache')
+        pairs = cached_pairs(corpus_in(folder), tokenizer, how, tmp_path / 'cache')
         assert_same(pairs, in_memory(folder, tokenizer, how))
     never_tokenised()
     for tokenizer, how in asked:  # none has displaced another
-        prepare(corpus_in(folder), tokenizer, how, tmp_path / 'cache')
+        cached_pairs(corpus_in(folder), tokenizer, how, tmp_path / 'cache')
     assert len(prepared_in(tmp_path / 'cache')) == len(asked)
 
 
@@ -203,9 +203,9 @@ def test_both_directions_of_a_corpus_stay_in_the_cache(folder, tmp_path, never_t
     """Their names are the same: train.{lang}."""
     write(folder / 'train.fr', (folder / 'train.de').read_text().splitlines())
     directions = [('en', 'de'), ('de', 'en'), ('fr', 'de')]
-    first = [prepare(corpus_in(folder, both), TOKENIZER, HOW, tmp_path / 'cache') for both in directions]
+    first = [cached_pairs(corpus_in(folder, both), TOKENIZER, HOW, tmp_path / 'cache') for both in directions]
     never_tokenised()
-    again = [prepare(corpus_in(folder, both), TOKENIZER, HOW, tmp_path / 'cache') for both in directions]
+    again = [cached_pairs(corpus_in(folder, both), TOKENIZER, HOW, tmp_path / 'cache') for both in directions]
     for one, two in zip(first, again, strict=True):
         assert_same(one, two)
     np.testing.assert_array_equal(first[0].source.sentence(5), first[1].target.sentence(5))
@@ -216,7 +216,7 @@ def test_a_corpus_without_files_is_told_by_its_settings(tmp_path):
     other = DataConfig(numbers_below=2000, numbers_train=100, numbers_held_out=10)
     for config in (small, other, small):
         corpus = open_corpus('number_words:train', config)
-        pairs = prepare(corpus, TOKENIZER, Settings(99, 99), tmp_path / 'cache')
+        pairs = cached_pairs(corpus, TOKENIZER, Settings(99, 99), tmp_path / 'cache')
         assert_same(pairs, tokenize(corpus.read(), TOKENIZER))
     assert len(prepared_in(tmp_path / 'cache')) == 2
 
@@ -228,15 +228,15 @@ FILES = ['numbers', 'source.ids', 'source.offsets', 'target.ids', 'target.text',
 @pytest.mark.parametrize('damage', ['cut', 'grown', 'gone', 'emptied'])
 def test_a_damaged_file_is_made_again(folder, tmp_path, name, damage):
     how = Settings(24, 20, keep_text=True)
-    before = prepare(corpus_in(folder), TOKENIZER, how, tmp_path / 'cache')
+    before = cached_pairs(corpus_in(folder), TOKENIZER, how, tmp_path / 'cache')
     expected = [np.array(array) for array in (*before.source, *before.target, *before.text[0], *before.text[1])]
     (file,) = (tmp_path / 'cache').rglob(name)
     content = file.read_bytes()
     file.unlink()
     if damage != 'gone':
         file.write_bytes({'cut': content[:-2], 'grown': content + b'\0\0', 'emptied': b''}[damage])
-    assert find(corpus_in(folder), TOKENIZER, how, tmp_path / 'cache') is None
-    after = prepare(corpus_in(folder), TOKENIZER, how, tmp_path / 'cache')
+    assert find_cached(corpus_in(folder), TOKENIZER, how, tmp_path / 'cache') is None
+    after = cached_pairs(corpus_in(folder), TOKENIZER, how, tmp_path / 'cache')
     for ours, theirs in zip((*after.source, *after.target, *after.text[0], *after.text[1]), expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert len(prepared_in(tmp_path / 'cache')) == 1
@@ -245,18 +245,18 @@ def test_a_damaged_file_is_made_again(folder, tmp_path, name, damage):
 @pytest.mark.parametrize('name', ['source.offsets', 'target.offsets'])
 def test_offsets_that_were_never_written_are_noticed(folder, tmp_path, name):
     """As a machine that lost its power may leave a file: as long as it was, all zeros."""
-    prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     (file,) = (tmp_path / 'cache').rglob(name)
     file.write_bytes(bytes(file.stat().st_size))
-    assert_same(prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache'), in_memory(folder))
+    assert_same(cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache'), in_memory(folder))
 
 
 @pytest.mark.parametrize('content', [b'', b'{', b'[]', b'null', b'{"files": 3}', b'{"files": [3, 4]}', b'{}', b'\xff'])
 def test_a_damaged_meta_file_is_made_again(folder, tmp_path, content):
-    prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     (meta,) = (tmp_path / 'cache').rglob('meta.json')
     meta.write_bytes(content)
-    assert_same(prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache'), in_memory(folder))
+    assert_same(cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache'), in_memory(folder))
     assert json.loads(meta.read_text())['pairs'] == 94
 
 
@@ -279,7 +279,8 @@ def progress(count):
         print('half', flush=True)
         sys.stdin.readline()
 corpus = open_corpus('train.{lang}', DataConfig(root=str(folder)))
-pairs = cache.prepare(corpus, SentencePieceTokenizer.load(tokenizer), cache.Settings(24, 20), where, progress=progress)
+tokenizer = SentencePieceTokenizer.load(tokenizer)
+pairs = cache.cached_pairs(corpus, tokenizer, cache.Settings(24, 20), where, progress=progress)
 print(pairs.fingerprint, sum(read), flush=True)
 """
 
@@ -306,7 +307,7 @@ def test_one_process_waits_for_another_that_prepares_the_same(folder, tmp_path, 
         assert child.stdout.readline() == 'half\n'
         if ends == 'well':
             never_tokenised()
-        pairs = prepare(corpus_in(folder), TOKENIZER, HOW, where, say=say)
+        pairs = cached_pairs(corpus_in(folder), TOKENIZER, HOW, where, say=say)
         told = child.stdout.readline()
         child.stdin.close()
     assert said == ['another process is tokenising this corpus; waiting for it']
@@ -326,9 +327,9 @@ def test_a_full_disk_leaves_nothing_behind(folder, tmp_path, monkeypatch):
 
     monkeypatch.setattr(cache._Files, '_append', full)
     with pytest.raises(OSError, match='No space left'):
-        prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+        cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     assert prepared_in(tmp_path / 'cache') == set()
-    assert_same(prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache'), in_memory(folder))
+    assert_same(cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache'), in_memory(folder))
 
 
 @pytest.mark.skipif(not Path('/dev/full').exists(), reason='no /dev/full here')
@@ -343,13 +344,13 @@ def test_a_disk_that_is_full_at_the_very_end_leaves_nothing_behind(folder, tmp_p
 
     monkeypatch.setattr(cache._Files, '__init__', beginning)
     with pytest.raises(OSError, match='No space left'):
-        prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+        cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     assert prepared_in(tmp_path / 'cache') == set()
 
 
 def test_a_cache_that_may_only_be_read_serves(folder, tmp_path, monkeypatch):
     """Also where the corpus was copied, so that its times are other ones."""
-    expected = prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    expected = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     os.utime(folder / 'train.en', ns=(0, 12345))
     opened = Path.open
 
@@ -364,7 +365,7 @@ def test_a_cache_that_may_only_be_read_serves(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(Path, 'open', read_only)
     for name in ('mkdir', 'rename', 'replace', 'unlink', 'write_text', 'write_bytes'):
         monkeypatch.setattr(Path, name, refused)
-    found = prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    found = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     assert_same(found, expected)
 
 
@@ -373,7 +374,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(folder, tmp_path):
         os.utime(folder / 'train.de', ns=(0, 1))
 
     with pytest.raises(UserError, match=r'train\.\{lang\} was changed while it was read'):
-        prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache', progress=touch)
+        cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache', progress=touch)
     assert prepared_in(tmp_path / 'cache') == set()
 
 
@@ -382,20 +383,20 @@ def test_a_fault_at_the_end_of_a_corpus_leaves_no_half_of_it(folder, tmp_path):
         file.write('one more\n')
     read = []
     with pytest.raises(UserError, match=r'has 101 lines, .* has 100; expected equal counts'):
-        prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache', progress=read.append)
+        cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache', progress=read.append)
     assert sum(read) == 96  # of whole chunks
     assert prepared_in(tmp_path / 'cache') == set()
 
 
 def test_a_corpus_of_which_nothing_is_left_is_refused(folder, tmp_path):
     with pytest.raises(UserError, match=r'no pair .* is left to train on: 3 have a blank side, 97 are longer than 1'):
-        prepare(corpus_in(folder), TOKENIZER, Settings(1, 1), tmp_path / 'cache')
+        cached_pairs(corpus_in(folder), TOKENIZER, Settings(1, 1), tmp_path / 'cache')
     assert prepared_in(tmp_path / 'cache') == set()
 
 
 def test_what_is_mapped_outlives_its_folder_and_the_release_of_its_pages(folder, tmp_path):
     """Another process may replace the folder while this one trains on it."""
-    pairs, expected = prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache'), in_memory(folder)
+    pairs, expected = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache'), in_memory(folder)
     assert len(pairs.maps) == 5
     shutil.rmtree(tmp_path / 'cache')
     assert_same(pairs, expected)
@@ -405,7 +406,7 @@ def test_what_is_mapped_outlives_its_folder_and_the_release_of_its_pages(folder,
 
 
 def test_what_is_mapped_cannot_be_written(folder, tmp_path):
-    pairs = prepare(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    pairs = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     with pytest.raises(ValueError, match='read-only'):
         pairs.source.ids[0] = 3
     assert isinstance(pairs.source, Side)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from flax_transformer.config import DataConfig
 from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.corpus import Pairs
-from flax_transformer.data.bitext.plan import Plan, Sampling, packed
+from flax_transformer.data.bitext.plan import PackingPlan, Sampling, packed
 from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten, tokenize
@@ -35,7 +35,7 @@ def pairs_of(source_lengths, target_lengths):
 def plan_of(*corpora, block_size=300, seed=0, **changes):
     sizes = [len(pairs) for pairs in corpora]
     order = Order(sizes, shares(sizes, [None] * len(sizes), 1.0), block_size=block_size, seed=seed)
-    return Plan(corpora, order, **{**SLOTS, 'seed': seed, **changes})
+    return PackingPlan(corpora, order, **{**SLOTS, 'seed': seed, **changes})
 
 
 def like_multi30k(count, seed=0):
@@ -86,7 +86,7 @@ def test_the_rows_of_a_block_are_shuffled_by_the_seed():
     """Also where the sentences of the block are the same ones."""
     pairs = pairs_of(*like_multi30k(400))
     order = Order([400], [1], block_size=400, seed=0)
-    one, other = (Plan([pairs], order, **SLOTS, seed=seed).rows(0) for seed in (0, 1))
+    one, other = (PackingPlan([pairs], order, **SLOTS, seed=seed).rows(0) for seed in (0, 1))
     assert sentences(one) != sentences(other)
     assert sorted(plain(one)) == sorted(plain(other))
 
@@ -211,7 +211,7 @@ def prepared(tmp_path_factory):
 
     def prepare(tokenizer, language=None, slots=128):
         how = cache.Settings(slots, slots, language, keep_text=True)
-        return cache.prepare(AlignedFiles('lines', [tuple(files)]), tokenizer, how, folder / 'cache')
+        return cache.cached_pairs(AlignedFiles('lines', [tuple(files)]), tokenizer, how, folder / 'cache')
 
     return prepare
 
