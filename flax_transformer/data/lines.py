@@ -1,4 +1,4 @@
-"""Text files, plain or packed, a line at a time: a line ends at "\\n" alone; a "\\r" before it is dropped."""
+"""Text files, plain or compressed, read a line at a time: a line ends at "\\n", and a "\\r" before it is dropped."""
 
 import bz2
 import codecs
@@ -13,35 +13,79 @@ from typing import Any, BinaryIO
 
 from flax_transformer.common.errors import UserError
 
-CHUNK = 4096  # lines that are read together
-PACKED = {'.gz': gzip.open, '.xz': lzma.open, '.bz2': bz2.open}
-SUFFIXES = (*PACKED, '.zst')
+CHUNK = 4096  # lines read at a time
+COMPRESSED = {'.gz': gzip.open, '.xz': lzma.open, '.bz2': bz2.open}
+SUFFIXES = (*COMPRESSED, '.zst')
+
+
+def content_suffix(path: Path) -> str:
+    """The suffix that names the content, not the compression: `.tsv` for `a.tsv.gz`."""
+    return path.with_suffix('').suffix if path.suffix in SUFFIXES else path.suffix
 
 
 def no_such_file(path: Path) -> str:
-    """What to say of a path that is no file."""
+    """The message for a path that is not a file."""
     hint = '' if path.parent.is_dir() else f' (nor does the folder {path.parent})'
     return f'{path} is a folder, not a file' if path.is_dir() else f'{path} does not exist{hint}'
 
 
+def not_utf8(place: str, error: UnicodeDecodeError) -> UserError:
+    """The error for bytes that are not UTF-8."""
+    return UserError(
+        f'{place}: byte 0x{error.object[error.start]:02x} is not valid UTF-8; convert the file, for example with '
+        '`iconv -f LATIN1 -t UTF-8`'
+    )
+
+
+def read_lines(path: Path | str) -> list[str]:
+    """The lines of a UTF-8 file. Raises UserError for a missing file, a broken archive, or other bytes."""
+    lines: list[str] = []
+    for chunk in lines_of(Path(path)):
+        for line in chunk:
+            try:
+                lines.append(line.decode('utf-8'))
+            except UnicodeDecodeError as error:
+                raise not_utf8(f'{path}, line {len(lines) + 1}', error) from None
+    return lines
+
+
+def lines_of(path: Path) -> Iterator[list[bytes]]:
+    """The lines of a file as bytes, CHUNK at a time, without line ends. Raises UserError for a broken archive."""
+    import zstandard
+
+    broken = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
+    with open_binary(path) as file:
+        mark = codecs.BOM_UTF8  # dropped from the first line
+        while True:
+            try:
+                chunk = list(islice(file, CHUNK))
+            except broken as error:
+                raise UserError(f'{path} could not be read: {error}') from None
+            if mark and chunk:
+                chunk[0], mark = chunk[0].removeprefix(mark), b''
+            if chunk in ([], [b'']):
+                return
+            yield [line.removesuffix(b'\n').removesuffix(b'\r') for line in chunk]
+
+
 def open_binary(path: Path) -> BinaryIO:
-    """The file's bytes, unpacked by its suffix. Raises UserError where there is no such file."""
+    """The file's bytes, decompressed by its suffix. Raises UserError if there is no such file."""
     if not path.is_file():
         raise UserError(no_such_file(path))
     try:
         if path.suffix == '.zst':
             return io.BufferedReader(_Zstandard(path))
-        return PACKED.get(path.suffix, open)(path, 'rb')
+        return COMPRESSED.get(path.suffix, open)(path, 'rb')
     except OSError as error:
         raise UserError(f'{path} could not be read: {error}') from None
 
 
 class _Zstandard(io.RawIOBase):
-    """The bytes of a .zst file. zstandard's own reader ends at the first frame and takes a cut file for a whole one."""
+    """The bytes of a .zst file. zstandard's own reader stops after one frame and accepts a truncated file."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open('rb')
-        self._frame: Any = None  # that was begun
+        self._frame: Any = None  # being decompressed
         self._packed = self._unpacked = b''
 
     def readable(self) -> bool:
@@ -68,51 +112,3 @@ class _Zstandard(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
-
-
-def lines_of(path: Path) -> Iterator[list[bytes]]:
-    """The lines of a file, CHUNK at a time, as bytes without their ends. Raises UserError for a broken archive."""
-    import zstandard
-
-    broken = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
-    with open_binary(path) as file:
-        first = True
-        while True:
-            try:
-                chunk = list(islice(file, CHUNK))
-            except broken as error:
-                raise UserError(f'{path} could not be read: {error}') from None
-            if first and chunk:
-                chunk[0] = chunk[0].removeprefix(codecs.BOM_UTF8)
-                if chunk == [b'']:
-                    return
-                first = False
-            if not chunk:
-                return
-            yield [line.removesuffix(b'\n').removesuffix(b'\r') for line in chunk]
-
-
-def packed_or_plain(path: Path) -> str:
-    """The suffix that says what is in a file, without that of its packing: `.tsv` of `a.tsv.gz`."""
-    return path.with_suffix('').suffix if path.suffix in SUFFIXES else path.suffix
-
-
-def read_lines(path: Path | str) -> list[str]:
-    """The lines of a UTF-8 file. Raises UserError for a missing file, a broken archive, or other bytes."""
-    path = Path(path)
-    lines: list[str] = []
-    for chunk in lines_of(path):
-        for line in chunk:
-            try:
-                lines.append(line.decode('utf-8'))
-            except UnicodeDecodeError as error:
-                raise not_utf8(f'{path}, line {len(lines) + 1}', error) from None
-    return lines
-
-
-def not_utf8(place: str, error: UnicodeDecodeError) -> UserError:
-    """What to say of bytes that are not UTF-8."""
-    return UserError(
-        f'{place}: byte 0x{error.object[error.start]:02x} is not valid UTF-8; convert the file, for example with '
-        '`iconv -f LATIN1 -t UTF-8`'
-    )

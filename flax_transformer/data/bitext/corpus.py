@@ -1,4 +1,4 @@
-"""Parallel text: whole in memory, or read piece by piece where it may be larger than memory."""
+"""Parallel text: in memory, or read in chunks when it may be larger than memory."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from flax_transformer.data.lines import not_utf8
 
 @dataclass(frozen=True)
 class Pairs:
-    """Aligned sentences: sources[i] is translated by targets[i], and in the further references by references[k][i]."""
+    """Aligned sentences: targets[i] translates sources[i], and so does references[k][i] for any further references."""
 
     sources: list[str]
     targets: list[str]
@@ -23,27 +23,27 @@ class Pairs:
 
 
 class Records(NamedTuple):
-    """Consecutive pairs as they lie on disk: UTF-8, or what claims to be. None: this side has no such line."""
+    """Consecutive pairs as stored on disk: UTF-8, or what claims to be. None: this side has no such line."""
 
     sources: Sequence[bytes | None]
     targets: Sequence[bytes | None]
 
 
 class Corpus(ABC):
-    """A corpus that is read from its beginning to its end, as often as wanted, a chunk at a time."""
+    """A corpus, read from beginning to end in chunks, as often as needed."""
 
     def __init__(self, name: str, files: Sequence[Path] = (), settings: dict[str, Any] | None = None) -> None:
         self.name = name
-        self.files = tuple(files)  # that its text comes from; none where it is made
-        self.settings = settings or {}  # what beside the files decides its text
+        self.files = tuple(files)  # that its text comes from; none if it is generated
+        self.settings = settings or {}  # what decides its text apart from the files
 
     @abstractmethod
     def records(self) -> Iterator[Records]:
-        """The pairs as they are, damaged ones included, in chunks of some CHUNK."""
+        """The pairs as stored, damaged ones included, in chunks of some CHUNK."""
 
     @abstractmethod
     def place(self, index: int, side: int) -> str:
-        """Where pair `index` of what was read so far lies: file and line; side 0 is the source, 1 the target."""
+        """File and line of pair `index` of those read so far; side 0 is the source, 1 the target."""
 
     def pairs(self) -> Iterator[Pairs]:
         """The pairs in chunks. Raises UserError, with the place, for a line that is missing or is not UTF-8."""
@@ -63,9 +63,17 @@ class Corpus(ABC):
         return Pairs(sources, targets)
 
     def nothing(self) -> str:
-        """What to say of a corpus without pairs."""
+        """The message for a corpus without pairs."""
         files = f' ({", ".join(map(str, self.files))})' if self.files else ''
         return f'corpus {self.name!r} is empty{files}; expected at least one sentence pair'
+
+    def missing(self, side: int, index: int) -> str:
+        """The message for a pair that lacks a side."""
+        return f'{self.place(index, side)}: there is no {("source", "target")[side]}; expected {self.expected()}'
+
+    def expected(self) -> str:
+        """What each record is expected to hold."""
+        return 'both sides of each pair'
 
     def _decoded(self, side: int, lines: Sequence[bytes | None], first: int) -> list[str]:
         texts: list[str] = []
@@ -77,7 +85,3 @@ class Corpus(ABC):
         except UnicodeDecodeError as error:
             raise not_utf8(self.place(first + len(texts), side), error) from None
         return texts
-
-    def missing(self, side: int, index: int) -> str:
-        """What to say of a pair that lacks a side."""
-        return f'{self.place(index, side)}: there is no {("source", "target")[side]}; expected both sides of each pair'

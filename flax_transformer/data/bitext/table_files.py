@@ -1,49 +1,35 @@
-"""Both sides of a pair in one line: tab-separated columns, or JSON."""
+"""Parallel text in files with both sides of a pair on one line: tab-separated columns, or JSON."""
 
 import json
 from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 
-from flax_transformer.data.bitext.corpus import Corpus, Records
+from flax_transformer.data.bitext.corpus import Records
+from flax_transformer.data.bitext.text_files import TextFiles
 from flax_transformer.data.lines import lines_of
 
 Pair = tuple[bytes | None, bytes | None]
 
 
-class TableFiles(Corpus):
-    """Files of which each line holds a pair; a side that a line lacks is None."""
+class TableFiles(TextFiles):
+    """Files with a pair on each line; a side that a line lacks is None."""
 
-    def records(self) -> Iterator[Records]:
-        self._starts, index = [], 0
-        for file in self.files:
-            self._starts.append(index)
-            for lines in lines_of(file):
-                yield Records(*zip(*map(self.parse, lines), strict=True))
-                index += len(lines)
-
-    def place(self, index: int, side: int) -> str:
-        number = max(i for i, start in enumerate(self._starts) if start <= index)
-        return f'{self.files[number]}, line {index - self._starts[number] + 1}'
+    def records_of(self, *files: Path) -> Iterator[Records]:
+        for lines in lines_of(*files):
+            yield Records(*zip(*map(self.parse, lines), strict=True))
 
     @abstractmethod
     def parse(self, line: bytes) -> Pair:
         """The two sides of a line."""
 
-    @abstractmethod
-    def expected(self) -> str:
-        """What each line is expected to hold."""
-
-    def missing(self, side: int, index: int) -> str:
-        return f'{self.place(index, side)}: there is no {("source", "target")[side]}; expected {self.expected()}'
-
 
 class TsvFiles(TableFiles):
-    """Lines of columns with tabs between them; nothing is quoted."""
+    """Columns separated by tabs; nothing is quoted."""
 
     def __init__(self, name: str, files: list[Path], columns: tuple[int, int] = (1, 2)) -> None:
-        """Columns count from 1: that of the source, that of the target."""
-        super().__init__(name, files, {'columns': columns})
+        """The columns of source and target count from 1."""
+        super().__init__(name, [(file,) for file in files], {'columns': columns})
         self._columns = columns
 
     def parse(self, line: bytes) -> Pair:
@@ -56,17 +42,17 @@ class TsvFiles(TableFiles):
 
 
 class JsonLines(TableFiles):
-    """A JSON object a line."""
+    """A JSON object on each line."""
 
     def __init__(self, name: str, files: list[Path], languages: tuple[str, str]) -> None:
-        super().__init__(name, files, {'languages': languages})
+        super().__init__(name, [(file,) for file in files], {'languages': languages})
         self._languages = languages
 
     def parse(self, line: bytes) -> Pair:
         try:
             row = json.loads(line)
         except UnicodeDecodeError:
-            return line, line  # whoever decodes it says what is wrong
+            return line, line  # decoding it reports what is wrong
         except (ValueError, RecursionError):
             return None, None
         if isinstance(row, dict) and isinstance(row.get('translation'), dict):
@@ -75,8 +61,8 @@ class JsonLines(TableFiles):
             return None, None
         sides = zip(self._languages, ('source', 'target'), strict=True)
         texts = [row.get(language, row.get(side)) for language, side in sides]
-        # A line break inside a JSON string would tear its line apart in every text file that comes of it. Half of a
-        # surrogate pair, which JSON may hold, becomes bytes that are not UTF-8, and are found as such.
+        # A line break inside a JSON string would split its line in any text file written from it. Half a surrogate
+        # pair, which JSON may hold, becomes bytes that are not UTF-8 and are reported as such.
         return tuple(
             text.replace('\n', ' ').encode('utf-8', 'surrogatepass') if isinstance(text, str) else None
             for text in texts

@@ -1,6 +1,7 @@
-"""Parallel text in files with a sentence on each line."""
+"""Parallel text in files: two aligned files with a sentence on each line."""
 
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,50 +9,55 @@ from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
 from flax_transformer.data.lines import lines_of
 
 
-class AlignedFiles(Corpus):
-    """Pairs of files, one sentence a line: line n of one translates line n of the other."""
+class TextFiles(Corpus):
+    """Parts that are read one after the other; a part is the file of both sides, or one file each."""
 
-    def __init__(self, name: str, files: list[tuple[Path, Path]], settings: dict[str, Any] | None = None) -> None:
-        super().__init__(name, [file for both in files for file in both], settings)
-        self._pairs_of_files = files
-        self._starts: list[int] = []  # of each pair of files that was begun: the index of its first pair
+    def __init__(self, name: str, parts: Sequence[tuple[Path, ...]], settings: dict[str, Any] | None = None) -> None:
+        super().__init__(name, [file for part in parts for file in part], settings)
+        self._parts = parts
+        self._starts: list[int] = []  # index of the first pair of each part begun so far
+
+    @abstractmethod
+    def records_of(self, *files: Path) -> Iterator[Records]:
+        """The records of one part."""
 
     def records(self) -> Iterator[Records]:
         self._starts, index = [], 0
-        for both in self._pairs_of_files:
+        for part in self._parts:
             self._starts.append(index)
-            for records in _aligned(*(lines_of(file) for file in both)):
+            for records in self.records_of(*part):
                 yield records
                 index += len(records.sources)
 
     def place(self, index: int, side: int) -> str:
-        number, line = self._found(index)
-        return f'{self._pairs_of_files[number][side]}, line {line + 1}'
+        files, line = self.located(index)
+        return f'{files[side % len(files)]}, line {line + 1}'
 
-    def _found(self, index: int) -> tuple[int, int]:
+    def located(self, index: int) -> tuple[tuple[Path, ...], int]:
+        """The part that a pair is in, and its line there, from 0."""
         number = max(i for i, start in enumerate(self._starts) if start <= index)
-        return number, index - self._starts[number]
+        return self._parts[number], index - self._starts[number]
+
+
+class AlignedFiles(TextFiles):
+    """Pairs of files: line n of one translates line n of the other."""
+
+    def records_of(self, *files: Path) -> Iterator[Records]:
+        """Chunks of both files; None where one of them has ended."""
+        sources, targets = map(lines_of, files)
+        while count := max(len(source := next(sources, [])), len(target := next(targets, []))):
+            yield Records(*(lines + [None] * (count - len(lines)) for lines in (source, target)))
 
     def missing(self, side: int, index: int) -> str:
-        # Counted to the end, so that the message can say how far the files are apart.
-        both = self._pairs_of_files[self._found(index)[0]]
-        source, target = (sum(len(lines) for lines in lines_of(file)) for file in both)
+        # Counted to the end, so that the message can say how far apart the files are.
+        files, _ = self.located(index)
+        source, target = (sum(map(len, lines_of(file))) for file in files)
         return (
-            f'{both[0]} has {source} lines, {both[1]} has {target}; '
+            f'{files[0]} has {source} lines, {files[1]} has {target}; '
             'expected equal counts: line n of one file translates line n of the other'
         )
 
 
-def _aligned(sources: Iterator[list[bytes]], targets: Iterator[list[bytes]]) -> Iterator[Records]:
-    """Chunks of two files side by side, None where one of them has ended."""
-    while True:
-        both = next(sources, []), next(targets, [])
-        count = max(map(len, both))
-        if not count:
-            return
-        yield Records(*(lines + [None] * (count - len(lines)) for lines in both))
-
-
 def read_text_files(source: Path, target: Path) -> Pairs:
-    """The pairs of two aligned files. Raises UserError where their numbers of lines differ or there are none."""
+    """The pairs of two aligned files. Raises UserError if their line counts differ or they are empty."""
     return AlignedFiles(f'{source},{target}', [(source, target)]).read()

@@ -170,7 +170,7 @@ def test_a_fault_in_a_validation_set_comes_before_any_corpus_is_tokenised(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / 'validation.ru').write_text('\n' * 5)
-    monkeypatch.setattr(cache, 'prepare', lambda *_, **__: pytest.fail('tokenised'))
+    monkeypatch.setattr(cache, 'cached_pairs', lambda *_, **__: pytest.fail('tokenised'))
     with pytest.raises(UserError, match=r'each of the 5 pairs of validation\.\{lang\} has a blank side'):
         prepare(mixture(folder), None, folder / 'cache', say=lambda _: None)
 
