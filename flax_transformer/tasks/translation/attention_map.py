@@ -1,16 +1,13 @@
-"""Pictures: attention over the source, learning curves, position encodings. Needs matplotlib (extra `notebooks`)."""
+"""Pictures of attention over the source and of position encodings. Needs matplotlib (extra `notebooks`)."""
 
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.model import require
 from flax_transformer.transformer.layers import sinusoids
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """What each target piece looked at in the source; T target pieces, S source pieces, EOS among both."""
+    """What each of T target pieces attended to among S source pieces; both end with EOS."""
 
     source: list[str]  # [S]
     target: list[str]  # [T]
@@ -30,7 +27,10 @@ class AttentionMap:
 
 
 def attention_map(translator: Translator, line: str, translation: str | None = None) -> AttentionMap:
-    """The decoder's attention over `line` while it writes `translation` (by default its own)."""
+    """The decoder's attention over `line` while it writes `translation`, by default its own.
+
+    Raises UserError for a model without attention.
+    """
     tokenizer = translator.tokenizer
     if translation is None:
         translation = translator([line])[0].text
@@ -48,7 +48,7 @@ def attention_map(translator: Translator, line: str, translation: str | None = N
 
 
 def plot_attention(attention: AttentionMap, *, layer: int = -1, head: int | None = None) -> 'Figure':
-    """The map of one layer: of one head, or the mean over heads."""
+    """The map of one layer, of one head or averaged over heads."""
     import matplotlib.pyplot as plt
 
     weights = attention.weights[layer]
@@ -67,7 +67,7 @@ def plot_attention(attention: AttentionMap, *, layer: int = -1, head: int | None
 
 
 def attention_png(translator: Translator, line: str, translation: str) -> bytes:
-    """`plot_attention` of the last layer as a PNG file. Raises ImportError where matplotlib is absent."""
+    """`plot_attention` of the last layer as a PNG file. Raises ImportError without matplotlib."""
     import matplotlib.pyplot as plt
 
     figure = plot_attention(attention_map(translator, line, translation))
@@ -77,28 +77,8 @@ def attention_png(translator: Translator, line: str, translation: str) -> bytes:
     return buffer.getvalue()
 
 
-def plot_curves(runs: Path | str | Sequence[Path | str], *, metric: str = 'loss') -> 'Figure':
-    """A metric of training and validation by step, for one run directory or several."""
-    import matplotlib.pyplot as plt
-
-    runs = [runs] if isinstance(runs, (str, Path)) else list(runs)
-    figure, axes = plt.subplots(figsize=(7, 4), layout='constrained')
-    for run in map(Path, runs):
-        records = read_metrics(run)
-        for kind, style in (('train', '-'), ('validation', 'o--')):
-            points = [(r['step'], r[metric]) for r in records if r['kind'] == kind and metric in r]
-            if points:
-                label = kind if len(runs) == 1 else f'{run.name} {kind}'
-                axes.plot(*zip(*points, strict=True), style, markersize=4, label=label)
-    axes.set_xlabel('step')
-    axes.set_ylabel(metric)
-    axes.grid(alpha=0.3)
-    axes.legend()
-    return figure
-
-
 def plot_positions(length: int = 64, d_model: int = 128, layout: str = 'interleaved') -> 'Figure':
-    """The table of sinusoids: positions down, dimensions across (Vaswani et al. 2017, section 3.5)."""
+    """The sinusoids: positions down, dimensions across (Vaswani et al. 2017, section 3.5)."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(8, 4), layout='constrained')

@@ -8,7 +8,7 @@ import pytest
 
 from flax_transformer.cli import main
 from flax_transformer.config import Config
-from flax_transformer.engine.runs.learning_curves import plot, table
+from flax_transformer.engine.runs.learning_curves import plot_curves, table
 from flax_transformer.engine.runs.run_directory import RunDirectory
 
 
@@ -51,7 +51,7 @@ def test_the_table_has_the_best_and_what_differs(runs: list[Path], tmp_path: Pat
 
 
 def test_the_curves_have_a_line_for_each_run(runs: list[Path]) -> None:
-    figure = plot(runs)
+    figure = plot_curves(runs)
     assert [axes.get_title() for axes in figure.axes] == [
         'train loss',
         'validation loss',
@@ -61,7 +61,8 @@ def test_the_curves_have_a_line_for_each_run(runs: list[Path]) -> None:
     drawn = [[list(line.get_ydata()) for line in axes.get_lines() if len(line.get_ydata())] for axes in figure.axes]
     assert drawn[0] == [[5.0, 4.0, 3.5], [5.0, 4.5]]
     assert drawn[2] == [[10.0, 20.0, 30.0]]
-    assert len(plot(runs[1:]).axes) == 2  # no empty panels
+    assert list(figure.axes[2].get_lines()[0].get_xdata()) == [20, 40, 60]
+    assert len(plot_curves(runs[1:]).axes) == 2  # no empty panels
     assert [text.get_text() for text in figure.legends[0].get_texts()] == list(map(str, runs))
 
 

@@ -13,7 +13,7 @@ from flax_transformer import Translator
 
 matplotlib.use('agg')
 
-from flax_transformer.tasks.translation.attention_map import attention_map, plot_attention, plot_curves, plot_positions
+from flax_transformer.tasks.translation.attention_map import attention_map, plot_attention, plot_positions
 
 
 def test_the_map_of_a_copy_is_a_diagonal(copy_run: Path) -> None:
@@ -29,14 +29,6 @@ def test_the_map_of_a_copy_is_a_diagonal(copy_run: Path) -> None:
     np.testing.assert_allclose(
         plot_attention(attention, head=2).axes[0].images[0].get_array(), attention.weights[-1][2]
     )
-
-
-def test_curves_have_a_line_for_training_and_one_for_validation(copy_run: Path) -> None:
-    lines = plot_curves(copy_run).axes[0].get_lines()
-    assert [line.get_label() for line in lines] == ['train', 'validation']
-    assert lines[0].get_ydata()[-1] < lines[0].get_ydata()[0]
-    assert list(lines[1].get_xdata()) == [125, 250]
-    assert len(plot_curves([copy_run, copy_run]).axes[0].get_lines()) == 4
 
 
 @pytest.mark.parametrize('layout', ['interleaved', 'concatenated'])
