@@ -43,7 +43,7 @@ def main(argv: list[str]) -> None:
 
     from flax_transformer.data.lines import read_lines
     from flax_transformer.tasks.translation.inference.translator import Translator
-    from flax_transformer.tasks.translation.metrics import compare
+    from flax_transformer.tasks.translation.metrics import paired_tests
 
     if options.source is None and all(map(_is_file, names)):
         raise UserError('two files of translations: give --source and --reference too')
@@ -57,7 +57,7 @@ def main(argv: list[str]) -> None:
             with progress_bar(len(pairs), 'sentence') as bar:
                 translator = Translator.from_run(name, parallel=options.parallel)
                 outputs.append([t.text for t in translator(pairs.sources, progress=bar.update)])
-    found = compare(*outputs, [pairs.targets, *more], resamples=options.resamples, trials=options.trials)
+    found = paired_tests(*outputs, [pairs.targets, *more], resamples=options.resamples, trials=options.trials)
     if options.json:
         for one in found:
             print(json.dumps(asdict(one)))

@@ -1,4 +1,4 @@
-"""How good a translator is: scores of its translations, and the loss per target token."""
+"""How good a translator is: the scores of its translations, and the loss per target token."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -30,8 +30,7 @@ def evaluate_translation(
     more_references: Sequence[Sequence[str]] = (),
     progress: Callable[[int], None] | None = None,
 ) -> tuple[Scores, list[Translation]]:
-    """Scores of the translator's own translations of the sources against the targets, and further references where
-    there are any; and those translations."""
+    """The translator's translations of the sources, and their scores against the targets and any further references."""
     translations = translator(pairs.sources, progress=progress)
     truncated = sum(translation.truncated for translation in translations)
     references = [pairs.targets, *more_references]
@@ -40,8 +39,10 @@ def evaluate_translation(
 
 
 def evaluate_ensemble_loss(translator: Translator, pairs: Pairs) -> dict[str, float]:
-    """Negative log-likelihood and perplexity per target token, EOS counted, of the models' mean; of pairs without a
-    blank side."""
+    """Negative log-likelihood and perplexity of the models' mean, per target token with EOS.
+
+    Pairs with a blank side are left out.
+    """
     kept = [i for i in range(len(pairs)) if pairs.sources[i].strip() and pairs.targets[i].strip()]
     scored = translator.score([pairs.sources[i] for i in kept], [pairs.targets[i] for i in kept])
     tokens = sum(one.num_tokens for one in scored)
@@ -50,8 +51,10 @@ def evaluate_ensemble_loss(translator: Translator, pairs: Pairs) -> dict[str, fl
 
 
 def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pairs) -> dict[str, float]:
-    """Smoothed loss, unsmoothed negative log-likelihood and perplexity per target token, EOS counted; no pair left out
-    but those with a blank side. The target language, of a model with tags, is decoding.target_language."""
+    """Smoothed loss, unsmoothed negative log-likelihood and perplexity, per target token with EOS.
+
+    Only pairs with a blank side are left out. For a model with language tags, decoding.target_language is the target.
+    """
     tokenized = tokenize(pairs, tokenizer, target_language=config.decoding.target_language)
     if not len(tokenized):
         raise UserError(f'each of the {len(pairs)} pairs has a blank side; expected at least one to evaluate on')

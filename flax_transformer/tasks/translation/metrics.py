@@ -1,4 +1,4 @@
-"""Scores of text that others believe: sacreBLEU, chrF, chrF++ and TER with their signatures; and what luck can do."""
+"""Reproducible scores of text: sacreBLEU, chrF, chrF++ and TER with their signatures, and tests of significance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from typing import Any
 
 from flax_transformer.common.errors import UserError
 
-BUCKETS = (10, 20, 30, 50)  # words of the source: up to so many, and more than the last
+BUCKETS = (10, 20, 30, 50)  # upper limits, in words of the source; the last bucket has none
 
 
 @dataclass(frozen=True)
 class BucketScores:
-    """The lines whose source has so many words."""
+    """Scores of the lines whose sources have a similar number of words."""
 
     words: str  # such as `11-20`
     num_lines: int
@@ -24,21 +24,21 @@ class BucketScores:
 class Scores:
     """How translations compare with their references, on detokenised text."""
 
-    bleu: float  # sacreBLEU, 0 to 100; 0 where no line has the four words that it counts
+    bleu: float  # sacreBLEU, 0 to 100; 0 if no line has four words
     bleu_signature: str
     bleu_details: str  # n-gram precisions, brevity penalty, lengths
     chrf: float  # chrF2, 0 to 100
     chrf_signature: str
-    chrf_plus_plus: float  # chrF2++, which counts words and pairs of words too
+    chrf_plus_plus: float  # chrF2++, which also counts words and word pairs
     chrf_plus_plus_signature: str
-    ter: float  # translation edit rate, 0 is best
+    ter: float  # translation edit rate; 0 is best
     ter_signature: str
     exact: float  # share of lines equal to a reference, 0 to 1
-    length_ratio: float  # tokens of the translations by tokens of the references, as BLEU counts them
+    length_ratio: float  # tokens of translations / references, as BLEU counts them
     num_lines: int
     num_truncated: int
     has_four_words: bool  # whether any translation has 4-grams for BLEU to count
-    by_length: tuple[BucketScores, ...] = ()  # where the sources are known
+    by_length: tuple[BucketScores, ...] = ()  # if the sources are known
 
     def __str__(self) -> str:
         lines = [f'BLEU {self.bleu:.2f}  {self.bleu_details}']
@@ -66,7 +66,7 @@ class Scores:
 
     @property
     def length_warning(self) -> str:
-        """A word of warning where the translations are a tenth shorter or longer than the references, or more."""
+        """A warning if the translations are at least a tenth shorter or longer than the references; else empty."""
         if self.num_lines == 0 or 0.9 < self.length_ratio < 1.1:
             return ''
         cause = (
@@ -84,9 +84,9 @@ def score(
     sources: Sequence[str] | None = None,
     num_truncated: int = 0,
 ) -> Scores:
-    """Scores of detokenised lines against one reference each, or against several sets of references.
+    """Scores of detokenised lines against one set of references or several.
 
-    With the sources there are scores by their length too. Raises ValueError for unequal numbers of lines.
+    With the sources, scores by their length too. Raises ValueError for unequal numbers of lines.
     """
     references = _reference_sets(references)
     for theirs in references:
@@ -118,7 +118,7 @@ def score(
 
 
 def make_metrics() -> dict[str, Any]:
-    """sacreBLEU's metrics, by our names, with its default settings."""
+    """sacreBLEU's metrics with its default settings, by our names."""
     from sacrebleu.metrics import BLEU, CHRF, TER
 
     return {'bleu': BLEU(), 'chrf': CHRF(), 'chrf++': CHRF(word_order=2), 'ter': TER()}
@@ -147,7 +147,7 @@ def _by_length(ours: list[str], references: list[list[str]], sources: Sequence[s
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems by one metric."""
+    """Two systems under one metric."""
 
     metric: str
     signature: str
@@ -158,7 +158,7 @@ class Comparison:
     p_randomisation: float  # paired approximate randomisation (Riezler and Maxwell 2005)
 
 
-def compare(
+def paired_tests(
     baseline: Sequence[str],
     system: Sequence[str],
     references: Sequence[str] | Sequence[Sequence[str]],
@@ -166,9 +166,9 @@ def compare(
     resamples: int = 1000,
     trials: int = 10_000,
 ) -> list[Comparison]:
-    """How probable differences of this size are if the two systems are alike, by sacreBLEU's paired tests.
+    """How probable differences of this size are if the two systems are equally good, by sacreBLEU's paired tests.
 
-    The same lines give the same numbers: the seed is sacreBLEU's, 12345, or $SACREBLEU_SEED.
+    Deterministic: the seed is sacreBLEU's, 12345, or $SACREBLEU_SEED.
     """
     from sacrebleu.significance import PairedTest
 

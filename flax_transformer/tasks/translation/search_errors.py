@@ -1,7 +1,7 @@
-"""Whose fault is it, the search's or the model's? Compare what the model thinks of its output and of the reference.
+"""Search errors and model errors, told apart by the model's scores of its output and of the reference.
 
-Where the model finds the reference better than what the search returned, the search missed it. Where it finds its
-own output better, no search could have helped. A score is that of the reference as the tokenizer spells it.
+If the model scores the reference higher than what the search returned, the search missed it. If it scores its own
+output higher, no search could have helped. The reference is scored as the tokenizer spells it.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.corpus import Pairs
+from flax_transformer.tasks.translation.inference.result import Translation
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.metrics import make_metrics
 
-NEAR = 1e-5  # scores nearer than this tie: they come from two programs, in float32
+NEAR = 1e-5  # scores closer than this tie: two programs computed them, in float32
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A line whose translation is not the reference, and what the model thinks of both."""
+    """A line whose translation is not the reference, with the model's scores of both."""
 
     source: str
     reference: str
@@ -35,10 +36,10 @@ class WidthReport:
     bleu: float
     length_ratio: float
     mean_score: float  # of the translations; a better search raises it
-    num_right: int  # translations that are the reference
+    num_right: int  # translations equal to the reference
     num_search_faults: int
     num_model_faults: int
-    num_left_out: int  # lines that were split, or are blank: nothing to compare
+    num_left_out: int  # lines that were split or are blank: nothing to compare
     faults: tuple[Fault, ...]
 
 
@@ -60,52 +61,57 @@ def analyse(
     for width in widths:
         decoding = replace(translator.decoding, beam_width=width, n_best=1, groups=1, mbr='none', search='beam')
         translations = translator.with_decoding(decoding)(pairs.sources, progress=progress)
-        faults, num_right, num_left_out = [], 0, 0
-        for source, target, ours, theirs in zip(pairs.sources, pairs.targets, translations, references, strict=True):
-            if ours.split or not source.strip():
-                num_left_out += 1
-            elif ours.text == target:
-                num_right += 1
-            else:
-                is_of_search = theirs.score > ours.score + NEAR
-                faults.append(Fault(source, target, ours.text, theirs.score, ours.score, is_of_search))
-        bleu = make_metrics()['bleu'].corpus_score([t.text for t in translations], [pairs.targets])
-        of_search = sum(fault.is_of_search for fault in faults)
-        reports.append(
-            WidthReport(
-                beam_width=width,
-                bleu=bleu.score,
-                length_ratio=bleu.sys_len / max(bleu.ref_len, 1),
-                mean_score=sum(t.score for t in translations) / max(len(translations), 1),
-                num_right=num_right,
-                num_search_faults=of_search,
-                num_model_faults=len(faults) - of_search,
-                num_left_out=num_left_out,
-                faults=tuple(faults),
-            )
-        )
+        reports.append(_report(width, pairs, translations, references))
     return reports
 
 
+def _report(
+    width: int, pairs: Pairs, translations: Sequence[Translation], references: Sequence[Translation]
+) -> WidthReport:
+    """What the search at one width did, given its translations and the references with their scores."""
+    faults, num_right, num_left_out = [], 0, 0
+    for source, target, ours, theirs in zip(pairs.sources, pairs.targets, translations, references, strict=True):
+        if ours.split or not source.strip():
+            num_left_out += 1
+        elif ours.text == target:
+            num_right += 1
+        else:
+            is_of_search = theirs.score > ours.score + NEAR
+            faults.append(Fault(source, target, ours.text, theirs.score, ours.score, is_of_search))
+    bleu = make_metrics()['bleu'].corpus_score([t.text for t in translations], [pairs.targets])
+    num_search_faults = sum(fault.is_of_search for fault in faults)
+    return WidthReport(
+        beam_width=width,
+        bleu=bleu.score,
+        length_ratio=bleu.sys_len / max(bleu.ref_len, 1),
+        mean_score=sum(t.score for t in translations) / max(len(translations), 1),
+        num_right=num_right,
+        num_search_faults=num_search_faults,
+        num_model_faults=len(faults) - num_search_faults,
+        num_left_out=num_left_out,
+        faults=tuple(faults),
+    )
+
+
 def recommendation(reports: Sequence[WidthReport]) -> str:
-    """What to do about the faults that are there."""
+    """What to do about the faults."""
     best = max(reports, key=lambda report: (round(report.bleu, 2), -report.beam_width))
     widest = max(reports, key=lambda report: report.beam_width)
     num_faults = best.num_search_faults + best.num_model_faults
     share = best.num_search_faults / max(num_faults, 1)
     lines = [f'BLEU is best with beam width {best.beam_width}: {best.bleu:.2f}.']
     if not num_faults:
-        return f'{lines[0]} There is no fault to mend.'
+        return f'{lines[0]} There is no fault to fix.'
     lines.append(
-        f"There {share:.1%} of {num_faults} faults are the search's: it missed a reference that scores better."
+        f"There, {share:.1%} of {num_faults} faults are the search's: it missed a reference that scores better."
     )
     if share >= 0.2 and best is widest:
         lines.append('Search wider: the beam loses what the model knows.')
     elif share >= 0.2:
-        lines.append('A wider beam finds more of them, but what scores better is not better: mend the length penalty.')
+        lines.append('A wider beam finds more, but a better score is not a better text: adjust the length penalty.')
     else:
         lines.append(
-            'The others the model prefers to the reference: a wider beam cannot help; more data, a larger model or '
+            'In the others the model prefers its own output: a wider beam cannot help; more data, a larger model or '
             'longer training can.'
         )
     if widest.bleu < best.bleu - 0.1 and widest.mean_score > best.mean_score:
@@ -117,7 +123,7 @@ def recommendation(reports: Sequence[WidthReport]) -> str:
 
 
 def table(reports: Sequence[WidthReport]) -> str:
-    """The reports, a line each."""
+    """The reports as a table, a line each."""
     lines = ['beam    BLEU  length ratio  mean score   right  faults of the search  of the model']
     for one in reports:
         lines.append(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.translation.metrics import compare, make_metrics, score
+from flax_transformer.tasks.translation.metrics import make_metrics, paired_tests, score
 
 OURS = ['The cat sat on the mat.', 'It is raining today', 'no', '', 'A b c d e f']
 THEIRS = ['The cat sat on the mat.', 'It rains today, I think.', 'yes', 'Nothing', 'a b c d e f']
@@ -110,8 +110,8 @@ def test_a_difference_of_luck_is_not_significant_and_a_real_one_is() -> None:
     references = [' '.join(rng.choice(list('abcdefghij'), 12)) for _ in range(150)]
     one, alike, worse = noisy(references, 0.2, 1), noisy(references, 0.2, 5), noisy(references, 0.3, 3)
     options = {'resamples': 200, 'trials': 200}
-    by_luck = {found.metric: found for found in compare(one, alike, references, **options)}
-    real = {found.metric: found for found in compare(one, worse, references, **options)}
+    by_luck = {found.metric: found for found in paired_tests(one, alike, references, **options)}
+    real = {found.metric: found for found in paired_tests(one, worse, references, **options)}
     assert set(by_luck) == {'BLEU', 'chrF2', 'chrF2++', 'TER'}
     for metric in ('BLEU', 'chrF2', 'TER'):
         assert real[metric].p_bootstrap < 0.02
@@ -120,9 +120,9 @@ def test_a_difference_of_luck_is_not_significant_and_a_real_one_is() -> None:
         assert by_luck[metric].p_randomisation > 0.05
     assert real['BLEU'].difference == real['BLEU'].system - real['BLEU'].baseline < 0
     assert real['BLEU'].baseline == pytest.approx(make_metrics()['bleu'].corpus_score(one, [references]).score)
-    assert compare(one, alike, references, **options) == list(by_luck.values()), 'the same lines, the same numbers'
+    assert paired_tests(one, alike, references, **options) == list(by_luck.values()), 'the same lines, the same numbers'
 
 
 def test_systems_of_unequal_length_are_refused() -> None:
     with pytest.raises(UserError, match='4 translations and 5 references'):
-        compare(OURS, OURS[:4], THEIRS)
+        paired_tests(OURS, OURS[:4], THEIRS)

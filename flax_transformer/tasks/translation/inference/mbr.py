@@ -1,4 +1,4 @@
-"""Minimum Bayes risk: of several translations the one that is most like the others (Kumar and Byrne 2004)."""
+"""Minimum Bayes risk: the translation that is most like the others (Kumar and Byrne 2004)."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,11 +6,11 @@ import numpy as np
 
 
 def expected_utilities(texts: Sequence[str], weights: Sequence[float], utility: str) -> np.ndarray:
-    """What each text is worth on average when each text in turn, with its weight, is taken for the truth.
+    """The utility of each text, averaged over all texts as references, by their weights.
 
     Args:
-      texts: the candidates, which are the references too.
-      weights: probabilities of the texts, in any scale.
+      texts: the candidates, which are also the references.
+      weights: unnormalised probabilities of the texts.
       utility: `bleu` (sentence BLEU with smoothing `exp` and effective order) or `chrf` (chrF2), both 0 to 100.
     """
     unique = list(dict.fromkeys(texts))
@@ -18,14 +18,14 @@ def expected_utilities(texts: Sequence[str], weights: Sequence[float], utility: 
     for text, weight in zip(texts, weights, strict=True):
         mass[unique.index(text)] += weight
     mass /= mass.sum()
-    compare = _utility(utility)
-    table = np.array([[compare(ours, theirs) for theirs in unique] for ours in unique])
-    worth = dict(zip(unique, table @ mass, strict=True))
-    return np.array([worth[text] for text in texts])
+    score = _utility(utility)
+    table = np.array([[score(ours, theirs) for theirs in unique] for ours in unique])
+    expected = dict(zip(unique, table @ mass, strict=True))
+    return np.array([expected[text] for text in texts])
 
 
 def _utility(name: str) -> Callable[[str, str], float]:
-    # Imported when first used: no other search waits for it.
+    # A slow import that no other search needs.
     from sacrebleu.metrics import BLEU, CHRF
 
     if name == 'bleu':
