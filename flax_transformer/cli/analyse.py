@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flax_transformer.cli.evaluate import check_files, read_set
 from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
@@ -11,18 +12,21 @@ from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
 
-DESCRIPTION = """Faults of the search and faults of the model, over beam widths. For each line the model's score of the
-reference is compared with that of its own translation, normalised as the search was: where the reference scores better
-the search missed it, else the model prefers something wrong. Without --source and --reference: the run's test set."""
+if TYPE_CHECKING:
+    from flax_transformer.tasks.translation.search_errors import WidthReport
+
+DESCRIPTION = """Tell faults of the search from faults of the model, over beam widths. For each line the model scores
+the reference and its own translation as the search does: if the reference scores higher, the search missed it; else
+the model prefers something wrong. Without --source and --reference: the run's test set."""
 
 
 @dataclass(frozen=True)
 class AnalyseOptions:
-    source: Path | None = None  # a text file, one sentence a line
+    source: Path | None = None  # a text file, one sentence per line
     reference: tuple[Path, ...] = ()  # its translations, line by line
     widths: tuple[int, ...] = (1, 2, 4, 8, 16)  # beam widths
-    examples: int = 3  # faults of each kind to print, at the run's own beam width or the nearest to it
-    json: bool = False  # print one JSON object for each width instead
+    examples: int = 3  # faults of each kind to print, at the beam width nearest the run's own
+    json: bool = False  # print a JSON object per width instead
     data: DataConfig = field(default_factory=DataConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
@@ -53,15 +57,20 @@ def main(argv: list[str]) -> None:
             print(json.dumps({key: value for key, value in asdict(report).items() if key != 'faults'}))
         return
     own = min(reports, key=lambda report: abs(report.beam_width - options.decoding.beam_width))
-    for kind, is_of_search in (('search', True), ('model', False)):
-        for fault in [fault for fault in own.faults if fault.is_of_search is is_of_search][: options.examples]:
-            print(f'fault of the {kind}, beam {own.beam_width}')
-            print(f'  source                {fault.source}')
-            print(f'  reference  {fault.reference_score:9.4f}  {fault.reference}')
-            print(f'  output     {fault.translation_score:9.4f}  {fault.translation}\n')
+    _print_examples(own, options.examples)
     print(f'{name}, {len(pairs):,} lines, {own.num_left_out} of them left out of the faults (blank, or split)')
     print(table(reports))
     print(recommendation(reports))
+
+
+def _print_examples(report: 'WidthReport', count: int) -> None:
+    """Prints up to `count` faults of each kind."""
+    for kind, is_of_search in (('search', True), ('model', False)):
+        for fault in [fault for fault in report.faults if fault.is_of_search is is_of_search][:count]:
+            print(f'fault of the {kind}, beam {report.beam_width}')
+            print(f'  source                {fault.source}')
+            print(f'  reference  {fault.reference_score:9.4f}  {fault.reference}')
+            print(f'  output     {fault.translation_score:9.4f}  {fault.translation}\n')
 
 
 def _defaults(run: str) -> AnalyseOptions:

@@ -9,21 +9,20 @@ from flax_transformer.cli.options import parse, positional, progress_bar, read_r
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
-from flax_transformer.engine.runs.run_directory import split_reference
 
-DESCRIPTION = """Is the second system better than the first? RUN is a run directory, or a file of translations; each run
+DESCRIPTION = """Is the second system better than the first? RUN is a run directory or a file of translations; each run
 translates with its own decoding fields. Prints the scores, their difference, and how probable such a difference is if
-the two are alike, by paired bootstrap resampling and by paired approximate randomisation (sacreBLEU's)."""
+the two are equally good, by sacreBLEU's paired bootstrap resampling and paired approximate randomisation."""
 
 
 @dataclass(frozen=True)
 class CompareOptions:
-    source: Path | None = None  # a text file, one sentence a line
-    reference: tuple[Path, ...] = ()  # its translations, line by line; several files: several references for each line
+    source: Path | None = None  # a text file, one sentence per line
+    reference: tuple[Path, ...] = ()  # its translations, line by line; several files: several references per line
     resamples: int = 1000  # of the bootstrap
     trials: int = 10_000  # of the randomisation
-    json: bool = False  # print one JSON object for each metric instead
-    data: DataConfig = field(default_factory=DataConfig)  # of the first run: where its test set lies
+    json: bool = False  # print a JSON object per metric instead
+    data: DataConfig = field(default_factory=DataConfig)  # of the first run: where its test set is
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 
@@ -41,22 +40,13 @@ def main(argv: list[str]) -> None:
 
     prepare_devices(options.parallel.num_devices)
 
-    from flax_transformer.data.lines import read_lines
-    from flax_transformer.tasks.translation.inference.translator import Translator
     from flax_transformer.tasks.translation.metrics import paired_tests
 
     if options.source is None and all(map(_is_file, names)):
         raise UserError('two files of translations: give --source and --reference too')
     run = next((name for name in names if not _is_file(name)), names[0])
     _, pairs, more = read_set(run, options.source, options.reference, options.data)
-    outputs = []
-    for name in names:
-        if _is_file(name):
-            outputs.append(read_lines(Path(name)))
-        else:
-            with progress_bar(len(pairs), 'sentence') as bar:
-                translator = Translator.from_run(name, parallel=options.parallel)
-                outputs.append([t.text for t in translator(pairs.sources, progress=bar.update)])
+    outputs = [_output(name, pairs.sources, options.parallel) for name in names]
     found = paired_tests(*outputs, [pairs.targets, *more], resamples=options.resamples, trials=options.trials)
     if options.json:
         for one in found:
@@ -74,12 +64,22 @@ def main(argv: list[str]) -> None:
         print(f'  {one.metric} {one.signature}')
 
 
+def _output(name: str, sources: list[str], parallel: ParallelConfig) -> list[str]:
+    """A run's translations of the sources, or the lines of a file."""
+    from flax_transformer.data.lines import read_lines
+    from flax_transformer.tasks.translation.inference.translator import Translator
+
+    if _is_file(name):
+        return read_lines(Path(name))
+    with progress_bar(len(sources), 'sentence') as bar:
+        translator = Translator.from_run(name, parallel=parallel)
+        return [translation.text for translation in translator(sources, progress=bar.update)]
+
+
 def _is_file(name: str) -> bool:
     return Path(name).is_file()
 
 
 def _defaults(name: str) -> CompareOptions:
-    if _is_file(name) or not split_reference(name)[0].exists():
-        # A file has no test set; what does not exist is told once it is known to be meant as a run.
-        return CompareOptions() if _is_file(name) else CompareOptions(data=read_run_config(name).data)
-    return CompareOptions(data=read_run_config(name).data)
+    # A file of translations has no test set.
+    return CompareOptions() if _is_file(name) else CompareOptions(data=read_run_config(name).data)

@@ -9,14 +9,14 @@ import tyro
 from flax_transformer.cli.options import parse, read_run_config
 from flax_transformer.decoding.config import DecodingConfig
 
-DESCRIPTION = """Write a trained model as a FOLDER that JAX alone can run: the whole translation of ids, encoder and
-search, as StableHLO for any batch and length, with the tokenizer, and load.py, which shows how."""
+DESCRIPTION = """Write a trained model as a FOLDER that JAX alone can run: encoder and search as StableHLO for any batch
+and length, the tokenizer, and load.py, which translates with them."""
 
 
 @dataclass(frozen=True)
 class ExportOptions:
     folder: tyro.conf.Positional[Path]  # the folder to make
-    weights: Literal['beside', 'inside'] = 'beside'  # a file of their own, or constants of the program
+    weights: Literal['beside', 'inside'] = 'beside'  # in a file of their own, or constants of the program
     dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # of computation; auto: the model's, else float32 everywhere
     platforms: tuple[Literal['cpu', 'cuda', 'rocm', 'tpu'], ...] = ('cpu', 'cuda', 'tpu')  # that can run the program
     step: int | None = None  # the checkpoint; None: the best by validation loss, or training.average_last's mean
@@ -40,5 +40,5 @@ def main(argv: list[str]) -> None:
     export_run(translator, options.folder, weights=options.weights, dtype=dtype, platforms=options.platforms)
     for file in sorted(options.folder.iterdir()):
         print(f'{file.stat().st_size:>12,}  {file}')
-    print('It needs jax, numpy and sentencepiece:')
+    print('It needs only jax, numpy and sentencepiece:')
     print(f'  python {options.folder / "load.py"} < lines > translations')

@@ -9,8 +9,8 @@ from flax_transformer.cli.options import note, parse, read_config
 from flax_transformer.decoding.config import DecodingConfig
 
 DESCRIPTION = """Write a trained model as a FOLDER in Hugging Face's Marian format, which transformers loads and
-CTranslate2 converts. Without FOLDER it only says whether the format can hold the model of a RUN, or of a CONFIG that
-is yet to be trained."""
+CTranslate2 converts. Without FOLDER, only say whether the format can hold the model of a RUN, or of a CONFIG before
+training."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import tyro
 from flax_transformer.cli.options import parse
 from flax_transformer.common.errors import UserError
 
-DESCRIPTION = """Make a run directory, RUN, of a Marian model (OPUS-MT and others) in a local FOLDER as Hugging Face's
+DESCRIPTION = """Make a run directory, RUN, from a Marian model (OPUS-MT and others) in a local FOLDER as Hugging Face's
 save_pretrained writes it: config.json, generation_config.json, model.safetensors or pytorch_model.bin, source.spm,
 target.spm, vocab.json, tokenizer_config.json. Nothing is downloaded."""
 

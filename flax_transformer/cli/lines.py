@@ -1,4 +1,4 @@
-"""Lines in and out of the commands: whole ones, in order, whatever their bytes and whatever interrupts."""
+"""Lines into and out of the commands: whole and in order, whatever their bytes and whatever interrupts."""
 
 import codecs
 import contextlib
@@ -18,10 +18,10 @@ CHUNK = 2048  # lines that are read, translated and written together; bounds mem
 def chunks(
     stream: BinaryIO, *, invalid: str = 'refuse', size: int = CHUNK, skip: int = 0
 ) -> Iterator[list[str | bytes]]:
-    """Lists of up to `size` lines of UTF-8, ended by "\\n" alone; without the first `skip` lines.
+    """Lists of up to `size` lines of UTF-8, ended by "\\n" alone, without the first `skip` lines.
 
-    A line of other bytes is given out as it is, or with `refuse` raises UserError, with the line's number, once the
-    lines before it are given out.
+    A line that is not UTF-8 is yielded as bytes; with `refuse` it raises UserError, with its number, after the lines
+    before it.
     """
     chunk: list[str | bytes] = []
     for number, raw in enumerate(stream, start=1):
@@ -48,13 +48,13 @@ def chunks(
 
 
 class LineWriter:
-    """Writes whole lines to a file or to standard output; with `resume`, behind those that the file holds.
+    """Writes whole lines to a file or to standard output; with `resume`, after those already in the file.
 
-    Raises UserError where the file holds something and `resume` is not set.
+    Raises UserError if the file is not empty and `resume` is not set.
     """
 
     def __init__(self, path: Path | None, *, resume: bool = False) -> None:
-        self.num_before = 0  # lines that were there
+        self.num_before = 0  # lines already in the file
         self._is_ours = False
         self._file: BinaryIO = sys.stdout.buffer
         if path is None:
@@ -62,7 +62,7 @@ class LineWriter:
                 raise UserError('--resume continues a file: give it as --output')
             return
         if not resume and path.exists() and path.stat().st_size:
-            raise UserError(f'{path} is not empty; give --resume to go on behind its last line, or another --output')
+            raise UserError(f'{path} is not empty; give --resume to continue after its last line, or another --output')
         self._file = path.open('a+b')
         self._is_ours = True
         if resume:
@@ -77,14 +77,14 @@ class LineWriter:
             self._file.close()
 
     def write(self, lines: list[str]) -> None:
-        """Writes the lines, all of them even if Ctrl-C comes meanwhile; a second Ctrl-C does not wait."""
+        """Writes all of the lines even if Ctrl-C comes meanwhile; a second Ctrl-C does not wait."""
         with _uninterrupted():
             self._file.write(''.join(line + '\n' for line in lines).encode('utf-8'))
             self._file.flush()
 
 
 def _whole_lines(file: BinaryIO) -> tuple[int, int]:
-    """How many lines that end in a line feed there are, and where the last of them ends."""
+    """The number of lines that end in a line feed, and where the last of them ends."""
     count = end = position = 0
     file.seek(0)
     while block := file.read(1 << 20):
@@ -97,7 +97,7 @@ def _whole_lines(file: BinaryIO) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Has the first Ctrl-C wait until what is within is done."""
+    """Makes the first Ctrl-C wait until the block is done."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -118,7 +118,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def to_json(record: dict[str, Any]) -> str:
-    """The record as JSON on one line, whatever a reader takes for the end of a line."""
+    """The record as JSON on one line, for any reader's idea of a line end."""
     text = json.dumps(record, ensure_ascii=False)
     for character in '\x85\u2028\u2029':
         text = text.replace(character, f'\\u{ord(character):04x}')

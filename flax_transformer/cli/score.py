@@ -10,17 +10,17 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
 
-DESCRIPTION = """What given translations are worth to a model: a line each, `score log-probability tokens`, the score
-normalised as a search with these fields would. Several RUNs vote as an ensemble."""
+DESCRIPTION = """Score given translations with a model: a line each, `score log-probability tokens`, the score
+normalised as in a search with these fields. Several RUNs vote as an ensemble."""
 
 
 @dataclass(frozen=True)
 class ScoreOptions:
-    source: Path | None = None  # a text file, one sentence a line
+    source: Path | None = None  # a text file, one sentence per line
     target: Path | None = None  # its translations, line by line
-    output: Path | None = None  # a file to write in place of standard output
-    format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object a line, with tokens and their log-probabilities
-    alignment: bool = False  # say, as the last word or in JSON, which source word each word comes from, by attention
+    output: Path | None = None  # a file to write instead of standard output
+    format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with tokens and their log-probabilities
+    alignment: bool = False  # add word alignments by attention, as the last column or in JSON
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
 

@@ -5,9 +5,9 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
 
 from flax_transformer.cli.lines import CHUNK, LineWriter, chunks, to_json
 from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
@@ -17,31 +17,32 @@ from flax_transformer.engine.config.parallel import ParallelConfig
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.translation.inference.result import Translation
+    from flax_transformer.tasks.translation.inference.translator import Translator
 
 DESCRIPTION = """Translate standard input to standard output: N lines in, N lines out, in order, blank for blank.
-A line ends at the line feed alone. RUN is a run directory, or one of its checkpoints: RUN@12000, RUN@last, RUN@best,
+Only a line feed ends a line. RUN is a run directory or one of its checkpoints: RUN@12000, RUN@last, RUN@best,
 RUN@average. Several of them vote as an ensemble."""
 
 FLAGS = {
     'truncated': 'translations were cut at their longest permitted length: see --decoding.max-extra-tokens, max-tokens',
     'split': 'lines were translated in parts: longer than --decoding.max-source-tokens, or by sentences',
     'repetition': 'translations repeat themselves: see --decoding.no-repeat-ngram',
-    'replaced': 'lines were not valid UTF-8; what was not was translated as U+FFFD',
+    'replaced': 'lines were not valid UTF-8; invalid bytes were translated as U+FFFD',
 }
 
 
 @dataclass(frozen=True)
 class TranslateOptions:
-    input: Path | None = None  # a file to read in place of standard input
-    output: Path | None = None  # a file to write in place of standard output
-    resume: bool = False  # go on behind the last whole line of --output
-    format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object a line, with scores, tokens and flags
-    input_format: Literal['text', 'jsonl'] = 'text'  # jsonl: {"text": ..., "prefix": ...} a line, prefix if wanted
-    n_best: int | None = None  # translations of each line, in text as `line ||| translation ||| score`
-    alignments: Path | None = None  # a file for word alignments by attention, `0-0 1-2` a line
-    backend: Literal['jax', 'ctranslate2'] = 'jax'  # ctranslate2: its search in place of ours, on the CPU
-    compute_type: Literal['float32', 'int8'] = 'float32'  # of ctranslate2; int8: faster, and not quite the same
-    invalid: Literal['refuse', 'replace'] = 'refuse'  # a line that is not UTF-8: stop there, or U+FFFD and a flag
+    input: Path | None = None  # a file to read instead of standard input
+    output: Path | None = None  # a file to write instead of standard output
+    resume: bool = False  # continue after the last whole line of --output
+    format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with scores, tokens and flags
+    input_format: Literal['text', 'jsonl'] = 'text'  # jsonl: {"text": ..., "prefix": ...} per line; prefix is optional
+    n_best: int | None = None  # translations of each line; in text as `line ||| translation ||| score`
+    alignments: Path | None = None  # a file for word alignments by attention, `0-0 1-2` per line
+    backend: Literal['jax', 'ctranslate2'] = 'jax'  # ctranslate2: its search instead of ours, on the CPU
+    compute_type: Literal['float32', 'int8'] = 'float32'  # for ctranslate2; int8: faster, not quite the same
+    invalid: Literal['refuse', 'replace'] = 'refuse'  # a line that is not UTF-8: stop there, or use U+FFFD and a flag
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
@@ -57,56 +58,73 @@ def main(argv: list[str]) -> None:
         default=lambda run: TranslateOptions(decoding=read_run_config(run).decoding),
         most=None,
     )
-    decoding = asdict(options.decoding) | ({} if options.n_best is None else {'n_best': options.n_best})
-    n_best = DecodingConfig(**decoding).n_best
-    if options.resume and n_best > 1 and options.format == 'text':
+    if options.n_best is not None:
+        options = replace(options, decoding=replace(options.decoding, n_best=options.n_best))
+    _check(options)
+
+    from flax_transformer.engine.devices.devices import prepare_devices
+
+    prepare_devices(options.parallel.num_devices)
+    with contextlib.ExitStack() as stack:
+        stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
+        translator = _load(positional(argv), options)
+        writer = stack.enter_context(LineWriter(options.output, resume=options.resume))
+        links = None if options.alignments is None else stack.enter_context(options.alignments.open('w'))
+        counts = _translate(translator, stream, writer, links, options)
+    for name, count in counts.items():
+        note(f'{count} {FLAGS[name]}')
+
+
+def _check(options: TranslateOptions) -> None:
+    """Raises UserError for options that exclude each other."""
+    if options.resume and options.decoding.n_best > 1 and options.format == 'text':
         raise UserError('--resume counts one line for each input line; with --n-best give --format jsonl')
     if options.resume and options.alignments is not None:
-        raise UserError('--resume goes on with --output alone; with alignments give --format jsonl, which holds them')
+        raise UserError('--resume continues --output alone; with alignments give --format jsonl, which holds them')
     if options.backend == 'jax' and options.compute_type != 'float32':
         raise UserError(
             f'--compute-type {options.compute_type} is of --backend ctranslate2; here it is --decoding.weights'
         )
 
-    from flax_transformer.engine.devices.devices import prepare_devices
 
-    prepare_devices(options.parallel.num_devices)
-
+def _load(runs: list[str], options: TranslateOptions) -> 'Translator':
     from flax_transformer.tasks.translation.inference.translator import Translator
 
-    with contextlib.ExitStack() as stack:
-        stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
-        translator = Translator.from_run(*positional(argv), step=options.step, parallel=options.parallel, **decoding)
-        if options.backend == 'ctranslate2':
-            from flax_transformer.interop.ctranslate2.translator import CTranslate2Translator
+    translator = Translator.from_run(*runs, step=options.step, parallel=options.parallel, **asdict(options.decoding))
+    if options.backend == 'jax':
+        return translator
+    from flax_transformer.interop.ctranslate2.translator import CTranslate2Translator
 
-            translator = CTranslate2Translator.of(translator, options.compute_type)
-        writer = stack.enter_context(LineWriter(options.output, resume=options.resume))
-        links = None if options.alignments is None else stack.enter_context(options.alignments.open('w'))
-        counts: Counter[str] = Counter()
-        done = writer.num_before
-        with progress_bar(None, 'line') as bar:
-            # A person who types wants an answer to each line.
-            size = 1 if stream.isatty() else CHUNK
-            for chunk in chunks(stream, invalid=options.invalid, size=size, skip=done):
-                records = list(_read(chunk, options.input_format, done))
-                prefixes = [record.get('prefix', '') for record in records]
-                translations = translator(
-                    [record['text'] for record in records],
-                    prefixes=prefixes if any(prefixes) else None,
-                    alignment=links is not None,
-                    progress=bar.update,
-                )
-                lines = []
-                for number, (record, translation) in enumerate(zip(records, translations, strict=True), start=done):
-                    lines += _write(translation, record, options.format, n_best, number)
-                    counts.update(name for name in FLAGS if getattr(translation, name))
-                writer.write(lines)
-                if links is not None:
-                    links.writelines(_pharaoh(translation) + '\n' for translation in translations)
-                done += len(chunk)
-    for name, count in counts.items():
-        note(f'{count} {FLAGS[name]}')
+    return CTranslate2Translator.of(translator, options.compute_type)
+
+
+def _translate(
+    translator: 'Translator', stream: BinaryIO, writer: LineWriter, links: TextIO | None, options: TranslateOptions
+) -> Counter[str]:
+    """Translates what the stream holds, chunk by chunk; returns how many translations have each flag."""
+    counts: Counter[str] = Counter()
+    done = writer.num_before
+    # A person who types wants an answer to each line.
+    size = 1 if stream.isatty() else CHUNK
+    with progress_bar(None, 'line') as bar:
+        for chunk in chunks(stream, invalid=options.invalid, size=size, skip=done):
+            records = list(_read(chunk, options.input_format, done))
+            prefixes = [record.get('prefix', '') for record in records]
+            translations = translator(
+                [record['text'] for record in records],
+                prefixes=prefixes if any(prefixes) else None,
+                alignment=links is not None,
+                progress=bar.update,
+            )
+            lines = []
+            for number, (record, translation) in enumerate(zip(records, translations, strict=True), start=done):
+                lines += _write(translation, record, options, number)
+                counts.update(name for name in FLAGS if getattr(translation, name))
+            writer.write(lines)
+            if links is not None:
+                links.writelines(_pharaoh(translation) + '\n' for translation in translations)
+            done += len(chunk)
+    return counts
 
 
 def _read(chunk: list[str | bytes], form: str, done: int) -> Iterator[dict[str, Any]]:
@@ -120,15 +138,16 @@ def _read(chunk: list[str | bytes], form: str, done: int) -> Iterator[dict[str, 
         except ValueError as error:
             raise UserError(f'input line {number} is not JSON ({error}); expected {{"text": "..."}}') from None
         record = {'text': record} if isinstance(record, str) else record
-        strings = isinstance(record, dict) and isinstance(record.get('text'), str)
-        if not strings or not isinstance(record.get('prefix', ''), str):
-            raise UserError(f'input line {number}: expected {{"text": "..."}}, and with it "prefix": "..." if wanted')
+        has_text = isinstance(record, dict) and isinstance(record.get('text'), str)
+        if not has_text or not isinstance(record.get('prefix', ''), str):
+            raise UserError(f'input line {number}: expected {{"text": "..."}}, optionally with "prefix": "..."')
         yield record
 
 
-def _write(translation: 'Translation', record: dict[str, Any], form: str, n_best: int, number: int) -> list[str]:
+def _write(translation: 'Translation', record: dict[str, Any], options: TranslateOptions, number: int) -> list[str]:
     """The output lines for one input line."""
-    if form == 'jsonl':
+    n_best = options.decoding.n_best
+    if options.format == 'jsonl':
         others = {key: value for key, value in record.items() if key not in ('text', 'prefix')}
         return [to_json(others | _record(translation, n_best))]
     if n_best == 1:
@@ -138,7 +157,7 @@ def _write(translation: 'Translation', record: dict[str, Any], form: str, n_best
 
 
 def _record(translation: 'Translation', n_best: int) -> dict[str, Any]:
-    """The fields of a translation as JSON has them; the alignment as Pharaoh writes it."""
+    """A translation's fields for JSON, the alignment in Pharaoh's notation."""
     fields = {'translation' if key == 'text' else key: value for key, value in asdict(translation).items()}
     fields.pop('n_best')
     alignment = fields.pop('alignment')

@@ -7,8 +7,8 @@ from flax_transformer.cli.options import parse, positional, read_run_config
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
 
-DESCRIPTION = """Compile every shape that `translate` uses with the same fields, and keep the programs in the cache
-folder: later starts load them. Give the same RUN, --decoding and --parallel fields as to `translate`."""
+DESCRIPTION = """Compile every shape that `translate` uses and keep the programs in the cache folder, where later starts
+find them. Give the same RUN, --decoding and --parallel fields as to `translate`."""
 
 
 @dataclass(frozen=True)
