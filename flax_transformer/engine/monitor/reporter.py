@@ -76,8 +76,8 @@ class Reporter:
         line += f' data wait {wait:.0%}'
         if wait > DATA_WAIT_WARNING and not self._waits:
             self.say(
-                f'step {step}: {wait:.0%} of the time went into waiting for data; put data.cache on a faster disk, or '
-                'leave more of the processor to this run'
+                f'step {step}: {wait:.0%} of the time went into waiting for data; put it on a faster disk (its cache: '
+                'data.cache), or leave more of the processor to this run'
             )
         self._waits = wait > DATA_WAIT_WARNING
         if self._is_terminal:

@@ -1,0 +1,122 @@
+"""The engine trains a task that knows nothing of text: learns, shards, accumulates, resumes, stops early, reports."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from conftest import TESTS
+from toy_task import CircleConfig, CircleRun, draw, make_trainer, train_circle
+
+from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.state import TrainState
+
+
+def of_training(**fields: Any) -> CircleConfig:
+    return replace(CircleConfig(), training=replace(CircleConfig().training, **fields))
+
+
+def last_state(run: CircleRun) -> TrainState:
+    with contextlib.closing(Checkpoints(run.checkpoints, read_only=True)) as checkpoints:
+        return checkpoints.restore(make_trainer(run.read_config()).shapes)[0]
+
+
+def accuracy_of(state: TrainState, reporter: Reporter) -> dict[str, float]:
+    return make_trainer(CircleConfig()).evaluate(state.params, [draw(4_000)])
+
+
+@pytest.fixture(scope='module')
+def circle_run(tmp_path_factory: pytest.TempPathFactory) -> CircleRun:
+    """A run to the end, without a break. Read it only."""
+    return train_circle(tmp_path_factory.mktemp('toy') / 'run', CircleConfig(), accuracy_of)
+
+
+def test_it_learns_and_reports(circle_run: CircleRun) -> None:
+    records = read_metrics(circle_run.path)
+    trained = [record for record in records if record['kind'] == 'train']
+    assert [record['step'] for record in trained] == [10, 20, 30, 40, 50, 60]
+    assert trained[-1]['loss'] < 0.6 * trained[0]['loss']
+    assert trained[-1]['accuracy'] > 0.9
+    # Of forty rows, none to three are empty in turn.
+    assert trained[0]['weight'] == pytest.approx(np.mean([40 - number % 4 for number in range(1, 11)]))
+    assert trained[0]['weight_per_second'] > 0
+    validated = [record for record in records if record['kind'] == 'validation']
+    assert [record['step'] for record in validated] == [20, 40, 60]
+
+
+@pytest.mark.parametrize(
+    'parallel',
+    [
+        ParallelConfig('pmap', 8),
+        ParallelConfig('mesh', 8),
+        ParallelConfig('mesh', 8, data=2, fsdp=4),
+        ParallelConfig('pmap', 8, max_tokens_per_device=2),
+        ParallelConfig('mesh', 8, max_tokens_per_device=2),
+    ],
+    ids=['pmap', 'mesh', 'fsdp', 'pmap in passes', 'mesh in passes'],
+)
+def test_eight_devices_compute_what_one_does(parallel: ParallelConfig) -> None:
+    """Although devices have unequal shares: the last rows of a batch are empty, and so is part of the last pass."""
+    one, eight = make_trainer(CircleConfig()), make_trainer(replace(CircleConfig(), parallel=parallel))
+    assert eight.passes is None if parallel.max_tokens_per_device == 0 else eight.passes.count == 3
+    for number in (2, 3):
+        grads, sums = jax.device_get(one.gradients(one.init_state(), draw(number)))
+        others, same = jax.device_get(eight.gradients(eight.init_state(), draw(number)))
+        assert same['weight'] == sums['weight'] == 40 - number
+        # Sums over forty rows in another order.
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), grads, others)
+        np.testing.assert_allclose(same['loss'], sums['loss'], rtol=1e-6)
+
+
+def test_a_killed_run_goes_on_to_the_bit_and_imports_no_other_room(circle_run: CircleRun, tmp_path: Path) -> None:
+    program = (
+        'import os, signal, sys\n'
+        f'sys.path.insert(0, {str(TESTS)!r})\n'
+        'from pathlib import Path\n'
+        'import toy_task\n'
+        'def draw(number, draw=toy_task.draw):\n'
+        '    if number == 50:\n'
+        '        print(*sorted(sys.modules), flush=True)\n'
+        '        os.kill(os.getpid(), signal.SIGKILL)\n'
+        '    return draw(number)\n'
+        'toy_task.draw = draw\n'
+        'toy_task.train_circle(Path(sys.argv[1]), toy_task.CircleConfig())\n'
+    )
+    command = [sys.executable, '-c', program, str(tmp_path / 'run')]
+    killed = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    rooms = {name.split('.')[1] for name in killed.stdout.split() if name.startswith('flax_transformer.')}
+    assert rooms == {'common', 'engine'}
+
+    run = CircleRun(tmp_path / 'run')
+    assert int(last_state(run).step) in (20, 40)  # the save of step 40 may have been under way
+    train_circle(run.path, CircleConfig(), accuracy_of)
+    jax.tree.map(np.testing.assert_array_equal, last_state(run), last_state(circle_run))
+
+
+def test_it_stops_early_and_keeps_its_best(tmp_path: Path) -> None:
+    config = of_training(steps=100, evaluate_every=10, checkpoint_every=10, patience=2, best_by='accuracy', keep_last=1)
+    accuracies = {10: 0.5, 20: 0.8, 30: 0.7, 40: 0.75}
+
+    def validate(state: TrainState, _: Reporter) -> dict[str, float]:
+        return {'loss': 1.0, 'accuracy': accuracies[int(state.step)]}
+
+    run = train_circle(tmp_path / 'run', config, validate)
+    with contextlib.closing(Checkpoints(run.checkpoints, best_by='accuracy', read_only=True)) as checkpoints:
+        assert checkpoints.steps() == [20, 40]
+        assert checkpoints.best() == 20
+
+
+def test_what_may_change_on_resume_is_said_beside_the_field(circle_run: CircleRun) -> None:
+    circle_run.check(of_training(steps=99, keep_best=2))
+    with pytest.raises(ValueError, match=r'holds a run of another config:\n  seed: 0 there, 1 here'):
+        circle_run.check(replace(CircleConfig(), seed=1))
