@@ -16,14 +16,14 @@ from flax_transformer.decoding import transforms
 from flax_transformer.decoding.greedy_and_sampling import sample_search, sentence_keys
 from flax_transformer.decoding.problem import Hypotheses
 
-SAMPLES = 8192
+BATCH, SAMPLES = 4, 8192  # of every test, so that they share compilations
 ERROR = 1e-6
 
 
-@functools.partial(jax.jit, static_argnames=('chain', 'samples', 'seed'))
-def draw(toys: Toys, *, chain=(), samples: int = SAMPLES, seed: int = 0) -> Hypotheses:
+@functools.partial(jax.jit, static_argnames=('chain',))
+def draw(toys: Toys, *, chain=(), seed: int = 0) -> Hypotheses:
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.asarray(toys.seed))
-    return sample_search(toy_step, toy_state(toys), problem_of(toys, transforms=chain), keys=keys, samples=samples)
+    return sample_search(toy_step, toy_state(toys), problem_of(toys, transforms=chain), keys=keys, samples=SAMPLES)
 
 
 def chi_square_limit(freedom: int) -> float:
@@ -59,7 +59,7 @@ CHAINS = {
 @pytest.mark.parametrize('name', CHAINS)
 def test_hypotheses_come_as_often_as_they_are_probable(name):
     chain, shape = CHAINS[name]
-    toys = make_toys(41, 4)._replace(max_lengths=np.array([1, 2, 3, 3], np.int32))
+    toys = make_toys(41, BATCH)._replace(max_lengths=np.array([1, 2, 3, 3], np.int32))
     result = jax.device_get(draw(toys, chain=chain))
 
     def shaped(model):
@@ -90,11 +90,11 @@ def test_the_test_of_distributions_can_fail():
 
 
 def test_log_probs_are_the_models_own_and_samples_are_sorted():
-    toys = make_toys(42, 20)
-    result = jax.device_get(draw(toys, chain=(transforms.temperature(0.7), transforms.top_k(3)), samples=16))
-    for sentence in range(20):
+    toys = make_toys(42, BATCH)
+    result = jax.device_get(draw(toys, chain=CHAINS['temperature, then min_p'][0]))
+    for sentence in range(BATCH):
         model = model_of(toys, sentence)
-        for w in range(16):
+        for w in range(0, SAMPLES, 64):
             tokens = tuple(result.tokens[sentence, w][: result.lengths[sentence, w]].tolist())
             expected = [model(tokens[:i])[token] for i, token in enumerate(tokens)]
             np.testing.assert_allclose(result.token_log_probs[sentence, w][: len(tokens)], expected, atol=3e-5)
@@ -105,17 +105,17 @@ def test_log_probs_are_the_models_own_and_samples_are_sorted():
 
 
 def test_samples_depend_on_their_sentence_alone():
-    toys = make_toys(43, 30)
-    one = draw(toys, samples=5)
-    other = draw(Toys(*(x[::-1] for x in toys)), samples=5)
+    toys = make_toys(43, BATCH)
+    one = draw(toys)
+    other = draw(Toys(*(x[::-1] for x in toys)))
     for name, x, y in zip(Hypotheses._fields, one, other, strict=True):
         np.testing.assert_array_equal(x, y[::-1], err_msg=name)
-    assert (np.asarray(one.tokens) != np.asarray(draw(toys, samples=5, seed=1).tokens)).any()
+    assert (np.asarray(one.tokens) != np.asarray(draw(toys, seed=1).tokens)).any()
 
 
 def test_keys_depend_on_ids_and_seed_and_on_nothing_else():
     rows = np.array([[5, 6, 1, 0], [6, 5, 1, 0], [5, 6, 7, 1], [5, 1, 0, 0]])
-    data = lambda seed, source: jax.random.key_data(sentence_keys(seed, jnp.asarray(source), PAD))
+    data = jax.jit(lambda seed, source: jax.random.key_data(sentence_keys(seed, source, PAD)))
     keys = data(0, rows)
     assert len({tuple(key.tolist()) for key in np.asarray(keys)}) == 4
     np.testing.assert_array_equal(data(0, np.pad(rows, ((0, 0), (0, 9)))), keys)
@@ -126,12 +126,12 @@ def test_keys_depend_on_ids_and_seed_and_on_nothing_else():
 def test_keys_of_random_sentences_do_not_collide():
     rng = np.random.default_rng(0)
     rows = np.unique(rng.integers(1, 300, (20_000, 4)), axis=0)
-    keys = np.asarray(jax.random.key_data(sentence_keys(0, jnp.asarray(rows), PAD)))
+    keys = np.asarray(jax.jit(lambda rows: jax.random.key_data(sentence_keys(0, rows, PAD)))(rows))
     # 32 bits: 2 * 10^8 pairs make 0.05 collisions on average.
     assert len(np.unique(keys, axis=0)) >= len(rows) - 2
 
 
 def test_one_of_each_vocabulary_entry_is_possible():
-    toys = jax.tree.map(np.zeros_like, make_toys(0, 1))._replace(max_lengths=np.ones(1, np.int32))
-    drawn = np.asarray(draw(toys, samples=400).tokens)[0, :, 0]
-    assert set(drawn.tolist()) == set(range(VOCAB_SIZE))
+    toys = jax.tree.map(np.zeros_like, make_toys(0, BATCH))._replace(max_lengths=np.ones(BATCH, np.int32))
+    for drawn in np.asarray(draw(toys).tokens)[:, :, 0]:
+        assert set(drawn.tolist()) == set(range(VOCAB_SIZE))

@@ -13,6 +13,7 @@ from decoding_toys import (
     LENGTH,
     PAD,
     TOLERANCE,
+    VOCAB_SIZE,
     WHOLE_SPACE,
     Toys,
     assert_equal,
@@ -33,32 +34,46 @@ from decoding_toys import (
 from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.greedy_and_sampling import greedy_search
-from flax_transformer.decoding.problem import Hypotheses
-from flax_transformer.decoding.scorers import length_normalized, length_penalty
-from flax_transformer.decoding.transforms import ban
+from flax_transformer.decoding.problem import NEG_INF, Hypotheses, SearchProblem
+from flax_transformer.decoding.scorers import Scorer, length_normalized, length_penalty
+
+PENALTIES = ('gnmt', 'power', 'none')
+MANY = 4000  # toys of tests that count
 
 
-# alpha is traced, so that one compilation serves every alpha.
-@functools.partial(jax.jit, static_argnames=('length', 'penalty', 'banned'))
-def greedy(toys: Toys, alpha: float, *, length: int = LENGTH, penalty: str = 'gnmt', banned=()) -> Hypotheses:
-    pieces = dict(transforms=(ban(banned),), scorer=length_normalized(penalty, alpha))
-    return greedy_search(toy_step, toy_state(toys), problem_of(toys, length, **pieces))
+def traced_problem(toys: Toys, length: int, alpha: float, penalty: int, is_banned: jax.Array) -> SearchProblem:
+    """`length_normalized` and `ban` of traced arguments, so that one compilation serves all of them."""
+    scorers = [length_normalized(name, alpha) for name in PENALTIES]
+    select = lambda values: jnp.select([penalty == i for i in range(len(PENALTIES))], values)
+    scorer = Scorer(
+        score=lambda *args: select([scorer.score(*args) for scorer in scorers]),
+        bound=lambda *args: select([scorer.bound(*args) for scorer in scorers]),
+    )
+    without_banned = lambda log_probs, history: jnp.where(is_banned[None], NEG_INF, log_probs)
+    return problem_of(toys, length, transforms=(without_banned,), scorer=scorer)
 
 
-@functools.partial(jax.jit, static_argnames=('width', 'length', 'penalty', 'banned', 'early_stop'))
-def beam(
-    toys: Toys,
-    alpha: float,
-    *,
-    width: int,
-    length: int = LENGTH,
-    penalty: str = 'gnmt',
-    banned: tuple[int, ...] = (),
-    early_stop: bool = True,
-) -> Hypotheses:
-    pieces = dict(transforms=(ban(banned),), scorer=length_normalized(penalty, alpha))
-    problem = problem_of(toys, length, **pieces)
+@functools.partial(jax.jit, static_argnames=('length',))
+def compiled_greedy(toys: Toys, *args, length: int) -> Hypotheses:
+    return greedy_search(toy_step, toy_state(toys), traced_problem(toys, length, *args))
+
+
+@functools.partial(jax.jit, static_argnames=('length', 'width', 'early_stop'))
+def compiled_beam(toys: Toys, *args, length: int, width: int, early_stop: bool) -> Hypotheses:
+    problem = traced_problem(toys, length, *args)
     return beam_search(toy_step, toy_state(toys), problem, width=width, early_stop=early_stop)
+
+
+def greedy(toys: Toys, alpha: float, *, length: int = LENGTH, penalty: str = 'gnmt', banned=()) -> Hypotheses:
+    args = alpha, PENALTIES.index(penalty), np.isin(np.arange(VOCAB_SIZE), banned)
+    return compiled_greedy(toys, *args, length=length)
+
+
+def beam(
+    toys: Toys, alpha: float, *, width: int, length: int = LENGTH, penalty: str = 'gnmt', banned=(), early_stop=True
+) -> Hypotheses:
+    args = alpha, PENALTIES.index(penalty), np.isin(np.arange(VOCAB_SIZE), banned)
+    return compiled_beam(toys, *args, length=length, width=width, early_stop=early_stop)
 
 
 # ------------------------------------------------------------------------------------------------ length penalty
@@ -78,13 +93,14 @@ def test_the_gnmt_penalty_has_the_values_of_the_paper():
     np.testing.assert_allclose(length_penalty(np.array([1, 7, 19]), 'gnmt', 0.5), [1, 2**0.5, 2], rtol=1e-6)
 
 
-@pytest.mark.parametrize('search', [greedy, functools.partial(beam, width=3)], ids=['greedy', 'beam'])
+@pytest.mark.parametrize('search', [greedy_search, functools.partial(beam_search, width=3)], ids=['greedy', 'beam'])
 def test_an_unknown_length_penalty_is_refused_by_name(search):
     message = "length_penalty='brevity': expected gnmt, power or none"
     with pytest.raises(ValueError, match=message):
         length_penalty(jnp.arange(3), 'brevity', 0.6)
+    toys = make_toys(0, 2)
     with pytest.raises(ValueError, match=message):
-        search(make_toys(0, 2), 0.6, penalty='brevity')
+        search(toy_step, toy_state(toys), problem_of(toys, scorer=length_normalized('brevity')))
 
 
 # -------------------------------------------------------------------------------------------------------- greedy
@@ -110,10 +126,10 @@ def test_a_beam_of_one_equals_greedy():
 
 def test_the_best_of_several_beams_is_no_worse_than_finished_greedy_on_most_toys():
     """Not on all: a beam may lose the greedy path. What it must not do is lose it often."""
-    toys = make_toys(3, 1000)
-    wide, other = beam(toys, 1.0, width=3), greedy(toys, 1.0)
+    toys = make_toys(3, MANY)
+    wide, other = beam(toys, 1.0, width=2), greedy(toys, 1.0)
     is_finished = np.asarray(other.is_finished)[:, 0]
-    assert is_finished.sum() > 300
+    assert is_finished.sum() > 1200
     no_worse = (np.asarray(wide.scores) >= np.asarray(other.scores) - TOLERANCE)[:, 0][is_finished]
     assert no_worse.mean() > 0.95
 
@@ -156,7 +172,7 @@ def test_narrow_beams_do_miss_the_best_hypothesis_of_some_toys():
 
 @pytest.mark.parametrize('penalty', ['gnmt', 'power', 'none'])
 def test_stopping_early_does_not_change_the_result(penalty):
-    toys = make_toys(10, 4000)
+    toys = make_toys(10, MANY)
     for alpha in (0.0, 0.6, 1.0, 2.0):
         early, full = (beam(toys, alpha, width=2, penalty=penalty, early_stop=stop) for stop in (True, False))
         # Two programs, so scores may differ in the last bits; and the order, where two hypotheses nearly tie.

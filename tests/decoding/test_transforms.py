@@ -85,20 +85,14 @@ def test_min_length(tokens):
     assert_equals(transforms.min_length(tokens, EOS), banning(lambda i, so_far: i == EOS and len(so_far) + 1 < tokens))
 
 
-@pytest.mark.parametrize('n', [1, 2, 3, SLOTS - 1])
-def test_no_repeat_ngrams(n):
+# Long n-grams of three ids rarely occur twice at random: the seed is one with which the last does.
+@pytest.mark.parametrize(('n', 'seed'), [(1, 0), (2, 0), (3, 0), (SLOTS - 1, 18)])
+def test_no_repeat_ngrams(n, seed):
     def repeats(i, tokens):
         grams = [tuple(tokens[j : j + n]) for j in range(len(tokens) - n + 1)]
         return tuple([*tokens, i][-n:]) in grams and len(tokens) + 1 >= n
 
-    # Long n-grams of three ids hardly come twice at random: many histories.
-    for seed in range(1 if n < 4 else 30):
-        try:
-            assert_equals(transforms.no_repeat_ngrams(n), banning(repeats), seed=seed)
-            break
-        except AssertionError as error:
-            if 'changed nothing' not in str(error):
-                raise
+    assert_equals(transforms.no_repeat_ngrams(n), banning(repeats), seed=seed)
 
 
 def test_force_eos_costs_nothing_and_is_for_the_last_token_alone():
