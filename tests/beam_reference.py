@@ -1,6 +1,6 @@
-"""Beam search in plain Python, one sentence at a time, by our rules or by those of transformers: where they differ.
+"""Beam search in plain Python, one sentence at a time, by our rules or by those of transformers.
 
-Two rules do: which of the 2W best continuations may end a hypothesis, and what a live hypothesis can still be worth.
+Two rules differ: which of the 2W best continuations may end a hypothesis, and what a live hypothesis can still score.
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ def beam_search(
     """The best hypothesis, EOS last.
 
     Args:
-      log_probs: of the token [V] behind each hypothesis, banned ones at -inf; the last may only be EOS, for nothing.
-      limit: tokens at the most, EOS counted.
-      ends_among: 'all' of the 2W best continuations, as here, or the 'best' W, as in transformers.
-      bound: a live hypothesis is judged at the 'longest' length, as here and with early_stopping='never' there, or at
-        its 'present' one, as with early_stopping=False there.
+      log_probs: [V] of the token after each hypothesis, banned ones at -inf; the last may only be EOS, at no cost.
+      limit: most tokens, EOS included.
+      ends_among: 'all' of the 2W best continuations, as ours, or the 'best' W, as in transformers.
+      bound: a live hypothesis is judged at the 'longest' length, as ours and early_stopping='never' there, or at its
+        'present' one, as early_stopping=False there.
     """
     live, done = [((), 0.0)], []
     for length in range(1, limit + 1):

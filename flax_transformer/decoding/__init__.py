@@ -1,13 +1,17 @@
-"""Search over a step function: small pieces that are put together, and know no model.
+"""Search over a step function, in small pieces that know no model.
 
 A step function takes the last token of N = B * W hypotheses and a `DecodeState`, and returns
-float32 logits [N, V] for the next one, and the state after it:
+float32 logits [N, V] of the next one and the next state:
 
     logits, state = step(tokens, state)
 
-Searches (`greedy_search`, `beam_search`, `sample_search`) take transforms, which change the log-probabilities of the
-next token, and a scorer, which says what a hypothesis is worth.
+Searches (`greedy_search`, `beam_search`, `sample_search`) take a step, its first state and a `SearchProblem`:
 
-Shapes: B sentences, W beams or samples, N = B * W, V vocabulary, L output slots, S source slots. Lengths are tokens and
-count EOS.
+    problem = SearchProblem(start, max_lengths, length, eos_id, pad_id, transforms, scorer)
+    hypotheses = beam_search(step, state, problem, width=4)
+
+Transforms change the log-probabilities of the next token; the scorer ranks hypotheses.
+
+Shapes: B sentences, W beams or samples, N = B * W, V vocabulary, L output slots, S source slots. Lengths are in tokens
+and include EOS.
 """

@@ -8,40 +8,40 @@ from flax_transformer.common.checks import check, check_positive, check_types
 
 @dataclass(frozen=True)
 class DecodingConfig:
-    """Search. Defaults: section 6.1 of the paper."""
+    """Search; the defaults are those of section 6.1 of the paper."""
 
     beam_width: int = 4  # 1: greedy
     length_penalty: Literal['gnmt', 'power', 'none'] = 'gnmt'  # gnmt: ((5 + length) / 6)^alpha; power: length^alpha
-    alpha: float = 0.6  # exponent of the length penalty; length counts EOS
-    max_extra_tokens: int = 50  # a translation has at most its source's tokens + this many, EOS counted
-    max_source_tokens: int = 256  # a longer line is split and rejoined; no more than training's rows is wise
-    batch_tokens: int = 4096  # source slots of one batch; bounds memory; in float32 it changes no translation
-    weights: Literal['float32', 'int8'] = 'float32'  # of the matrices; int8: faster on CPUs, not quite the same
-    target_language: str | None = None  # of a model with language tags; None: data.target_language of its training
-    max_tokens: int | None = None  # in place of source + max_extra_tokens: the same limit for every line, EOS counted
-    min_tokens: int = 1  # no EOS before it would be this token
-    force_eos: bool = False  # the last token that a limit allows is EOS and costs nothing, as in Hugging Face
+    alpha: float = 0.6  # exponent of the length penalty; length includes EOS
+    max_extra_tokens: int = 50  # a translation has at most its source's tokens + this many, EOS included
+    max_source_tokens: int = 256  # a longer line is split and rejoined; best at most the rows of training
+    batch_tokens: int = 4096  # source slots of a batch; bounds memory; in float32 it does not change translations
+    weights: Literal['float32', 'int8'] = 'float32'  # of the matrices; int8 is faster on CPUs, not quite the same
+    target_language: str | None = None  # for models with language tags; None: data.target_language of training
+    max_tokens: int | None = None  # instead of source + max_extra_tokens: one limit for every line, EOS included
+    min_tokens: int = 1  # EOS comes no earlier than as this token
+    force_eos: bool = False  # make the last token within the limit EOS, at no cost, as in Hugging Face
     ban_unk: bool = True  # never choose the unknown piece
-    ban_pad: bool = True  # nor padding
-    renormalize: bool = False  # make probabilities sum to 1 again behind what is banned
-    banned_ids: tuple[int, ...] = ()  # further pieces that are never chosen, by id
-    banned_texts: tuple[str, ...] = ()  # words or phrases that are not to come, as the tokenizer spells them
-    no_repeat_ngram: int = 0  # no sequence of this many tokens comes twice; 0: any may
-    word_reward: float = 0.0  # added to a score for each token, nats
-    coverage_penalty: float = 0.0  # beta of Wu et al. 2016, eq. 14: source without attention costs; 0: off
-    groups: int = 1  # of diverse beam search (Vijayakumar et al. 2018); beam_width is divided among them
-    diversity: float = 0.5  # nats by which a group avoids what the groups before it have just taken
-    n_best: int = 1  # translations of each line in the result, the best first
-    search: Literal['beam', 'sample'] = 'beam'  # sample: draw at random, in place of searching for the best
+    ban_pad: bool = True  # never choose padding
+    renormalize: bool = False  # make probabilities sum to 1 again after bans
+    banned_ids: tuple[int, ...] = ()  # more pieces that are never chosen, by id
+    banned_texts: tuple[str, ...] = ()  # words or phrases never to produce, as the tokenizer spells them
+    no_repeat_ngram: int = 0  # no sequence of this many tokens occurs twice; 0: off
+    word_reward: float = 0.0  # nats added to the score for each token
+    coverage_penalty: float = 0.0  # beta of Wu et al. 2016, eq. 14: penalizes unattended source; 0: off
+    groups: int = 1  # of diverse beam search (Vijayakumar et al. 2018), which share beam_width equally
+    diversity: float = 0.5  # nats by which a group avoids tokens that the groups before it have just chosen
+    n_best: int = 1  # translations returned for each line, best first
+    search: Literal['beam', 'sample'] = 'beam'  # sample: draw at random instead of searching for the best
     samples: int = 1  # draws for each line
-    temperature: float = 1.0  # of sampling; below 1: nearer to the most probable
-    top_k: int = 0  # sample among so many most probable pieces; 0: among all
-    top_p: float = 1.0  # sample among the fewest pieces that have this much probability together; 1: among all
+    temperature: float = 1.0  # of sampling; below 1: favors the most probable pieces
+    top_k: int = 0  # sample among this many most probable pieces; 0: among all
+    top_p: float = 1.0  # sample among the fewest pieces with this much total probability; 1: among all
     min_p: float = 0.0  # sample among pieces at least this much as probable as the most probable one; 0: among all
-    seed: int = 0  # of sampling: the same line and seed give the same draws, in any batch
+    seed: int = 0  # of sampling; the same line and seed give the same draws in any batch
     mbr: Literal['none', 'bleu', 'chrf'] = 'none'  # choose the hypothesis most like the others (Kumar and Byrne 2004)
-    ensemble: Literal['log_probability', 'probability'] = 'log_probability'  # which mean of several models' predictions
-    split_sentences: bool = False  # translate sentence by sentence what is on one line, white space kept
+    ensemble: Literal['log_probability', 'probability'] = 'log_probability'  # mean of several models' predictions
+    split_sentences: bool = False  # translate each line sentence by sentence, keeping white space
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -68,7 +68,7 @@ class DecodingConfig:
         where = 'samples' if self.search == 'sample' else 'beam_width'
         check(
             self.n_best <= self.num_candidates,
-            f'n_best={self.n_best}: expected at most {where}={self.num_candidates}, the translations that there are',
+            f'n_best={self.n_best}: expected at most {where}={self.num_candidates}, the translations that are found',
         )
         check(
             self.mbr == 'none' or self.num_candidates > 1,
@@ -77,5 +77,5 @@ class DecodingConfig:
 
     @property
     def num_candidates(self) -> int:
-        """Hypotheses that a search returns for each sentence."""
+        """Hypotheses per sentence that a search returns."""
         return self.samples if self.search == 'sample' else self.beam_width

@@ -9,9 +9,10 @@ from flax_transformer.common.decode_state import DecodeState, Step
 
 
 def ensemble(steps: Sequence[Step], *, mean: str = 'log_probability') -> Step:
-    """The step of several models of one vocabulary, over the tuple of their states (see `ensemble_state`).
+    """The step of several models with the same vocabulary, on a state from `ensemble_state`.
 
-    `probability`: the arithmetic mean of their distributions. `log_probability`: the geometric mean, normalised.
+    `probability`: the arithmetic mean of their distributions. `log_probability`: the geometric mean, normalized by the
+    search.
     """
     if mean not in ('log_probability', 'probability'):
         raise ValueError(f'mean={mean!r}: expected log_probability or probability')
@@ -35,7 +36,7 @@ def ensemble(steps: Sequence[Step], *, mean: str = 'log_probability') -> Step:
 
 
 def ensemble_state(states: Sequence[DecodeState]) -> DecodeState:
-    """The state of an `ensemble` from those of its members."""
+    """The state of an `ensemble`, from those of its members."""
     caches, shared, slots = (
         tuple(parts) for parts in zip(*[(s.cache, s.shared, s.slots) for s in states], strict=True)
     )

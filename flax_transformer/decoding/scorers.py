@@ -1,4 +1,4 @@
-"""What a hypothesis is worth: scorers, which add up."""
+"""Scorers, which say what a hypothesis is worth and can be added."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,13 +10,13 @@ from flax_transformer.common.decode_state import DecodeState, Step
 
 
 class Scorer(NamedTuple):
-    """Three functions; the score of a hypothesis is `score` plus `state_score`.
+    """Three functions; a hypothesis's score is `score` plus `state_score`.
 
-    `bound` must not be less than any score that a hypothesis of this log-probability can reach later: a search stops
-    by it. `state_score` may only be 0 or less, for the same reason.
+    `bound` must be at least any score that a hypothesis of this log-probability can still reach, since a search stops
+    by it. For the same reason `state_score` must be at most 0.
     """
 
-    score: Callable[[jax.Array, jax.Array], jax.Array]  # (log-probabilities, lengths), alike in shape
+    score: Callable[[jax.Array, jax.Array], jax.Array]  # (log-probabilities, lengths) of one shape
     bound: Callable[[jax.Array, jax.Array], jax.Array]  # (log-probabilities [B], max_lengths [B]) -> [B]
     state_score: Callable[[DecodeState], jax.Array] | None = None  # the state after the last token -> [N]
 
@@ -48,13 +48,13 @@ def length_penalty(length: jax.Array, kind: str, alpha: float) -> jax.Array:
 
 
 def length_normalized(kind: str = 'gnmt', alpha: float = 0.6) -> Scorer:
-    """Log-probability / `length_penalty`. A log-probability only falls, so the longest length bounds the score."""
+    """Log-probability / `length_penalty`; bounded at the greatest length, since log-probabilities only fall."""
     score = lambda log_probs, lengths: log_probs / length_penalty(lengths, kind, alpha)
     return Scorer(score, score)
 
 
 def word_reward(reward: float) -> Scorer:
-    """`reward` nats for each token, EOS counted (He et al. 2016, "Improved neural machine translation with SMT")."""
+    """`reward` nats for each token, EOS included (He et al. 2016, "Improved neural machine translation with SMT")."""
     as_float = lambda lengths: jnp.asarray(lengths, jnp.float32)
     return Scorer(
         lambda log_probs, lengths: jnp.broadcast_to(reward * as_float(lengths), jnp.shape(log_probs)),
@@ -63,7 +63,7 @@ def word_reward(reward: float) -> Scorer:
 
 
 class Covered(NamedTuple):
-    """A step's cache, and the attention that each source slot has had so far."""
+    """A step's cache, and the attention that each source slot has received so far."""
 
     cache: Any
     coverage: jax.Array  # [N, S]
@@ -75,7 +75,7 @@ def with_coverage(
     batch: int,
     source_slots: int,
 ) -> tuple[Step, DecodeState]:
-    """A step and its first state that add up attention, from a step that returns (logits, weights [N, S], state)."""
+    """A step and a first state that sum attention, from a step that returns (logits, weights [N, S], state)."""
 
     def covering(tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
         logits, weights, after = step(tokens, state._replace(cache=state.cache.cache))
@@ -87,11 +87,11 @@ def with_coverage(
 def coverage_penalty(beta: float, is_source: jax.Array) -> Scorer:
     """beta * sum over the source of log(min(coverage, 1)) (Wu et al. 2016, eq. 14); at most 0.
 
-    Needs a step made by `with_coverage`, or an ensemble of such: then it is their mean. A slot that had no attention at
-    all counts as one that had e^-10 of it.
+    Needs a step made by `with_coverage`, or an ensemble of such steps, whose penalties are averaged. A slot's coverage
+    counts as at least e^-10.
 
     Args:
-      is_source: [B, S] which slots are tokens of the sentence.
+      is_source: [B, S] which slots are tokens, not padding.
     """
     zero = lambda log_probs, lengths: jnp.zeros(jnp.shape(log_probs))
 

@@ -1,7 +1,7 @@
-"""Transforms: what may come next, and how probable it is. Each takes log-probabilities [N, V] and a `History`.
+"""Transforms of log-probabilities [N, V], given a `History`: which tokens may come next, and how probable they are.
 
-Those that force (`force_eos`, `forced_prefix`) stand last, so that nothing forbids what they ask for; those that shape
-a distribution for sampling (`temperature` to `min_p`) stand behind those that ban.
+Order: those that ban, those that shape a distribution for sampling (`temperature` to `min_p`), then those that force
+(`forced_prefix`, `force_eos`), so that nothing forbids what they force.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from flax_transformer.decoding.problem import NEG_INF, History, Transform
 
 
 def ban(ids: Sequence[int]) -> Transform:
-    """The ids are never chosen; the others are not renormalised."""
+    """Never chooses the ids; does not renormalize."""
     ids = np.array(ids, np.int32)
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
-        # A choice, not a scatter: it becomes part of whatever reads it.
+        # A select, not a scatter: XLA fuses it into its consumer.
         is_banned = np.isin(np.arange(log_probs.shape[1]), ids)
         return jnp.where(is_banned[None], NEG_INF, log_probs)
 
@@ -26,7 +26,7 @@ def ban(ids: Sequence[int]) -> Transform:
 
 
 def ban_sequences(sequences: Sequence[Sequence[int]]) -> Transform:
-    """None of the sequences of ids comes to stand in a hypothesis: each one's last id is banned behind its others."""
+    """No hypothesis contains any of the sequences of ids: the last id of each is banned after its others."""
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
         for sequence in sequences:
@@ -41,7 +41,7 @@ def ban_sequences(sequences: Sequence[Sequence[int]]) -> Transform:
 
 
 def renormalize() -> Transform:
-    """Probabilities that sum to 1 again, behind what bans."""
+    """Makes probabilities sum to 1 again, after those that ban."""
     return lambda log_probs, history: jax.nn.log_softmax(log_probs, axis=-1)
 
 
@@ -57,7 +57,7 @@ def min_length(tokens: int, eos_id: int) -> Transform:
 
 
 def no_repeat_ngrams(n: int) -> Transform:
-    """No n-gram of tokens stands twice in a hypothesis."""
+    """No n-gram of tokens occurs twice in a hypothesis."""
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
         tokens, position = history.tokens, history.position
@@ -76,7 +76,7 @@ def no_repeat_ngrams(n: int) -> Transform:
 
 
 def force_eos(max_lengths: jax.Array, eos_id: int) -> Transform:
-    """The last token that a sentence may have, max_lengths [B], is EOS, and costs nothing, as in Hugging Face."""
+    """Token number max_lengths [B] of a sentence is EOS, and costs nothing, as in Hugging Face."""
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
         is_last = _per_hypothesis(max_lengths, log_probs) == history.position + 1
@@ -87,7 +87,7 @@ def force_eos(max_lengths: jax.Array, eos_id: int) -> Transform:
 
 
 def forced_prefix(prefix: jax.Array, pad_id: int) -> Transform:
-    """The first tokens are those of prefix [B, P], pad_id behind them; they cost what the model says."""
+    """The first tokens are those of prefix [B, P] before pad_id, at the model's log-probabilities."""
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
         slots = prefix.shape[1]
@@ -101,17 +101,17 @@ def forced_prefix(prefix: jax.Array, pad_id: int) -> Transform:
 
 
 def temperature(value: float) -> Transform:
-    """Probabilities to the power of 1 / value, normalised: below 1 sharper, above 1 flatter."""
+    """Probabilities to the power of 1 / value, normalized: below 1 sharper, above 1 flatter."""
     return lambda log_probs, history: jax.nn.log_softmax(log_probs / value, axis=-1)
 
 
 def top_k(k: int) -> Transform:
-    """Only the k most probable ids (Fan et al. 2018); among equals the lower."""
+    """Only the k most probable ids (Fan et al. 2018); ties go to the lower id."""
     return lambda log_probs, history: jnp.where(_ranks(log_probs) < k, log_probs, NEG_INF)
 
 
 def top_p(p: float) -> Transform:
-    """Only the fewest most probable ids that have p of the probability together (Holtzman et al. 2020)."""
+    """Only the smallest set of most probable ids whose probabilities sum to at least p (Holtzman et al. 2020)."""
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
         probs = jax.nn.softmax(log_probs, axis=-1)
@@ -131,13 +131,13 @@ def min_p(p: float) -> Transform:
 
 
 def _ranks(log_probs: jax.Array) -> jax.Array:
-    """The place [N, V] of each id, 0 the most probable."""
+    """The rank [N, V] of each id, 0 for the most probable."""
     order = jnp.argsort(-log_probs, axis=-1, stable=True)
     return jnp.argsort(order, axis=-1)
 
 
 def _recent(history: History, count: int) -> jax.Array:
-    """The last `count` tokens [N, count]; where there are fewer, other tokens."""
+    """The last `count` tokens [N, count]; arbitrary ones where there are fewer."""
     begin = jnp.maximum(history.position - count, 0)
     return jax.lax.dynamic_slice_in_dim(history.tokens, begin, min(count, history.tokens.shape[1]), axis=1)
 
