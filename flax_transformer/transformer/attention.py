@@ -64,21 +64,31 @@ def visible_slots(length: int, position: jax.Array, ancestry: jax.Array | None, 
     return seen.reshape(whose.shape[0], 1, width, length * width)
 
 
-def attention_weights(q: jax.Array, k: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-    """softmax(q k^T / sqrt(K)) of equation 1: weights [B, H, T, S] from q [B, T, H, K] and k [B, S, H, K].
+def scaled(q: jax.Array) -> jax.Array:
+    """q / sqrt(K) of queries [..., K]: their products with keys have variance 1 where both have."""
+    return q * q.shape[-1] ** -0.5
 
-    Computed in float32 whatever the inputs. A query that may attend to nothing gets equal weights, never NaN.
-    """
-    scaled = q * q.shape[-1] ** -0.5
-    scores = jnp.einsum('BTHK,BSHK->BHTS', scaled, k, preferred_element_type=jnp.float32)
+
+def products_with_keys(q: jax.Array, k: jax.Array, axes: str = 'BTHK,BSHK->BHTS') -> jax.Array:
+    """q k^T in float32, whatever the inputs; `axes` are those of q, k and the products."""
+    return jnp.einsum(axes, q, k, preferred_element_type=jnp.float32)
+
+
+def masked_softmax(scores: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+    """Weights over the last axis; a query that may attend to nothing gets equal weights, never NaN."""
     if mask is not None:
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
     return jax.nn.softmax(scores, axis=-1)
 
 
-def weighted_values(weights: jax.Array, v: jax.Array) -> jax.Array:
-    """Sums [B, T, H, K] of values [B, S, H, K] under weights [B, H, T, S]."""
-    return jnp.einsum('BHTS,BSHK->BTHK', weights.astype(v.dtype), v)
+def weighted_values(weights: jax.Array, v: jax.Array, axes: str = 'BHTS,BSHK->BTHK') -> jax.Array:
+    """The sums of values under weights; `axes` are those of weights, values and sums."""
+    return jnp.einsum(axes, weights.astype(v.dtype), v)
+
+
+def attention_weights(q: jax.Array, k: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+    """softmax(q k^T / sqrt(K)) of equation 1: float32 weights [B, H, T, S] of q [B, T, H, K] and k [B, S, H, K]."""
+    return masked_softmax(products_with_keys(scaled(q), k), mask)
 
 
 def dot_product_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None) -> jax.Array:
@@ -101,9 +111,11 @@ def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | 
 
 
 class KVCache(NamedTuple):
-    """Keys and values of the positions decoded so far, a value that goes in and comes out. At each position lie those
-    of W hypotheses, side by side. Attention reads them as they lie: a reshape between would have them copied, and
-    products with keys that lie as the values do took five times as long on CPUs."""
+    """Keys and values of the positions decoded so far; at each position those of W hypotheses, next to each other.
+
+    A value: decoding returns the next one. Stored in the layout that the products read, so that nothing is copied; with
+    keys in the layout of the values the products took five times as long on CPUs.
+    """
 
     k: jax.Array  # [B * H, K, L * W]
     v: jax.Array  # [B * H, L * W, K]
@@ -118,7 +130,7 @@ class KVCache(NamedTuple):
         return self.v.shape[1]
 
     def with_room(self, slots: int) -> 'KVCache':
-        """The cache with so many slots, zeros where there were none."""
+        """The cache with `slots` slots; new ones are zero."""
 
         def grown(x: jax.Array, axis: int) -> jax.Array:
             new = jnp.zeros((*x.shape[:axis], slots, *x.shape[axis + 1 :]), x.dtype)
@@ -135,12 +147,12 @@ class KVCache(NamedTuple):
 
 
 def heads_first(x: jax.Array) -> jax.Array:
-    """[B, S, H, K] as [B * H, S, K]: batches of matrices, as products take them."""
+    """[B * H, S, K] of [B, S, H, K]: a batch of matrices, as products take them."""
     return jnp.swapaxes(x, 1, 2).reshape(-1, x.shape[1], x.shape[3])
 
 
 def keys_first(x: jax.Array) -> jax.Array:
-    """[B, S, H, K] as [B * H, K, S]."""
+    """[B * H, K, S] of [B, S, H, K]."""
     return jnp.moveaxis(x, 1, 3).reshape(-1, x.shape[3], x.shape[1])
 
 
@@ -202,15 +214,13 @@ class MultiHeadAttention(nn.Module):
         q, k, v = (self._split(y) for y in side_by_side(x, self.query, self.key, self.value))
         return self._attend(q, k, v, mask, deterministic)
 
-    def attend_heads(self, x: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """As `attend` without dropout, over keys [B * H, K, S] and values [B * H, S, K]: attention, and its weights
-        [B, H, T, S]."""
+    def attend_cached(self, x: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """As `attend` without dropout, over keys and values as a `KVCache` has them; also its weights [B, H, T, S]."""
         batch, length, _ = x.shape
-        q = heads_first(self._split(self.query(x)) * self.head_dim**-0.5)
-        scores = jnp.einsum('NTK,NKS->NTS', q, k, preferred_element_type=jnp.float32)  # N = B * H
-        scores = jnp.where(mask, scores.reshape(batch, self.num_heads, length, -1), jnp.finfo(jnp.float32).min)
-        weights = jax.nn.softmax(scores, axis=-1)
-        heads = jnp.einsum('NTS,NSK->NTK', weights.reshape(-1, *weights.shape[2:]).astype(v.dtype), v)
+        q = heads_first(scaled(self._split(self.query(x))))
+        scores = products_with_keys(q, k, 'NTK,NKS->NTS')  # N = B * H
+        weights = masked_softmax(scores.reshape(batch, self.num_heads, length, -1), mask)
+        heads = weighted_values(weights.reshape(scores.shape), v, 'NTS,NSK->NTK')
         heads = jnp.swapaxes(heads.reshape(batch, self.num_heads, length, -1), 1, 2)
         return self.output(heads.reshape(*x.shape[:-1], -1)), weights
 
@@ -221,4 +231,4 @@ class MultiHeadAttention(nn.Module):
         `visible`, [B, 1, W, L * W] (see `visible_slots`)."""
         # One after the other: side by side they would be laid together anew for each token.
         cache = cache.put(self._split(self.key(x)), self._split(self.value(x)), position)
-        return self.attend_heads(x, *cache, visible)[0], cache
+        return self.attend_cached(x, *cache, visible)[0], cache

@@ -101,7 +101,7 @@ class DecoderLayer(nn.Module):
 
         def attend_memory(x: jax.Array) -> jax.Array:
             # The W hypotheses of a sentence query its memory as W positions would: nothing is copied per beam.
-            out, weights = self.cross_attention.attend_heads(x, *memory, shared.mask)
+            out, weights = self.cross_attention.attend_cached(x, *memory, shared.mask)
             seen.append(weights)
             return out
 
