@@ -42,7 +42,7 @@ def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attent
     from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten
     from flax_transformer.engine.step import Trainer
     from flax_transformer.tasks.translation.flops import training_flops
-    from flax_transformer.transformer.blocks import compute_dtype
+    from flax_transformer.transformer.model import resolve_dtype
 
     slots = 64 if size.longest <= 40 else 128
     pairs = [pair for batch in batches for pair in batch]
@@ -70,7 +70,7 @@ def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attent
         jax.block_until_ready(state)
         return float(metrics['loss'] / metrics['target_tokens'])
 
-    peak = peak_flops(jax.devices()[0].device_kind, compute_dtype(config.model).name)
+    peak = peak_flops(jax.devices()[0].device_kind, resolve_dtype(config.model).dtype)
     return steps, training_flops(config).total * len(packed), peak
 
 

@@ -10,6 +10,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.ops.dense import Dense, side_by_side
 from flax_transformer.transformer.ops.dropout import Dropout
 
@@ -166,6 +167,18 @@ class MultiHeadAttention(nn.Module):
     dropout_rate: float = 0.0  # on the weights; 0 in the published model
     is_fused: bool = False  # by `fused_attention`, which drops no weights
     dtype: jnp.dtype = jnp.float32
+
+    @classmethod
+    def of(cls, config: TransformerConfig) -> 'MultiHeadAttention':
+        return cls(
+            d_model=config.d_model,
+            num_heads=config.num_heads,
+            head_dim=config.width_of_head,
+            use_bias=config.attention_bias,
+            dropout_rate=config.attention_dropout_rate,
+            is_fused=config.attention == 'cudnn',
+            dtype=jnp.dtype(config.dtype),
+        )
 
     def setup(self) -> None:
         # One Glorot draw for each matrix: a fused one would get the wrong fan-out.

@@ -8,15 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.decode_state import DecodeState
-from flax_transformer.transformer.attention import KVCache, heads_first, keys_first, visible_slots
-from flax_transformer.transformer.blocks import (
-    compute_dtype,
-    make_attention,
-    make_feed_forward,
-    make_final_norm,
-    make_residual,
-)
+from flax_transformer.transformer.attention import KVCache, MultiHeadAttention, heads_first, keys_first, visible_slots
 from flax_transformer.transformer.config import TransformerConfig
+from flax_transformer.transformer.layers import FeedForward, Residual, final_norm
 
 
 class Memory(NamedTuple):
@@ -33,12 +27,12 @@ class DecoderLayer(nn.Module):
     config: TransformerConfig
 
     def setup(self) -> None:
-        self.self_attention = make_attention(self.config)
-        self.self_residual = make_residual(self.config)
-        self.cross_attention = make_attention(self.config)
-        self.cross_residual = make_residual(self.config)
-        self.feed_forward = make_feed_forward(self.config)
-        self.feed_forward_residual = make_residual(self.config)
+        self.self_attention = MultiHeadAttention.of(self.config)
+        self.self_residual = Residual.of(self.config)
+        self.cross_attention = MultiHeadAttention.of(self.config)
+        self.cross_residual = Residual.of(self.config)
+        self.feed_forward = FeedForward.of(self.config)
+        self.feed_forward_residual = Residual.of(self.config)
 
     def _sublayers(
         self,
@@ -124,7 +118,7 @@ class Decoder(nn.Module):
 
     def setup(self) -> None:
         self.layers = [DecoderLayer(self.config) for _ in range(self.config.num_decoder_layers)]
-        self.final_norm = make_final_norm(self.config)
+        self.final_norm = final_norm(self.config)
 
     def _finish(self, x: jax.Array) -> jax.Array:
         return self.final_norm(x) if self.final_norm is not None else x
@@ -158,7 +152,7 @@ class Decoder(nn.Module):
     def start(self, memory: jax.Array, memory_mask: jax.Array) -> DecodeState:
         """The state before the first token: projected memory, and no slots yet (see `DecodeState`)."""
         config = self.config
-        slots = KVCache.empty(memory.shape[0], 0, config.num_heads, config.width_of_head, compute_dtype(config))
+        slots = KVCache.empty(memory.shape[0], 0, config.num_heads, config.width_of_head, jnp.dtype(config.dtype))
         memories = [layer.project_memory(memory) for layer in self.layers]
         shared = Shared(tuple(Memory(keys_first(k), heads_first(v)) for k, v in memories), memory_mask)
         return DecodeState((), shared, jnp.int32(0), slots=(slots,) * len(self.layers))

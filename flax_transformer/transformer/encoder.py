@@ -3,8 +3,9 @@
 import flax.linen as nn
 import jax
 
-from flax_transformer.transformer.blocks import make_attention, make_feed_forward, make_final_norm, make_residual
+from flax_transformer.transformer.attention import MultiHeadAttention
 from flax_transformer.transformer.config import TransformerConfig
+from flax_transformer.transformer.layers import FeedForward, Residual, final_norm
 
 
 class EncoderLayer(nn.Module):
@@ -13,10 +14,10 @@ class EncoderLayer(nn.Module):
     config: TransformerConfig
 
     def setup(self) -> None:
-        self.self_attention = make_attention(self.config)
-        self.self_residual = make_residual(self.config)
-        self.feed_forward = make_feed_forward(self.config)
-        self.feed_forward_residual = make_residual(self.config)
+        self.self_attention = MultiHeadAttention.of(self.config)
+        self.self_residual = Residual.of(self.config)
+        self.feed_forward = FeedForward.of(self.config)
+        self.feed_forward_residual = Residual.of(self.config)
 
     def __call__(self, x: jax.Array, mask: jax.Array | None, *, deterministic: bool = True) -> jax.Array:
         def attend(x: jax.Array) -> jax.Array:
@@ -37,7 +38,7 @@ class Encoder(nn.Module):
 
     def setup(self) -> None:
         self.layers = [EncoderLayer(self.config) for _ in range(self.config.num_encoder_layers)]
-        self.final_norm = make_final_norm(self.config)
+        self.final_norm = final_norm(self.config)
 
     def __call__(self, x: jax.Array, mask: jax.Array | None, *, deterministic: bool = True) -> jax.Array:
         def run(layer: EncoderLayer, x: jax.Array, mask: jax.Array | None) -> jax.Array:

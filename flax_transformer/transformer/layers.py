@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.ops.dense import Dense
 from flax_transformer.transformer.ops.dropout import Dropout
 from flax_transformer.transformer.ops.product import look_up, product
@@ -101,6 +102,11 @@ class FeedForward(nn.Module):
     dropout_rate: float = 0.0  # after the activation; 0 in the published model
     dtype: jnp.dtype = jnp.float32
 
+    @classmethod
+    def of(cls, config: TransformerConfig) -> 'FeedForward':
+        rate = config.activation_dropout_rate
+        return cls(config.d_model, config.d_ff, config.activation, rate, jnp.dtype(config.dtype))
+
     @nn.compact
     def __call__(self, x: jax.Array, *, deterministic: bool = True) -> jax.Array:
         hidden = Dense(self.d_model, self.d_ff, dtype=self.dtype, name='inner')(x)
@@ -118,6 +124,11 @@ class LayerNorm(nn.LayerNorm):
     use_fast_variance: bool = False
 
 
+def final_norm(config: TransformerConfig) -> LayerNorm | None:
+    """The norm after a pre-LN stack, whose last sum is not normalised yet; None for post-LN."""
+    return LayerNorm(config.norm_epsilon, dtype=jnp.dtype(config.dtype)) if config.norm_first else None
+
+
 class Residual(nn.Module):
     """LayerNorm(x + Dropout(sublayer(x))), or with norm_first x + Dropout(sublayer(LayerNorm(x))) (section 3.1)."""
 
@@ -125,6 +136,10 @@ class Residual(nn.Module):
     norm_first: bool = False
     epsilon: float = 1e-6
     dtype: jnp.dtype = jnp.float32
+
+    @classmethod
+    def of(cls, config: TransformerConfig) -> 'Residual':
+        return cls(config.dropout_rate, config.norm_first, config.norm_epsilon, jnp.dtype(config.dtype))
 
     @nn.compact
     def __call__(

@@ -4,6 +4,7 @@ A translation model is whatever has these three methods: `__call__`, `start` and
 Shapes: B batch, S source tokens, T target tokens, D d_model, V vocabulary, N = B * beams.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,6 @@ import jax.numpy as jnp
 
 from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.transformer.attention import causal_mask, padding_mask, segment_mask
-from flax_transformer.transformer.blocks import compute_dtype
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.decoder import Decoder
 from flax_transformer.transformer.encoder import Encoder
@@ -37,6 +37,17 @@ def shift_right(target: jax.Array, pad_id: int, positions: jax.Array | None = No
     return jnp.where(begins, pad_id, shifted)
 
 
+def resolve_dtype(config: TransformerConfig, platform: str | None = None) -> TransformerConfig:
+    """The config as it computes on a platform, by default JAX's own: dtype is a concrete type, attention what runs.
+
+    'auto' is float32 on CPUs and bfloat16 elsewhere; cuDNN's attention is for GPUs, others get the plain one.
+    """
+    platform = platform or jax.default_backend()
+    if config.attention == 'cudnn' and platform != 'gpu':
+        config = replace(config, attention='plain')
+    return replace(config, dtype='float32' if platform == 'cpu' else 'bfloat16') if config.dtype == 'auto' else config
+
+
 def output_names(config: TransformerConfig) -> tuple[str, ...]:
     """The parameters that make logits of hidden states, by their names at the top of the tree."""
     table = {'all': 'embedding', 'target': 'target_embedding', 'none': 'projection'}[config.tie_embeddings]
@@ -52,8 +63,8 @@ class Transformer(nn.Module):
     supports_int8 = True  # of parameters
 
     def setup(self) -> None:
-        config = self.config
-        dtype = compute_dtype(config)
+        config = resolve_dtype(self.config)  # here alone: the layers get the resolved config
+        dtype = jnp.dtype(config.dtype)
 
         def embedding(vocab_size: int) -> Embedding:
             row = config.pad_row

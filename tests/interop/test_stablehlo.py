@@ -22,7 +22,6 @@ from flax_transformer.engine.state import init_params
 from flax_transformer.interop.stablehlo import export_loader
 from flax_transformer.interop.stablehlo.export import PLATFORMS, export_run, lower
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from flax_transformer.transformer import blocks
 
 HERE = TESTS
 RUN, MARIAN = HERE / 'golden' / 'number_words', HERE / 'fixtures' / 'marian'
@@ -165,7 +164,7 @@ def test_the_precision_is_that_of_the_export_not_of_the_machine(
     tiny: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     translator = tiny.with_decoding(DecodingConfig(beam_width=1))
-    monkeypatch.setattr(blocks.jax, 'default_backend', lambda: 'gpu')
+    monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
     for dtype, expected in ((None, 'float32'), ('bfloat16', 'bfloat16')):
         folder = tmp_path / expected
         export_run(translator, folder, dtype=dtype, platforms=['cpu'])

@@ -15,9 +15,8 @@ from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.flops import training_flops
 from flax_transformer.tasks.translation.loss import automatic_chunk, loss_sums
-from flax_transformer.transformer.blocks import compute_dtype
 from flax_transformer.transformer.flops import forward_flops
-from flax_transformer.transformer.model import Transformer, init_params
+from flax_transformer.transformer.model import Transformer, init_params, resolve_dtype
 from flax_transformer.transformer.sharding_rules import SHARDING_RULES
 
 
@@ -98,4 +97,4 @@ def per_token(sums: dict[str, float]) -> dict[str, float]:
 
 def with_dtype(config: Config, platform: str | None = None) -> Config:
     """The config with the dtype that `auto` stands for on a platform; None: on JAX's own."""
-    return replace(config, model=replace(config.model, dtype=compute_dtype(config.model, platform).name))
+    return replace(config, model=resolve_dtype(config.model, platform))
