@@ -1,1 +1,1 @@
-"""The Transformer of "Attention Is All You Need", section 3: it imports jax, flax and common, nothing else."""
+"""The Transformer of "Attention Is All You Need", section 3. Imports jax, flax and common only."""

@@ -1,6 +1,6 @@
 """Attention: equation 1, its masks, its cache, and the multi-head layer (Vaswani et al. 2017, section 3.2).
 
-Shapes: B batch, T queries, S keys, H heads, K width of a head, D d_model, L slots of a cache.
+Shapes: B batch, T queries, S keys, H heads, K head_dim, D d_model, L positions of a cache, W hypotheses.
 Masks are boolean, True = may attend, and broadcast to [B, H, T, S].
 """
 
@@ -34,9 +34,9 @@ def causal_mask(length: int) -> jax.Array:
 
 
 def segment_mask(query_ids: jax.Array, key_ids: jax.Array) -> jax.Array:
-    """Mask [B, 1, T, S] under which tokens see their own sentence of a packed row only.
+    """Mask [B, 1, T, S] under which tokens of a packed row see only their own sentence.
 
-    Ids [B, T] and [B, S] number the sentences of a row from 1; 0 is padding and sees, and is seen by, nothing.
+    Ids [B, T] and [B, S] number the sentences of a row from 1; 0 is padding, which neither sees nor is seen.
 
     >>> segment_mask(jnp.array([[1, 2, 0]]), jnp.array([[1, 1, 2, 0]]))[0, 0].astype(int).tolist()
     [[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
@@ -48,8 +48,8 @@ def segment_mask(query_ids: jax.Array, key_ids: jax.Array) -> jax.Array:
 def visible_slots(length: int, position: jax.Array, ancestry: jax.Array | None, width: int) -> jax.Array:
     """Mask [B or 1, 1, W, L * W] of the slots of a `KVCache` that hypotheses see at `position`.
 
-    A slot belongs to a position and to one of the W hypotheses that there were then. `ancestry` [B, W, >= L] says whose
-    slot of each earlier position a hypothesis goes back to, so that none has to be copied when beams change places.
+    A slot belongs to a position and to one of its W hypotheses. `ancestry` [B, W, >= L] says whose slot a hypothesis
+    reads at each earlier position, so that nothing is copied when beams change places.
 
     >>> visible_slots(3, 1, jnp.array([[[1, 9, 9], [0, 9, 9]]]), width=2)[0, 0].astype(int).tolist()
     [[0, 1, 1, 0, 0, 0], [1, 0, 0, 1, 0, 0]]
@@ -105,7 +105,7 @@ def dot_product_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Ar
 
 
 def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-    """As `dot_product_attention`, by cuDNN on NVIDIA GPUs, in bfloat16: the weights are never whole in memory."""
+    """`dot_product_attention` by cuDNN, on NVIDIA GPUs and in bfloat16; the weights are never all in memory."""
     if mask is not None:
         mask = jnp.broadcast_to(mask, (mask.shape[0], 1, q.shape[1], k.shape[1]))
     return jax.nn.dot_product_attention(q, k, v, mask=mask, implementation='cudnn')
@@ -158,14 +158,14 @@ def keys_first(x: jax.Array) -> jax.Array:
 
 
 class MultiHeadAttention(nn.Module):
-    """H attentions side by side on projections of their inputs (Vaswani et al. 2017, section 3.2.2)."""
+    """H attentions in parallel on projections of their inputs (Vaswani et al. 2017, section 3.2.2)."""
 
     d_model: int
     num_heads: int
     head_dim: int
     use_bias: bool = False
-    dropout_rate: float = 0.0  # on the weights; 0 in the published model
-    is_fused: bool = False  # by `fused_attention`, which drops no weights
+    dropout_rate: float = 0.0  # on the attention weights; 0 in the published model
+    is_fused: bool = False  # use `fused_attention`, which has no dropout
     dtype: jnp.dtype = jnp.float32
 
     @classmethod
@@ -194,12 +194,12 @@ class MultiHeadAttention(nn.Module):
         return x.reshape(*x.shape[:-1], self.num_heads, self.head_dim)
 
     def project_memory(self, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Keys and values [B, S, H, K] of memory [B, S, D]; once per sentence is enough."""
+        """Keys and values [B, S, H, K] of memory [B, S, D]; needed once per sentence."""
         k, v = side_by_side(memory, self.key, self.value)
         return self._split(k), self._split(v)
 
     def weights(self, x: jax.Array, k: jax.Array, mask: jax.Array | None) -> jax.Array:
-        """Attention weights [B, H, T, S] of x [B, T, D] over projected keys, to look at."""
+        """Attention weights [B, H, T, S] of x [B, T, D] over projected keys, for inspection."""
         return attention_weights(self._split(self.query(x)), k, mask)
 
     def attend(
@@ -221,7 +221,7 @@ class MultiHeadAttention(nn.Module):
     def __call__(
         self, x: jax.Array, memory: jax.Array, mask: jax.Array | None = None, *, deterministic: bool = True
     ) -> jax.Array:
-        """Attention [B, T, D] of x [B, T, D] over memory [B, S, D]; self-attention where they are the same."""
+        """Attention [B, T, D] of x [B, T, D] over memory [B, S, D]; self-attention if they are the same array."""
         if memory is not x:
             return self.attend(x, *self.project_memory(memory), mask, deterministic)
         q, k, v = (self._split(y) for y in side_by_side(x, self.query, self.key, self.value))
@@ -240,8 +240,8 @@ class MultiHeadAttention(nn.Module):
     def decode(
         self, x: jax.Array, cache: KVCache, position: jax.Array, visible: jax.Array
     ) -> tuple[jax.Array, KVCache]:
-        """Self-attention of one new position of W hypotheses, x [B, W, D], over itself and the slots that are
-        `visible`, [B, 1, W, L * W] (see `visible_slots`)."""
-        # One after the other: side by side they would be laid together anew for each token.
+        """Self-attention of one new position of W hypotheses, x [B, W, D], over the `visible` slots [B, 1, W, L * W]
+        (see `visible_slots`), and the cache with that position."""
+        # Two products, not `side_by_side`, which would stack the kernels again for each token.
         cache = cache.put(self._split(self.key(x)), self._split(self.value(x)), position)
         return self.attend_cached(x, *cache, visible)[0], cache

@@ -11,9 +11,9 @@ from flax_transformer.common.fields import setting
 class TransformerConfig:
     """The model. Defaults: the paper's base model (table 3), 37,000 shared pieces."""
 
-    vocab_size: int = 37_000  # pieces, special ones included
-    target_vocab_size: int | None = None  # of a target vocabulary of its own; None: source and target share theirs
-    d_model: int = 512  # width of every residual stream
+    vocab_size: int = 37_000  # pieces, including special ones
+    target_vocab_size: int | None = None  # if the target has its own vocabulary; None: shared with the source
+    d_model: int = 512  # width of the residual stream
     num_heads: int = 8
     head_dim: int | None = None  # width of one head; None: d_model / num_heads
     d_ff: int = 2048  # inner width of the feed-forward network
@@ -33,14 +33,14 @@ class TransformerConfig:
     attention_bias: bool = False  # biases in the query, key, value and output projections
     logits_bias: bool = False  # a bias on the logits
     pad_id: int = 0  # also the decoder's start: its embedding is the zero vector
-    # What pad_id's row of the embedding is read for. output: for logits alone, where the two are tied; neither: a zero
-    # vector there too, as in Marian; both: as any other row, so that the decoder starts from it.
+    # What reads pad_id's row of the embedding. output: only the logits, if tied; neither: zeros there too, as in
+    # Marian; both: like any other row, so that the decoder starts from it.
     pad_row: Literal['output', 'neither', 'both'] = 'output'
     eos_id: int = 1  # ends every source and target
-    max_length: int = 512  # positions of a learned table; sinusoids know no limit
-    # cudnn: fused, on NVIDIA GPUs; on other devices as plain
+    max_length: int = 512  # positions of a learned table; sinusoids have no limit
+    # cudnn: fused, on NVIDIA GPUs; plain on other devices.
     attention: Literal['plain', 'cudnn'] = setting('plain', 'transferable')
-    # of computation; auto: bfloat16 on TPU and GPU
+    # Of computation; auto: bfloat16 on TPU and GPU.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
 
     def __post_init__(self) -> None:
@@ -82,10 +82,10 @@ class TransformerConfig:
 
     @property
     def width_of_head(self) -> int:
-        """`head_dim`, or d_model / num_heads where that is None."""
+        """`head_dim`, or d_model / num_heads if that is None."""
         return self.head_dim or self.d_model // self.num_heads
 
     @property
     def vocab_size_of_target(self) -> int:
-        """`target_vocab_size`, or vocab_size where that is None."""
+        """`target_vocab_size`, or vocab_size if that is None."""
         return self.target_vocab_size or self.vocab_size

@@ -1,4 +1,4 @@
-"""The decoder, whole and one token at a time (Vaswani et al. 2017, section 3.1, figure 1 right)."""
+"""The decoder, on whole sentences and one token at a time (Vaswani et al. 2017, section 3.1, figure 1 right)."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,8 +14,10 @@ from flax_transformer.transformer.layers import FeedForward, Residual, final_nor
 
 
 class Memory(NamedTuple):
-    """What every hypothesis of a sentence reads: the source as one layer's cross-attention sees it, [B, S, H, K];
-    in the state of decoding as a `KVCache` has them, k [B * H, K, S] and v [B * H, S, K]."""
+    """Keys and values of the source for one layer's cross-attention, shared by all hypotheses of a sentence.
+
+    [B, S, H, K]; in a decode state in the layout of a `KVCache`, k [B * H, K, S] and v [B * H, S, K].
+    """
 
     k: jax.Array
     v: jax.Array
@@ -71,7 +73,7 @@ class DecoderLayer(nn.Module):
     def look(
         self, x: jax.Array, memory: Memory, self_mask: jax.Array, memory_mask: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """x after the layer, and its attention over the memory, [B, H, T, S], to look at."""
+        """x after the layer, and its attention over the memory, [B, H, T, S], for inspection."""
         seen = []
 
         def attend_memory(x: jax.Array) -> jax.Array:
@@ -84,7 +86,7 @@ class DecoderLayer(nn.Module):
     def decode(
         self, x: jax.Array, cache: KVCache, visible: jax.Array, memory: Memory, shared: 'Shared', position: jax.Array
     ) -> tuple[jax.Array, KVCache, jax.Array]:
-        """One new position x [B, W, D] of W hypotheses after the layer, the longer cache, and its attention over the
+        """One new position x [B, W, D] of W hypotheses after the layer, the cache with it, and its attention over the
         memory, [B, H, W, S]."""
         written, seen = [], []
 
@@ -104,14 +106,14 @@ class DecoderLayer(nn.Module):
 
 
 class Shared(NamedTuple):
-    """The shared part of a decode state: every layer's memory, and which of its slots are real."""
+    """The shared part of a decode state: every layer's memory, and which of its positions are not padding."""
 
     memories: tuple[Memory, ...]
     mask: jax.Array  # [B, 1, 1, S]
 
 
 class Decoder(nn.Module):
-    """Hidden states of the target under the encoder's memory."""
+    """Hidden states of the target, given the encoder's memory."""
 
     config: TransformerConfig
     remat: bool = False
@@ -142,7 +144,7 @@ class Decoder(nn.Module):
         return self._finish(x)
 
     def look(self, x: jax.Array, memory: jax.Array, self_mask: jax.Array, memory_mask: jax.Array) -> jax.Array:
-        """Attention over the memory of all layers, [layers, B, H, T, S]."""
+        """Attention of every layer over the memory, [layers, B, H, T, S]."""
         seen = []
         for layer in self.layers:
             x, weights = layer.look(x, layer.project_memory(memory), self_mask, memory_mask)
@@ -150,7 +152,7 @@ class Decoder(nn.Module):
         return jnp.stack(seen)
 
     def start(self, memory: jax.Array, memory_mask: jax.Array) -> DecodeState:
-        """The state before the first token: projected memory, and no slots yet (see `DecodeState`)."""
+        """The state before the first token: projected memory and no slots yet (see `DecodeState`)."""
         config = self.config
         slots = KVCache.empty(memory.shape[0], 0, config.num_heads, config.width_of_head, jnp.dtype(config.dtype))
         memories = [layer.project_memory(memory) for layer in self.layers]
@@ -158,8 +160,8 @@ class Decoder(nn.Module):
         return DecodeState((), shared, jnp.int32(0), slots=(slots,) * len(self.layers))
 
     def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
-        """Hidden [B, W, D] of one embedded token x [B, W, D] of each hypothesis, its attention over the source as the
-        mean of heads and layers, [B * W, S], and the state after it. What nobody uses of it is not computed."""
+        """Hidden [B, W, D] of one embedded token x [B, W, D] of each hypothesis, its attention over the source,
+        [B * W, S], the mean of heads and layers, and the state after it. jit drops what the caller does not use."""
         visible = visible_slots(state.slots[0].num_slots // x.shape[1], state.position, state.ancestry, x.shape[1])
         written, seen = [], []
         for layer, cache, memory in zip(self.layers, state.slots, state.shared.memories, strict=True):

@@ -1,13 +1,12 @@
 """How much a model computes: the FLOPs of its matrix products, counted from the config alone.
 
-A multiplication and an addition are two FLOPs. Counted are the products of the model as the paper writes it: the
-projections, the feed-forward networks, queries x keys and weights x values, and the logits. Not counted are softmax,
-norms, activations, dropout and the optimiser (a few per cent of a step, and no work for matrix units), nor what is
-computed twice to save memory. So FLOPs/s over a chip's peak is what PaLM calls model FLOPs utilisation (Chowdhery et
-al. 2022, appendix B).
+A multiplication and an addition are two FLOPs. Only the products of the paper's model count: projections, feed-forward
+networks, queries x keys, weights x values, and logits. Softmax, norms, activations, dropout and the optimiser do not (a
+few per cent of a step, and not done by matrix units), nor does recomputation that saves memory. So FLOP/s over a chip's
+peak is what PaLM calls model FLOPs utilisation (Chowdhery et al. 2022, appendix B).
 
-Every slot of a row counts, padding too, and attention over the whole row, what masks hide too: that is what is
-computed. The backward pass has two products for each of the forward pass.
+Every slot of a row counts, including padding, and so does masked attention, because all of it is computed. The backward
+pass has two products for each one of the forward pass.
 """
 
 from typing import NamedTuple
@@ -20,7 +19,7 @@ class Flops(NamedTuple):
 
     encoder: float  # projections and feed-forward networks, linear in the source slots
     decoder: float  # the same; the keys and values of the source are projected here
-    attention: float  # queries x keys and weights x values, over all three attentions: quadratic in the slots of a row
+    attention: float  # queries x keys and weights x values of all three attentions, quadratic in the slots of a row
     logits: float
 
     @property
@@ -32,7 +31,7 @@ class Flops(NamedTuple):
 
 
 def forward_flops(model: TransformerConfig, source: int, target: int) -> Flops:
-    """Of the forward pass over one row of so many source and target slots."""
+    """FLOPs of the forward pass over one row with `source` and `target` slots."""
     width = model.num_heads * model.width_of_head
     projection = 2 * model.d_model * width  # of one slot: query, key, value or output
     feed_forward = 4 * model.d_model * model.d_ff

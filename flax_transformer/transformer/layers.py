@@ -45,13 +45,13 @@ def sinusoids(length: int, d_model: int, layout: str = 'interleaved') -> np.ndar
 
 
 class Embedding(nn.Module):
-    """One table [V, D] that embeds tokens and, where tied, gives logits (section 3.4)."""
+    """A table [V, D] that embeds tokens and, if tied, gives logits (section 3.4)."""
 
     vocab_size: int
     d_model: int
     pad_id: int
     scale: bool = True
-    pad_row: str = 'output'  # what pad_id's row is read for: output (logits alone), neither or both
+    pad_row: str = 'output'  # what reads pad_id's row: output (only the logits), neither or both
     dtype: jnp.dtype = jnp.float32
 
     def setup(self) -> None:
@@ -59,15 +59,15 @@ class Embedding(nn.Module):
         self.table = self.param('table', nn.initializers.normal(self.d_model**-0.5), shape, jnp.float32)
 
     def __call__(self, tokens: jax.Array) -> jax.Array:
-        """Vectors [..., D] of ids [...]. pad_id, what the decoder starts from, is the zero vector, or a row as any
-        where pad_row is 'both'."""
+        """Vectors [..., D] of ids [...]. pad_id, from which the decoder starts, is the zero vector unless pad_row is
+        'both'."""
         vectors = look_up(self.table, tokens, self.dtype)
         if self.scale:
             vectors = vectors * jnp.asarray(self.d_model**0.5, self.dtype)
         return vectors if self.pad_row == 'both' else jnp.where((tokens == self.pad_id)[..., None], 0, vectors)
 
     def logits(self, x: jax.Array) -> jax.Array:
-        """Scores [..., V] of x [..., D] against every row of the table, in float32."""
+        """Logits [..., V], float32, of x [..., D]: products with every row of the table."""
         logits = product(x, self.table, axis=1, dtype=jnp.float32)
         return logits.at[..., self.pad_id].set(0.0) if self.pad_row == 'neither' else logits
 
@@ -94,7 +94,7 @@ class Positions(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """activation(x W1 + b1) W2 + b2, at each position alike (section 3.3, eq. 2)."""
+    """activation(x W1 + b1) W2 + b2, the same at each position (section 3.3, eq. 2)."""
 
     d_model: int
     d_ff: int
@@ -116,9 +116,9 @@ class FeedForward(nn.Module):
 
 
 class LayerNorm(nn.LayerNorm):
-    """Linen's LayerNorm with the variance as the mean of squared deviations, in float32.
+    """Linen's LayerNorm with the variance computed as the mean of squared deviations, in float32.
 
-    Linen's default, E[x^2] - E[x]^2, cancels when the mean is large against the deviation.
+    Linen's default, E[x^2] - E[x]^2, loses precision if the mean is much larger than the deviation.
     """
 
     use_fast_variance: bool = False

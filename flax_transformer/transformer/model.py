@@ -1,6 +1,6 @@
 """The Transformer: source and target ids in, logits out (Vaswani et al. 2017, figure 1).
 
-A translation model is whatever has these three methods: `__call__`, `start` and `decode`.
+A translation model is anything with three methods: `__call__`, `start` and `decode`.
 Shapes: B batch, S source tokens, T target tokens, D d_model, V vocabulary, N = B * beams.
 """
 
@@ -23,7 +23,7 @@ from flax_transformer.transformer.ops.product import product
 
 
 def shift_right(target: jax.Array, pad_id: int, positions: jax.Array | None = None) -> jax.Array:
-    """The decoder's input [B, T]: the target one place later, pad_id (a zero vector) where a sentence begins.
+    """The decoder's input [B, T]: the target shifted by one, with pad_id (a zero vector) where a sentence begins.
 
     In packed rows a sentence begins where `positions` [B, T] is 0.
 
@@ -49,7 +49,7 @@ def resolve_dtype(config: TransformerConfig, platform: str | None = None) -> Tra
 
 
 def output_names(config: TransformerConfig) -> tuple[str, ...]:
-    """The parameters that make logits of hidden states, by their names at the top of the tree."""
+    """Top-level names of the parameters that turn hidden states into logits."""
     table = {'all': 'embedding', 'target': 'target_embedding', 'none': 'projection'}[config.tie_embeddings]
     return (table, 'logits_bias') if config.logits_bias else (table,)
 
@@ -58,7 +58,7 @@ class Transformer(nn.Module):
     """Encoder, decoder, embeddings and the projection to logits."""
 
     config: TransformerConfig
-    remat: bool = False  # keep each layer's input alone for the gradients, and compute the rest again: less memory
+    remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
 
     supports_int8 = True  # of parameters
 
@@ -107,7 +107,7 @@ class Transformer(nn.Module):
         return self.dropout(x, deterministic=deterministic)
 
     def project(self, x: jax.Array) -> jax.Array:
-        """Logits [..., V], float32, of hidden states [..., D]; of the parameters it reads those of `output_names`."""
+        """Logits [..., V], float32, of hidden states [..., D]; reads only the parameters in `output_names`."""
         if self.config.tie_embeddings == 'none':
             logits = product(x, self.projection, dtype=jnp.float32)
         else:
@@ -123,8 +123,8 @@ class Transformer(nn.Module):
         positions: jax.Array | None = None,
         deterministic: bool = True,
     ) -> jax.Array:
-        """Memory [B, S, D] of source ids [B, S], pad_id behind each sentence; or of packed rows, with their
-        segment numbers (from 1; 0 is padding) and positions, both [B, S]."""
+        """Memory [B, S, D] of source ids [B, S], padded with pad_id; or of packed rows, with their segment numbers
+        (from 1; 0 is padding) and positions, both [B, S]."""
         mask = padding_mask(source, self.config.pad_id) if segments is None else segment_mask(segments, segments)
         return self.encoder(self._embed_source(source, positions, deterministic), mask, deterministic=deterministic)
 
@@ -141,7 +141,7 @@ class Transformer(nn.Module):
         length = target_in.shape[1]
         self_mask = causal_mask(length)
         if target_segments is None:
-            # Padding lies behind the sentence, so causality already hides it.
+            # Padding comes after the sentence, so causality already hides it.
             memory_mask = padding_mask(source, self.config.pad_id)
         else:
             self_mask = self_mask & segment_mask(target_segments, target_segments)
@@ -150,7 +150,7 @@ class Transformer(nn.Module):
         return self._embed_target(target_in, positions, length, deterministic), self_mask, memory_mask
 
     def __call__(self, source: jax.Array, target_in: jax.Array, **keywords: Any) -> jax.Array:
-        """Logits [B, T, V], float32, of source ids [B, S] and decoder inputs [B, T]; keywords as of `hidden`."""
+        """Logits [B, T, V], float32, of source ids [B, S] and decoder inputs [B, T]; takes the keywords of `hidden`."""
         return self.project(self.hidden(source, target_in, **keywords))
 
     def hidden(
@@ -164,10 +164,10 @@ class Transformer(nn.Module):
         target_positions: jax.Array | None = None,
         deterministic: bool = True,
     ) -> jax.Array:
-        """The decoder's last states [B, T, D], which `project` makes into logits, of source ids [B, S] and decoder
-        inputs [B, T] (see `shift_right`).
+        """The decoder's last hidden states [B, T, D], which `project` turns into logits, of source ids [B, S] and
+        decoder inputs [B, T] (see `shift_right`).
 
-        Segments and positions, [B, S] and [B, T], describe packed rows; without them a row is one sentence.
+        Segments and positions, [B, S] and [B, T], describe packed rows; without them, a row is one sentence.
         """
         memory = self.encode(source, segments=source_segments, positions=source_positions, deterministic=deterministic)
         x, self_mask, memory_mask = self._target_side(
@@ -176,12 +176,12 @@ class Transformer(nn.Module):
         return self.decoder(x, memory, self_mask, memory_mask, deterministic=deterministic)
 
     def cross_attention(self, source: jax.Array, target_in: jax.Array) -> jax.Array:
-        """Attention of each decoder layer over the source, [layers, B, H, T, S], to look at."""
+        """Attention of each decoder layer over the source, [layers, B, H, T, S], for inspection."""
         x, self_mask, memory_mask = self._target_side(source, target_in, None, None, None, True)
         return self.decoder.look(x, self.encode(source), self_mask, memory_mask)
 
     def start(self, source: jax.Array) -> DecodeState:
-        """The state that decodes source ids [B, S]; the encoder runs here, once."""
+        """The decode state of source ids [B, S]; the encoder runs here, once."""
         return self.decoder.start(self.encode(source), padding_mask(source, self.config.pad_id))
 
     def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
@@ -190,7 +190,7 @@ class Transformer(nn.Module):
         return logits, state
 
     def decode_and_look(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
-        """As `decode`, with the attention of each hypothesis over the source, [N, S], between them."""
+        """As `decode`, with the attention of each hypothesis over the source, [N, S], as the second result."""
         tokens = tokens.reshape(state.shared.mask.shape[0], -1)  # [B, W]
         length = state.slots[0].num_slots // tokens.shape[1]
         x = self._embed_target(tokens, state.position[None, None], length)

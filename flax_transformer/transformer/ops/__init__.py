@@ -1,1 +1,1 @@
-"""The operations that layers are made of: products on rows, dropout, eight-bit weights."""
+"""The operations that layers are made of: products, dropout, eight-bit weights."""

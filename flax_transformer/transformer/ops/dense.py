@@ -8,10 +8,10 @@ from flax_transformer.transformer.ops.product import product, products
 
 
 class Dense(nn.Module):
-    """x W + b, with Linen's names and its draws of the parameters.
+    """x W + b, with the parameter names and initial values of Linen's Dense.
 
-    Linen multiplies [B, T, D] as it stands; the gradient of the kernel then sums over two axes, for which XLA writes
-    transposed copies on CPUs.
+    Linen multiplies [B, T, D] as is; the gradient of the kernel then sums over two axes, for which XLA makes transposed
+    copies on CPUs.
     """
 
     inputs: int
@@ -29,7 +29,7 @@ class Dense(nn.Module):
         return self.finish(product(_rows(x, self.dtype), self.kernel), x)
 
     def finish(self, rows: jax.Array, x: jax.Array) -> jax.Array:
-        """Adds the bias to rows of products, and gives them the shape of x."""
+        """[..., features]: rows of products plus the bias, in the shape of x."""
         if self.bias is not None:
             rows = rows + self.bias.astype(self.dtype)[None]
         return rows.reshape(*x.shape[:-1], self.features)

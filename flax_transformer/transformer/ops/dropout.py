@@ -1,4 +1,4 @@
-"""Dropout (Srivastava et al. 2014) with random bits that cost little: a hash of each element's number."""
+"""Dropout (Srivastava et al. 2014) with cheap random bits: a hash of each element's index."""
 
 import flax.linen as nn
 import jax
@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 
 class Dropout(nn.Module):
-    """Sets elements to 0 with probability `rate`, and divides the others by 1 - rate."""
+    """Sets each element to 0 with probability `rate`, and divides the others by 1 - rate."""
 
     rate: float
 
@@ -18,11 +18,11 @@ class Dropout(nn.Module):
 
 
 def kept(key: jax.Array, shape: tuple[int, ...], rate: float) -> jax.Array:
-    """Which elements stay, boolean: each with probability 1 - rate, whatever devices they lie on.
+    """Which elements stay, boolean: each with probability 1 - rate, independent of the sharding.
 
-    jax.random's generator passes over memory several times on CPUs. A hash of the element's number does not: it is
-    part of the loop that uses it. Good enough to drop units, not for more: 32 bits, mixed by the finalizer
-    `lowbias32` of C. Wellons (hash-prospector), after a step that two random words choose.
+    jax.random's generator passes over memory several times on CPUs. A hash of the element's index does not: XLA fuses
+    it into the loop that uses it. Good enough for dropout, not for more: 32 bits, mixed by the finalizer `lowbias32` of
+    C. Wellons (hash-prospector), after an affine step with two random words.
     """
     first, second = jax.random.bits(key, (2,), jnp.uint32)
     size = 1
