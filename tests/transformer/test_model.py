@@ -16,7 +16,7 @@ import pytest
 from flax_transformer.config import TransformerConfig
 from flax_transformer.decoding.loop import with_room
 from flax_transformer.transformer.layers import Positions
-from flax_transformer.transformer.model import Transformer, shift_right
+from flax_transformer.transformer.model import Transformer, resolve_dtype, shift_right
 
 B, S, T, V = 3, 6, 5, 23
 SOURCE = np.array([[4, 9, 2, 1, 0, 0], [7, 7, 3, 22, 5, 1], [1, 0, 0, 0, 0, 0]])
@@ -369,6 +369,21 @@ def test_bfloat16_computes_on_float32_parameters_and_gives_float32_logits(tie_em
     assert step.dtype == jnp.float32
     error = np.abs(np.asarray(logits) - full_logits(reference))
     assert 1e-3 < error.max() < 0.5
+
+
+@pytest.mark.parametrize(
+    ('platform', 'dtype', 'attention'),
+    [
+        (None, 'float32', 'plain'),
+        ('cpu', 'float32', 'plain'),
+        ('gpu', 'bfloat16', 'cudnn'),
+        ('tpu', 'bfloat16', 'plain'),
+    ],
+)
+def test_auto_is_resolved_by_platform(platform, dtype, attention):
+    resolved = resolve_dtype(small(dtype='auto', attention='cudnn'), platform)
+    assert (resolved.dtype, resolved.attention) == (dtype, attention)
+    assert resolve_dtype(resolved, platform) == resolved
 
 
 def test_auto_dtype_is_float32_on_cpu():
