@@ -22,7 +22,7 @@ from flax_transformer import Config, Translator, train
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import CheckConfig, CorpusConfig, DataConfig, ParallelConfig
-from flax_transformer.data.bitext.packing import Place
+from flax_transformer.data.bitext.batches import Place
 from flax_transformer.data.lines import read_lines
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints

@@ -1,1 +1,1 @@
-"""From text on disk to batches: order, files, parallel text (`bitext`), and what is wrong with a corpus (`audit`)."""
+"""From text on disk to batches: lines, order, parallel text (`bitext`), and what is wrong with a corpus (`audit`)."""

@@ -1,4 +1,4 @@
-"""Files listed with sizes, times and checksums, so that a change of their text is noticed."""
+"""Files listed with sizes, times and checksums, to notice when their text changes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ Listed = dict[str, Any]  # path, bytes, mtime_ns, sha256
 
 
 def stat(file: Path) -> Listed:
-    """All of a file's entry but its checksum."""
+    """A file's entry without its checksum."""
     found = file.stat()
     return {'path': str(file.absolute()), 'bytes': found.st_size, 'mtime_ns': found.st_mtime_ns}
 
@@ -21,9 +21,9 @@ def listed(files: Sequence[Path]) -> list[Listed]:
 
 
 def unchanged(known: Sequence[Listed], files: Sequence[Path]) -> list[Listed] | None:
-    """The files as they are listed now, where they have the text that they had; else None.
+    """The files' entries as of now if their text is unchanged; else None.
 
-    Only those are read again of which path, size or time differ: they may have been moved, or touched.
+    Only files whose path, size or time differ are read again: they may have been moved, or touched.
     """
     if len(known) != len(files):
         return None

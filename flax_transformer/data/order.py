@@ -7,30 +7,30 @@ from typing import NamedTuple
 import grain
 import numpy as np
 
-_SMALL = 1 << 16  # sentences; of a smaller corpus an epoch is shuffled whole
+_SMALL = 1 << 16  # sentences; up to this size a whole epoch is shuffled at once
 
 
 class Drawn(NamedTuple):
-    """Sentences in their order, arrays [sentences]."""
+    """Sentences in order, arrays [sentences]."""
 
-    corpora: np.ndarray  # of each sentence, the number of its corpus
-    indices: np.ndarray  # and its number there
-    epochs: np.ndarray  # how often its corpus was gone through before
+    corpora: np.ndarray  # the number of each sentence's corpus
+    indices: np.ndarray  # its number in that corpus
+    epochs: np.ndarray  # how many passes over that corpus came before
 
 
 class Order:
     """Which sentences come when, block by block, without end.
 
-    Each corpus is a stream of its own, in which every sentence comes once an epoch, shuffled anew each time. A block
-    takes from each stream, in turn, what is its share, so that the shares hold in every stretch of training. Nothing
-    is held that grows with the corpora: a place in a shuffled epoch is computed, by Grain, where it is asked for.
+    Each corpus is a stream in which every sentence comes once an epoch, reshuffled each time. A block takes each
+    stream's share from it, so the shares hold in every stretch of training. No memory grows with the corpora: Grain
+    computes a place in a shuffled epoch on demand.
     """
 
     def __init__(self, sizes: Sequence[int], shares: Sequence[Fraction], *, block_size: int, seed: int) -> None:
-        """Sizes are sentences of each corpus; shares sum to 1."""
+        """Sizes count the sentences of each corpus; shares sum to 1."""
         assert sum(shares) == 1
         self._sizes, self._shares = tuple(sizes), tuple(shares)
-        self._block_size = min(block_size, sum(sizes))  # a few sentences must not meet themselves in a block
+        self._block_size = min(block_size, sum(sizes))  # no sentence comes twice in a block of a tiny corpus
         seeds = np.random.SeedSequence([seed, len(sizes)]).generate_state(len(sizes))
         self._seeds = [int(state) >> 1 for state in seeds]
         self._streams = [
@@ -39,7 +39,7 @@ class Order:
         ]
 
     def block(self, number: int) -> Drawn:
-        """The sentences of a block: some block_size, exactly on the average."""
+        """The sentences of a block: about block_size, exactly that on average."""
         parts = []
         for corpus, (size, share) in enumerate(zip(self._sizes, self._shares, strict=True)):
             first, last = ((number + i) * self._block_size * share.numerator // share.denominator for i in (0, 1))
@@ -48,12 +48,12 @@ class Order:
         return Drawn(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _indices(self, corpus: int, places: np.ndarray) -> np.ndarray:
-        """Which sentences stand at consecutive places of a corpus' stream."""
+        """The sentences at consecutive places of a corpus's stream."""
         size, seed = self._sizes[corpus], self._seeds[corpus]
         if size > _SMALL or not len(places):
             stream = self._streams[corpus]
             return np.array([stream[int(place)] for place in places], np.int64)
-        # Grain finds the places of a small corpus by trial: an epoch, however small, takes it 50 ms.
+        # Grain shuffles small ranges by trial and error: 50 ms an epoch, however small.
         epochs = range(places[0] // size, places[-1] // size + 1)
         shuffled = [
             np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, e]))).permutation(size) for e in epochs
@@ -62,9 +62,9 @@ class Order:
 
 
 def shares(sizes: Sequence[int], weights: Sequence[float | None], temperature: float) -> list[Fraction]:
-    """The share of each corpus in training: by its weight, else by its size ^ (1 / temperature)."""
+    """Each corpus's share of training: by weight, else by size ^ (1 / temperature)."""
     if None in weights:
-        # Of few digits, so that every machine rounds alike.
+        # Few digits, so that every machine rounds alike.
         exact = [
             Fraction(size if temperature == 1 else size ** (1 / temperature)).limit_denominator(10**6) for size in sizes
         ]

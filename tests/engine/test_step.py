@@ -14,7 +14,7 @@ from conftest import copy_config
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig, TransformerConfig
 from flax_transformer.data.bitext.batches import Batch, make_batch
-from flax_transformer.data.bitext.plan import TokenPair
+from flax_transformer.data.bitext.packing import TokenPair
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.loop import Window, fit
 from flax_transformer.engine.state import TrainState, init_params

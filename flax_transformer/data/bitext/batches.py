@@ -1,4 +1,4 @@
-"""Packed batches of static shape, read by Grain: the plan says what lies where, one integer is the position."""
+"""Packed batches of static shape, read by Grain: the plan says which pair goes where, the position is one integer."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -8,10 +8,27 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.data.bitext.packing import Place
-from flax_transformer.data.bitext.plan import PackingPlan, TokenPair, packed
+from flax_transformer.data.bitext.packing import TokenPair, packed
+from flax_transformer.data.bitext.plan import PackingPlan
 from flax_transformer.data.bitext.tokenized import TokenizedPairs
 from flax_transformer.transformer.config import TransformerConfig
+
+_ROW_BITS = 24  # a position is block * 2^24 + row
+
+
+class Place(NamedTuple):
+    """A place in the endless stream of rows. Blocks count on from epoch to epoch."""
+
+    block: int
+    row: int
+
+    @classmethod
+    def of(cls, position: int) -> 'Place':
+        return cls(position >> _ROW_BITS, position & ((1 << _ROW_BITS) - 1))
+
+    @property
+    def position(self) -> int:
+        return (self.block << _ROW_BITS) | self.row
 
 
 class Batch(NamedTuple):
@@ -27,13 +44,13 @@ class Batch(NamedTuple):
     target_segments: np.ndarray  # [R, T]
     source_positions: np.ndarray  # [R, S]
     target_positions: np.ndarray  # [R, T]
-    corpora: np.ndarray | None = None  # [R, T] of each target token, the number of its corpus; None: there is but one
+    corpora: np.ndarray | None = None  # [R, T]: the corpus of each target token; None: there is only one
 
 
 def make_batch(
     rows: list[list[TokenPair]], source_slots: int, target_slots: int, pad_id: int, *, with_corpora: bool = False
 ) -> Batch:
-    """The batch of rows of sentence pairs; an empty row is padding."""
+    """A batch of these rows; an empty row is padding."""
     sides = [
         _fill([[pair[side] for pair in row] for row in rows], slots, pad_id)
         for side, slots in enumerate((source_slots, target_slots))
@@ -46,6 +63,7 @@ def make_batch(
 
 
 def _fill(rows: list[list[np.ndarray]], slots: int, pad_id: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ids, segments and positions of one side."""
     ids = np.full((len(rows), slots), pad_id, np.int32)
     segments, positions = np.zeros_like(ids), np.zeros_like(ids)
     for r, row in enumerate(rows):
@@ -61,8 +79,8 @@ def _fill(rows: list[list[np.ndarray]], slots: int, pad_id: int) -> tuple[np.nda
 class PackedBatches(grain.IterDataset):
     """Training batches without end: `num_rows` consecutive rows of the plan each, from epoch to epoch.
 
-    Of every global batch a process takes the slice rows[first:last], so that the order of the sentences does not
-    depend on the number of processes.
+    Each process takes a slice of every global batch, so the order of the sentences does not depend on the number of
+    processes.
     """
 
     def __init__(
@@ -88,13 +106,13 @@ class PackedBatches(grain.IterDataset):
         return make_batch(rows[self.slice], *self._fill, with_corpora=len(self.plan.corpora) > 1)
 
     def sentences(self, state: dict[str, Any]) -> list[list[int]]:
-        """Of each corpus the sentences of the batch that is read at this place, by their numbers in it, from 1."""
+        """The sentences of the batch at this state: for each corpus their numbers in it, from 1."""
         iterator = PackedIterator(self)
         iterator.set_state(state)
         found: list[list[int]] = [[] for _ in self.plan.corpora]
         for row in iterator.next_rows():
             for pair in row:
-                numbers = getattr(self.plan.corpora[pair.corpus], 'numbers', None)
+                numbers = self.plan.corpora[pair.corpus].numbers
                 found[pair.corpus].append((pair.index if numbers is None else int(numbers[pair.index])) + 1)
         return [sorted(numbers) for numbers in found]
 
@@ -103,19 +121,19 @@ class PackedBatches(grain.IterDataset):
 
 
 class PackedIterator(grain.DatasetIterator):
-    """The reader's place: get_state and set_state speak of one integer."""
+    """Reads on from a place; its state is one integer."""
 
     def __init__(self, dataset: PackedBatches) -> None:
         super().__init__()
         self._dataset = dataset
         self._place = Place(0, 0)
-        self._block: tuple[int, list[list[TokenPair]]] | None = None  # the block that was planned last, and its rows
+        self._block: tuple[int, list[list[TokenPair]]] | None = None  # the last block planned, and its rows
 
     def __next__(self) -> Batch:
         return self._dataset.batch(self.next_rows())
 
     def next_rows(self) -> list[list[TokenPair]]:
-        """The sentences of the next batch, row by row; goes on to the one behind it."""
+        """The sentences of the next batch, row by row; moves past them."""
         rows: list[list[TokenPair]] = []
         place = self._place
         while len(rows) < self._dataset.num_rows:
@@ -170,7 +188,7 @@ def validation_batches(
 ) -> Iterator[Batch]:
     """Every pair once, never shuffled, in batches of one shape.
 
-    The slots grow to hold the longest sentence: evaluation leaves none out. The last batch is filled with empty rows.
+    The slots grow to hold the longest sentence, so none is left out. Empty rows fill up the last batch.
     """
     slots = max(source_slots, _longest(corpora, 'source')), max(target_slots, _longest(corpora, 'target'))
     token_pairs = [

@@ -1,12 +1,12 @@
-"""A corpus as ids on disk: made once, by all cores, and read through memory maps, so that it may be larger than memory.
+"""A corpus as ids on disk: made once, on all cores, and memory-mapped, so that it may be larger than memory.
 
-A corpus lies in a folder of the cache that is named by what makes its ids: its name, the tokenizer, the slots. It
-appears there whole or not at all. Sizes, times and checksums of its text files are kept with it: where a file has
-changed, it is made again.
+Each corpus has a folder in the cache, named by a hash of what decides its ids: its name, the tokenizer, the slots. The
+folder appears once it is complete. It records the sizes, times and checksums of the text files; if one has changed, the
+folder is made again.
 
-    source.ids source.offsets target.ids target.offsets    as in data.tokenized.Side
+    source.ids source.offsets target.ids target.offsets    as in tokenized.Side
     numbers                                                 of each pair, its number in the corpus
-    source.text source.text_offsets target.text ...         UTF-8, where segmentations are drawn anew in each epoch
+    source.text source.text_offsets target.text ...         UTF-8, if segmentations are redrawn in each epoch
     meta.json                                               counts, checksums, the fingerprint of the ids
 """
 
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -33,22 +33,21 @@ from flax_transformer.data.file_listing import Listed, stat, unchanged
 from flax_transformer.text.tokenizer import Tokenizer
 
 META_FILE = 'meta.json'
-_FORMAT = 1  # of the files; another one is another folder
+_FORMAT = 1  # of the files; another format gets another folder
+_SIDES = ('source', 'target')
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class PreparedPairs(TokenizedPairs):
-    """TokenizedPairs that are mapped from the cache."""
+    """TokenizedPairs mapped from the cache."""
 
-    numbers: np.ndarray = None  # [pairs] uint32, of each pair its number in the corpus, from 0
-    text: tuple[Side, Side] | None = None  # UTF-8 bytes of source and target, where they are kept
     fingerprint: str = ''  # of the ids and their order
     files: tuple[Listed, ...] = ()  # that the text came from
     maps: tuple[mmap.mmap, ...] = ()
 
     def release(self) -> None:
-        """Gives back the memory of pages that were read; they stay in the system's cache as long as there is room."""
+        """Gives back the memory of pages read so far; the system keeps them cached as long as there is room."""
         if hasattr(mmap, 'MADV_DONTNEED'):
             for each in self.maps:
                 each.madvise(mmap.MADV_DONTNEED)
@@ -56,24 +55,24 @@ class PreparedPairs(TokenizedPairs):
 
 @dataclass(frozen=True)
 class Settings:
-    """What beside the text decides the ids."""
+    """What decides the ids, apart from text and tokenizer."""
 
     source_slots: int
     target_slots: int
-    target_language: str | None = None  # whose tag begins each source
+    target_language: str | None = None  # its tag begins each source
     keep_text: bool = False
 
 
 def find_cached(corpus: Corpus, tokenizer: Tokenizer, settings: Settings, cache: Path) -> PreparedPairs | None:
-    """The corpus as it was prepared before; None where it was not, or from other text."""
+    """The corpus, if the cache has it and its text has not changed; else None."""
     folder = cache / _key(corpus, tokenizer, settings)
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, ZeroDivisionError):  # not there, or damaged
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, ZeroDivisionError):  # missing, or damaged
         meta = json.loads((folder / META_FILE).read_text(encoding='utf-8'))
         files = unchanged(meta['files'], corpus.files)
         if files is not None:
             pairs = _mapped(folder, {**meta, 'files': files})
             if files != meta['files']:
-                with contextlib.suppress(OSError):  # another's cache, perhaps, that may only be read
+                with contextlib.suppress(OSError):  # a shared cache may be read-only
                     _write_meta(folder, {**meta, 'files': files})
             return pairs
     return None
@@ -88,9 +87,9 @@ def cached_pairs(
     say: Say = lambda text: None,
     progress: Callable[[int], None] = lambda pairs: None,
 ) -> PreparedPairs:
-    """The corpus from the cache, where it is tokenised first if it is not there yet.
+    """The corpus from the cache; it is tokenised first if it is not there.
 
-    Several processes may ask at once: one prepares, the others wait for it. Raises UserError for faulty text, and where
+    Of several processes that ask at once, one tokenises and the others wait. Raises UserError for faulty text, and if
     no pair is left to train on.
     """
     found = find_cached(corpus, tokenizer, settings, cache)
@@ -103,7 +102,7 @@ def cached_pairs(
         if found is not None:
             return found
         partial = folder.with_suffix('.partial')
-        shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+        shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed
         partial.mkdir()
         try:
             meta = _write(partial, corpus, tokenizer, settings, progress)
@@ -128,11 +127,12 @@ def _write(
     before = [stat(file) for file in corpus.files]
     counts = {'pairs': 0, 'blank': 0, 'too_long': 0, 'read': 0}
     tag = tokenizer.tag_id(settings.target_language)
-    with ThreadPoolExecutor(1) as background, _Files(folder, settings.keep_text, tokenizer.vocab_size) as files:
+    with ThreadPoolExecutor(1) as background, contextlib.ExitStack() as files:
         checksums = background.submit(lambda: [sha256_of(file) for file in corpus.files])
+        arrays = _Arrays(folder, files)
         for pairs in corpus.pairs():
             chosen = choose(pairs, tokenizer, settings.source_slots, settings.target_slots, tag=tag)
-            files.write(pairs, chosen, counts['read'])
+            _append(arrays, pairs, chosen, first=counts['read'], settings=settings, vocab_size=tokenizer.vocab_size)
             counts['pairs'] += int(chosen.kept.sum())
             counts['blank'] += chosen.left_out[0]
             counts['too_long'] += chosen.left_out[1]
@@ -148,7 +148,7 @@ def _write(
     if before != [stat(file) for file in corpus.files]:
         raise UserError(f'{corpus.name} was changed while it was read; start again when it is whole')
     listed = [{**stat, 'sha256': checksum} for stat, checksum in zip(before, checksums, strict=True)]
-    meta = {'corpus': corpus.name, **counts, 'files': listed, 'fingerprint': files.fingerprint()}
+    meta = {'corpus': corpus.name, **counts, 'files': listed, 'fingerprint': arrays.fingerprint()}
     meta['sizes'] = {file.name: file.stat().st_size for file in folder.iterdir()}
     _write_meta(folder, meta)
     return meta
@@ -158,60 +158,56 @@ def _write_meta(folder: Path, meta: dict[str, Any]) -> None:
     write_whole(folder / META_FILE, json.dumps(meta, indent=2) + '\n')
 
 
-class _Files:
-    """The files of a corpus while they are written."""
+def _append(
+    arrays: '_Arrays', pairs: Pairs, chosen: Chosen, *, first: int, settings: Settings, vocab_size: int
+) -> None:
+    """Adds the chosen pairs of a chunk whose first pair has the number `first` in the corpus."""
+    kept = np.flatnonzero(chosen.kept)
+    arrays.append('numbers', (kept + first).astype(np.uint32))
+    dtype = np.uint16 if vocab_size <= 1 << 16 else np.uint32
+    for side, (ids, lengths), lines in zip(_SIDES, chosen.sides, (pairs.sources, pairs.targets), strict=True):
+        arrays.append(f'{side}.ids', ids.astype(dtype))
+        arrays.append_lengths(f'{side}.offsets', lengths)
+        if settings.keep_text:
+            texts = [lines[i].encode('utf-8', 'replace') for i in kept]
+            arrays.append(f'{side}.text', np.frombuffer(b''.join(texts), np.uint8))
+            arrays.append_lengths(f'{side}.text_offsets', np.array([len(text) for text in texts], np.int64))
 
-    def __init__(self, folder: Path, keep_text: bool, vocab_size: int) -> None:
-        names = ['numbers'] + [f'{side}.{what}' for side in ('source', 'target') for what in ('ids', 'offsets')]
-        if keep_text:
-            names += [f'{side}.{what}' for side in ('source', 'target') for what in ('text', 'text_offsets')]
-        self._keep_text = keep_text
-        self._files = {name: (folder / name).open('wb') for name in names}
-        self._digests = {name: hashlib.sha256() for name in names}
-        self._ends = {name: 0 for name in names if name.endswith('offsets')}
-        self._dtype = np.uint16 if vocab_size <= 1 << 16 else np.uint32
-        for name in self._ends:
-            self._append(name, np.zeros(1, np.int64))
 
-    def write(self, pairs: Pairs, chosen: Chosen, first: int) -> None:
-        """Adds the chosen pairs of a chunk whose first pair has the number `first`."""
-        kept = np.flatnonzero(chosen.kept)
-        self._append('numbers', (kept + first).astype(np.uint32))
-        for side, (ids, lengths) in zip(('source', 'target'), chosen.sides, strict=True):
-            self._append(f'{side}.ids', ids.astype(self._dtype))
-            self._append_lengths(f'{side}.offsets', lengths)
-        if self._keep_text:
-            for side, lines in (('source', pairs.sources), ('target', pairs.targets)):
-                texts = [lines[i].encode('utf-8', 'replace') for i in kept]
-                self._append(f'{side}.text', np.frombuffer(b''.join(texts), np.uint8))
-                self._append_lengths(f'{side}.text_offsets', np.array([len(text) for text in texts], np.int64))
+class _Arrays:
+    """Arrays that grow on disk, each in a file of its own, which `files` closes."""
 
-    def _append_lengths(self, name: str, lengths: np.ndarray) -> None:
-        ends = self._ends[name] + np.cumsum(lengths, dtype=np.int64)
-        self._append(name, ends)
-        self._ends[name] = int(ends[-1]) if len(ends) else self._ends[name]
+    def __init__(self, folder: Path, files: contextlib.ExitStack) -> None:
+        self._folder, self._files = folder, files
+        self._opened: dict[str, BinaryIO] = {}
+        self._digests: dict[str, Any] = {}
+        self._ends: dict[str, int] = {}
 
-    def _append(self, name: str, values: np.ndarray) -> None:
+    def append(self, name: str, values: np.ndarray) -> None:
+        if name not in self._opened:
+            self._opened[name] = self._files.enter_context((self._folder / name).open('wb'))
+            self._digests[name] = hashlib.sha256()
         content = values.tobytes()
-        self._files[name].write(content)
+        self._opened[name].write(content)
         self._digests[name].update(content)
 
+    def append_lengths(self, name: str, lengths: np.ndarray) -> None:
+        """Adds the ends of sentences to an array of offsets, which begins with 0."""
+        if name not in self._ends:
+            self._ends[name] = 0
+            self.append(name, np.zeros(1, np.int64))
+        ends = self._ends[name] + np.cumsum(lengths, dtype=np.int64)
+        self.append(name, ends)
+        self._ends[name] = int(ends[-1]) if len(ends) else self._ends[name]
+
     def fingerprint(self) -> str:
-        """Of all ids and where the sentences end: what the position in the data is a position in."""
+        """A hash of all arrays: a position in the data means nothing in other arrays."""
         named = [f'{name} {digest.hexdigest()}' for name, digest in sorted(self._digests.items())]
         return hashlib.sha256('\n'.join(named).encode()).hexdigest()
 
-    def __enter__(self) -> '_Files':
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with contextlib.ExitStack() as all_of_them:  # also where one cannot be: a full disk shows when a file is closed
-            for file in self._files.values():
-                all_of_them.callback(file.close)
-
 
 def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
-    """The arrays of a folder. Raises ValueError where a file is not as long as it was."""
+    """The arrays in a folder. Raises ValueError if the length of a file has changed."""
     maps: list[mmap.mmap] = []
 
     def array(name: str, dtype: Any) -> np.ndarray:
@@ -233,7 +229,7 @@ def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
         meta['blank'],
         meta['too_long'],
         array('numbers', np.uint32),
-        tuple(side(name, 'text', 'text_offsets') for name in ('source', 'target')) if has_text else None,
+        tuple(side(name, 'text', 'text_offsets') for name in _SIDES) if has_text else None,
         meta['fingerprint'],
         tuple(meta['files']),
         tuple(maps),
@@ -242,7 +238,7 @@ def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
 
 @contextlib.contextmanager
 def _locked(file: Path, say: Say) -> Iterator[None]:
-    """Holds the lock of a file, waiting for who holds it; the system frees it when a process dies."""
+    """Holds a lock on a file, waiting until it is free; the system frees it when a process dies."""
     with file.open('w') as opened:
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -250,5 +246,5 @@ def _locked(file: Path, say: Say) -> Iterator[None]:
             say('another process is tokenising this corpus; waiting for it')
             fcntl.flock(opened, fcntl.LOCK_EX)
         except OSError:
-            pass  # a file system without locks: the work may be done twice, and the last to end wins
+            pass  # a file system without locks: the work may be done twice, and the last to finish wins
         yield

@@ -1,4 +1,4 @@
-"""Numbers in words, in two languages: a corpus that is generated, never downloaded, and endlessly checkable."""
+"""Numbers in words, in two languages: a corpus that is generated, so it needs no download and is easy to check."""
 
 from collections.abc import Iterator
 
@@ -10,11 +10,11 @@ from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
 from flax_transformer.data.lines import CHUNK
 
 SPLITS = ('train', 'validation', 'test')
-_SEED = 2017  # of the draw of the numbers: every run has the same held-out ones
+_SEED = 2017  # fixed, so that every run holds out the same numbers
 
 
 def split_numbers(split: str, config: DataConfig) -> np.ndarray:
-    """The numbers of a split; none is in two. Train has all below 1,000, and round thousands, that are not held out."""
+    """The numbers of a split; splits are disjoint. Train has all small and round numbers that are not held out."""
     if split not in SPLITS:
         raise UserError(f'number_words:{split}: expected one of {", ".join(SPLITS)}.{nearest(split, SPLITS)}')
     held_out = config.numbers_held_out
@@ -23,14 +23,14 @@ def split_numbers(split: str, config: DataConfig) -> np.ndarray:
     validation, test, train = np.split(drawn, [held_out, 2 * held_out])
     if split != 'train':
         return test if split == 'test' else validation
-    # A uniform draw hardly ever meets small and round numbers, which are what people try first.
+    # A uniform draw has hardly any small or round numbers, which are what people try first.
     simple = np.union1d(np.arange(1000), np.arange(1000) * 1000)
     simple = np.setdiff1d(simple[simple < config.numbers_below], drawn[: 2 * held_out])
     return np.concatenate([simple, np.setdiff1d(train, simple, assume_unique=True)])[: config.numbers_train]
 
 
 class NumberWords(Corpus):
-    """The pairs of a split, spelled by num2words in two languages."""
+    """The pairs of a split, spelled out by num2words."""
 
     def __init__(self, name: str, config: DataConfig, languages: tuple[str, str]) -> None:
         self._numbers = split_numbers(name.removeprefix('number_words:'), config)
@@ -59,7 +59,7 @@ def _spell(numbers: np.ndarray, language: str) -> list[str]:
         raise UserError(f'num2words knows no language {language!r}; it knows {known}')
     try:
         return [num2words(int(number), lang=language) for number in numbers]
-    except Exception as error:  # num2words raises many kinds, some of its languages on any number
+    except Exception as error:  # of many kinds; some of its languages fail on any number
         raise UserError(
             f'num2words cannot spell all numbers in {language!r} ({error!r}); choose another language'
         ) from None

@@ -1,7 +1,7 @@
-"""The plan: which sentences lie together in which row, a pure function of (seed, block).
+"""Which sentences share a row: a pure function of (seed, block).
 
-A block of sentences is packed by itself, so that a plan of any number of sentences is made while it is used, and its
-rows are shuffled again, so that a batch does not consist of one length.
+Each block of sentences is packed by itself, so a plan for any number of sentences is made as it is used. The rows of a
+block are shuffled again, or a batch would hold sentences of one length.
 """
 
 import hashlib
@@ -10,28 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.data.bitext.cache import PreparedPairs
-from flax_transformer.data.bitext.packing import pack
+from flax_transformer.data.bitext.packing import TokenPair, packed
 from flax_transformer.data.bitext.tokenized import TokenizedPairs
 from flax_transformer.data.order import Order
 from flax_transformer.text.tokenizer import Tokenizer
 
 
-class TokenPair(NamedTuple):
-    """A sentence pair as ids, EOS last."""
-
-    source: np.ndarray
-    target: np.ndarray
-    corpus: int = 0  # its number in the mixture
-    index: int = -1  # its number in the tokenised corpus
-
-
 class Sampling(NamedTuple):
-    """How segmentations are drawn anew in each epoch, on the training side alone."""
+    """How segmentations are redrawn in each epoch of training."""
 
     tokenizer: Tokenizer
     alpha: float  # as in Tokenizer.sample
-    tags: Sequence[int | None]  # of each corpus: what begins its sources
+    tags: Sequence[int | None]  # per corpus: what its sources begin with
 
 
 class PackingPlan:
@@ -47,28 +37,27 @@ class PackingPlan:
         seed: int,
         sampling: Sampling | None = None,
     ) -> None:
-        """With `sampling` the corpora are PreparedPairs that keep their text."""
+        """With `sampling`, the corpora must keep their text."""
         self.corpora = tuple(corpora)
         self._order, self._slots, self._seed, self._sampling = order, (source_slots, target_slots), seed, sampling
 
     def rows(self, block: int) -> list[list[TokenPair]]:
-        """The rows of a block: sentences that fit side by side into one row."""
-        token_pairs = [self._pair(*map(int, place)) for place in zip(*self._order.block(block), strict=True)]
-        for pairs in self.corpora:
-            if isinstance(pairs, PreparedPairs):
-                pairs.release()
-        rows = packed(token_pairs, *self._slots)
+        """The packed rows of a block."""
+        pairs = [self._pair(*map(int, place)) for place in zip(*self._order.block(block), strict=True)]
+        for corpus in self.corpora:
+            corpus.release()
+        rows = packed(pairs, *self._slots)
         np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, block]))).shuffle(rows)
         return rows
 
     def _pair(self, corpus: int, index: int, epoch: int) -> TokenPair:
         pairs = self.corpora[corpus]
-        # Copies: pages of the corpus are not kept for a block's lifetime.
+        # Copies, so that a block does not keep pages of the corpus in memory.
         known = TokenPair(pairs.source.sentence(index).copy(), pairs.target.sentence(index).copy(), corpus, index)
         if self._sampling is None:
             return known
         drawn = (self._draw(corpus, index, epoch, side) for side in (0, 1))
-        # Where more pieces do not fit the row the sentence comes as it is: it must not be lost.
+        # A segmentation that does not fit the row is replaced by the usual one: no sentence may be lost.
         fitting = (
             ids if len(ids) <= slots else old for ids, old, slots in zip(drawn, known, self._slots, strict=False)
         )
@@ -83,12 +72,3 @@ class PackingPlan:
         ids = tokenizer.sample(text, seed=seed, alpha=alpha)
         tag = tags[corpus] if side == 0 else None
         return np.array(ids if tag is None else [tag, *ids], np.int32)
-
-
-def packed(token_pairs: Sequence[TokenPair], source_slots: int, target_slots: int) -> list[list[TokenPair]]:
-    """Examples packed into rows."""
-    lengths = [np.array([len(pair[side]) for pair in token_pairs]) for side in (0, 1)]
-    for side, of_side, slots in zip(('source', 'target'), lengths, (source_slots, target_slots), strict=True):
-        if of_side.max(initial=0) > slots:
-            raise ValueError(f'a {side} sentence has {of_side.max()} tokens; a row has {slots} slots')
-    return [[token_pairs[i] for i in row] for row in pack(*lengths, source_slots, target_slots)]

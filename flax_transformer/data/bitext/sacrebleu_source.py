@@ -1,4 +1,4 @@
-"""The test sets that sacrebleu keeps on this disk."""
+"""The test sets that sacrebleu has downloaded."""
 
 import os
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from flax_transformer.data.lines import read_lines
 
 
 def read_sacrebleu(name: str) -> Pairs:
-    """The pairs of `sacrebleu:TESTSET/SOURCE-TARGET`, with all its references.
+    """The pairs of `sacrebleu:TESTSET/SOURCE-TARGET`, with all references.
 
-    Raises UserError, with the command that brings it, where sacrebleu has not downloaded it yet.
+    Raises UserError, with the command that downloads it, if sacrebleu does not have it yet.
     """
     from sacrebleu.dataset import DATASETS
     from sacrebleu.utils import SACREBLEU_DIR
@@ -45,7 +45,7 @@ def read_sacrebleu(name: str) -> Pairs:
 
 @contextmanager
 def _no_downloads() -> Iterator[None]:
-    """While it lasts, sacrebleu raises FileNotFoundError where it would download."""
+    """Within it, sacrebleu raises FileNotFoundError instead of downloading."""
     from sacrebleu.dataset import base
 
     def keep(url: str, path: str, **_: Any) -> None:

@@ -16,10 +16,10 @@ from flax_transformer.data.lines import CHUNK
 
 
 class TfdsCorpus(Corpus):
-    """`tfds:BUILDER/CONFIG:SPLIT`, prepared below `root`/tensorflow_datasets."""
+    """`tfds:BUILDER/CONFIG:SPLIT`, prepared under `root`/tensorflow_datasets."""
 
     def __init__(self, name: str, root: Path, languages: tuple[str, str]) -> None:
-        """Raises UserError at once, with the remedy, where it is not prepared: TFDS would retry a download first."""
+        """Raises UserError at once, with the remedy, if it is not prepared; TFDS would retry a download first."""
         self._split, self._languages = _parsed(name)[1], languages
         self._builder = tfds_builder(name, root)
         splits = self._builder.info.splits
@@ -46,7 +46,7 @@ class TfdsCorpus(Corpus):
         from tensorflow_datasets.core.decode import DeserializeMethod
         from tensorflow_datasets.proto import tf_example_pb2
 
-        # TFDS's own way through NumPy takes four times as long.
+        # Four times as fast as the NumPy decoding of TFDS.
         rows = self._builder.as_data_source(self._split, deserialize_method=DeserializeMethod.RAW_BYTES)
         for first in range(0, len(rows), CHUNK):
             chunk = rows.__getitems__(range(first, min(first + CHUNK, len(rows))))
@@ -58,9 +58,9 @@ class TfdsCorpus(Corpus):
 
 
 def prepare_tfds(name: str, root: Path) -> Path:
-    """Downloads and prepares the builder of a `tfds:` name; returns its folder. Does nothing where it is prepared.
+    """Downloads and prepares the builder of a `tfds:` name, unless that is done already; returns its folder.
 
-    Raises UserError where a file cannot be had: what was downloaded before it is kept.
+    Raises UserError if a file cannot be downloaded; files downloaded before it are kept.
     """
     builder = tfds_builder(name, root)
 
@@ -72,7 +72,7 @@ def prepare_tfds(name: str, root: Path) -> Path:
     if not sys.stderr.isatty():
         tfds.disable_progress_bar()
     try:
-        with _local_files_and_little_patience():
+        with _local_files_and_few_retries():
             builder.download_and_prepare()
     except requests.RequestException as error:
         url = error.request.url if error.request is not None else 'a file'
@@ -82,7 +82,7 @@ def prepare_tfds(name: str, root: Path) -> Path:
             'what was downloaded already is kept'
         ) from error
     except (
-        AssertionError,  # of WMT, for files that must be downloaded by hand
+        AssertionError,  # WMT: files that must be downloaded by hand
         ImportError,
         ExtractError,
         tfds.download.DownloadError,
@@ -93,14 +93,14 @@ def prepare_tfds(name: str, root: Path) -> Path:
 
 
 def tfds_builder(name: str, root: Path) -> Any:
-    """The builder of a `tfds:` name. Raises UserError where TensorFlow Datasets has no such builder."""
+    """The builder of a `tfds:` name. Raises UserError if TensorFlow Datasets has no such builder."""
     builder_name, _ = _parsed(name)
 
     import tensorflow_datasets as tfds
     import tensorflow_datasets.translate
 
     folder = root / 'tensorflow_datasets'
-    # One that was prepared by a program of the user's is read without its code.
+    # A builder from the user's own code is read without that code once it is prepared.
     if not any((folder / builder_name).glob('*/dataset_info.json')):
         _check_is_known(name, builder_name, tfds)
     try:
@@ -128,19 +128,19 @@ def _command(name: str, root: Path) -> str:
 
 
 @contextmanager
-def _local_files_and_little_patience() -> Iterator[None]:
-    """While it lasts, TFDS unpacks archives without TensorFlow, and gives a download up in seconds.
+def _local_files_and_few_retries() -> Iterator[None]:
+    """Within it, TFDS unpacks archives without TensorFlow and gives up on a download within seconds.
 
-    Its extractor wants of TensorFlow what Python's own `open` does on a local disk. A download is tried ten times, with
-    pauses of 204 s together, and without a limit to the time of a connection.
+    All its extractor needs from TensorFlow on a local disk is what Python's `open` does. By default a download is
+    tried ten times, with 204 s of pauses in total and no connection timeout.
     """
     from tensorflow_datasets.core.download import downloader, extractor
 
     files = SimpleNamespace(compat=SimpleNamespace(as_text=str), io=SimpleNamespace(gfile=SimpleNamespace(GFile=open)))
     before = extractor.tf, downloader.MAX_RETRIES, downloader._open_with_requests
     extractor.tf, downloader.MAX_RETRIES = files, 3
-    downloader._open_with_requests = partial(before[2], timeout=(10, 60))  # seconds: to connect, between two blocks
-    logger = logging.getLogger('urllib3.connectionpool')  # tells of each retry
+    downloader._open_with_requests = partial(before[2], timeout=(10, 60))  # seconds to connect, and between blocks
+    logger = logging.getLogger('urllib3.connectionpool')  # logs each retry
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
@@ -151,7 +151,7 @@ def _local_files_and_little_patience() -> Iterator[None]:
 
 
 def _check_is_known(name: str, builder_name: str, tfds: Any) -> None:
-    """Asking tfds.builder for what it does not know makes it import TensorFlow."""
+    """Raises UserError for an unknown builder; tfds.builder itself would import TensorFlow first."""
     base, _, config_name = builder_name.partition('/')
     known = tfds.list_builders(with_community_datasets=False)
     if base not in known:

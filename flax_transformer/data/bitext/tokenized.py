@@ -1,4 +1,4 @@
-"""Sentence pairs as ids: flat arrays with offsets, in memory or mapped from disk, and what was left out of them."""
+"""Sentence pairs as ids: flat arrays with offsets, in memory or mapped from disk."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Side(NamedTuple):
 
     @property
     def lengths(self) -> np.ndarray:
-        """[sentences] tokens, of all sentences: not for a corpus larger than memory."""
+        """[sentences] tokens. In memory, so not for a corpus larger than that."""
         return np.diff(self.offsets)
 
     def sentence(self, index: int) -> np.ndarray:
@@ -27,15 +27,20 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenizedPairs:
-    """What is trained on or evaluated, and the pairs that are not, counted."""
+    """The pairs to train or evaluate on, and how many were left out."""
 
     source: Side
     target: Side
     num_blank: int = 0  # pairs with an empty side
-    num_too_long: int = 0  # pairs of which a side has more tokens than a row has slots
+    num_too_long: int = 0  # pairs with a side of more tokens than a row has slots
+    numbers: np.ndarray | None = None  # [pairs]: the number of each pair in its corpus, from 0; None: 0, 1, 2, ...
+    text: tuple[Side, Side] | None = None  # UTF-8 bytes of source and target, if kept
 
     def __len__(self) -> int:
         return len(self.source.offsets) - 1
+
+    def release(self) -> None:
+        """Gives back memory that can be read again from disk, if any."""
 
 
 def tokenize(
@@ -46,9 +51,9 @@ def tokenize(
     *,
     target_language: str | None = None,
 ) -> TokenizedPairs:
-    """Ids of all pairs, without those that have a blank side or, where slots are given, more tokens than that.
+    """Ids of all pairs except those with a blank side or, given slots, with more tokens than slots.
 
-    With a target language its tag begins each source.
+    Given a target language, its tag begins each source.
     """
     chosen = choose(pairs, tokenizer, source_slots, target_slots, tag=tokenizer.tag_id(target_language))
     return TokenizedPairs(*(Side(ids, offsets(lengths)) for ids, lengths in chosen.sides), *chosen.left_out)
@@ -58,14 +63,14 @@ class Chosen(NamedTuple):
     """The pairs of a chunk that are kept."""
 
     kept: np.ndarray  # [pairs] bool
-    sides: tuple[tuple[np.ndarray, np.ndarray], ...]  # of each side ids [tokens] and lengths [pairs kept]
-    left_out: tuple[int, int]  # pairs that are blank, and too long
+    sides: tuple[tuple[np.ndarray, np.ndarray], ...]  # ids [tokens] and lengths [pairs kept] of each side
+    left_out: tuple[int, int]  # how many pairs are blank, and too long
 
 
 def choose(
     pairs: Pairs, tokenizer: Tokenizer, source_slots: int | None, target_slots: int | None, *, tag: int | None
 ) -> Chosen:
-    """Ids of the pairs that have no blank side and fit the slots; `tag`, if any, is put before each source's."""
+    """Ids of the pairs that have no blank side and fit the slots; `tag`, if any, begins each source."""
     sides = [tokenizer.encode_flat(pairs.sources), tokenizer.encode_target_flat(pairs.targets)]
     if tag is not None:
         ids, lengths = sides[0]
@@ -83,7 +88,7 @@ def choose(
 
 
 def offsets(lengths: np.ndarray) -> np.ndarray:
-    """[n] lengths -> [n + 1] int64: where each begins, and where the last ends."""
+    """[n] lengths -> [n + 1] int64: where each begins and the last ends."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
 
 

@@ -317,7 +317,7 @@ def test_one_process_waits_for_another_that_prepares_the_same(folder, tmp_path, 
 
 
 def test_a_full_disk_leaves_nothing_behind(folder, tmp_path, monkeypatch):
-    append, appended = cache._Files._append, []
+    append, appended = cache._Arrays.append, []
 
     def full(self, name, values):
         appended.append(name)
@@ -325,7 +325,7 @@ def test_a_full_disk_leaves_nothing_behind(folder, tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, 'No space left on device')
         append(self, name, values)
 
-    monkeypatch.setattr(cache._Files, '_append', full)
+    monkeypatch.setattr(cache._Arrays, 'append', full)
     with pytest.raises(OSError, match='No space left'):
         cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     assert prepared_in(tmp_path / 'cache') == set()
@@ -335,14 +335,12 @@ def test_a_full_disk_leaves_nothing_behind(folder, tmp_path, monkeypatch):
 @pytest.mark.skipif(not Path('/dev/full').exists(), reason='no /dev/full here')
 def test_a_disk_that_is_full_at_the_very_end_leaves_nothing_behind(folder, tmp_path, monkeypatch):
     """What was written lies in a buffer until the file is closed."""
-    begin = cache._Files.__init__
+    open_file = Path.open
 
-    def beginning(self, *args):
-        begin(self, *args)
-        self._files['source.ids'].close()
-        self._files['source.ids'] = Path('/dev/full').open('wb')  # noqa: SIM115
+    def opening(self, mode='r', **settings):
+        return open_file(Path('/dev/full') if (self.name, mode) == ('source.ids', 'wb') else self, mode, **settings)
 
-    monkeypatch.setattr(cache._Files, '__init__', beginning)
+    monkeypatch.setattr(Path, 'open', opening)
     with pytest.raises(OSError, match='No space left'):
         cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     assert prepared_in(tmp_path / 'cache') == set()

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flax_transformer.data.bitext.packing import Place, pack
+from flax_transformer.data.bitext.batches import Place
+from flax_transformer.data.bitext.packing import pack
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=100)
 
