@@ -8,14 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tokenizer_lines import LINES
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.marian.tokenizer import MarianTokenizer
 from flax_transformer.text.sentencepiece_tokenizer import MODEL_FILE, SentencePieceTokenizer
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Tokenizer
 
-LINES = [f'The quick brown fox jumps over lazy dog number {n}.' for n in range(200)]
-LINES += [f'Größe, Straße und {n} süße Äpfel' for n in range(50)]
 VOCAB_SIZE = 400
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=300)
 
