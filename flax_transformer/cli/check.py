@@ -14,14 +14,14 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.translation.config import Config
 
 DESCRIPTION = """Check the corpora of a config: what is damaged, where, what training does about it, and the remedy.
-Exit code: 0, 1 for warnings with --strict, 2 for errors, on which training would stop."""
+Exit code: 0; 1 for warnings with --strict; 2 for errors, which would stop training."""
 
 
 @dataclass(frozen=True)
 class CheckOptions:
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # print one JSON object instead
-    strict: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # exit with 1 where there are warnings
-    workdir: Path | None = None  # a run directory, whose tokenizer says what is too long and what has no piece
+    strict: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # exit with 1 if there are warnings
+    workdir: Path | None = None  # a run directory, whose tokenizer decides what is too long or has no piece
     config: Annotated[Config, tyro.conf.arg(name='')] = field(default_factory=Config)
 
 

@@ -13,15 +13,15 @@ from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.translation.config import Config
 
-DESCRIPTION = """Write the pairs of the training corpora that pass the check as aligned files, and the others, each with
-its reason, to a file of their own. `check` shows beforehand what would be left out."""
+DESCRIPTION = """Write the training pairs that pass the check as aligned files, and the others, each with its reason,
+to a file of their own. `check` shows beforehand what would be left out."""
 
 
 @dataclass(frozen=True)
 class CleanOptions:
     output: Path | None = None  # the folder to write to
     overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # replace the files of an earlier clean
-    workdir: Path | None = None  # a run directory, whose tokenizer says what is too long
+    workdir: Path | None = None  # a run directory, whose tokenizer decides what is too long
     config: Annotated[Config, tyro.conf.arg(name='')] = field(default_factory=Config)
 
 
@@ -58,7 +58,7 @@ def main(argv: list[str]) -> None:
         for kind, count in corpus.rejected.items():
             print(f'  {count:>10,}  {kind}')
     for finding in report.errors:
-        note(f'{finding.corpus}: {finding.kind}: {finding.count:,}; look whether this is mended, with `check`')
+        note(f'{finding.corpus}: {finding.kind}: {finding.count:,}; check the result to see whether it is gone')
     if not config.data.mixture:
         print(f'Train on it with\n  --data.train {shlex.quote(cleaned[0].corpus)}')
     else:

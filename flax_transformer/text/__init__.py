@@ -1,1 +1,1 @@
-"""Text to ids and back: SentencePiece, and segmentations drawn at random."""
+"""Text to ids and back: SentencePiece, and random segmentations."""

@@ -1,4 +1,4 @@
-"""How text becomes pieces."""
+"""How text is split into pieces."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,11 +11,11 @@ class TokenizerConfig:
     """SentencePiece, trained once on both sides of the training pairs and kept in the run directory."""
 
     algorithm: Literal['bpe', 'unigram'] = 'bpe'
-    normalization: Literal['identity', 'nfkc', 'nmt_nfkc'] = 'identity'  # identity gives every line back as it was
-    byte_fallback: bool = True  # spell characters outside the vocabulary as UTF-8 bytes instead of unk (256 pieces)
-    character_coverage: float = 0.9999  # share of the characters that get a piece of their own
+    normalization: Literal['identity', 'nfkc', 'nmt_nfkc'] = 'identity'  # identity: every line survives the round trip
+    byte_fallback: bool = True  # spell characters outside the vocabulary as UTF-8 bytes, not unk (256 pieces)
+    character_coverage: float = 0.9999  # share of the text's characters that get their own piece
     unk_id: int = 2
-    max_sentences: int = 500_000  # pairs used for training it, evenly spaced where there are more
+    max_sentences: int = 500_000  # pairs it is trained on, evenly spaced if there are more
 
     def __post_init__(self) -> None:
         check_types(self)

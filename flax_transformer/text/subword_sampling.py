@@ -1,7 +1,7 @@
-"""Segmentations drawn at random from a SentencePiece model: the same for a seed in every process.
+"""Random segmentations from a SentencePiece model, the same for a seed in every process.
 
-SentencePiece draws them itself, but in each process differently: a run that goes on would see other sentences than one
-without a break. Pieces never reach over a space, so that each word is drawn by itself.
+SentencePiece's own sampling differs between processes: a resumed run would see other segmentations than an
+uninterrupted one. Pieces never span a space, so each word is sampled by itself.
 """
 
 import heapq
@@ -13,11 +13,11 @@ from functools import lru_cache
 import sentencepiece
 
 _SPACE = '\u2581'  # begins each word
-_LONGEST_CACHED = 32  # characters of a word; others are no words
+_LONGEST_CACHED = 32  # characters; longer ones are not words
 
 
 class Segmenter:
-    """Draws segmentations of the model of a processor."""
+    """Samples segmentations from a processor's model."""
 
     def __init__(self, processor: sentencepiece.SentencePieceProcessor) -> None:
         self._processor = processor
@@ -25,7 +25,7 @@ class Segmenter:
         normal = [i for i in range(processor.vocab_size()) if not any(is_one(i) for is_one in is_special)]
         self._ids = {processor.id_to_piece(i): i for i in normal}
         self._scores = {piece: processor.get_score(i) for piece, i in self._ids.items()}
-        # BPE's scores are 0, -1, -2, ...: the order of the merges; unigram's are log-probabilities.
+        # BPE's scores are 0, -1, -2, ..., the order of the merges; unigram's are log-probabilities.
         self._is_bpe = all(score == int(score) for score in self._scores.values())
         self._longest = max(map(len, self._ids), default=1)
         self._unknown = min(self._scores.values(), default=0.0) - 10.0  # SentencePiece's penalty, log-probability
@@ -36,8 +36,8 @@ class Segmenter:
     def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
         """Ids of one segmentation, without EOS.
 
-        alpha: for BPE the rate of merges that are left out (Provilkov et al. 2020, section 3.1), for unigram the power
-        of the probabilities (Kudo 2018, section 3.2, with l = infinity).
+        alpha: for BPE the rate of dropped merges (Provilkov et al. 2020, section 3.1), for unigram the power of the
+        probabilities (Kudo 2018, section 3.2, with l = infinity).
         """
         drawn = random.Random(seed)
         ids: list[int] = []
@@ -48,7 +48,7 @@ class Segmenter:
         return ids
 
     def _ids_of(self, piece: str, after: list[int]) -> list[int]:
-        """The id of a piece; of a character that is none its bytes, or one unk for all that stand together."""
+        """The id of a piece; an unknown character gives its bytes, or one unk for all in a row."""
         if piece in self._ids:
             return [self._ids[piece]]
         first = self._processor.piece_to_id('<0x00>')
@@ -58,7 +58,7 @@ class Segmenter:
         return [] if after and after[-1] == unk else [unk]
 
     def _merged(self, word: str, alpha: float, drawn: random.Random) -> list[str]:
-        """BPE: the best pair of neighbours becomes one, again and again; each pair is left out at a rate of alpha."""
+        """BPE: the best adjacent pair is merged, again and again; each merge is dropped at a rate of alpha."""
         pieces: list[str | None] = list(word)
         before, after = list(range(-1, len(word) - 1)), list(range(1, len(word) + 1))
         agenda: list[tuple[float, int, str]] = []
@@ -73,7 +73,7 @@ class Segmenter:
             _, left, pair = heapq.heappop(agenda)
             right = after[left]
             if pieces[left] is None or right >= len(pieces) or pieces[left] + pieces[right] != pair:
-                continue  # one of them has become part of another piece
+                continue  # one of them has been merged already
             if drawn.random() < alpha:
                 continue
             pieces[left], pieces[right] = pair, None
@@ -85,7 +85,7 @@ class Segmenter:
         return [piece for piece in pieces if piece is not None]
 
     def _ways(self, word: str, alpha: float) -> list[list[tuple[int, float]]]:
-        """Of each end in the word (1, 2, ...), where its last piece can begin, and how probable each beginning is."""
+        """For each end in the word (1, 2, ...), where the last piece can begin and how probable that is."""
         total = [0.0]  # log of the sum over all segmentations up to here
         ways = []
         for end in range(1, len(word) + 1):
@@ -100,7 +100,7 @@ class Segmenter:
         return ways
 
     def _walked(self, word: str, alpha: float, drawn: random.Random) -> list[str]:
-        """Unigram: pieces drawn from the last one backwards, each by its share of the probability."""
+        """Unigram: pieces sampled from last to first, each by its share of the probability."""
         ways = (self._cached_ways if len(word) <= _LONGEST_CACHED else self._ways)(word, alpha)
         end, pieces = len(word), []
         while end:

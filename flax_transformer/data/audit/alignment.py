@@ -1,8 +1,8 @@
-"""Stretches in which each source fits the target one line before or behind better than its own.
+"""Stretches in which each source fits the target one line before or after better than its own.
 
-A stretch is found by what lines keep in translation: their length, their numbers, their last sign. For each pair the
-log-likelihood ratio of "shifted" against "aligned" is summed (Page's CUSUM test, 1954): in an aligned corpus the sum
-keeps falling back, in a shifted stretch it climbs by some nat a line.
+They show in what translation preserves: length, numbers, the last punctuation mark. The log-likelihood ratio of
+"shifted" against "aligned" is summed over the pairs (Page's CUSUM test, 1954): in an aligned corpus the sum keeps
+falling back, in a shifted stretch it climbs by about one nat a line.
 """
 
 from typing import NamedTuple
@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 OFFSETS = (-1, 1)  # source line i belongs to target line i + offset
-CERTAIN = 15.0  # nats beyond log(pairs): what a stretch must have gathered
-CLIP = 4.0  # nats that one pair may add or take
-FEWEST = 16  # pairs of a corpus in which lengths can be compared at all
+CERTAIN = 15.0  # nats beyond log(pairs) that a stretch must gather
+CLIP = 4.0  # nats that one pair may add or subtract
+FEWEST = 16  # pairs; in a smaller corpus lengths cannot be compared
 
 _PER_OCTAVE = 16  # steps of a length in a byte: 4 % each, up to 60,000 characters
 
 
 class Stretch(NamedTuple):
-    """Pairs first..last whose sources belong `offset` target lines further."""
+    """Pairs first..last whose sources belong to the target `offset` lines further on."""
 
     first: int
     last: int
@@ -29,32 +29,32 @@ class Stretch(NamedTuple):
 
 
 def length_byte(lengths: np.ndarray) -> np.ndarray:
-    """Lengths in characters as logarithms in a byte each; 0: none."""
+    """Lengths in characters as logarithms, one byte each; 0: empty."""
     return np.minimum(np.round(_PER_OCTAVE * np.log2(1 + lengths)), 255).astype(np.uint8)
 
 
 def shifted_stretches(lengths: np.ndarray, signs: np.ndarray) -> list[Stretch]:
-    """The stretches in which lines are shifted by one, in their order.
+    """The stretches in which lines are shifted by one, in order.
 
     Args:
       lengths: [2, pairs] uint8 by `length_byte`, of sources and targets; pairs with a blank side have 0.
-      signs: [2, pairs] uint8: a code of the last sign, 0 to 3, plus 4 times a hash of the numbers, 1 to 63, 0: none.
+      signs: [2, pairs] uint8: a code of the last mark, 0 to 3, plus 4 times a hash of the numbers, 1 to 63, 0: none.
     """
     count = lengths.shape[1]
     if count < FEWEST:
         return []
     source, target = lengths.astype(np.float32) / _PER_OCTAVE
-    if source.std() < 0.05 or target.std() < 0.05:  # all of one length: nothing to tell them apart by
+    if source.std() < 0.05 or target.std() < 0.05:  # all about the same length: no evidence
         return []
     evidence = {offset: _evidence(source, target, signs, offset) for offset in (0, *OFFSETS)}
     best = max(evidence, key=lambda offset: evidence[offset].correlation)
     model = evidence[best]
     ratios = {offset: model.log_ratios(source, target, signs, offset) for offset in (0, *OFFSETS)}
-    # Half of what a source tells of its target's length: a list in order (numbers one by one) fits its neighbours too.
+    # Half of what a source says about its target's length: sorted lists (consecutive numbers) fit their neighbours too.
     drift = max(0.5 * np.log(model.spread / model.deviation), 0)
     found: list[Stretch] = []
     for offset in OFFSETS:
-        # Against the better of the others: where pairs do not fit at all, no neighbour must seem to.
+        # Against the better of the others: if pairs do not fit at all, no neighbour may seem to.
         others = np.maximum(ratios[0], ratios[-offset])
         gain = np.clip(ratios[offset] - others, -CLIP, CLIP) - drift
         found += [Stretch(first, last, offset) for first, last in _climbs(gain, CERTAIN + np.log(count))]
@@ -62,18 +62,18 @@ def shifted_stretches(lengths: np.ndarray, signs: np.ndarray) -> list[Stretch]:
 
 
 class _Evidence(NamedTuple):
-    """How well a source tells the target that belongs to it, learned with the sides at some offset."""
+    """How well a source predicts its target, learned with the sides at some offset."""
 
     correlation: float  # of the logarithms of lengths
     slope: float
     intercept: float
-    deviation: float  # of the target's length once the source's is known
+    deviation: float  # of the target's length given the source's
     spread: float  # of the target's length alone
     middle: float
     signs: np.ndarray  # [4, 2]: log-likelihood ratio of unequal and equal numbers (0, 1) and last signs (2, 3)
 
     def log_ratios(self, source: np.ndarray, target: np.ndarray, signs: np.ndarray, offset: int) -> np.ndarray:
-        """[pairs] log p(target, given the source `offset` lines before it) / p(target); 0 where there is none."""
+        """[pairs] log p(target | source `offset` lines before it) / p(target); 0 if there is none."""
         source, target, source_signs, target_signs = _at(offset, source, target, *signs)
         known = (target - self.intercept - self.slope * source) / self.deviation
         alone = (target - self.middle) / self.spread
@@ -82,12 +82,12 @@ class _Evidence(NamedTuple):
         ratios += np.where(numbers, self.signs[0][(source_signs // 4 == target_signs // 4).astype(int)], 0)
         ratios += self.signs[1][(source_signs % 4 == target_signs % 4).astype(int)]
         ratios = np.where((source > 0) & (target > 0), ratios, 0)
-        # As many ratios as pairs; the pair at the edge that has no neighbour says nothing.
+        # One ratio a pair; the pair at the edge has no neighbour and gets 0.
         return np.pad(ratios, (max(-offset, 0), max(offset, 0)))
 
 
 def _at(offset: int, source: np.ndarray, target: np.ndarray, *signs: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Source i beside target i + offset."""
+    """Source i next to target i + offset."""
     count = len(source)
     of_source = slice(max(-offset, 0), count - max(offset, 0))
     of_target = slice(max(offset, 0), count - max(-offset, 0))
@@ -102,7 +102,7 @@ def _evidence(source: np.ndarray, target: np.ndarray, signs: np.ndarray, offset:
     correlation = float(np.corrcoef(x, y)[0, 1]) if x.std() > 0 and y.std() > 0 else 0.0
     slope = correlation * spread / float(max(x.std(), 0.05))
     residual = y - middle - slope * (x - x.mean())
-    # Robust: where a part is shifted the others shall say what an aligned pair looks like. At least one step of a byte.
+    # Robust, so that a shifted part does not change what an aligned pair looks like; at least one step of a byte.
     deviation = max(1.4826 * float(np.median(np.abs(residual - np.median(residual)))), 1 / _PER_OCTAVE)
     intercept = middle - slope * float(x.mean()) + float(np.median(residual))
     numbers = (x_signs >= 4) | (y_signs >= 4)
@@ -116,7 +116,7 @@ def _evidence(source: np.ndarray, target: np.ndarray, signs: np.ndarray, offset:
 
 
 def _table(x: np.ndarray, y: np.ndarray, values: int) -> np.ndarray:
-    """[2] log-likelihood ratio of two signs that differ, and of two that are equal, against chance."""
+    """[2] log-likelihood ratios, against chance, of two signs that differ and of two that agree."""
     total = len(x)
     shares = [np.bincount(side, minlength=values) / max(total, 1) for side in (x, y)]
     by_chance = float(np.clip(shares[0] @ shares[1], 0.01, 0.99))
@@ -125,13 +125,13 @@ def _table(x: np.ndarray, y: np.ndarray, values: int) -> np.ndarray:
 
 
 def _climbs(gain: np.ndarray, least: float) -> list[tuple[int, int]]:
-    """First and last index of the runs whose sum is the largest around them and at least `least`."""
+    """First and last index of each run whose sum is a local maximum of at least `least`."""
     total = np.cumsum(gain)
     before = np.concatenate([[0.0], total[:-1]])
     lowest = np.minimum.accumulate(before)
     if (total - lowest).max(initial=0.0) < least:
         return []
-    # Found from left to right: a run ends at its top, once the sum has fallen from it by `least`.
+    # From left to right: a run ends at its peak, once the sum has fallen from there by `least`.
     found, start = [], 0
     while start < len(gain):
         height = total[start:] - np.minimum.accumulate(before[start:])

@@ -1,4 +1,4 @@
-"""Files that are no longer what they were."""
+"""Files that have changed since a run began."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -8,11 +8,11 @@ from flax_transformer.data.audit.report import Example, Finding
 
 
 def changed_since(recorded: dict[str, tuple[int, str]] | None, files: Iterable[Path] = ()) -> Iterator[Finding]:
-    """The finding for files that differ from what a run recorded of them, if any.
+    """The finding for files that differ from what a run recorded, if any.
 
     Args:
-      recorded: absolute path -> (bytes, SHA-256 in hexadecimal) of each file that the run began with; None: no run.
-      files: those of the corpora now; one that was not recorded is new, which is a change too.
+      recorded: absolute path -> (bytes, SHA-256 in hexadecimal) of each file the run began with; None: no run.
+      files: the corpora's files now; one that was not recorded is new, which is a change too.
     """
     if recorded is None:
         return

@@ -1,4 +1,4 @@
-"""What single characters show: damage, script, Unicode form. Whole chunks of lines at a time, in NumPy."""
+"""What single characters show: damage, script, Unicode form; in NumPy, a chunk of lines at a time."""
 
 import functools
 import html.entities
@@ -11,7 +11,7 @@ import numpy as np
 # Bits of a character.
 LETTER, DIGIT, CONTROL, ODD_SPACE, COMPOSED, COMBINING = (1 << i for i in range(6))
 
-# First and last code points of the blocks whose script tells languages apart; Chinese and Japanese are one here.
+# First and last code points of blocks whose script tells languages apart; Chinese and Japanese count as one.
 SCRIPTS = {
     'Latin': ((0x41, 0x5A), (0x61, 0x7A), (0xC0, 0x24F), (0x1E00, 0x1EFF)),
     'Greek': ((0x370, 0x3FF), (0x1F00, 0x1FFF)),
@@ -38,16 +38,16 @@ SCRIPTS = {
     'Hangul': ((0x1100, 0x11FF), (0x3130, 0x318F), (0xAC00, 0xD7AF)),
     'Han and Kana': ((0x3040, 0x30FF), (0x3400, 0x9FFF), (0xF900, 0xFAFF)),
 }
-LAST = 0xFFFF  # characters beyond, emoji and historic scripts, count as this one, which has no bits and no script
+LAST = 0xFFFF  # stands for all characters beyond (emoji, historic scripts); it has no bits and no script
 
-_JOINERS = '\u200c\u200d'  # spell words in Indic scripts and Persian, and join emoji: no damage there
+_JOINERS = '\u200c\u200d'  # legitimate in Indic scripts, Persian and emoji
 _ENTITY = re.compile(r'&(?:#\d{2,7}|#[xX][0-9a-fA-F]{2,6}|[A-Za-z][A-Za-z0-9]{1,30});')
 _TAG = re.compile(
     r'</?(?:a|b|br|div|em|font|h[1-6]|i|img|li|ol|p|span|strong|sub|sup|table|td|tr|u|ul)(?=[\s/>])[^<>\n]*>',
     re.IGNORECASE,
 )
-# UTF-8 of two bytes (Latin and its neighbours, Greek, Cyrillic, Arabic) and of three (quotes and dashes), each byte
-# read as the character that Latin-1 or Windows-1252 has there. Quotation marks may follow a capital rightly.
+# Two-byte UTF-8 (extended Latin, Greek, Cyrillic, Arabic) and three-byte UTF-8 (quotes and dashes), each byte read as
+# Latin-1 or Windows-1252. Quotation marks may legitimately follow a capital.
 _HIGH = '\u0080-\u00bf€ƒ†‡ˆ‰Š‹ŒŽ˜™š›œžŸ'
 _QUOTES = '‚„…‘’“”•–—'
 _MOJIBAKE = re.compile(
@@ -57,23 +57,23 @@ _MOJIBAKE = re.compile(
 
 
 class Text(NamedTuple):
-    """The lines of one side of a chunk, and the same laid end to end, each with a line feed behind it."""
+    """The lines of one side of a chunk, also joined end to end, each followed by a line feed."""
 
     lines: list[str]
     joined: str
-    codes: np.ndarray  # [characters] int32: code points, those beyond LAST as LAST
+    codes: np.ndarray  # [characters] int32: code points, at most LAST
     starts: np.ndarray  # [lines + 1] int64: where each line begins
 
     def any(self, bits: np.ndarray) -> np.ndarray:
-        """[lines] uint8: the bits that the characters of each line have, of [characters]."""
+        """[lines] uint8: the bits of any character in each line, from [characters]."""
         return np.bitwise_or.reduceat(bits, self.starts[:-1])
 
     def count(self, chosen: np.ndarray) -> np.ndarray:
-        """[lines]: the sum over each line, of [characters]."""
+        """[lines]: the sum over each line, from [characters]."""
         return np.add.reduceat(chosen, self.starts[:-1], dtype=np.float32 if chosen.dtype.kind == 'f' else np.int64)
 
     def lines_at(self, positions: list[int]) -> np.ndarray:
-        """The lines, each once, in which positions of `joined` lie."""
+        """The lines, each once, that contain these positions of `joined`."""
         return np.unique(np.searchsorted(self.starts, positions, side='right') - 1)
 
 
@@ -112,7 +112,7 @@ def bits_of_characters() -> np.ndarray:
 
 @functools.cache
 def scripts_of_characters() -> np.ndarray:
-    """[LAST + 1] uint8: the script of each letter, as its place in SCRIPTS, from 1; 0: none of them."""
+    """[LAST + 1] uint8: the script of each letter, its place in SCRIPTS from 1; 0: none of them."""
     scripts = np.zeros(LAST + 1, np.uint8)
     for number, blocks in enumerate(SCRIPTS.values(), start=1):
         for first, last in blocks:
@@ -122,7 +122,7 @@ def scripts_of_characters() -> np.ndarray:
 
 
 def lines_with_controls(text: Text, bits: np.ndarray) -> np.ndarray:
-    """The lines with control, zero-width or private characters; joiners beside characters that they join are none."""
+    """The lines with control, zero-width or private characters; a joiner between characters that it joins is fine."""
     found = np.flatnonzero(text.any(bits) & CONTROL)
     return np.array([line for line in found if _has_control(text.lines[line])], np.int64)
 
@@ -157,7 +157,7 @@ def lines_with_mojibake(text: Text) -> np.ndarray:
 
 
 def lines_with_odd_spaces(text: Text, bits: np.ndarray) -> np.ndarray:
-    """The lines with a space at an edge, a tab, or a space other than U+0020."""
+    """The lines with a leading or trailing space, a tab, or a space other than U+0020."""
     space = text.codes == 0x20
     odd = (text.any(bits) & ODD_SPACE) != 0
     odd |= space[text.starts[:-1]] | (space[np.maximum(text.starts[1:] - 2, 0)] & (np.diff(text.starts) > 1))

@@ -1,4 +1,4 @@
-"""The audit of all corpora of a config: read each once, compare them, and weigh what was found."""
+"""The audit: every corpus is read once, the corpora are compared, and what was found is weighed."""
 
 import itertools
 import re
@@ -98,7 +98,7 @@ def _open_held_out(name: str, data: DataConfig, languages: tuple[str, str]) -> C
 
 
 class _Beginning(Corpus):
-    """The first chunk of text that is made, not read: spelling all of it takes longer than its check is worth."""
+    """The first chunk of generated text: generating all of it takes longer than its check is worth."""
 
     def __init__(self, corpus: Corpus) -> None:
         super().__init__(corpus.name)
@@ -112,7 +112,7 @@ class _Beginning(Corpus):
 
 
 class _InMemory(Corpus):
-    """A test set of sacrebleu's, with its first reference."""
+    """A test set from sacrebleu, with its first reference."""
 
     def __init__(self, name: str, pairs: Pairs) -> None:
         super().__init__(name)
@@ -132,7 +132,7 @@ def weigh(
     *,
     recorded: dict[str, tuple[int, str]] | None = None,
 ) -> Report:
-    """Compares the corpora, and says how grave what was found is."""
+    """Compares the corpora, and reports how serious the findings are."""
     training = [facts for facts in corpora if facts.role == 'train']
     findings = list(changed_since(recorded, [file for facts in training for file in facts.corpus.files]))
     details = find_overlaps(corpora)
@@ -153,7 +153,7 @@ def weigh(
 
 
 def _detail(facts: CorpusFacts, kind: str) -> str:
-    """What there is to say of the first pair of a kind."""
+    """What to say about the first pair of a kind."""
     hit = facts.examples[kind][0]
     if kind == 'missing_side':
         return facts.corpus.missing(hit.side, hit.index)
@@ -178,7 +178,7 @@ def _examples(facts: CorpusFacts, kind: str, texts: dict[int, tuple[str, str]]) 
 
 
 def _of_sides(facts: CorpusFacts) -> Iterator[Finding]:
-    """What is to be said of a whole corpus or of a whole side."""
+    """Findings about a whole corpus or a whole side."""
     if not len(facts):
         yield Finding('empty', 'error', facts.name, 0, 0, detail=facts.corpus.nothing())
         return
@@ -202,7 +202,7 @@ def _of_sides(facts: CorpusFacts) -> Iterator[Finding]:
 
 
 def _normalization(check: CheckConfig, corpora: list[CorpusFacts]) -> Iterator[Finding]:
-    """The rarer Unicode form of each language, over all corpora together: they are trained and scored as one."""
+    """The rarer Unicode form of each language, over all corpora: they are trained on and scored together."""
     for language in sorted({language for facts in corpora for language in facts.languages}):
         sides = [(facts, i) for facts in corpora for i in (0, 1) if facts.languages[i] == language]
         counts = {form: sum(facts.counts[f'{form}:{side}'] for facts, side in sides) for form in FORMS}
@@ -226,7 +226,7 @@ def _normalization(check: CheckConfig, corpora: list[CorpusFacts]) -> Iterator[F
 
 
 def _vocabulary(check: CheckConfig, vocabulary: Vocabulary, training: list[CorpusFacts]) -> Iterator[Finding]:
-    """Whether text and vocabulary fit each other."""
+    """Findings where text and vocabulary do not fit each other."""
     total = sum(len(facts) for facts in training)
     tally = sum((facts.characters for facts in training), Counter())
     characters = tally.total()

@@ -1,4 +1,4 @@
-"""What one chunk of a corpus shows: a pure function of the chunk and of what the corpus's first pairs taught."""
+"""What one chunk of a corpus shows: a pure function of the chunk and of what the first pairs taught."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from flax_transformer.data.bitext.corpus import Records
 from flax_transformer.text.tokenizer import Tokenizer
 
 EXAMPLES = 5  # of each kind
-_SMOOTHING = 10  # characters added to both lengths: among short lines large ratios are common
+_SMOOTHING = 10  # characters added to both lengths: short lines often have large ratios
 
 FORMS = ('composed', 'decomposed')
 
@@ -25,18 +25,18 @@ class Model(NamedTuple):
     """What a chunk is compared with."""
 
     sides: tuple[SideModel, SideModel]
-    languages: tuple[str | None, str | None]  # None: one that the library does not know
-    usual_ratio: float  # characters of a target for each of its source
+    languages: tuple[str | None, str | None]  # None: unknown to the library
+    usual_ratio: float  # target characters per source character
     max_ratio: float
-    slots: tuple[int, int]  # tokens that a row holds of either side
-    common: np.ndarray  # [LAST + 1] bool: characters that are too frequent to be left out of a vocabulary
+    slots: tuple[int, int]  # tokens of each side that a row holds
+    common: np.ndarray  # [LAST + 1] bool: characters too frequent to be left out of a vocabulary
     tokenizer: Tokenizer | None
 
 
 class Hit(NamedTuple):
     """A pair that shows a fault."""
 
-    index: int  # in its chunk, or in its corpus
+    index: int  # in its chunk, or its corpus
     side: int
     source: str
     target: str
@@ -60,16 +60,16 @@ class Facts(NamedTuple):
     """What one chunk shows."""
 
     pairs: PairFacts
-    found: dict[str, np.ndarray]  # the pairs of each kind, by their index in the chunk
+    found: dict[str, np.ndarray]  # the pairs of each kind, as indices in the chunk
     examples: dict[str, list[Hit]]
     characters: Counter[str]
-    first_seen: dict[str, tuple[int, int]]  # pair and side of characters that are not common
+    first_seen: dict[str, tuple[int, int]]  # pair and side of each character that is not common
 
 
 def learn(records: Sequence[Records], languages: tuple[str | None, str | None], **settings: object) -> Model:
-    """The Model of the first pairs of a corpus; `settings` are its fields that no pair decides.
+    """The Model learned from the first pairs of a corpus, some 16,000 of them, evenly spaced.
 
-    Only some 16,000 pairs are looked at, evenly spaced.
+    `settings` are the fields that do not depend on the pairs.
     """
     count = sum(len(chunk.sources) for chunk in records)
     stride = max(1, count // 16_384)
@@ -105,7 +105,7 @@ def inspect(records: Records, model: Model) -> Facts:
         note('invalid_utf8', invalid, side)
         note('blank', [i for i, line in enumerate(decoded) if lines[i] is not None and not line.strip()], side)
         for i in invalid:
-            decoded[i] = ''  # it is counted as that alone
+            decoded[i] = ''  # not counted as anything else
         texts.append(lay_out(decoded))
     bits = [bits_of_characters()[text.codes] for text in texts]
     of_lines = [text.any(flags) for text, flags in zip(texts, bits, strict=True)]
@@ -142,7 +142,7 @@ def inspect(records: Records, model: Model) -> Facts:
 
 
 def shown(line: bytes | None) -> str:
-    """A line for a person: what is not UTF-8 as escapes."""
+    """A line for people to read, with escapes for what is not UTF-8."""
     return (line or b'').decode('utf-8', 'backslashreplace')
 
 
@@ -162,10 +162,9 @@ def _decoded(lines: Sequence[bytes | None]) -> tuple[list[str], list[int]]:
 
 
 def _too_long(text: Text, slots: int, tokenizer: Tokenizer | None) -> np.ndarray:
-    """The lines with more tokens than slots, EOS counted; without a tokenizer those with more words, which never
-    are more than the tokens."""
+    """The lines with more tokens than slots, EOS included; without a tokenizer, with more words, a lower bound."""
     if tokenizer is not None:
-        # A token has at least one byte, but for the space that SentencePiece sets before a line.
+        # Only these can be: a token has at least one byte, except the space that SentencePiece puts before a line.
         doubtful = [i for i, line in enumerate(text.lines) if len(line) * 4 + 2 > slots]
         doubtful = [i for i in doubtful if len(text.lines[i].encode('utf-8', 'replace')) + 2 > slots]
         counts = [len(ids) for ids in tokenizer.encode([text.lines[i] for i in doubtful])] if doubtful else []
@@ -195,7 +194,7 @@ def _note_languages(texts: list[Text], model: Model, comparable: np.ndarray, not
     swapped = comparable & like_other[0] & like_other[1]
     source_language, target_language = model.languages
     if source_language and target_language:
-        # Where the library knows both languages it has a say: a name or a quotation is no exchange.
+        # If the library knows both languages it decides: a name or a quotation is not a swap.
         for i in np.flatnonzero(swapped):
             first, second = (language.identify(text.lines[i])[0] for text in texts)
             exchanged = [language.is_language(first, target_language), language.is_language(second, source_language)]
@@ -218,7 +217,7 @@ def _last_signs(text: Text) -> np.ndarray:
 
 
 def _characters(texts: list[Text], common: np.ndarray) -> tuple[Counter[str], dict[str, tuple[int, int]]]:
-    """How often each character comes, and where those that are not common come first."""
+    """How often each character occurs, and where each uncommon one occurs first."""
     tally: Counter[str] = Counter()
     first_seen: dict[str, tuple[int, int]] = {}
     for side, text in enumerate(texts):

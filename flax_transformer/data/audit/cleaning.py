@@ -1,4 +1,4 @@
-"""What passes the check, written as aligned files; and what does not, each line with its reason."""
+"""The pairs that pass the check, written as aligned files, and the others, each with its reason."""
 
 import contextlib
 import os
@@ -20,18 +20,18 @@ from flax_transformer.data.audit.report import Report
 from flax_transformer.data.audit.vocabulary import Vocabulary
 from flax_transformer.data.bitext.config import DataConfig, is_made
 
-GUARD = 50  # pairs on either side of a shifted stretch that are left out with it
+GUARD = 50  # pairs on either side of a shifted stretch that are dropped with it
 
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What became of one training corpus."""
+    """The outcome for one training corpus."""
 
     name: str
     corpus: str  # in the form of data.train
     rejected_file: Path
     kept: int  # pairs
-    rejected: dict[str, int]  # pairs by the first kind of fault that they show
+    rejected: dict[str, int]  # pairs by the first kind of fault they show
 
 
 def clean(
@@ -85,7 +85,7 @@ def _planned(data: DataConfig, output: Path) -> list[tuple[Path, Path, Path]]:
 
 
 def _widen_shifts(reasons: np.ndarray) -> None:
-    """Leaves out pairs beside a shifted stretch too: where it begins and ends is known to some lines only."""
+    """Also drops pairs next to a shifted stretch: its ends are known only to within some lines."""
     shifted = np.flatnonzero(reasons == REJECTED.index('shifted') + 1)
     for distance in range(1, GUARD + 1):
         beside = np.concatenate([shifted - distance, shifted + distance])

@@ -1,4 +1,4 @@
-"""Faults that show only where pairs are compared with each other, within a corpus and between corpora."""
+"""Faults that only show when pairs are compared, within a corpus and between corpora."""
 
 import numpy as np
 
@@ -7,11 +7,11 @@ from flax_transformer.data.audit.chunks import EXAMPLES, Hit
 from flax_transformer.data.audit.reading import CorpusFacts
 from flax_transformer.data.audit.repeats import NO_KEY, contradictions, repeated_pairs, shared_pairs
 
-_MEMORISED = 0.9  # share of a test set's pairs in the training data from which on its score says nothing
+_MEMORISED = 0.9  # share of a test set in the training data at which its score means nothing
 
 
 def find_overlaps(corpora: list[CorpusFacts]) -> dict[tuple[int, str], str]:
-    """Adds to the corpora's counts and examples what comparing shows; returns details by corpus and kind."""
+    """Adds what comparing shows to the corpora's counts and examples; returns details by corpus and kind."""
     details = {}
     for number, facts in enumerate(corpora):
         if stretches := shifted_stretches(facts.pairs.lengths, facts.pairs.signs):
@@ -32,7 +32,7 @@ def _described(stretch: Stretch) -> str:
 
 
 def _add(facts: CorpusFacts, kind: str, indices: np.ndarray, shown: list[int] | None = None, side: int = 0) -> None:
-    """Counts pairs, with the first of them as examples; their text is read later."""
+    """Counts pairs, the first of them as examples; their text is read later."""
     if len(indices):
         facts.counts[kind] += len(indices)
         first = indices[:EXAMPLES].tolist() if shown is None else shown[:EXAMPLES]
@@ -41,7 +41,7 @@ def _add(facts: CorpusFacts, kind: str, indices: np.ndarray, shown: list[int] | 
 
 
 def _compare_training(training: list[CorpusFacts]) -> None:
-    """Duplicates and contradictions, over all training corpora of the same two languages."""
+    """Duplicates and contradictions across training corpora of the same language pair."""
     for languages in sorted({facts.languages for facts in training}):
         group = [facts for facts in training if facts.languages == languages]
         bounds = np.cumsum([0, *map(len, group)])

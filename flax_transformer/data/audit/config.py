@@ -7,12 +7,12 @@ from flax_transformer.common.checks import check, check_positive, check_types
 
 @dataclass(frozen=True)
 class CheckConfig:
-    """The check of a corpus: from which share of damaged pairs on it warns, and where a pair begins to be damaged."""
+    """The check of a corpus: when a pair counts as damaged, and which share of damaged pairs is a warning."""
 
     before_training: bool = True  # check a corpus before it is tokenised; errors stop, warnings do not
-    max_length_ratio: float = 4.0  # characters of a side against what is usual beside the other; more: a damaged pair
-    characters_per_piece: int = 100  # of training text for each piece of the vocabulary; fewer: a warning
-    # Shares of a corpus's pairs, 0 to 1, from which on a kind of damage is a warning and not a note; 1: hardly ever.
+    max_length_ratio: float = 4.0  # one side's characters, relative to what is usual for the other; more is damaged
+    characters_per_piece: int = 100  # training text per piece of the vocabulary; less is a warning
+    # Shares of a corpus's pairs, 0 to 1, at which a kind of damage is a warning instead of a note.
     swapped_pair: float = 0.005
     wrong_language: float = 0.01
     copy: float = 0.02

@@ -1,4 +1,4 @@
-"""Every kind of fault that a corpus is checked for: how grave it is, and what can be done about it."""
+"""Every kind of fault that a corpus is checked for: how serious it is, and what to do about it."""
 
 from typing import Literal, NamedTuple
 
@@ -9,15 +9,15 @@ class Kind(NamedTuple):
     """A row of the table."""
 
     name: str
-    gravity: Literal['error', 'share', 'warning', 'note']  # share: a warning from the field's share on, below it a note
+    gravity: Literal['error', 'share', 'warning', 'note']  # share: a warning from a share in CheckConfig on
     rejected: bool  # `flax-transformer clean` leaves such pairs out
-    what: str  # is counted
-    training: str  # what training does with it
+    what: str  # what is counted
+    training: str  # what training does about it
     remedy: str
 
 
-# An error is certain damage, or makes the score of the test set meaningless: training does not begin. What a corpus may
-# well contain on purpose is a warning from a share on that is a field of CheckConfig with the kind's name.
+# An error is certain damage, or makes the test score meaningless: training does not start. What a corpus may contain on
+# purpose is a warning above a share, which is the field of CheckConfig with the kind's name.
 KINDS = {
     kind.name: kind
     for kind in (
@@ -33,9 +33,9 @@ KINDS = {
             'missing_side',
             'error',
             True,
-            'lines of one side that have no line on the other: files of unequal length, a table without that column',
+            'lines with no counterpart on the other side: files of unequal length, a table without that column',
             'stops',
-            'align the files anew, or find where a line was lost',
+            'align the files again, or find where a line was lost',
         ),
         Kind(
             'invalid_utf8',
@@ -49,23 +49,23 @@ KINDS = {
             'shifted',
             'error',
             True,
-            'lines in a stretch whose sources fit the targets one line before or behind',
-            'would learn from pairs that are no translations',
-            'mend the line that is lost or too many where the stretch begins',
+            'lines in a stretch whose sources fit the targets one line before or after',
+            'would learn from pairs that are not translations',
+            'fix the missing or extra line where the stretch begins',
         ),
         Kind(
             'swapped_corpus',
             'error',
             False,
-            'a corpus whose source side is in the target language, and the other way round',
+            'a corpus whose source side is in the target language, and vice versa',
             'would learn to translate in the wrong direction',
-            'exchange data.source_language and target_language, or the two paths',
+            'swap data.source_language and target_language, or the two paths',
         ),
         Kind(
             'other_language',
             'warning',
             False,
-            'a side that is mostly in another language than the config says',
+            'a side that is mostly in a language other than the configured one',
             'trains on it as it is',
             'name the right file, or the right language',
         ),
@@ -81,7 +81,7 @@ KINDS = {
             'wrong_language',
             'share',
             True,
-            'pairs with a side in another language, or another script, than the rest of its side',
+            'pairs with a side in a different language or script from the rest of that side',
             'trains on them as they are',
             'clean the corpus',
         ),
@@ -90,7 +90,7 @@ KINDS = {
             'share',
             True,
             'pairs whose target is the source itself',
-            'trains on them as they are; from some per cent on translations become copies',
+            'trains on them as they are; a few per cent are enough to turn translations into copies',
             'clean the corpus',
         ),
         Kind(
@@ -99,7 +99,7 @@ KINDS = {
             True,
             'pairs with a side of nothing but spaces',
             'leaves them out',
-            'clean the corpus; in a test set they are scored all the same',
+            'clean the corpus; in a test set they are still scored',
         ),
         Kind(
             'too_long',
@@ -113,7 +113,7 @@ KINDS = {
             'length_ratio',
             'share',
             True,
-            'pairs of which one side is check.max_length_ratio times longer than usual beside the other, in characters',
+            'pairs with a side check.max_length_ratio times longer than usual for the other, in characters',
             'trains on them as they are',
             'clean the corpus',
         ),
@@ -121,15 +121,15 @@ KINDS = {
             'numbers',
             'share',
             False,
-            'pairs whose digits differ, small numbers and round ones aside, which may be written in words',
+            'pairs whose digits differ, except in small and round numbers, which may be spelled out',
             'trains on them as they are',
-            'look at the examples; dates, times and units may differ rightly',
+            'look at the examples; dates, times and units may rightly differ',
         ),
         Kind(
             'control',
             'share',
             True,
-            'lines with control characters, zero-width characters or those of private use',
+            'lines with control, zero-width or private-use characters',
             'trains on them as they are; each takes a piece of the vocabulary, or several bytes',
             'clean the corpus, or set tokenizer.normalization to nmt_nfkc',
         ),
@@ -147,69 +147,69 @@ KINDS = {
             True,
             'lines with UTF-8 that was once read as Latin-1 or Windows-1252, or with U+FFFD',
             'trains on them as they are',
-            'convert the original anew, or clean the corpus',
+            'convert the original again, or clean the corpus',
         ),
         Kind(
             'normalization',
             'share',
             False,
-            'lines in the rarer of two Unicode forms, composed (NFC) and decomposed (NFD), that one language mixes',
-            'takes the two forms of a word for two words, and scores them as different',
+            'lines in the rarer Unicode form of a language that mixes composed (NFC) and decomposed (NFD)',
+            'treats the two forms of a word as two words, and scores them as different',
             'convert all files to NFC, or set tokenizer.normalization to nfkc',
         ),
         Kind(
             'duplicate',
             'share',
             True,
-            'pairs that an earlier pair repeats to the letter',
+            'pairs that repeat an earlier pair exactly',
             'trains on each of them',
-            'clean the corpus, unless they are meant as weights',
+            'clean the corpus, unless the repeats are meant as weights',
         ),
         Kind(
             'contradiction',
             'share',
             False,
-            'further translations of a source that was translated otherwise before',
+            'further translations of a source that was translated differently before',
             'trains on each of them',
-            'none where they are paraphrases; many for one source are a sign of misalignment',
+            'none if they are paraphrases; many for one source suggest misalignment',
         ),
         Kind(
             'leaked',
             'share',
             True,
-            'validation or test pairs of which a side stands in the training data too (case and spaces aside)',
+            'validation or test pairs with a side that is also in the training data (ignoring case and spaces)',
             'trains on them, and its scores are too good',
-            'clean the training corpus, which leaves such pairs out of it',
+            'clean the training corpus, which removes such pairs from it',
         ),
         Kind(
             'test_is_training',
             'error',
             False,
-            'a test set of which nine pairs of ten stand in the training data, both sides',
-            'would report a score of what was learned by heart',
+            'a test set with nine of ten pairs, both sides, in the training data',
+            'would report a score on memorized text',
             'name another test set, or none',
         ),
         Kind(
             'validation_is_test',
             'share',
             False,
-            'test pairs that stand in a validation set too',
-            'chooses its best checkpoint by them, and the score of the test set is too good',
+            'test pairs that are also in a validation set',
+            'chooses its best checkpoint by them, so the test score is too good',
             'name another validation set',
         ),
         Kind(
             'few_pairs',
             'warning',
             False,
-            'a training text of fewer than check.characters_per_piece characters for each piece of the vocabulary',
-            'may fail to make so many pieces, and learns little of the rare ones',
+            'training text with fewer than check.characters_per_piece characters per piece of the vocabulary',
+            'may fail to make that many pieces, and learns little about rare ones',
             'lower model.vocab_size',
         ),
         Kind(
             'uncovered',
             'warning',
             False,
-            'characters that the vocabulary will have no piece for; a note where bytes spell them',
+            'characters without a piece in the vocabulary; a note if bytes can spell them',
             'reads and writes them as unk, without tokenizer.byte_fallback',
             'set tokenizer.byte_fallback, or raise tokenizer.character_coverage',
         ),
@@ -217,17 +217,17 @@ KINDS = {
             'odd_spaces',
             'note',
             False,
-            'lines with spaces at an edge, tabs, or spaces other than U+0020',
-            'trains on them as they are; a translation then writes them too',
+            'lines with leading or trailing spaces, tabs, or spaces other than U+0020',
+            'trains on them as they are; translations will have them too',
             'none needed',
         ),
         Kind(
             'changed',
             'error',
             False,
-            'files that are not those that the run began with',
-            'would go on with other text in another order',
-            'bring back the files, or begin a new run',
+            'files other than those the run began with',
+            'would continue with different text in a different order',
+            'restore the files, or start a new run',
         ),
     )
 }

@@ -1,8 +1,8 @@
-"""In which language a line is: by what the corpus itself shows, and where that is in doubt by a library.
+"""The language of a line: by what the corpus itself shows, and in doubt by a library.
 
-The trigrams of characters of the first pairs say what either side looks like. That is fast, needs no list of languages,
-and finds the pairs that are swapped and the lines that look like nothing else on their side. Whether those are foreign
-is then asked of py3langid (BSD licence, 4.5 MB, 140 languages, loaded only when asked).
+Character trigrams of the first pairs show what each side looks like. That is fast, needs no list of languages, and
+finds swapped pairs and lines that look unlike the rest of their side. py3langid (BSD licence, 4.5 MB, 140 languages,
+loaded on demand) then decides whether those are foreign.
 """
 
 import functools
@@ -20,10 +20,12 @@ from flax_transformer.data.audit.characters import (
     scripts_of_characters,
 )
 
-SLOTS = 1 << 17  # of the table that trigrams are hashed into
+SLOTS = 1 << 17  # of the table into which trigrams are hashed
 MARGIN = 12.0  # nats by which a line must look like the other side
-UNLIKELY = 3.0  # robust standard deviations of a line's mean log-probability below the median: worth asking
-FEWEST_LETTERS = 20  # of a line that the library is asked about; it is often wrong about shorter ones
+UNLIKELY = (
+    3.0  # robust standard deviations of a line's mean log-probability below the median at which the library is asked
+)
+FEWEST_LETTERS = 20  # of a line that the library is asked about; it is unreliable on shorter ones
 CERTAIN = 0.7  # the library's confidence
 ALIKE = ({'no', 'nb', 'nn', 'da'}, {'hr', 'sr', 'bs', 'sh'}, {'id', 'ms'}, {'cs', 'sk'}, {'gl', 'pt'})
 
@@ -32,14 +34,14 @@ class SideModel(NamedTuple):
     """What one side of a corpus looks like."""
 
     log_probs: np.ndarray  # [SLOTS] float32, nats
-    median: float  # of its lines' mean log-probabilities
-    threshold: float  # nats below the median from which on a line is unlike its side
-    scripts: np.ndarray  # [scripts + 1] bool: those that are at home here
+    median: float  # of the lines' mean log-probabilities
+    threshold: float  # nats below the median at which a line is unlike its side
+    scripts: np.ndarray  # [scripts + 1] bool: those in use on this side
 
 
 @functools.cache
 def _lower() -> np.ndarray:
-    """[LAST + 1] int32: the small letter of each character; digits are one, spaces are one."""
+    """[LAST + 1] int32: the lower case of each character; all digits are one, all spaces are one."""
     lower = np.arange(LAST + 1, dtype=np.int32)
     for code in range(LAST):
         small = chr(code).lower()
@@ -50,7 +52,7 @@ def _lower() -> np.ndarray:
 
 
 def trigrams(text: Text) -> np.ndarray:
-    """[characters] int32: the slot of the trigram that begins at each character; 0 where it would leave its line."""
+    """[characters] int32: the slot of the trigram that begins at each character; 0 if it would leave its line."""
     codes = _lower()[text.codes].astype(np.uint32)
     codes = np.concatenate([codes, np.zeros(2, np.uint32)])
     mixed = codes[:-2] * np.uint32(0x9E3779B1) ^ codes[1:-1] * np.uint32(0x85EBCA6B) ^ codes[2:] * np.uint32(0xC2B2AE35)
@@ -62,7 +64,7 @@ def trigrams(text: Text) -> np.ndarray:
 
 
 def learn_side(text: Text) -> SideModel:
-    """The model of a side from some of its lines."""
+    """The model of a side, learned from some of its lines."""
     counts = np.bincount(trigrams(text), minlength=SLOTS)
     letters = np.bincount(scripts_of_characters()[text.codes], minlength=len(SCRIPTS) + 1)
     counts[0] = 0
@@ -82,7 +84,7 @@ def learn_side(text: Text) -> SideModel:
 
 
 def _likelihoods(text: Text, model: SideModel) -> tuple[np.ndarray, np.ndarray]:
-    """[lines] log-probability of each line's trigrams, and their number, at least 1."""
+    """[lines] log-probability and number (at least 1) of each line's trigrams."""
     slots = trigrams(text)
     return text.count(model.log_probs[slots]), np.maximum(np.diff(text.starts) - 2, 1)
 
@@ -99,7 +101,7 @@ def odd_lines(text: Text, own: SideModel, other: SideModel) -> tuple[np.ndarray,
 
 
 def foreign_script(text: Text, own: SideModel) -> np.ndarray:
-    """The lines of which most letters, and at least three, are of a script that is not at home on this side."""
+    """The lines with most letters, and at least three, in a script that this side does not use."""
     scripts = scripts_of_characters()[text.codes]
     abroad = ~own.scripts[scripts]
     if not abroad.any():
@@ -127,18 +129,18 @@ def is_known(language: str) -> bool:
 
 
 def identify(line: str) -> tuple[str, float]:
-    """The language of a line, and how sure that is, 0 to 1."""
+    """The language of a line, and the confidence, 0 to 1."""
     return _identifier().classify(line)
 
 
 def is_language(found: str, expected: str) -> bool:
-    """Whether a language that was found may be the expected one: languages that are hard to tell apart may."""
+    """Whether the language found may be the expected one; languages that are hard to tell apart count as one."""
     expected = code_of(expected)
     return found == expected or any(found in group and expected in group for group in ALIKE)
 
 
 def is_foreign(line: str, expected: str) -> bool:
-    """Whether a line is surely in another language than the expected one."""
+    """Whether a line is certainly not in the expected language."""
     if sum(map(str.isalpha, line)) < FEWEST_LETTERS or len(line.split()) < 3:
         return False
     found, confidence = identify(line)
@@ -146,7 +148,7 @@ def is_foreign(line: str, expected: str) -> bool:
 
 
 def language_of_side(lines: list[str], *, at_most: int = 200) -> tuple[str, float] | None:
-    """The language of most lines of at least four words, evenly spaced ones, and its share; None: too few lines."""
+    """The most frequent language among some lines of at least four words, and its share; None: too few lines."""
     long_enough = [line for line in lines if len(line) >= FEWEST_LETTERS and line.count(' ') >= 3]
     if len(long_enough) < 10:
         return None

@@ -1,11 +1,11 @@
-"""The numbers of a line, as its digits say them."""
+"""The numbers that a line has in digits."""
 
 import re
 from collections import Counter
 
 _NUMBER = re.compile(r"\d+(?:[.,'’:\u00a0\u202f ]\d{3}(?!\d)|[.,:]\d+)*")
 _SEPARATORS = re.compile(r'\D')
-SPELLED = 12  # numbers up to this one are often written in words on one side alone
+SPELLED = 12  # numbers up to this are often spelled out on one side only
 
 
 def numbers_of(line: str) -> Counter[str]:
@@ -14,9 +14,9 @@ def numbers_of(line: str) -> Counter[str]:
 
 
 def numbers_differ(source: Counter[str], target: Counter[str]) -> bool:
-    """Whether one side has a number that the other lacks, and that is not likely to be written in words there.
+    """Whether one side has a number that the other lacks and is unlikely to spell out.
 
-    Grouping does not count: 10 000 is 10000. Where one side has no digits at all, only numbers like 1987 do.
+    Grouping does not matter: 10 000 is 10000. If one side has no digits at all, only numbers like 1987 count.
     """
     if source == target:
         return False

@@ -1,4 +1,4 @@
-"""A corpus read once, in chunks, by one process or several; what is kept of it is 24 bytes a pair."""
+"""A corpus read once, in chunks, by one process or several, keeping 24 bytes a pair."""
 
 import copy
 import itertools
@@ -19,12 +19,12 @@ from flax_transformer.data.audit.vocabulary import Vocabulary
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Records
 
-HEAD = 65_536  # pairs that are kept in memory: they teach what the corpus is like, and hold most examples' text
+HEAD = 65_536  # first pairs, kept in memory: they teach what the corpus is like, and most examples are among them
 
 
 @dataclass
 class CorpusFacts:
-    """What was found in one corpus, and what is kept of its pairs for comparing them with each other."""
+    """What was found in one corpus, and what is kept of its pairs to compare them."""
 
     name: str
     role: str  # train, validation or test
@@ -33,7 +33,7 @@ class CorpusFacts:
     head: list[Records] = field(default_factory=list)  # its first pairs
     languages_found: tuple[tuple[str, float] | None, ...] = (None, None)  # of each side, with its share of lines
     pairs: PairFacts = NO_PAIRS
-    reasons: np.ndarray | None = None  # [pairs] uint8: the first kind that rejects a pair, from 1; 0: none. For clean
+    reasons: np.ndarray | None = None  # [pairs] uint8, for clean: the first kind that rejects a pair, from 1; 0: none
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[Hit]] = field(default_factory=dict)
     characters: Counter[str] = field(default_factory=Counter)
@@ -43,19 +43,19 @@ class CorpusFacts:
         return len(self.pairs.exact)
 
     def reject(self, kind: str, indices: np.ndarray) -> None:
-        """Marks pairs, for `clean`, with a kind that rejects."""
+        """Marks pairs, for `clean`, as rejected by a kind, if it is one that rejects."""
         if self.reasons is not None and kind in REJECTED:
             unmarked = indices[self.reasons[indices] == 0]
             self.reasons[unmarked] = 1 + REJECTED.index(kind)
 
     def place(self, hit: Hit) -> str:
-        """File and line of a pair that shows a fault, on the side that it is on."""
+        """File and line of a fault."""
         return self.corpus.place(hit.index, hit.side)
 
     def texts(self, indices: Iterable[int]) -> dict[int, tuple[str, str]]:
-        """Source and target of some pairs. Reads on in the corpus where they are not among the first."""
+        """Source and target of some pairs. Reads the corpus again if they are not among the first."""
         wanted, found, first = sorted(set(indices)), {}, 0
-        again = copy.copy(self.corpus)  # which knows the places of what was read last
+        again = copy.copy(self.corpus)  # so that self.corpus still knows the places of what it read last
         in_head = not wanted or wanted[-1] < sum(len(chunk.sources) for chunk in self.head)
         for chunk in self.head if in_head else again.records():
             last = first + len(chunk.sources)
@@ -128,7 +128,7 @@ def _model(facts: CorpusFacts, data: DataConfig, check: CheckConfig, vocabulary:
 
 
 def _languages_fit(facts: CorpusFacts) -> bool:
-    """Whether the library finds the configured language in most lines of either side, or there are too few to ask."""
+    """Whether the library finds the configured language in most lines of each side, or has too few to tell."""
     return all(
         found is None or (found[1] > 0.5 and is_language(found[0], expected))
         for found, expected in zip(facts.languages_found, facts.languages, strict=True)
@@ -157,12 +157,12 @@ def _reasons(part: Facts) -> np.ndarray:
 
 
 def _inspected(chunks: Iterable[Records], model: Model, processes: int) -> Iterator[Facts]:
-    """The facts of each chunk, in order; only a few chunks are in memory at a time."""
+    """The facts of each chunk, in order, with only a few chunks in memory at a time."""
     if processes <= 1:
         for chunk in chunks:
             yield inspect(chunk, model)
         return
-    # Spawned, not forked: JAX, which may be loaded, has threads.
+    # Spawned, not forked: JAX may be loaded, and has threads.
     context = multiprocessing.get_context('spawn')
     with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin, initargs=(model,)) as pool:
         waiting = deque()
@@ -174,11 +174,11 @@ def _inspected(chunks: Iterable[Records], model: Model, processes: int) -> Itera
             yield waiting.popleft().result()
 
 
-_MODEL: list[Model] = []  # of a process that inspects
+_MODEL: list[Model] = []  # of an inspecting process
 
 
 def _begin(model: Model) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that reads ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reading process ends this one
     _MODEL[:] = [model]
 
 

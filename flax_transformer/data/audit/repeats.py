@@ -1,4 +1,4 @@
-"""Pairs that come again, by 64-bit hashes of their text: 20 bytes a pair, whatever the length of the lines.
+"""Repeated pairs, found by 64-bit hashes of their text: 20 bytes a pair, however long the lines.
 
 Two different texts share a hash with a probability of 2^-64: among 5 million lines once in a million corpora.
 """
@@ -9,11 +9,11 @@ import zlib
 
 import numpy as np
 
-NO_KEY = 0  # of a line that is blank or could not be read; it repeats nothing
+NO_KEY = 0  # of a line that is blank or unreadable; it repeats nothing
 
 
 def key(line: str) -> bytes:
-    """Eight bytes that are the same for texts which differ in case, spaces and Unicode form alone."""
+    """Eight bytes, the same for texts that differ only in case, spaces and Unicode form."""
     folded = line if line.isascii() else unicodedata.normalize('NFKC', line)
     words = folded.casefold().split()
     return hashlib.blake2b(' '.join(words).encode('utf-8', 'replace'), digest_size=8).digest() if words else bytes(8)
@@ -25,7 +25,7 @@ def keys_of(lines: list[str]) -> np.ndarray:
 
 
 def exact_keys(sources: list[bytes], targets: list[bytes]) -> np.ndarray:
-    """[pairs] uint32: checksums that tell texts apart which `key` takes for one."""
+    """[pairs] uint32: checksums that tell apart texts with the same `key`."""
     return np.array(
         [zlib.crc32(target, zlib.crc32(source)) for source, target in zip(sources, targets, strict=True)], np.uint32
     )
@@ -36,7 +36,7 @@ def _mixed(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def _firsts(values: np.ndarray) -> np.ndarray:
-    """[values] bool: whether the value comes for the first time."""
+    """[values] bool: whether a value occurs for the first time."""
     order = np.argsort(values, kind='stable')
     ordered = values[order]
     first = np.ones(len(values), bool)
@@ -45,19 +45,19 @@ def _firsts(values: np.ndarray) -> np.ndarray:
 
 
 def repeated_pairs(sources: np.ndarray, targets: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """The indices of pairs that an earlier pair equals to the letter."""
+    """The indices of pairs that repeat an earlier pair exactly."""
     repeated = ~_firsts(_mixed(sources, targets) + exact * np.uint64(0xD6E8FEB86659FD93))
     return np.flatnonzero(repeated & (sources != NO_KEY) & (targets != NO_KEY))
 
 
 def contradictions(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """The indices of pairs whose source has come with another target before, each further translation once."""
+    """The indices of pairs whose source had another target before, each further translation once."""
     present = np.flatnonzero((sources != NO_KEY) & (targets != NO_KEY))
     new = present[_firsts(_mixed(sources[present], targets[present]))]
     return new[~_firsts(sources[new])]
 
 
 def shared_pairs(sources: np.ndarray, targets: np.ndarray, others: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """The indices of pairs that stand among other pairs, both sides."""
+    """The indices of pairs that are also among other pairs, both sides."""
     found = np.isin(_mixed(sources, targets), _mixed(*others))
     return np.flatnonzero(found & (sources != NO_KEY) & (targets != NO_KEY))

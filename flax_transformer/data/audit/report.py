@@ -1,4 +1,4 @@
-"""What an audit found, for a person and for a program."""
+"""What an audit found, for people and for programs."""
 
 import json
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _LONGEST = 160  # characters of an example that are printed
 
 @dataclass(frozen=True)
 class Example:
-    """A pair that shows a fault. `place`: file and line of the side that it is on."""
+    """A pair that shows a fault. `place` is the file and line of the faulty side."""
 
     place: str
     source: str
@@ -25,8 +25,8 @@ class Finding:
     kind: str
     severity: Severity
     corpus: str  # train, validation, test, or the name of a mixture's corpus
-    count: int  # of what KINDS says
-    total: int  # pairs of the corpus, for a share
+    count: int  # of what the kind counts
+    total: int  # pairs of the corpus
     examples: tuple[Example, ...] = ()
     detail: str = ''
 
@@ -45,10 +45,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """All findings, the gravest first; and how many pairs each corpus has."""
+    """All findings, most serious first, and how many pairs each corpus has."""
 
     findings: tuple[Finding, ...]
-    pairs: dict[str, int]  # that were read
+    pairs: dict[str, int]  # read
     only_begun: tuple[str, ...] = ()  # corpora of which only the first pairs were read
 
     def of(self, severity: Severity) -> tuple[Finding, ...]:
@@ -67,7 +67,7 @@ class Report:
         return self.of('note')
 
     def summary(self) -> str:
-        """One line: what was read, and how much was found."""
+        """One line: what was read and how much was found."""
         first = {name: 'first ' for name in self.only_begun}
         read = ', '.join(f'{name} ({first.get(name, "")}{count:,})' for name, count in self.pairs.items())
         counts = [
@@ -80,7 +80,7 @@ class Report:
         return '\n\n'.join([*map(str, self.findings), self.summary()])
 
     def to_json(self) -> str:
-        """One JSON object, with what training does about each kind and the remedy."""
+        """A JSON object, with what training does about each kind and the remedy."""
         findings = [
             {**asdict(finding), 'training': KINDS[finding.kind].training, 'remedy': KINDS[finding.kind].remedy}
             for finding in self.findings
@@ -90,7 +90,7 @@ class Report:
 
 
 def sorted_report(findings: Sequence[Finding], pairs: dict[str, int], only_begun: tuple[str, ...] = ()) -> Report:
-    """A report with the gravest findings first, otherwise in the order of the table of kinds."""
+    """A report with the most serious findings first, otherwise in the order of KINDS."""
     order = list(KINDS)
     severities = ('error', 'warning', 'note')
     return Report(
@@ -101,6 +101,6 @@ def sorted_report(findings: Sequence[Finding], pairs: dict[str, int], only_begun
 
 
 def visible(text: str) -> str:
-    """A line to be printed: characters that do not show as escapes, and not too long."""
+    """A line to print: invisible characters as escapes, and not too long."""
     text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'
     return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode('ascii') for c in text)

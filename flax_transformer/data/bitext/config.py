@@ -9,7 +9,7 @@ DEFAULT_TRAIN, DEFAULT_VALIDATION = 'number_words:train', 'number_words:validati
 
 
 def is_made(name: str) -> bool:
-    """Whether a corpus is generated, by its name."""
+    """Whether a corpus name means generated text."""
     return name.startswith('number_words:')
 
 
@@ -17,10 +17,10 @@ def is_made(name: str) -> bool:
 class CorpusConfig:
     """One corpus of a mixture."""
 
-    name: str  # in the metrics
-    train: str  # in one of the forms of DataConfig
-    validation: str = ''  # the same; empty: none
-    weight: float | None = None  # share of the training sentences, relative to the others'; None: by its size
+    name: str  # shown in metrics
+    train: str  # in one of the forms listed at DataConfig
+    validation: str = ''  # likewise; empty: none
+    weight: float | None = None  # share of training sentences relative to the others; None: by size
     source_language: str | None = None  # None: data.source_language
     target_language: str | None = None  # None: data.target_language
 
@@ -37,23 +37,23 @@ class CorpusConfig:
 
     @property
     def has_validation(self) -> bool:
-        """Whether there is a validation set; generated pairs, the default, are none of text that is not."""
+        """False if empty, or if the generated default is paired with real text."""
         return bool(self.validation) and (is_made(self.train) or not is_made(self.validation))
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Parallel text. A corpus is written in one of these forms:
+    """Parallel text. A corpus is named in one of these forms:
 
     `folder/train.{lang}.gz`  two aligned text files, one sentence a line; `{lang}` stands for each language
-    `a/train.src,b/train.tgt`  the same, two paths; for evaluation further paths are further references
+    `a/train.src,b/train.tgt`  the same as two paths; in evaluation, more paths are more references
     `folder/pairs.tsv`  one file, source and target in columns 1 and 2; `pairs.tsv#3,1` names other columns
-    `folder/pairs.jsonl`  an object a line: {"en": ..., "de": ...}, or these below "translation", or "source", "target"
+    `folder/pairs.jsonl`  on each line {"en": ..., "de": ...}, or those under "translation", or "source", "target"
     `tfds:wmt14_translate/de-en:train`  TensorFlow Datasets, prepared as array_record
-    `sacrebleu:wmt14/en-de`  a test set that sacrebleu has on this disk
+    `sacrebleu:wmt14/en-de`  a test set that sacrebleu has downloaded
     `number_words:train`  numbers in words, made by num2words
 
-    Files may be packed (.gz, .xz, .bz2, .zst), and `*` in a path stands for several files, read in their names' order.
+    Files may be compressed (.gz, .xz, .bz2, .zst); `*` in a path matches several files, read in order of their names.
     """
 
     source_language: str = 'en'
@@ -62,20 +62,20 @@ class DataConfig:
     validation: str = DEFAULT_VALIDATION  # empty: none
     test: str = setting('number_words:test', 'resumable')  # empty: none
     mixture: tuple[CorpusConfig, ...] = ()  # several corpora instead of `train` and `validation`
-    mixture_temperature: float = 1.0  # corpora without weights are mixed by their number of pairs ^ (1 / temperature)
-    language_tags: bool = False  # begin each source with its target's language (`<2de>`): one model, many languages
-    # where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/
+    mixture_temperature: float = 1.0  # without weights, corpora are mixed by number of pairs ^ (1 / temperature)
+    language_tags: bool = False  # begin each source with the target language (`<2de>`): one model, many languages
+    # What relative paths are relative to; None: $FLAX_TRANSFORMER_DATA, else data/.
     root: str | None = setting(None, 'resumable', 'cosmetic')
-    # folder of tokenised corpora, which runs may share; None: in the run directory
+    # Folder for tokenised corpora, which runs may share; None: in the run directory.
     cache: str | None = setting(None, 'resumable', 'cosmetic')
-    source_length: int = 128  # slots of a packed row, tokens; a longer sentence (EOS counted) is left out, and reported
-    target_length: int = 128  # the same for the target
-    block_size: int = 2048  # sentences that are packed together
-    bpe_dropout: float = 0.0  # rate of merges left out while training (Provilkov et al. 2020); for algorithm bpe
-    unigram_alpha: float = 0.0  # sharpness of segmentations drawn while training (Kudo 2018), 0: off; for unigram
-    numbers_below: int = 1_000_000  # number_words: exclusive upper end
+    source_length: int = 128  # tokens in a packed row; a longer sentence (with EOS) is left out and reported
+    target_length: int = 128  # likewise
+    block_size: int = 2048  # sentences packed together
+    bpe_dropout: float = 0.0  # rate of merges dropped in training (Provilkov et al. 2020); for algorithm bpe
+    unigram_alpha: float = 0.0  # sharpness of segmentations sampled in training (Kudo 2018), 0: off; for unigram
+    numbers_below: int = 1_000_000  # number_words: exclusive upper bound
     numbers_train: int = 60_000  # number_words: training pairs
-    numbers_held_out: int = 1_000  # number_words: pairs of validation, and of test
+    numbers_held_out: int = 1_000  # number_words: pairs in validation, and in test
 
     def __post_init__(self) -> None:
         check_types(self)
