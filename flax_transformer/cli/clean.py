@@ -58,7 +58,7 @@ def main(argv: list[str]) -> None:
         for kind, count in corpus.rejected.items():
             print(f'  {count:>10,}  {kind}')
     for finding in report.errors:
-        note(f'{finding.corpus}: {finding.kind}: {finding.count:,}; check the result to see whether it is gone')
+        note(f'{finding.corpus}: {finding.kind}: {finding.count:,}; see with `check` whether cleaning removed it')
     if not config.data.mixture:
         print(f'Train on it with\n  --data.train {shlex.quote(cleaned[0].corpus)}')
     else:

@@ -108,7 +108,7 @@ def test_unknown_word_is_refused_with_the_words_there_are(section, field):
         (
             DataConfig,
             {'train': 'x', 'mixture': (CorpusConfig('a', 'y'),)},
-            r"train='x' has no effect beside mixture",
+            r"train='x' has no effect with a mixture",
         ),
         (DataConfig, {'mixture': (CorpusConfig('test', 'x'),)}, r"'test' is the name of the test set"),
         (DataConfig, {'bpe_dropout': 1.0}, r'bpe_dropout=1.0'),

@@ -1,7 +1,7 @@
 """What one chunk of a corpus shows: a pure function of the chunk and of what the first pairs taught."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ EXAMPLES = 5  # of each kind
 _SMOOTHING = 10  # characters added to both lengths: short lines often have large ratios
 
 FORMS = ('composed', 'decomposed')
+Note = Callable[..., None]  # kind, indices of lines, side: adds them to what was found
 
 
 class Model(NamedTuple):
@@ -112,12 +113,7 @@ def inspect(records: Records, model: Model) -> Facts:
     keys = np.stack([keys_of(text.lines) for text in texts])
     present = (keys != NO_KEY).all(axis=0)
     for side, text in enumerate(texts):
-        note('control', characters.lines_with_controls(text, bits[side]), side)
-        note('entity', characters.lines_with_entities(text), side)
-        note('mojibake', characters.lines_with_mojibake(text), side)
-        note('odd_spaces', characters.lines_with_odd_spaces(text, bits[side]), side)
-        for form, lines in zip(FORMS, characters.composed_and_decomposed(text, bits[side]), strict=True):
-            note(f'{form}:{side}', lines, side)
+        _note_characters(text, bits[side], side, note)
         note('too_long', _too_long(text, model.slots[side], model.tokenizer), side)
     has_letter = (of_lines[0] & LETTER) != 0
     note('copy', np.flatnonzero(present & (keys[0] == keys[1]) & has_letter))
@@ -187,7 +183,16 @@ def _differing_numbers(texts: list[Text], with_digits: np.ndarray, signs: np.nda
     return differ
 
 
-def _note_languages(texts: list[Text], model: Model, comparable: np.ndarray, note) -> None:
+def _note_characters(text: Text, bits: np.ndarray, side: int, note: Note) -> None:
+    note('control', characters.lines_with_controls(text, bits), side)
+    note('entity', characters.lines_with_entities(text), side)
+    note('mojibake', characters.lines_with_mojibake(text), side)
+    note('odd_spaces', characters.lines_with_odd_spaces(text, bits), side)
+    for form, lines in zip(FORMS, characters.composed_and_decomposed(text, bits), strict=True):
+        note(f'{form}:{side}', lines, side)
+
+
+def _note_languages(texts: list[Text], model: Model, comparable: np.ndarray, note: Note) -> None:
     like_other, unlikely = zip(
         *(language.odd_lines(texts[side], model.sides[side], model.sides[1 - side]) for side in (0, 1)), strict=True
     )

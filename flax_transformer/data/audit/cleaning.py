@@ -88,9 +88,9 @@ def _widen_shifts(reasons: np.ndarray) -> None:
     """Also drops pairs next to a shifted stretch: its ends are known only to within some lines."""
     shifted = np.flatnonzero(reasons == REJECTED.index('shifted') + 1)
     for distance in range(1, GUARD + 1):
-        beside = np.concatenate([shifted - distance, shifted + distance])
-        beside = beside[(beside >= 0) & (beside < len(reasons))]
-        reasons[beside[reasons[beside] == 0]] = REJECTED.index('shifted') + 1
+        nearby = np.concatenate([shifted - distance, shifted + distance])
+        nearby = nearby[(nearby >= 0) & (nearby < len(reasons))]
+        reasons[nearby[reasons[nearby] == 0]] = REJECTED.index('shifted') + 1
 
 
 def _paths(output: Path, name: str, languages: tuple[str, str]) -> tuple[Path, Path, Path]:

@@ -99,7 +99,7 @@ class DataConfig:
         check('test' not in names, "mixture: 'test' is the name of the test set in reports; give the corpus another")
         for name, default in (('train', DEFAULT_TRAIN), ('validation', DEFAULT_VALIDATION)):
             value = getattr(self, name)
-            check(not names or value == default, f'{name}={value!r} has no effect beside mixture; leave it out')
+            check(not names or value == default, f'{name}={value!r} has no effect with a mixture; leave it out')
         check(len(set(names)) == len(names), f'mixture: expected names that differ, got {", ".join(names)}')
         weighted = [corpus.name for corpus in self.mixture if corpus.weight is not None]
         check(
