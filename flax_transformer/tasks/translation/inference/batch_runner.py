@@ -1,4 +1,4 @@
-"""Batches of ids onto the devices and back: static shapes, programs counted, memory that does not suffice."""
+"""Runs functions over batches of ids: static shapes, one device or several, smaller batches when memory runs out."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -17,21 +17,24 @@ Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...
 
 
 class Runner:
-    """Maps pure functions over sentences, in batches; on one device, or dealt out to several by pmap or over a mesh.
+    """Maps pure functions over sentences in batches, on one device or on several by pmap or a mesh.
 
-    Every device searches its own rows to their own ends: nothing is exchanged between them.
+    Each device works on its own rows; nothing is exchanged between them.
     """
 
     def __init__(self, batch_tokens: int, max_slots: int, pad_id: int, parallel: ParallelConfig | None = None) -> None:
         self.batch_tokens, self.max_slots, self.pad_id = batch_tokens, max_slots, pad_id
-        # On all, or of several processes on one: each device has the whole model, whatever the mesh of its training.
-        every = ParallelConfig(parallel.strategy, parallel.num_devices) if parallel else ParallelConfig(num_devices=1)
-        here = jax.local_devices()[:1] if processes.count() > 1 else None
-        self.devices = Devices(ParallelConfig() if here else every, here)
+        # Each device has the whole model, whatever the mesh in training; each of several processes uses one device.
+        if processes.count() > 1:
+            self.devices = Devices(ParallelConfig(), jax.local_devices()[:1])
+        elif parallel:
+            self.devices = Devices(ParallelConfig(parallel.strategy, parallel.num_devices))
+        else:
+            self.devices = Devices(ParallelConfig(num_devices=1))
         self.num_compilations = 0
         self._compiled: dict[Function, Function] = {}
         self._shapes: set[Any] = set()
-        self._placed: tuple[Any, Any] | None = None  # parameters, and the same on every device
+        self._placed: tuple[Any, Any] | None = None  # parameters, and their copies on every device
 
     def map(
         self,
@@ -40,10 +43,10 @@ class Runner:
         columns: Sequence[Sequence[Sequence[int]]],
         progress: Callable[[int], None] | None = None,
     ) -> list[Any]:
-        """`function(params, *arrays)` for sentences of ids: the result of each as a tree of NumPy arrays, in order.
+        """The result of `function(params, *arrays)` for each sentence, a tree of NumPy arrays, in order.
 
         Args:
-          columns: for each argument of the function the ids of every sentence, such as sources and targets.
+          columns: for each array, such as sources and targets, the ids of every sentence.
           progress: called with the number of sentences of each finished batch.
         """
         lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]

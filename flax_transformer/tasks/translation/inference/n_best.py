@@ -1,4 +1,4 @@
-"""From what a search found for a sentence to the translation that is given out."""
+"""From the hypotheses of a sentence to its translation."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from flax_transformer.text.tokenizer import Tokenizer
 def make_translation(
     tokenizer: Tokenizer, ids: Sequence[int], score: float, gains: Sequence[float], *, is_finished: bool
 ) -> Translation:
-    """The translation of these ids, each worth so many nats."""
+    """The translation of these ids; `gains` are their log-probabilities in nats."""
     return Translation(
         text=one_line(tokenizer.decode(ids)),
         score=float(score),
@@ -28,10 +28,10 @@ def make_translation(
 
 
 def best_of(found: Hypotheses, tokenizer: Tokenizer, decoding: DecodingConfig) -> Translation:
-    """The translation that the search, or minimum Bayes risk, puts first; with the n best, where they are wanted.
+    """The translation that the search, or minimum Bayes risk, ranks first; with the n best if n_best is above 1.
 
     Args:
-      found: of one sentence, tokens [W, L].
+      found: the hypotheses of one sentence, tokens [W, L].
     """
     wanted = len(found.lengths) if decoding.mbr != 'none' or decoding.n_best > 1 else 1
     candidates = [
@@ -57,7 +57,7 @@ def _by_expected_utility(candidates: list[Translation], decoding: DecodingConfig
     from flax_transformer.tasks.translation.inference.mbr import expected_utilities
 
     log_probs = np.array([candidate.log_prob for candidate in candidates])
-    # Draws come as often as they are probable; of a beam each comes once, and weighs what it is worth.
+    # Samples come as often as they are probable; hypotheses of a beam come once, so they are weighted.
     weights = np.ones(len(candidates)) if decoding.search == 'sample' else np.exp(log_probs - log_probs.max())
     worth = expected_utilities([candidate.text for candidate in candidates], weights, decoding.mbr)
     return [candidates[i] for i in np.argsort(-worth, kind='stable')]

@@ -1,4 +1,4 @@
-"""What a translator returns: the text, what it is worth, and what is to be said of it."""
+"""What a translator returns: the text, its score, and flags."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ import numpy as np
 from flax_transformer.tasks.translation.inference.lines import Line
 
 _LINE_BREAKS = {ord(character): ' ' for character in '\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029'}
-LONGEST_LOOP = 8  # tokens of what counts as a repetition when it comes so often in succession:
+LONGEST_LOOP = 8  # tokens; a loop of up to this length is a repetition if it comes TIMES times in a row
 TIMES = 4
 
 
@@ -17,29 +17,29 @@ class Translation:
     """The best translation of one line."""
 
     text: str  # one line: no line break of any kind
-    score: float  # what the search ranked by: log-probability / length penalty; of a split line the mean over its parts
-    log_prob: float  # nats, summed over the tokens
-    num_tokens: int  # EOS counted
-    truncated: bool = False  # cut at its longest permitted length, before the model ended it
-    split: bool = False  # the line was translated in parts: it was too long, or split_sentences asked for it
-    repetition: bool = False  # a few tokens come again and again, and do not in the source
-    untranslated: bool = False  # it is the source, or nothing
-    replaced: bool = False  # the line was not valid UTF-8: what was not became U+FFFD before it was translated
-    token_ids: tuple[int, ...] = ()  # EOS included; of a split line those of all parts
-    tokens: tuple[str, ...] = ()  # the same as pieces
+    score: float  # what the search ranked by: log-probability / length penalty; the mean over the parts of a split line
+    log_prob: float  # nats, summed over tokens
+    num_tokens: int  # with EOS
+    truncated: bool = False  # cut at its longest permitted length
+    split: bool = False  # translated in parts: the line was too long, or split_sentences is set
+    repetition: bool = False  # a few tokens come again and again, unlike in the source
+    untranslated: bool = False  # equal to the source, or empty
+    replaced: bool = False  # the line was not valid UTF-8: invalid bytes became U+FFFD before translation
+    token_ids: tuple[int, ...] = ()  # with EOS; for a split line those of all parts
+    tokens: tuple[str, ...] = ()  # the pieces of token_ids
     token_log_probs: tuple[float, ...] = ()  # nats; their sum is log_prob
-    n_best: tuple['Translation', ...] = ()  # with n_best above 1: distinct texts, the best first, this one included
-    alignment: tuple[tuple[int, int], ...] | None = None  # (source word, target word) from 0, where it was asked for
+    n_best: tuple['Translation', ...] = ()  # if n_best is above 1: distinct texts, best first, this one included
+    alignment: tuple[tuple[int, int], ...] | None = None  # (source word, target word) from 0, if asked for
 
 
 class Translations(list[Translation]):
     """One translation for each line, in order."""
 
-    num_compilations: int = 0  # programs that were compiled, or loaded from the cache, for these lines
+    num_compilations: int = 0  # programs compiled, or loaded from the cache, for these lines
 
 
 def one_line(text: str) -> str:
-    """The text with a space for each line break of Unicode, so that no reader takes it for two lines."""
+    """The text with a space for each Unicode line break, so that no reader takes it for two lines."""
     return text.translate(_LINE_BREAKS)
 
 
@@ -51,7 +51,7 @@ def with_flags(translation: Translation, line: Line, source_ids: Sequence[int]) 
 
 
 def has_loop(ids: Sequence[int]) -> bool:
-    """Whether some 1 to LONGEST_LOOP ids come TIMES times in immediate succession.
+    """Whether some 1 to LONGEST_LOOP ids come TIMES times in a row.
 
     >>> has_loop([1, 5, 6, 5, 6, 5, 6, 5, 6, 2]), has_loop([5, 6, 5, 6, 5, 6])
     (True, False)
@@ -59,7 +59,7 @@ def has_loop(ids: Sequence[int]) -> bool:
     array = np.asarray(ids)
     for n in range(1, min(LONGEST_LOOP, len(array) // TIMES) + 1):
         same = array[n:] == array[:-n]
-        # A loop of n ids that comes TIMES times is a run of n * (TIMES - 1) ids, each equal to the one n before it.
+        # n ids that come TIMES times in a row are n * (TIMES - 1) ids, each equal to the one n before it.
         run = 0
         for is_same in same.tolist():
             run = run + 1 if is_same else 0
@@ -69,7 +69,7 @@ def has_loop(ids: Sequence[int]) -> bool:
 
 
 def is_untranslated(source: str, text: str) -> bool:
-    """Whether the translation is empty, or the source itself, in three words or more: a name may well stay as it is.
+    """Whether the translation is empty, or a source of three words or more unchanged (a name may well stay).
 
     >>> is_untranslated('Der Hund schläft .', 'der hund schläft.'), is_untranslated('New York', 'New York')
     (True, False)
@@ -81,11 +81,11 @@ def is_untranslated(source: str, text: str) -> bool:
 
 
 def joined(parts: Sequence[Translation], line: Line) -> Translation:
-    """The translation of a line from those of its parts; of a blank line, nothing."""
+    """The translation of a line from those of its parts; empty for a blank line."""
     if len(parts) == 1 and not line.lead and not line.gaps[0]:
         return parts[0]
     text, links = line.lead if parts else '', []
-    # The word of each character that is not white space: parts may begin within a word.
+    # The word of each character but white space: parts may begin within a word.
     words = [i for i, word in enumerate(line.text.split()) for _ in word]
     num_characters = 0
     for part, source, gap in zip(parts, line.parts, line.gaps, strict=True):
@@ -108,14 +108,14 @@ def joined(parts: Sequence[Translation], line: Line) -> Translation:
     most = max((len(part.n_best) for part in parts), default=0)
     if not most:
         return whole
-    # The second best of a line in parts: the second best of each part, or the last it has.
+    # The second best of a line joins the second best of its parts, or the last that a part has.
     lists = [part.n_best or (part,) for part in parts]
     ranks = [[replace(found[min(rank, len(found) - 1)], n_best=()) for found in lists] for rank in range(most)]
     return replace(whole, n_best=distinct([joined(rank, line) for rank in ranks]))
 
 
 def distinct(translations: Sequence[Translation]) -> tuple[Translation, ...]:
-    """The first of each text."""
+    """The first translation with each text."""
     first: dict[str, Translation] = {}
     for translation in translations:
         first.setdefault(translation.text, translation)

@@ -1,4 +1,4 @@
-"""Which source word a target word comes from, by attention; as Pharaoh writes it, `0-0 1-2`."""
+"""Which source word each target word comes from, by attention, in Pharaoh's notation `0-0 1-2`."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ _SPACES = {'<0x09>', '<0x0A>', '<0x0B>', '<0x0C>', '<0x0D>', '<0x20>'}
 
 
 def words_of(pieces: Sequence[str]) -> list[int | None]:
-    """The word, counted from 0 as `str.split` does, in which each piece begins; None: white space alone.
+    """The word in which each piece begins, counted from 0 as `str.split` does; None: white space alone.
 
     >>> words_of(['▁a', 'b', '▁', 'c', '▁d'])
     [0, 0, None, 1, 2]
@@ -29,11 +29,11 @@ def words_of(pieces: Sequence[str]) -> list[int | None]:
 
 
 def align_words(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """(source word, target word) for each target word: the source word that its pieces attend to most.
+    """(source word, target word) for each target word, by what its pieces attend to most.
 
     Args:
       weights: attention [T, S] of target pieces over source pieces, EOS last on both sides.
-      source, target: the pieces, without EOS. A word that looks at EOS most stays alone.
+      source, target: the pieces, without EOS. A word that attends most to EOS is left out.
     """
     of_source, of_target = words_of(source), words_of(target)
     num_source = max((word for word in of_source if word is not None), default=-1) + 1
