@@ -1,4 +1,4 @@
-"""A Marian model as the folder that Hugging Face writes."""
+"""Reading and writing a Marian model as a folder in Hugging Face's format."""
 
 import json
 from dataclasses import replace
@@ -29,7 +29,7 @@ CONFIG_FILE, GENERATION_FILE = 'config.json', 'generation_config.json'
 
 
 class Marian(NamedTuple):
-    """A model as a folder holds it, in our terms."""
+    """What a folder holds, in our terms."""
 
     config: TransformerConfig
     params: Any
@@ -40,7 +40,7 @@ class Marian(NamedTuple):
 def read_marian(folder: Path | str) -> Marian:
     """The model, tokenizer and search of a folder as `save_pretrained` writes it.
 
-    Raises UserError where files are missing or damaged, it is another architecture, or it has what we cannot follow.
+    Raises UserError if files are missing or damaged, for another architecture, and for settings that we cannot follow.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -49,7 +49,7 @@ def read_marian(folder: Path | str) -> Marian:
     try:
         config = read_model(settings)
         generation = folder / GENERATION_FILE
-        # The file stands alone where it is there; older folders have these settings in config.json.
+        # If the file exists it counts alone; older folders have these settings in config.json.
         decoding = read_decoding(read_object(generation) if generation.is_file() else settings, config)
         tokenizer = MarianTokenizer.load(folder)
         _check_vocabulary(config, tokenizer)
@@ -85,7 +85,7 @@ def write_marian(folder: Path | str, marian: Marian) -> None:
 
 
 def check_export(model: TransformerConfig, decoding: DecodingConfig) -> None:
-    """Raises UserError with every field that keeps a model, trained or yet to be trained, from being exported."""
+    """Raises UserError with every field that keeps a model, trained or not, from being exported."""
     if faults := faults_of_model(model) + faults_of_decoding(decoding):
         raise UserError(
             '\n  '.join(["Hugging Face's Marian format cannot hold this model:", *faults])
@@ -118,7 +118,7 @@ def as_marian(tokenizer: SentencePieceTokenizer, languages: tuple[str, str], lon
 
 
 def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> None:
-    """Raises UserError where the tokenizer gives ids that mean something else to the model, or nothing."""
+    """Raises UserError if the tokenizer's ids mean something else to the model, or nothing."""
     faults = [
         f'{name} is {got} in vocab.json and {expected} in config.json'
         for name, got, expected in (
@@ -138,7 +138,7 @@ def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> 
 
 
 def _pad_row(tensors: dict[str, np.ndarray], config: TransformerConfig) -> str:
-    """Whether the decoder's start is the zero vector, as Marian made it, or was learned since."""
+    """Whether the decoder's start is the zero vector, as Marian made it, or has been learned."""
     for name in TIED[config.tie_embeddings] or ('model.decoder.embed_tokens', 'model.shared'):
         table = tensors.get(f'{name}.weight')
         if table is not None and len(table) > config.pad_id:

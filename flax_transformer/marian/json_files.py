@@ -1,4 +1,4 @@
-"""JSON files that hold an object, as Hugging Face writes them."""
+"""Reading JSON files that hold an object, as Hugging Face writes them."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from flax_transformer.common.errors import UserError
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """The object in a file. Raises UserError where it is missing, damaged or something else."""
+    """The object in a file. Raises UserError if the file is missing, damaged or holds something else."""
     if not file.is_file():
         raise UserError(f'{file} is missing; expected a folder as save_pretrained writes it')
     try:

@@ -1,6 +1,6 @@
 """Hugging Face's config.json and generation_config.json of a Marian model <-> our model and search, by name.
 
-What one side cannot hold is found as a whole, each field with what was got and what was expected.
+Everything that the other side cannot hold is reported together, each field with what was got and expected.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.transformer.config import TransformerConfig
 
-# Fields that say the same thing: ours, theirs.
+# Fields with the same meaning: ours, theirs.
 SAME = (
     ('vocab_size', 'vocab_size'),
     ('d_model', 'd_model'),
@@ -25,7 +25,7 @@ SAME = (
     ('pad_id', 'pad_token_id'),
     ('eos_id', 'eos_token_id'),
 )
-# What theirs may leave unsaid; the values are their library's.
+# Fields that theirs may leave out, with their library's defaults.
 UNSAID = {
     'dropout': 0.1,
     'attention_dropout': 0.0,
@@ -34,7 +34,7 @@ UNSAID = {
     'share_encoder_decoder_embeddings': True,
     'tie_word_embeddings': True,
 }
-# What every Marian model that we read has in common.
+# Fields of ours that are the same for every Marian model.
 ALWAYS = {
     'norm_first': False,
     'norm_epsilon': 1e-5,
@@ -44,7 +44,7 @@ ALWAYS = {
 }
 ACTIVATIONS = {'relu': 'relu', 'gelu': 'gelu', 'swish': 'swish', 'silu': 'swish'}
 FAMILIES = {'t5': 'T5', 'mt5': 'T5', 'mbart': 'mBART', 'bart': 'BART', 'm2m_100': 'M2M-100 or NLLB', 'fsmt': 'FSMT'}
-# generation_config.json, the settings that change translations, with the values that change nothing.
+# Settings of generation_config.json that change translations, with the values that do not.
 WITHOUT_EFFECT = {
     'do_sample': (False,),
     'num_beam_groups': (1,),
@@ -68,9 +68,9 @@ WITHOUT_EFFECT = {
 
 
 def read_model(theirs: dict[str, Any]) -> TransformerConfig:
-    """The model that config.json describes; pad_row is known only from its tensors.
+    """The model that config.json describes, except pad_row, which only its tensors show.
 
-    Raises UserError for another architecture, by name, or with every field that is missing or not supported.
+    Raises UserError for another architecture, by name, and with every field that is missing or not supported.
     """
     kind = theirs.get('model_type')
     if kind != 'marian':
@@ -117,8 +117,8 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
 def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingConfig:
     """The search that generation_config.json, or an older config.json, asks for.
 
-    Without a stored limit a translation has at most its source's tokens + 50. Raises UserError with every setting that
-    we cannot follow.
+    Without a stored limit a translation has at most 50 tokens more than its source. Raises UserError with every setting
+    that we cannot follow.
     """
     theirs = {name: value for name, value in theirs.items() if value is not None}
     faults = [
@@ -135,7 +135,7 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
     if faults:
         faults.append('remove them from generation_config.json, or from an older config.json, to do without')
         raise UserError('\n  '.join(['these settings of the search cannot be followed:', *faults]))
-    # Hugging Face counts the start of the decoder too, but not among new tokens.
+    # Hugging Face counts the decoder's start in max_length, but not in max_new_tokens.
     limit = theirs.get('max_new_tokens') or (theirs.get('max_length') or 0) - 1
     least = theirs['min_new_tokens'] + 1 if theirs.get('min_new_tokens') else theirs.get('min_length') or 1
     ids = {id_ for (id_,) in banned}
@@ -146,7 +146,7 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
         max_tokens=limit if limit > 0 else None,
         min_tokens=max(least, 1),
         max_source_tokens=model.max_length,
-        # Each hypothesis' cache has a slot for every token of the limit, which OPUS-MT sets at 511.
+        # Each hypothesis has a cache slot for every token of the limit, which OPUS-MT sets to 511.
         batch_tokens=512 if limit > 256 else 4096,
         force_eos='forced_eos_token_id' in theirs,
         ban_unk=False,
@@ -158,11 +158,11 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
 
 
 def faults_of_model(model: TransformerConfig) -> list[str]:
-    """Every field of a model that Marian's format cannot hold, with what it can."""
+    """Every field of a model that Marian's format cannot hold, with what it could."""
     faults = [
         f'model.{name}={getattr(model, name)!r}: expected {expected!r}'
         for name, expected in ALWAYS.items()
-        if getattr(model, name) != expected and not name.endswith('bias')  # a bias that we lack is one of zeros
+        if getattr(model, name) != expected and not name.endswith('bias')  # a missing bias is written as zeros
     ]
     if model.d_model != model.num_heads * model.width_of_head:
         faults.append(f'model.head_dim={model.head_dim}: expected None, for d_model / num_heads')
@@ -172,7 +172,7 @@ def faults_of_model(model: TransformerConfig) -> list[str]:
 
 
 def faults_of_decoding(decoding: DecodingConfig) -> list[str]:
-    """Every field of a search that generation_config.json cannot hold, with what it can."""
+    """Every field of a search that generation_config.json cannot hold, with what it could."""
     plain = DecodingConfig()
     alike = ('word_reward', 'coverage_penalty', 'groups', 'search', 'mbr', 'banned_texts', 'weights')
     faults = [
@@ -186,7 +186,7 @@ def faults_of_decoding(decoding: DecodingConfig) -> list[str]:
 
 
 def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
-    """What an export holds, but not as it is here."""
+    """What an exported model does differently, in words."""
     notes = []
     if decoding.max_tokens is None:
         notes.append(
@@ -197,12 +197,12 @@ def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
     if (model.pad_id, model.pad_id) != (last, model.vocab_size - 1):
         notes.append(f'model.pad_id={model.pad_id} is not the last id, {last}: CTranslate2 cannot convert this model')
     elif model.target_vocab_size or model.pad_row == 'both':
-        notes.append('CTranslate2 takes one vocabulary and a zero start for granted: it will translate otherwise')
+        notes.append('CTranslate2 assumes one vocabulary and a zero start: its translations will differ')
     return notes
 
 
 def longest_of(model: TransformerConfig, decoding: DecodingConfig) -> int:
-    """Positions that an exported model has: as many as the search here may need."""
+    """Positions of an exported model: as many as our search may need."""
     return max(model.max_length, decoding.max_source_tokens, (decoding.max_tokens or 0) + 1)
 
 

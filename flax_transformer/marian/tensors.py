@@ -1,7 +1,7 @@
 """Tensors by name, from the files that Hugging Face writes: safetensors or PyTorch's pickles, whole or in shards.
 
-A pickle can run any code. Ours admits what a state dict consists of, dictionaries and tensors over plain storages,
-and refuses everything else by name; torch is not needed.
+A pickle can run any code. Our unpickler admits only what a state dict consists of, dictionaries and tensors over plain
+storages, and refuses everything else by name. torch is not needed.
 """
 
 import json
@@ -35,10 +35,10 @@ _LEGACY_MAGIC, _LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # of torch.save 
 
 
 def read_tensors(folder: Path) -> dict[str, np.ndarray]:
-    """All tensors of the folder's model, in the types that they are stored in.
+    """All tensors of the folder's model, in the types in which they are stored.
 
     Looks for model.safetensors, model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json, in this
-    order. Raises UserError where there is none, one is damaged, or a pickle holds more than tensors.
+    order. Raises UserError if there is none, one is damaged, or a pickle holds more than tensors.
     """
     for name, read in ((SAFETENSORS, _read_safetensors), (PICKLE, _read_pickle)):
         if (folder / name).is_file():
@@ -56,7 +56,7 @@ def write_safetensors(file: Path, tensors: dict[str, np.ndarray]) -> None:
 
 
 def _safetensors() -> Any:
-    """The module, imported when needed: translating does without it."""
+    """The module, imported on use: translating does not need it."""
     try:
         import safetensors
         import safetensors.numpy
@@ -82,7 +82,7 @@ def _read_shards(index: Path, read: Callable[[Path], dict[str, np.ndarray]]) -> 
     # A name with a folder in it could lead anywhere.
     missing = [name for name in names if Path(name).name != name or not (index.parent / name).is_file()]
     if missing:
-        raise UserError(f'{index} names files that are not beside it: {", ".join(missing)}')
+        raise UserError(f'{index} names files that are not next to it: {", ".join(missing)}')
     tensors = {name: tensor for file in names for name, tensor in read(index.parent / file).items()}
     if absent := sorted(set(homes) - set(tensors)):
         raise UserError(f'{index} names tensors that its files lack: {", ".join(absent)}')
@@ -90,7 +90,7 @@ def _read_shards(index: Path, read: Callable[[Path], dict[str, np.ndarray]]) -> 
 
 
 class View(NamedTuple):
-    """A tensor: a window on a storage, in elements."""
+    """A tensor as a window on a storage; offset and strides in elements."""
 
     key: str
     dtype: np.dtype
@@ -108,7 +108,7 @@ class View(NamedTuple):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Admits dictionaries and tensors; a tensor's storage is a name, to be looked up when all is read."""
+    """Admits dictionaries and tensors; a tensor's storage is a name, looked up once everything is read."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ('collections', 'OrderedDict'):
@@ -121,7 +121,7 @@ class _Unpickler(pickle.Unpickler):
             return _STORAGES[name]
         raise UserError(
             f'the pickle asks for {module}.{name}; expected a state dict, tensors and nothing else. Loading it could '
-            ' run any code: where it is trusted, let Hugging Face save it as safetensors'
+            'run any code: if you trust it, let Hugging Face save it as safetensors'
         )
 
     def persistent_load(self, pid: Any) -> tuple[str, np.dtype]:
@@ -132,7 +132,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _read_pickle(file: Path) -> dict[str, np.ndarray]:
-    """The state dict that torch.save wrote, now (a zip archive) or before torch 1.6 (pickles in a row)."""
+    """The state dict that torch.save wrote: a zip archive, or before torch 1.6 several pickles in a row."""
     try:
         views, storage = _read_zip(file) if zipfile.is_zipfile(file) else _read_legacy(file)
         if not isinstance(views, dict) or not all(isinstance(view, View) for view in views.values()):
@@ -140,7 +140,7 @@ def _read_pickle(file: Path) -> dict[str, np.ndarray]:
         return {str(name): view.of(storage(view.key)) for name, view in views.items()}
     except UserError as error:
         raise UserError(f'{file}: {error}') from None
-    except Exception as error:  # whatever a damaged pickle can lead to
+    except Exception as error:  # a damaged pickle can raise anything
         what = f'{type(error).__name__}: {error}'
         raise UserError(f'{file} is damaged, or not what torch.save writes ({what}); copy it again') from None
 
@@ -169,7 +169,7 @@ def _read_legacy(file: Path) -> tuple[Any, Callable[[str], bytes]]:
 
 
 def _read_storage(stream: IO[bytes], item_size: int) -> bytes:
-    """A storage behind its length, in elements."""
+    """A storage, which follows its length in elements."""
     wanted = int.from_bytes(stream.read(8), 'little') * item_size
     storage = stream.read(wanted)
     if len(storage) < wanted:

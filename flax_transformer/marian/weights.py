@@ -1,9 +1,9 @@
-"""Marian's models as Hugging Face keeps them, and ours: one table of names, read in both directions.
+"""Parameters of Hugging Face's Marian models <-> ours: one table of names, read in both directions.
 
     params = from_marian(read_tensors(folder), config)
     write_safetensors(file, to_marian(params, config))
 
-`settings` translates the configs, `tensors` reads and writes the files, `marian` does it all for a folder and a run.
+`settings` translates the configs, `tensors` reads and writes the files, `folder` does all of it.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import Transformer
 
-# Ours, theirs, and what kind of module it is; {n} is the number of the layer.
+# Ours, theirs, and the kind of module; {n} is the layer.
 MODULES = (
     ('embedding', 'model.shared', 'table'),
     ('source_embedding', 'model.encoder.embed_tokens', 'table'),
@@ -48,7 +48,7 @@ MODULES = (
     ('projection', 'lm_head', 'softmax'),
     ('logits_bias', 'final_logits_bias', 'row'),
 )
-# The arrays of a module: ours, theirs, and what turns one into the other: nothing, transposing, or one more axis.
+# The arrays of a kind of module: ours, theirs, and what turns one into the other.
 KINDS = {
     'table': (('/table', '.weight', 'same'),),
     'dense': (('/kernel', '.weight', 'transposed'), ('/bias', '.bias', 'same')),
@@ -56,18 +56,18 @@ KINDS = {
     'softmax': (('', '.weight', 'transposed'),),
     'row': (('', '', 'as a row'),),
 }
-# One table under several names: a file may hold any of them, or all.
+# Names of one and the same table: a file may hold any of them, or all.
 TIED = {
     'all': ('model.shared', 'model.encoder.embed_tokens', 'model.decoder.embed_tokens', 'lm_head'),
     'target': ('model.decoder.embed_tokens', 'lm_head'),
     'none': (),
 }
-# Written by older versions, and computed anew by all.
+# Written by older versions; every version computes them.
 POSITIONS = ('model.encoder.embed_positions.weight', 'model.decoder.embed_positions.weight')
 
 
 def names(config: TransformerConfig) -> Iterator[tuple[str, str, str]]:
-    """Our name, theirs and what is between them, of every array that a model of this config may have."""
+    """Our name, theirs and the change between them, for every array that a model of this config may have."""
     for ours, theirs, kind in MODULES:
         depth = config.num_encoder_layers if ours.startswith('encoder') else config.num_decoder_layers
         for n in range(depth) if '{n}' in ours else (0,):
@@ -76,9 +76,9 @@ def names(config: TransformerConfig) -> Iterator[tuple[str, str, str]]:
 
 
 def from_marian(tensors: dict[str, np.ndarray], config: TransformerConfig) -> Any:
-    """Our parameters, float32, of a Marian model's tensors.
+    """Our parameters, float32, from a Marian model's tensors.
 
-    Raises UserError with every tensor that is missing, unexpected, of a wrong shape, or other than its name promises.
+    Raises UserError with every tensor that is missing, unexpected, of a wrong shape, or not what its name promises.
     """
     expected, params = shapes(config), {}
     left, faults = _without_copies({name: np.asarray(tensor, np.float32) for name, tensor in tensors.items()}, config)
@@ -101,10 +101,10 @@ def from_marian(tensors: dict[str, np.ndarray], config: TransformerConfig) -> An
 
 
 def to_marian(params: Any, config: TransformerConfig) -> dict[str, np.ndarray]:
-    """A Marian model's tensors, float32, of our parameters.
+    """A Marian model's tensors, float32, from our parameters.
 
-    What ours can do without is written as what has no effect: biases of zero, and a zero row for pad_id where our
-    model does not read it.
+    What ours lacks is written so that it has no effect: zero biases, and a zero row for pad_id where our model does not
+    read it.
     """
     flat = {name: np.asarray(leaf, np.float32) for name, leaf in flatten_dict(params, sep='/').items()}
     tensors = {}
@@ -119,7 +119,7 @@ def to_marian(params: Any, config: TransformerConfig) -> dict[str, np.ndarray]:
 
 
 def shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
-    """The shape of every parameter of a config's model, by its name with slashes."""
+    """The shape of every parameter of a config's model, by path."""
     tokens = jnp.zeros((1, 1), jnp.int32)
     variables = jax.eval_shape(Transformer(config).init, jax.random.key(0), tokens, tokens)
     return {name: leaf.shape for name, leaf in flatten_dict(variables['params'], sep='/').items()}
@@ -130,12 +130,12 @@ def _their_shape(shape: tuple[int, ...], change: str) -> tuple[int, ...]:
 
 
 def _absent_bias(ours: str, config: TransformerConfig) -> tuple[int]:
-    """The shape of a bias that our model may have been made without: of logits, or of an attention's projection."""
+    """The shape of a bias that our model may lack: of the logits, or of a projection in attention."""
     return (config.vocab_size_of_target,) if ours == 'logits_bias' else (config.d_model,)
 
 
 def _without_pad(name: str, array: np.ndarray, config: TransformerConfig) -> np.ndarray:
-    """The array; of an embedding whose pad row is not read, with zeros there."""
+    """The array; an embedding whose pad row is not read has zeros there."""
     if not name.endswith('/table') or config.pad_row == 'both':
         return array
     return np.where(np.arange(len(array))[:, None] == config.pad_id, np.float32(0), array)
@@ -144,7 +144,7 @@ def _without_pad(name: str, array: np.ndarray, config: TransformerConfig) -> np.
 def _without_copies(
     tensors: dict[str, np.ndarray], config: TransformerConfig
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """The tensors but for those that repeat what another holds or what we compute; and the faults there."""
+    """The tensors without copies of others and of what we compute; and the faults found among those."""
     left, faults = dict(tensors), []
     aliases = [f'{name}.weight' for name in TIED[config.tie_embeddings]]
     if there := [name for name in aliases if name in left]:
@@ -156,7 +156,7 @@ def _without_copies(
         ]
         left[aliases[0]] = table
     if config.tie_embeddings != 'all' and (shared := left.pop('model.shared.weight', None)) is not None:
-        # Not read where the two sides' own tables are there, as the latest version writes them.
+        # Ignored if the two sides have tables of their own, as the latest version writes them.
         for side in ('encoder', 'decoder'):
             left.setdefault(f'model.{side}.embed_tokens.weight', shared)
     if config.logits_bias:

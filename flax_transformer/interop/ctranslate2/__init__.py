@@ -1,1 +1,1 @@
-"""Our models in CTranslate2, and its search behind the interface of Translator."""
+"""Our models in CTranslate2, and a Translator that searches with it."""

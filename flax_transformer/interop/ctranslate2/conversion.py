@@ -1,6 +1,6 @@
-"""Our models in CTranslate2's own format, written from arrays; neither torch nor transformers is needed.
+"""Writes our models in CTranslate2's own format, from arrays: neither torch nor transformers is needed.
 
-Vocabularies are written as the decimal numbers of the ids, so that CTranslate2 speaks ids: nothing is tokenised twice.
+The pieces of its vocabularies are our ids as decimal numbers, so CTranslate2 takes and gives ids.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
 
-# Fields of DecodingConfig that nothing there corresponds to, so that they must be as by default.
+# Fields of DecodingConfig without a counterpart there: they must have their defaults.
 WITHOUT_COUNTERPART = (
     'search',
     'force_eos',
@@ -31,7 +31,7 @@ WITHOUT_COUNTERPART = (
 
 
 def import_ctranslate2() -> ModuleType:
-    """The package. Raises UserError where it is missing."""
+    """The package. Raises UserError if it is missing."""
     try:
         import ctranslate2
     except ImportError as error:
@@ -62,11 +62,12 @@ def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
 
 
 def converted(config: TransformerConfig, params: Any, slots: int) -> Path:
-    """The cached folder of this model for CTranslate2, made where it is not there; its name tells parameters, config,
-    positions and version apart, so that no folder is ever out of date.
+    """The cached folder of this model for CTranslate2, made if absent.
+
+    Its name is a hash of parameters, config, positions and version, so a folder is never out of date.
 
     Args:
-      slots: positions that source and target may have.
+      slots: the longest source or target.
     """
     version = import_ctranslate2().__version__
     digest = hashlib.sha256(f'1 {version} {slots} {config!r}'.encode())
@@ -100,9 +101,34 @@ def write(folder: Path, config: TransformerConfig, params: Any, slots: int) -> N
         pre_norm=config.norm_first,
         activation={'relu': Activation.RELU, 'gelu': Activation.GELU, 'swish': Activation.SWISH}[config.activation],
     )
+    _embeddings(spec, config, params)
+    for side, name, positions in ((spec.encoder, 'encoder', 'source'), (spec.decoder, 'decoder', 'target')):
+        side.scale_embeddings = np.float32(config.d_model**0.5 if config.scale_embedding else 1.0)
+        if config.positions == 'learned':
+            side.position_encodings.encodings = params[f'{positions}_positions']['table']
+        else:
+            side.position_encodings.encodings = sinusoids(slots, config.d_model, config.positions)
+        for number, layer in enumerate(side.layer):
+            _layer(layer, params[name][f'layers_{number}'])
+        if config.norm_first:
+            _norm(side.layer_norm, params[name]['final_norm'])
+    spec.register_source_vocabulary([str(i) for i in range(config.vocab_size)])
+    spec.register_target_vocabulary([str(i) for i in range(config.vocab_size_of_target)])
+    eos = str(config.eos_id)
+    # Every id is known, so the unknown piece is never looked up; the decoder starts from the zero vector.
+    spec.config.unk_token, spec.config.eos_token, spec.config.decoder_start_token = eos, eos, eos
+    spec.config.bos_token, spec.config.layer_norm_epsilon = eos, config.norm_epsilon
+    spec.validate()
+    spec.optimize()
+    folder.mkdir()
+    spec.save(str(folder))
+
+
+def _embeddings(spec: Any, config: TransformerConfig, params: Any) -> None:
+    """The tables of both sides and the projection to logits."""
+    decoder = spec.decoder
     tables = ('embedding', 'embedding') if config.tie_embeddings == 'all' else ('source_embedding', 'target_embedding')
-    encoder, decoder = spec.encoder, spec.decoder
-    encoder.embeddings[0].weight = params[tables[0]]['table']
+    spec.encoder.embeddings[0].weight = params[tables[0]]['table']
     decoder.embeddings.weight = table = params[tables[1]]['table']
     if config.tie_embeddings == 'none':
         decoder.projection.weight = np.ascontiguousarray(params['projection'].T)
@@ -113,27 +139,6 @@ def write(folder: Path, config: TransformerConfig, params: Any, slots: int) -> N
     if config.logits_bias:
         decoder.projection.bias = params['logits_bias']
     decoder.start_from_zero_embedding = True
-    for side, name in ((encoder, 'encoder'), (decoder, 'decoder')):
-        side.scale_embeddings = np.float32(config.d_model**0.5 if config.scale_embedding else 1.0)
-        if config.positions == 'learned':
-            positions = params[f'{"source" if name == "encoder" else "target"}_positions']['table']
-        else:
-            positions = sinusoids(slots, config.d_model, config.positions)
-        side.position_encodings.encodings = positions
-        for number, layer in enumerate(side.layer):
-            _layer(layer, params[name][f'layers_{number}'])
-        if config.norm_first:
-            _norm(side.layer_norm, params[name]['final_norm'])
-    spec.register_source_vocabulary([str(i) for i in range(config.vocab_size)])
-    spec.register_target_vocabulary([str(i) for i in range(config.vocab_size_of_target)])
-    eos = str(config.eos_id)
-    # No id is unknown, and what stands for it is never looked up; the decoder's start is the zero vector.
-    spec.config.unk_token, spec.config.eos_token, spec.config.decoder_start_token = eos, eos, eos
-    spec.config.bos_token, spec.config.layer_norm_epsilon = eos, config.norm_epsilon
-    spec.validate()
-    spec.optimize()
-    folder.mkdir()
-    spec.save(str(folder))
 
 
 def _layer(spec: Any, params: Any) -> None:
@@ -153,7 +158,7 @@ def _layer(spec: Any, params: Any) -> None:
 
 
 def _dense(spec: Any, *parts: Any) -> None:
-    """One product [out, in] of several, side by side."""
+    """Several kernels as one [out, in], side by side."""
     spec.weight = np.concatenate([part['kernel'].T for part in parts])
     if 'bias' in parts[0]:
         spec.bias = np.concatenate([part['bias'] for part in parts])

@@ -1,1 +1,1 @@
-"""A translator as a program that JAX alone can run."""
+"""Translators as programs that JAX alone can run."""

@@ -1,10 +1,10 @@
-"""A trained model as one program that needs neither this package nor Flax: StableHLO of the whole translate_ids.
+"""Exports a trained model as one program that needs neither this package nor Flax: StableHLO of `translate_ids`.
 
 An export is a folder:
 
-export.json   format and versions, how the program is called, the SHA-256 of every other file
+export.json   format and versions, how to call the program, the SHA-256 of every other file
 program.bin   encoder, search, penalties and limits, serialised by jax.export for several platforms at once
-weights.npz   the parameters by name, float32 (of int8 with their scales); not there where they are inside the program
+weights.npz   the parameters by name, float32 (or int8 with scales); absent if they are inside the program
 source.spm target.spm pieces.json   the tokenizer: SentencePiece models, and the ids of their pieces
 load.py       loads it (`export_loader.py`)
 """
@@ -32,11 +32,11 @@ from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.model import make_model
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
-from flax_transformer.transformer.model import parameter_shapes
+from flax_transformer.transformer.model import Transformer, parameter_shapes
 
 FORMAT = 1
 PLATFORMS = ('cpu', 'cuda', 'tpu')
-_MOST_INSIDE = 2 * 10**9  # bytes: what holds a serialised program ends at 2 GiB
+_MOST_INSIDE = 2 * 10**9  # bytes; a serialised program can hold 2 GiB
 
 Exported = jax_export.Exported
 Dtype = Literal['float32', 'bfloat16']
@@ -50,14 +50,13 @@ def export_run(
     dtype: Dtype | None = None,
     platforms: Sequence[str] = PLATFORMS,
 ) -> None:
-    """Writes the translator's model, search and tokenizer as a folder that is whole or not there.
+    """Writes the translator's model, search and tokenizer as a folder, whole or not at all.
 
     Args:
-      weights: in a file beside the program, or as constants within it.
-      dtype: of computation; None: the config's, and float32 where that is auto: the program is made on one machine and
-        runs on others.
+      weights: in a file next to the program, or constants inside it.
+      dtype: of computation; None: the config's, or float32 if that is auto, since the program runs on other machines.
 
-    Raises UserError for what cannot be exported, and where the folder exists.
+    Raises UserError for what cannot be exported, and if the folder exists.
     """
     folder = Path(folder)
     if folder.exists():
@@ -68,15 +67,7 @@ def export_run(
     if weights == 'inside' and size > _MOST_INSIDE:
         raise UserError(f'{size / 1e9:.1f} GB of weights do not fit inside a program; leave them beside it')
     program = lower(translator, model, params, inside=weights == 'inside', platforms=platforms)
-    files = {'program.bin': bytes(program.serialize()), 'load.py': Path(export_loader.__file__).read_bytes()}
-    if weights == 'beside':
-        file = io.BytesIO()
-        np.savez(file, **flat)
-        files['weights.npz'] = file.getvalue()
-    tokenizer = translator.tokenizer.portable()
-    files |= {'source.spm': tokenizer.source, 'target.spm': tokenizer.target}
-    pieces = {'source': tokenizer.source_ids, 'target': tokenizer.target_pieces}
-    files['pieces.json'] = json.dumps(pieces, ensure_ascii=False).encode()
+    files = _files(translator, program, None if weights == 'inside' else flat)
     description = _description(translator, model, program) | {
         'sha256': {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
     }
@@ -89,8 +80,24 @@ def export_run(
     partial.rename(folder)
 
 
+def _files(translator: Translator, program: Exported, weights: dict[str, np.ndarray] | None) -> dict[str, bytes]:
+    """The contents by file name, without export.json."""
+    files = {'program.bin': bytes(program.serialize()), 'load.py': Path(export_loader.__file__).read_bytes()}
+    if weights is not None:
+        file = io.BytesIO()
+        np.savez(file, **weights)
+        files['weights.npz'] = file.getvalue()
+    tokenizer = translator.tokenizer.portable()
+    pieces = {'source': tokenizer.source_ids, 'target': tokenizer.target_pieces}
+    return files | {
+        'source.spm': tokenizer.source,
+        'target.spm': tokenizer.target,
+        'pieces.json': json.dumps(pieces, ensure_ascii=False).encode(),
+    }
+
+
 def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tuple[TransformerConfig, Any]:
-    """The model that is traced with lengths that are not known yet, and its parameters: sinusoids as a table.
+    """The config and parameters to trace with unknown lengths: sinusoids become a learned table.
 
     Raises UserError for what cannot be exported.
     """
@@ -108,6 +115,8 @@ def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tup
 
 def _check(translator: Translator) -> None:
     decoding = translator.decoding
+    if not isinstance(translator.model, Transformer):
+        raise UserError(f'a {type(translator.model).__name__} cannot be exported; expected a Transformer')
     if len(translator.models) > 1:
         raise UserError(f'an ensemble of {len(translator.models)} models cannot be exported; export one of them')
     if decoding.search == 'sample':
@@ -130,7 +139,7 @@ def lower(
     inside: bool,
     platforms: Sequence[str],
 ) -> Exported:
-    """The program, of any batch and any source length up to max_source_tokens."""
+    """The program for any batch and any source length up to max_source_tokens."""
     search = Programs([make_model(model)], translator.tokenizer, translator.decoding).translate_ids
     flat, structure = _flat(params), jax.tree.structure(params)
 
@@ -148,8 +157,8 @@ def lower(
 
 
 _OUTPUTS = {
-    'tokens': 'ids [b, beams, slots], the best hypothesis first, EOS included, pad_id behind it',
-    'scores': 'float32 [b, beams]: log-probability / length penalty, and what else the search counts',
+    'tokens': 'ids [b, beams, slots], the best hypothesis first, EOS included, then pad_id',
+    'scores': 'float32 [b, beams]: log-probability / length penalty, and any other terms of the search',
     'lengths': 'int32 [b, beams]: tokens, EOS counted; 0: no such hypothesis',
     'is_finished': 'bool [b, beams]: False: cut at its longest permitted length',
 }
@@ -169,13 +178,13 @@ def _description(translator: Translator, model: TransformerConfig, program: Expo
         'platforms': list(program.platforms),
         'dtype': model.dtype,
         'parameters': sum(leaf.size for leaf in jax.tree.leaves(parameter_shapes(model))),
-        'arguments': [*arguments, f'source: ids, int32 [b, s], EOS last, pad_id behind; s from 1 to {most}'],
+        'arguments': [*arguments, f'source: ids, int32 [b, s], EOS last, then pad_id; s from 1 to {most}'],
         'results': _OUTPUTS | {'slots': slots},
         'pad_id': tokenizer.pad_id,
         'eos_id': tokenizer.eos_id,
         'unk_id': tokenizer.unk_id,
         'prefix': [] if tag is None else [tag],  # before each source's ids
-        'languages': tokenizer.languages,  # what else may stand there
+        'languages': tokenizer.languages,  # the tags that may replace it
         'max_source_tokens': most,
         'decoding': asdict(decoding),
     }

@@ -1,6 +1,6 @@
-"""Translates with an exported model: `python load.py < lines > translations`. Needs jax, numpy and sentencepiece alone.
+"""Translates with an exported model: `python load.py < lines > translations`. Needs only jax, numpy, sentencepiece.
 
-`export.json` says how the program is called; `load(folder)` is all that there is to it.
+`export.json` describes how to call the program; `load(folder)` does it.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from jax import export
 
 
 def load(folder):
-    """A function from lines to (text, token ids, score) of the best translation of each."""
+    """A function from lines to (text, token ids, score) of each line's best translation."""
     read = {file.name: file.read_bytes() for file in Path(folder).iterdir() if file.is_file()}
     info = json.loads(read['export.json'])
     if damaged := [n for n, s in info['sha256'].items() if hashlib.sha256(read.get(n, b'')).hexdigest() != s]:
