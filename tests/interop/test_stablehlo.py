@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import flax.linen as nn
 import jax
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DecodingConfig, TransformerConfig
 from flax_transformer.engine.state import init_params
+from flax_transformer.interop.ctranslate2.translator import CTranslate2Translator
 from flax_transformer.interop.stablehlo import export_loader
 from flax_transformer.interop.stablehlo.export import PLATFORMS, export_run, lower
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -46,7 +48,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Exports of a trained model, weights beside it, and of one from Marian, weights inside."""
     folder = tmp_path_factory.mktemp('exports')
     assert main(['export', str(RUN), str(folder / 'exported')]) == 0
-    export_run(Translator.from_marian(MARIAN, beam_width=2, max_tokens=12), folder / 'marian', weights='inside')
+    marian = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12)
+    export_run(marian, folder / 'marian', weights='inside', platforms=['cpu'])
     return folder / 'exported', folder / 'marian'
 
 
@@ -188,6 +191,14 @@ def test_an_ensemble_is_refused(tiny: Translator, tmp_path: Path) -> None:
     config, params = tiny.model.config, tiny.params
     with pytest.raises(UserError, match='ensemble of 2 models'):
         export_run(Translator([config, config], (params, params), tiny.tokenizer), tmp_path / 'out')
+
+
+def test_a_model_that_is_no_transformer_is_refused(tiny: Translator, tmp_path: Path) -> None:
+    other = Translator(nn.Dense(20), {}, tiny.tokenizer)
+    with pytest.raises(UserError, match='a Dense cannot be exported; expected a Transformer'):
+        export_run(other, tmp_path / 'out')
+    with pytest.raises(UserError, match='CTranslate2 cannot do this: a Dense; expected a Transformer'):
+        CTranslate2Translator.of(other)
 
 
 def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

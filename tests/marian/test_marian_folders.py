@@ -11,6 +11,7 @@ import shutil
 import sys
 import zipfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -74,12 +75,12 @@ def test_encoder_output_and_logits_are_those_of_transformers(translator: Transla
     variables, is_real = {'params': translator.params}, source != translator.tokenizer.pad_id
     # A pad that is written out in a line is masked as any other.
     assert is_real.sum() == sum(map(len, EXPECTED['ids'])) - 1
-    memory = translator.model.apply(variables, source, method='encode')
+    memory = jax.jit(partial(translator.model.apply, method='encode'))(variables, source)
     rows = [i for i, line in enumerate(EXPECTED['lines']) if '<pad>' not in line]
     np.testing.assert_allclose(
         np.asarray(memory)[rows][is_real[rows]], expected['memory'][rows][is_real[rows]], **CLOSE
     )
-    logits = translator.model.apply(variables, source, expected['target_in'])
+    logits = jax.jit(translator.model.apply)(variables, source, expected['target_in'])
     np.testing.assert_allclose(logits[np.array(rows)], expected['logits'][rows], **CLOSE)
 
 
@@ -219,11 +220,9 @@ def test_a_learned_pad_row_is_the_start(folder: Path) -> None:
     write_safetensors(folder / 'model.safetensors', tensors)
     marian = read_marian(folder)
     assert marian.config.pad_row == 'both'
-    model = Transformer(marian.config)
-    start = model.apply({'params': marian.params}, np.array([[5, 0]]), np.array([[135]]))
-    zero = Transformer(replace(marian.config, pad_row='neither')).apply(
-        {'params': marian.params}, np.array([[5, 0]]), np.array([[135]])
-    )
+    inputs = {'params': marian.params}, np.array([[5, 0]]), np.array([[135]])
+    start = jax.jit(Transformer(marian.config).apply)(*inputs)
+    zero = jax.jit(Transformer(replace(marian.config, pad_row='neither')).apply)(*inputs)
     assert np.abs(start - zero).max() > 0.01
 
 
@@ -432,8 +431,9 @@ def test_our_own_model_gives_the_same_logits_when_read_back() -> None:
         assert replace(read, pad_row=config.pad_row, attention_bias=False, logits_bias=False) == config
         back = from_marian(to_marian(params, config), read)
         source, target = np.array([[3, 4, 0, 19]]), np.array([[19, 7, 8]])
-        ours = Transformer(config).apply({'params': params}, source, target)
-        np.testing.assert_allclose(Transformer(read).apply({'params': back}, source, target), ours, rtol=0, atol=1e-6)
+        ours = jax.jit(Transformer(config).apply)({'params': params}, source, target)
+        theirs = jax.jit(Transformer(read).apply)({'params': back}, source, target)
+        np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-6)
 
 
 def test_the_table_names_every_parameter_once() -> None:

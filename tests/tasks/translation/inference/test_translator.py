@@ -30,6 +30,22 @@ def translator(copy_run: Path) -> Translator:
     return Translator.from_run(copy_run)
 
 
+def searching(translator: Translator, **decoding: object) -> Translator:
+    """The translator with other fields of DecodingConfig."""
+    return translator.with_decoding(replace(translator.decoding, **decoding))
+
+
+@pytest.fixture(scope='module')
+def greedy(translator: Translator) -> Translator:
+    return searching(translator, beam_width=1)
+
+
+@pytest.fixture(scope='module')
+def splitting(translator: Translator) -> Translator:
+    """Takes lines of up to 16 tokens."""
+    return searching(translator, beam_width=1, max_source_tokens=16)
+
+
 def random_lines(count: int) -> list[str]:
     rng = np.random.default_rng(5)
     return [' '.join(rng.choice(list('abcdefgh'), rng.integers(1, 12))) for _ in range(count)]
@@ -60,18 +76,17 @@ def test_one_string_is_refused(translator: Translator) -> None:
         translator('a b')
 
 
-def test_a_line_that_is_too_long_is_split_and_flagged(copy_run: Path) -> None:
-    translator = Translator.from_run(copy_run, max_source_tokens=16)
+def test_a_line_that_is_too_long_is_split_and_flagged(splitting: Translator) -> None:
     long = ' '.join('abcdef' * 8)
-    short, split = translator(['a b', long])
+    short, split = splitting(['a b', long])
     assert not short.split
     assert split.split
     assert split.num_tokens > 16
 
 
-def test_a_translation_that_is_cut_is_flagged(copy_run: Path) -> None:
-    # Greedy, one token more than the source at the most: a model that has learned to copy needs none.
-    translator = Translator.from_run(copy_run, beam_width=1, max_extra_tokens=1)
+def test_a_translation_that_is_cut_is_flagged(translator: Translator) -> None:
+    # Greedy, at most one token more than the source: a model that has learned to copy needs none.
+    translator = searching(translator, beam_width=1, max_extra_tokens=1)
     assert not translator(['a b c'])[0].truncated
     # Parameters that know nothing of EOS never end.
     endless = dict(translator.params)
@@ -100,11 +115,12 @@ def test_translate_ids_is_one_pure_function(translator: Translator) -> None:
 
 def test_log_probs_are_those_of_the_full_forward(translator: Translator) -> None:
     """The cached search and the model that is trained agree on what a translation is worth."""
-    source = jnp.asarray(translator.tokenizer.encode(['a b c d']))
+    (ids,) = translator.tokenizer.encode(['a b c d'])
+    source = jnp.asarray([ids + [translator.tokenizer.pad_id] * (16 - len(ids))])
     found = translator.translate_ids(translator.params, source)
     length = int(found.lengths[0, 0])
     target = found.tokens[0, :1, :length]
-    logits = translator.model.apply({'params': translator.params}, source, shift_right(target, 0))
+    logits = jax.jit(translator.model.apply)({'params': translator.params}, source, shift_right(target, 0))
     _, nll = cross_entropy(logits, target)
     assert float(found.log_probs[0, 0]) == pytest.approx(-float(nll.sum()), abs=1e-5)
 
@@ -161,8 +177,8 @@ def test_learned_positions_bound_the_length_of_a_line(copy_run: Path, tmp_path: 
         Translator.from_run(run, max_source_tokens=1024)
 
 
-def test_the_compiled_shapes_are_few(copy_run: Path) -> None:
-    translator = Translator.from_run(copy_run, beam_width=1, batch_tokens=128)
+def test_the_compiled_shapes_are_few(translator: Translator) -> None:
+    translator = searching(translator, beam_width=1, batch_tokens=128)
     translator(random_lines(60))
     assert translator.translate_ids._cache_size() <= 3
 
@@ -183,8 +199,8 @@ def test_results_carry_tokens_and_what_each_is_worth(translator: Translator) -> 
     assert translation.alignment is None
 
 
-def test_the_n_best_are_sorted_distinct_and_hold_the_best(copy_run: Path) -> None:
-    translator = Translator.from_run(copy_run, beam_width=4, n_best=3)
+def test_the_n_best_are_sorted_distinct_and_hold_the_best(translator: Translator) -> None:
+    translator = searching(translator, beam_width=4, n_best=3)
     for line, one in zip(random_lines(6), translator(random_lines(6)), strict=True):
         texts = [x.text for x in one.n_best]
         assert one.n_best[0].text == one.text, line
@@ -217,28 +233,27 @@ def test_a_prefix_is_kept_and_continued(translator: Translator) -> None:
         translator(['a', 'b'], prefixes=['a'])
 
 
-def test_banned_texts_and_ids_do_not_come(copy_run: Path) -> None:
-    found = Translator.from_run(copy_run, banned_texts=('c d',))(['a b c d e', 'd c'])
+def test_banned_texts_and_ids_do_not_come(copy_run: Path, translator: Translator) -> None:
+    found = searching(translator, banned_texts=('c d',))(['a b c d e', 'd c'])
     assert 'c d' not in found[0].text
     assert found[1].text == 'd c'
     with pytest.raises(UserError, match=r'banned_ids=\(20,\): expected ids below vocab_size=20'):
         Translator.from_run(copy_run, banned_ids=(20,))
 
 
-def test_lengths_are_bounded_by_field(copy_run: Path) -> None:
-    short = Translator.from_run(copy_run, max_tokens=3, beam_width=1)(['a b c d e f g'])[0]
+def test_lengths_are_bounded_by_field(translator: Translator) -> None:
+    short = searching(translator, max_tokens=3, beam_width=1)(['a b c d e f g'])[0]
     assert short.num_tokens == 3
     assert short.truncated
-    long = Translator.from_run(copy_run, min_tokens=9, beam_width=1)(['a b'])[0]
+    long = searching(translator, min_tokens=9, beam_width=1)(['a b'])[0]
     assert long.num_tokens >= 9
-    forced = Translator.from_run(copy_run, max_tokens=3, force_eos=True, beam_width=1)(['a b c d e f g'])[0]
+    forced = searching(translator, max_tokens=3, force_eos=True, beam_width=1)(['a b c d e f g'])[0]
     assert forced.token_ids[-1] == 1
     assert forced.token_log_probs[-1] == 0.0
     assert not forced.truncated
 
 
-def test_attention_aligns_a_copy_with_its_source(copy_run: Path) -> None:
-    translator = Translator.from_run(copy_run)
+def test_attention_aligns_a_copy_with_its_source(translator: Translator) -> None:
     lines = ['a b c d', '', 'h g f e d']
     found = translator(lines, alignment=True)
     assert found[1].alignment is None
@@ -250,29 +265,29 @@ def test_attention_aligns_a_copy_with_its_source(copy_run: Path) -> None:
     assert again == found[0].alignment
 
 
-def test_an_alignment_of_a_line_in_parts_counts_through(copy_run: Path) -> None:
+def test_an_alignment_of_a_line_in_parts_counts_through(splitting: Translator) -> None:
     line = ' '.join('abcdefgh' * 4)
-    (whole,) = Translator.from_run(copy_run, max_source_tokens=16)([line], alignment=True)
+    (whole,) = splitting([line], alignment=True)
     assert whole.split
     assert max(i for i, _ in whole.alignment) > 16
     assert max(j for _, j in whole.alignment) < len(whole.text.split())
 
 
 @pytest.mark.slow
-def test_samples_of_a_line_are_the_same_in_any_company(copy_run: Path) -> None:
+def test_samples_of_a_line_are_the_same_in_any_company(translator: Translator) -> None:
     options = {'search': 'sample', 'samples': 3, 'n_best': 3, 'temperature': 1.5, 'max_extra_tokens': 9}
-    translator = Translator.from_run(copy_run, **options)
+    translator = searching(translator, **options)
     lines = random_lines(8)
     together = translator(lines)
     alone = translator([lines[5]])[0]
     assert [x.text for x in together[5].n_best] == [x.text for x in alone.n_best]
 
 
-def test_an_ensemble_of_a_run_with_itself_changes_nothing(copy_run: Path) -> None:
+def test_an_ensemble_of_a_run_with_itself_changes_nothing(copy_run: Path, greedy: Translator) -> None:
     lines = random_lines(6)
-    alone = Translator.from_run(copy_run, beam_width=1)(lines)
-    for mean in ('log_probability', 'probability'):
-        both = Translator.from_run(copy_run, f'{copy_run}@best', ensemble=mean, beam_width=1)
+    alone = greedy(lines)
+    first = Translator.from_run(copy_run, f'{copy_run}@best', beam_width=1)
+    for both in (first, searching(first, ensemble='probability')):
         for one, other in zip(both(lines), alone, strict=True):
             assert one.text == other.text
             assert one.score == pytest.approx(other.score, abs=1e-5)
@@ -285,9 +300,9 @@ def test_an_ensemble_of_a_run_with_itself_changes_nothing(copy_run: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_coverage_penalty_lowers_scores_and_pairs_are_scored_alike(copy_run: Path) -> None:
+def test_a_coverage_penalty_lowers_scores_and_pairs_are_scored_alike(copy_run: Path, greedy: Translator) -> None:
     lines = random_lines(5)
-    plain = Translator.from_run(copy_run, beam_width=1)(lines)
+    plain = greedy(lines)
     translator = Translator.from_run(copy_run, f'{copy_run}@last', coverage_penalty=0.2, beam_width=1)
     found = translator(lines)
     # Where every word of the source has been looked at, nothing is taken off.
@@ -332,8 +347,8 @@ def test_a_stream_can_be_awaited(translator: Translator) -> None:
     assert asyncio.run(collect()) == ['a b', '', 'c']
 
 
-def test_a_thousand_mixed_lines_compile_no_more_shapes_than_there_are_buckets(copy_run: Path) -> None:
-    translator = Translator.from_run(copy_run, beam_width=1, max_extra_tokens=1)
+def test_a_thousand_mixed_lines_compile_no_more_shapes_than_there_are_buckets(translator: Translator) -> None:
+    translator = searching(translator, beam_width=1, max_extra_tokens=1)
     rng = np.random.default_rng(1)
     lines = [' '.join(rng.choice(list('abcdefgh'), 100 if i % 99 == 0 else i % 12)) for i in range(1000)]
     found = translator(lines)
@@ -343,8 +358,10 @@ def test_a_thousand_mixed_lines_compile_no_more_shapes_than_there_are_buckets(co
     assert translator(lines).num_compilations == 0
 
 
-def test_a_batch_that_memory_does_not_hold_is_halved(copy_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    translator = Translator.from_run(copy_run, batch_tokens=512)
+def test_a_batch_that_memory_does_not_hold_is_halved(
+    translator: Translator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    translator = searching(translator, beam_width=1, batch_tokens=512)
     lines = random_lines(40)
     expected = [one.text for one in translator(lines)]
     real, seen = translator.runner._call, []
@@ -364,13 +381,12 @@ def test_a_batch_that_memory_does_not_hold_is_halved(copy_run: Path, capsys: pyt
     assert max(seen) == 8  # what did not fit is not tried again
 
 
-def test_other_errors_of_a_batch_are_not_hidden(copy_run: Path) -> None:
-    translator = Translator.from_run(copy_run)
+def test_other_errors_of_a_batch_are_not_hidden(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def call(*_):
         raise jax.errors.JaxRuntimeError('INTERNAL: something else')
 
-    translator.runner._call = call
+    monkeypatch.setattr(translator.runner, '_call', call)
     with pytest.raises(jax.errors.JaxRuntimeError, match='something else'):
         translator(['a'])
 
@@ -387,9 +403,9 @@ def test_translate_ids_can_be_vmapped_and_exported(translator: Translator) -> No
     np.testing.assert_allclose(mapped.scores[0], alone.scores, atol=1e-5)
 
 
-def test_sentences_of_a_paragraph_keep_their_white_space(copy_run: Path) -> None:
+def test_sentences_of_a_paragraph_keep_their_white_space(translator: Translator) -> None:
     pytest.importorskip('sentencex')
-    translator = Translator.from_run(copy_run, split_sentences=True)
+    translator = searching(translator, split_sentences=True)
     (one,) = translator(['  The bad cab.  Has he a bed?\tA bag! '])
     assert one.split
     texts = [x.text for x in translator(['The bad cab.', 'Has he a bed?', 'A bag!'])]
@@ -432,11 +448,11 @@ def test_minimum_bayes_risk_equals_plain_loops(utility: str) -> None:
 
 
 @pytest.mark.slow
-def test_minimum_bayes_risk_chooses_by_expected_utility(copy_run: Path) -> None:
+def test_minimum_bayes_risk_chooses_by_expected_utility(translator: Translator) -> None:
     options = {'search': 'sample', 'samples': 8, 'temperature': 2.0, 'n_best': 8}
     line = 'a b c d e f'
-    drawn = Translator.from_run(copy_run, **options)([line])[0].n_best
-    (chosen,) = Translator.from_run(copy_run, **options, mbr='chrf')([line])
+    drawn = searching(translator, **options)([line])[0].n_best
+    (chosen,) = searching(translator, **options, mbr='chrf')([line])
     assert {x.text for x in chosen.n_best} == {x.text for x in drawn}
     texts = [x.text for x in chosen.n_best]
     worth = expected_utilities(texts, [1.0] * len(texts), 'chrf')
