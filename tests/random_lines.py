@@ -8,9 +8,9 @@ import numpy as np
 
 from flax_transformer import Translator
 from flax_transformer.cli.lines import chunks
-from flax_transformer.config import Config, DecodingConfig, TransformerConfig
-from flax_transformer.engine.state import init_params
+from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from flax_transformer.transformer.model import init_params
 
 _WORDS = ('der die das und Haus Hund läuft schnell . , ! ? the cat sat on mat 42 10:30 Dr. naïve').split()  # noqa: SIM905
 _ODD = '\r\t\x00\x01\x0b\x0c\x1c\x1f\x7f\x85\xa0\xad\u200b\u200d\u2028\u2029\ufeff\ufffd▁￿'
@@ -49,7 +49,7 @@ def tiny_translator(*, seed: int = 0, **decoding: object) -> Translator:
         vocab_size=320, d_model=32, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1
     )
 
-    params = init_params(Config(model=config), jax.random.key(seed))
+    params = init_params(config, jax.random.key(seed))
     fields = {'beam_width': 1, 'max_tokens': 6, 'max_source_tokens': 64, 'batch_tokens': 16384, **decoding}
     return Translator(config, params, tokenizer, DecodingConfig(**fields))
 

@@ -26,7 +26,7 @@ from flax_transformer.data.bitext.batches import Place
 from flax_transformer.data.lines import read_lines
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 ROOT = Path(flax_transformer.__file__).parents[1]
@@ -76,9 +76,9 @@ def test_a_moved_run_directory_suffices(
     """Moved elsewhere, without the corpus it was trained on and without a data root, it translates and scores files."""
     moved = tmp_path / 'moved'
     shutil.copytree(copy_run, moved)
-    config = RunDirectory(moved).read_config()
+    config = Run(moved).read_config()
     gone = replace(config, data=replace(config.data, root=str(tmp_path / 'gone')))
-    RunDirectory(moved).open(gone)
+    Run(moved).open(gone)
     monkeypatch.delenv('FLAX_TRANSFORMER_DATA', raising=False)
     monkeypatch.chdir(tmp_path)
     files = ['--source', str(copy_folder / 'test.in'), '--reference', str(copy_folder / 'test.out')]
@@ -208,7 +208,7 @@ def test_a_fault_in_the_evaluation_does_not_cost_the_training(
     def fails(*_: object) -> None:
         raise RuntimeError('out of memory')
 
-    monkeypatch.setattr('flax_transformer.engine.step.Trainer.evaluate', fails)
+    monkeypatch.setattr('flax_transformer.engine.trainer.Trainer.evaluate', fails)
     with pytest.raises(RuntimeError, match='out of memory'):
         train(copy_config(copy_folder, steps=9, evaluate_every=3, checkpoint_every=9), tmp_path / 'run')
     checkpoints = Checkpoints(tmp_path / 'run' / 'checkpoints', read_only=True)
@@ -220,7 +220,7 @@ def test_a_finished_run_is_not_trained_again(
     copy_run: Path, copy_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = read_metrics(copy_run)
-    train(RunDirectory(copy_run).read_config(), copy_run)
+    train(Run(copy_run).read_config(), copy_run)
     assert 'trained already, to step 250; raise --training.steps' in capsys.readouterr().err
     assert read_metrics(copy_run) == before
 

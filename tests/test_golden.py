@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flax_transformer import Translator
-from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.tasks.translation.run import Run
 
 RUN = Path(__file__).parent / 'golden' / 'number_words'
 # Source, translation, its log-probability then.
@@ -34,7 +34,7 @@ def test_the_golden_run_translates_as_it_did() -> None:
 
 
 def test_the_golden_config_is_read_as_it_was_meant() -> None:
-    config = RunDirectory(RUN).read_config()
+    config = Run(RUN).read_config()
     assert (config.model.d_model, config.model.pad_id, config.model.pad_row) == (32, 119, 'neither')
     assert (config.training.steps, config.data.numbers_below) == (1000, 1000)
     assert (config.decoding.beam_width, config.decoding.length_penalty, config.decoding.max_tokens) == (4, 'power', 30)

@@ -18,7 +18,7 @@ import flax_transformer
 from flax_transformer import Translator, train
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.non_finite import load_batch
-from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import MODEL_FILE
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE
 
@@ -129,7 +129,7 @@ def test_a_config_is_only_data(run: Path, values: Any, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     (run / 'config.json').write_text(json.dumps({'schema_version': 1, **values}))
     with pytest.raises(UserError, match='config'):
-        RunDirectory(run).read_config()
+        Run(run).read_config()
     assert not (tmp_path / 'executed').exists()
 
 
@@ -137,7 +137,7 @@ def test_a_config_is_only_data(run: Path, values: Any, tmp_path: Path, monkeypat
 def test_a_tokenizer_of_another_kind_is_refused_by_name(run: Path, kind: Any) -> None:
     (run / 'tokenizer' / DESCRIPTION_FILE).write_text(json.dumps({'kind': kind}))
     with pytest.raises(UserError, match=r'tokenizer\.json: kind is .*expected "sentencepiece"'):
-        RunDirectory(run).read_tokenizer()
+        Run(run).read_tokenizer()
 
 
 def test_a_broken_tokenizer_model_is_refused(run: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_broken_tokenizer_model_is_refused(run: Path) -> None:
     for content in (PICKLED, model[: len(model) // 2], os.urandom(1000), b'', flipped):
         file.write_bytes(content)
         with pytest.raises(UserError, match='is damaged, or is not a SentencePiece model'):
-            RunDirectory(run).read_tokenizer()
+            Run(run).read_tokenizer()
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_training_does_not_follow_a_link_out_of_the_run(run: Path, name: str, tm
         shutil.rmtree(place)
     place.unlink(missing_ok=True)
     place.symlink_to(precious if '.' not in name else precious / 'thesis.tex')
-    config = RunDirectory(run).read_config()
+    config = Run(run).read_config()
     config = replace(config, training=replace(config.training, steps=config.training.steps + 1))
     with pytest.raises(UserError, match=r'is a link to .*, and training would write there'):
         train(config, run)
@@ -183,4 +183,4 @@ def test_a_link_within_the_run_and_a_link_to_it_are_taken(run: Path, tmp_path: P
     (run / 'tensorboard').rename(run / 'curves')
     (run / 'tensorboard').symlink_to('curves')
     (tmp_path / 'here').symlink_to(run)
-    RunDirectory(tmp_path / 'here').check(RunDirectory(run).read_config())
+    Run(tmp_path / 'here').check(Run(run).read_config())

@@ -58,7 +58,8 @@ def _located(path: Path, error: Exception) -> UserError:
     line = f', line {lines[-1]}' if lines else ''
     hint = ''
     if match := re.search(r'(\w+)\.__init__\(\) got an unexpected keyword argument \'(\w+)\'', str(error)):
-        fields = getattr(frames[-1].f_globals.get(match[1]), '__dataclass_fields__', {})
+        kind = frames[-1].f_globals.get(match[1])
+        fields = [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
         hint = nearest(match[2], fields) or f' Its fields: {", ".join(fields)}'
     elif isinstance(error, ImportError) and lines and (error.name or '').startswith('flax_transformer'):
         hint = _new_places(path, lines[-1])

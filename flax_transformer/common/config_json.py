@@ -58,6 +58,7 @@ def _from_dict(cls: type, values: Any, path: str) -> Any:
     if not isinstance(values, dict):
         raise UserError(f'{path or "config"}: got {values!r}, expected a table of fields')
     hints = typing.get_type_hints(cls)
+    hints = {field.name: hints[field.name] for field in dataclasses.fields(cls)}  # without `task`, a ClassVar
     fields = {}
     for name, value in values.items():
         where = f'{path}.{name}' if path else name

@@ -9,9 +9,9 @@ from typing import Any, Literal
 Mark = Literal['resumable', 'cosmetic', 'transferable']
 
 
-def setting(default: Any, *marks: Mark) -> Any:
-    """A dataclass field with a default and marks."""
-    return dataclasses.field(default=default, metadata={'marks': marks})
+def setting(default: Any, *marks: Mark, **options: Any) -> Any:
+    """A dataclass field with a default, marks, and options of `dataclasses.field`."""
+    return dataclasses.field(default=default, metadata={'marks': marks}, **options)
 
 
 def section(kind: type, *marks: Mark) -> Any:

@@ -15,6 +15,9 @@ def written_whole(file: Path) -> Iterator[BinaryIO]:
         with partial.open('wb') as opened:
             yield opened
         partial.replace(file)
+    except OSError as error:
+        error.filename = error.filename or str(file)  # a failed write names no file
+        raise
     finally:
         partial.unlink(missing_ok=True)
 

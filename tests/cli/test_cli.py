@@ -1,9 +1,7 @@
 """Bad input at the command line: an exit code, one message that says what to do, no traceback, nothing written."""
 
 import dataclasses
-import errno
 import io
-import os
 import re
 import subprocess
 import sys
@@ -16,7 +14,7 @@ from flax_transformer.cli import COMMANDS, main
 from flax_transformer.cli.lines import chunks
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.tasks.translation.run import Run
 
 CHECKOUT = ROOT
 CONFIG = """
@@ -201,7 +199,7 @@ def test_a_negative_seed_is_refused():
 
 
 def test_a_workdir_that_holds_another_run_is_refused_with_both_values_and_left_alone(refuse, folder):
-    RunDirectory('old').open(load_config('mine.py'))
+    Run('old').open(load_config('mine.py'))
     before = (folder / 'old' / 'config.json').read_bytes()
     code, message = refuse('train', 'mine.py', '--workdir', 'old', '--model.d-ff', '16')
     assert code == 2
@@ -229,13 +227,16 @@ def test_a_workdir_below_a_file_is_told_in_one_line(refuse):
 def full_disk(monkeypatch):
     """A disk on which files can be made but hold nothing."""
 
-    def write(path, *_, **__):
-        path.touch()
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    opened = Path.open
+
+    def opened_full(path, mode='r', *rest, **more):
+        if path.suffix == '.partial':  # what is written whole or not at all
+            path.touch()
+            path = Path('/dev/full')
+        return opened(path, mode, *rest, **more)
 
     with monkeypatch.context() as patch:
-        for name in ('write_text', 'write_bytes'):
-            patch.setattr(Path, name, write)
+        patch.setattr(Path, 'open', opened_full)
         yield patch
 
 
@@ -248,7 +249,7 @@ def test_a_full_disk_is_told_in_one_line_with_the_file(refuse, full_disk):
 def test_after_a_full_disk_the_same_command_goes_on(refuse, full_disk):
     refuse('train', 'mine.py', *NEW)
     full_disk.undo()
-    RunDirectory('new').check(load_config('mine.py'))
+    Run('new').check(load_config('mine.py'))
 
 
 @pytest.mark.parametrize('command', ['translate', 'evaluate'])
@@ -261,14 +262,14 @@ def test_a_missing_run_is_told(refuse, command, run, what):
 
 @pytest.mark.parametrize('given', ['--source', '--reference'])
 def test_only_one_of_source_and_reference_is_refused(refuse, given):
-    RunDirectory('old').open(load_config('mine.py'))
+    Run('old').open(load_config('mine.py'))
     code, message = refuse('evaluate', 'old', given, 'good.en')
     assert code == 2
     assert_says(message, 'got one of --source and --reference, expected both or neither')
 
 
 def test_a_run_without_a_test_set_asks_for_files(refuse):
-    RunDirectory('old').open(load_config('mine.py'))
+    Run('old').open(load_config('mine.py'))
     code, message = refuse('evaluate', 'old')
     assert code == 2
     assert_says(message, 'old has no test set', 'give --source and --reference')
@@ -276,27 +277,27 @@ def test_a_run_without_a_test_set_asks_for_files(refuse):
 
 @pytest.mark.parametrize('command', ['translate', 'evaluate'])
 def test_a_typo_in_a_field_of_a_runs_command_names_the_nearest(refuse, command):
-    RunDirectory('old').open(load_config('mine.py'))
+    Run('old').open(load_config('mine.py'))
     code, message = refuse(command, 'old', '--decoding.beam', '2')
     assert code == 2
     assert_says(message, '--decoding.beam', '--decoding.beam-width INT')
 
 
 def test_a_run_of_a_later_version_is_told_by_name(refuse, folder):
-    RunDirectory('old').open(load_config('mine.py'))
+    Run('old').open(load_config('mine.py'))
     file = folder / 'old' / 'config.json'
-    file.write_text(file.read_text().replace('"schema_version": 1', '"schema_version": 2'))
+    file.write_text(file.read_text().replace('"schema_version": 2', '"schema_version": 3'))
     for command in COMMANDS.keys() - {'import-marian'}:  # which reads no run
         code, message = refuse(command, *(('mine.py', '--workdir') if command in OF_A_CONFIG else ()), 'old')
         assert code == 2
-        assert_says(message, 'config.json: schema_version=2', 'upgrade flax_transformer')
+        assert_says(message, 'config.json: schema_version=3', 'upgrade flax_transformer')
 
 
 @pytest.mark.parametrize(
     'argv', [('translate', 'old'), ('evaluate', 'old', '--source', 'good.en', '--reference', 'good.de')]
 )
 def test_a_run_without_a_model_is_told(refuse, argv):
-    RunDirectory('old').open(load_config('mine.py'))
+    Run('old').open(load_config('mine.py'))
     code, message = refuse(*argv)
     assert code == 2
     assert_says(message, 'old/checkpoints holds no checkpoint yet', 'train')

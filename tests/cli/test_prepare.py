@@ -9,13 +9,14 @@ from conftest import copy_config, copy_corpus
 from flax_transformer.cli import main
 from flax_transformer.common.config_json import to_json
 from flax_transformer.data.bitext import cache
-from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.tasks.translation.run import Run
 
 CONFIG = """from flax_transformer.common.config_json import from_json
+from flax_transformer.config import Config
 from pathlib import Path
 
 def get_config():
-    return from_json(Path(__file__).with_name('config.json').read_text())
+    return from_json(Path(__file__).with_name('config.json').read_text(), Config)
 """
 
 
@@ -31,12 +32,12 @@ def test_training_goes_on_from_what_was_prepared(
     assert f'{run} is prepared' in capsys.readouterr().err
     names = {'config.json', 'tokenizer', 'data_cache', 'data_files.json', 'lock'}
     assert {file.name for file in run.iterdir()} == names
-    digest = RunDirectory(run).read_tokenizer().digest
+    digest = Run(run).read_tokenizer().digest
 
     monkeypatch.setattr(cache, '_write', lambda *_: pytest.fail('tokenised a second time'))
     assert main(['prepare', *arguments]) == 0
     assert main(['train', *arguments]) == 0
-    assert RunDirectory(run).read_tokenizer().digest == digest
+    assert Run(run).read_tokenizer().digest == digest
     assert 'the run is in' in capsys.readouterr().out.lower()
 
 

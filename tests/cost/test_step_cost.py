@@ -17,9 +17,10 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
 from flax_transformer.cost import topologies
 from flax_transformer.cost.hlo import read_program
-from flax_transformer.cost.step_cost import Plan, make_plan, nearest_fit
+from flax_transformer.cost.step_cost import StepCost, nearest_fit, step_cost
 from flax_transformer.cost.summary import parameter_table, plot, schedule_plot
-from flax_transformer.engine.step import Trainer
+from flax_transformer.tasks.translation.run import Run
+from flax_transformer.tasks.translation.task import make_trainer
 from flax_transformer.transformer.flops import forward_flops
 
 NOWHERE = Path('there/is/no/corpus')
@@ -100,13 +101,13 @@ def config_of(**parallel) -> Config:
 
 
 @pytest.fixture(scope='module')
-def by_pmap() -> Plan:
-    return make_plan(config_of(num_devices=8))
+def by_pmap() -> StepCost:
+    return step_cost(make_trainer(config_of(num_devices=8)))
 
 
 @pytest.fixture(scope='module')
-def by_fsdp() -> Plan:
-    return make_plan(config_of(strategy='mesh', fsdp=8))
+def by_fsdp() -> StepCost:
+    return step_cost(make_trainer(config_of(strategy='mesh', fsdp=8)))
 
 
 def parameters_of(d_model: int, d_ff: int, vocab_size: int, layers: int) -> int:
@@ -115,7 +116,7 @@ def parameters_of(d_model: int, d_ff: int, vocab_size: int, layers: int) -> int:
     return vocab_size * d_model + layers * (3 * attention + 2 * feed_forward + 5 * 2 * d_model)
 
 
-def test_data_parallel_training_sums_all_gradients_once(by_pmap: Plan) -> None:
+def test_data_parallel_training_sums_all_gradients_once(by_pmap: StepCost) -> None:
     parameters = parameters_of(32, 64, 20, 1)
     assert by_pmap.parameters == parameters
     assert (by_pmap.rows_per_device, by_pmap.passes, by_pmap.mesh['data']) == (8, 1, 8)
@@ -131,7 +132,7 @@ def test_data_parallel_training_sums_all_gradients_once(by_pmap: Plan) -> None:
     assert by_pmap.times is None
 
 
-def test_fsdp_cuts_what_stays_and_gathers_it(by_pmap: Plan, by_fsdp: Plan) -> None:
+def test_fsdp_cuts_what_stays_and_gathers_it(by_pmap: StepCost, by_fsdp: StepCost) -> None:
     assert by_fsdp.mesh == {'data': 1, 'fsdp': 8, 'tensor': 1}
     assert by_fsdp.memory.parameters < by_pmap.memory.parameters / 4
     assert by_fsdp.memory.optimizer < by_pmap.memory.optimizer / 4
@@ -139,43 +140,41 @@ def test_fsdp_cuts_what_stays_and_gathers_it(by_pmap: Plan, by_fsdp: Plan) -> No
     assert gathered.count >= 11  # products: queries, keys and values share one
 
 
-def test_a_step_that_does_not_fit_says_so_and_what_would(by_pmap: Plan) -> None:
+def test_a_step_that_does_not_fit_says_so_and_what_would(by_pmap: StepCost) -> None:
     config = config_of(num_devices=8)
+    make = lambda parallel: make_trainer(replace(config, parallel=parallel))
     tight = replace(by_pmap, memory=replace(by_pmap.memory, available=by_pmap.memory.total - 1))
     assert tight.fits is False
-    changes, found = nearest_fit(config, None, tight, available=tight.memory.available)
+    changes, found = nearest_fit(make, config.parallel, tight, available=tight.memory.available)
     assert changes == {'max_tokens_per_device': 4 * 32}
     assert (found.passes, found.fits) == (2, True)
     assert found.memory.total < by_pmap.memory.total
 
 
-def test_a_program_that_cannot_be_read_still_has_its_memory(by_pmap: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_cannot_be_read_still_has_its_memory(by_pmap: StepCost, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> str:
         raise jax.errors.JaxRuntimeError('INTERNAL: async-update instruction should have 1 operands but sees 3')
 
     monkeypatch.setattr(jax.stages.Compiled, 'as_text', fail)
-    plan = make_plan(config_of(num_devices=8))
-    assert (plan.collectives, plan.memory_traffic, plan.times) == (None, None, None)
-    assert plan.memory == by_pmap.memory
-    assert 'No exchanges' in '\n'.join(lines_of(plan))
+    cost = step_cost(make_trainer(config_of(num_devices=8)))
+    assert (cost.collectives, cost.memory_traffic, cost.times) == (None, None, None)
+    assert cost.memory == by_pmap.memory
+    assert 'No exchanges' in '\n'.join(lines_of(cost))
 
 
-def test_what_stays_is_not_helped_by_fewer_rows(by_pmap: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stays_is_not_helped_by_fewer_rows(by_pmap: StepCost, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
-    monkeypatch.setattr(
-        'flax_transformer.cost.step_cost.make_plan', lambda config, *_, **__: tried.append(config) or by_pmap
-    )
+    monkeypatch.setattr('flax_transformer.cost.step_cost.step_cost', lambda *_, **__: by_pmap)
     hopeless = replace(by_pmap, memory=replace(by_pmap.memory, available=1000.0))
-    assert nearest_fit(config_of(num_devices=8), None, hopeless) is None
-    assert {config.parallel.fsdp for config in tried} == {8}
+    assert nearest_fit(tried.append, config_of(num_devices=8).parallel, hopeless) is None
+    assert {parallel.fsdp for parallel in tried} == {8}
 
 
 def test_plan_prints_one_line_of_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = tmp_path / 'run'
-    from flax_transformer.engine.runs.run_directory import RunDirectory
-
-    RunDirectory(run).open(config_of())
-    assert main(['plan', str(run), '--memory', '1', '--format', 'json', '--parallel.num-devices', '8']) == 0
+    Run(tmp_path / 'run').open(config_of())
+    assert (
+        main(['plan', str(tmp_path / 'run'), '--memory', '1', '--format', 'json', '--parallel.num-devices', '8']) == 0
+    )
     (line,) = capsys.readouterr().out.splitlines()
     found = json.loads(line)
     assert (found['fits'], found['num_devices'], found['memory']['available']) == (True, 8, 1e9)
@@ -191,7 +190,7 @@ def test_show_needs_no_corpus_and_counts_every_parameter(capsys: pytest.CaptureF
 
 
 def test_the_table_of_parameters_adds_up() -> None:
-    shapes = Trainer(config_of()).shapes.params
+    shapes = make_trainer(config_of()).shapes.params
     table = {part.name: part for part in parameter_table(shapes)}
     assert sum(part.size for part in table.values()) == parameters_of(32, 64, 20, 1)
     assert table['decoder/layers_*/cross_attention'].size == 4 * 32**2
@@ -228,20 +227,20 @@ def test_the_papers_big_model_on_tpus(name: str) -> None:
     topologies.prepare_compiler()
     jax.config.update('jax_disable_most_optimizations', False)
     config = load_config('wmt14_en_de_big')
-    plan = make_plan(config, topologies.topology_devices(name))
+    cost = step_cost(make_trainer(config, topologies.topology_devices(name)))
     parameters = parameters_of(1024, 4096, 37_000, 6)
-    assert plan.parameters == parameters
-    assert plan.memory.parameters == 4 * parameters
-    assert plan.memory.optimizer == pytest.approx(8 * parameters, abs=64)
-    assert plan.flops * plan.num_devices == pytest.approx(3 * 96 * forward_flops(config.model, 256, 256).total)
-    assert plan.fits
+    assert cost.parameters == parameters
+    assert cost.memory.parameters == 4 * parameters
+    assert cost.memory.optimizer == pytest.approx(8 * parameters, abs=64)
+    assert cost.flops * cost.num_devices == pytest.approx(3 * 96 * forward_flops(config.model, 256, 256).total)
+    assert cost.fits
     # XLA counts elementwise operations too, but of the loss's loop one turn.
-    assert 0.8 < plan.compiled_flops / plan.flops < 1.2
-    if plan.collectives is None:
+    assert 0.8 < cost.compiled_flops / cost.flops < 1.2
+    if cost.collectives is None:
         pytest.skip('jaxlib cannot read what this libtpu made; memory and FLOPs are as they should be')
-    summed = sum(each.bytes for each in plan.collectives)
+    summed = sum(each.bytes for each in cost.collectives)
     assert 2 * parameters <= summed <= 4.4 * parameters
-    assert 0 < plan.utilisation <= 1
+    assert 0 < cost.utilisation <= 1
 
 
 @pytest.mark.slow
@@ -250,5 +249,5 @@ def test_a_model_too_large_for_a_chip_does_not_fit() -> None:
     topologies.prepare_compiler()
     config = copy_config(NOWHERE, tokens_per_step=2048)
     config = replace(config, model=replace(config.model, vocab_size=1_000_000, d_model=2048))
-    plan = make_plan(config, topologies.topology_devices('v5e:2x2'))
-    assert plan.fits is False
+    cost = step_cost(make_trainer(config, topologies.topology_devices('v5e:2x2')))
+    assert cost.fits is False

@@ -18,12 +18,12 @@ from conftest import TESTS
 from flax_transformer import Translator
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config, DecodingConfig, TransformerConfig
-from flax_transformer.engine.state import init_params
+from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.interop.ctranslate2.translator import CTranslate2Translator
 from flax_transformer.interop.stablehlo import export_loader
 from flax_transformer.interop.stablehlo.export import PLATFORMS, export_run, lower
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from flax_transformer.transformer.model import init_params
 
 HERE = TESTS
 RUN, MARIAN = HERE / 'golden' / 'number_words', HERE / 'fixtures' / 'marian'
@@ -135,7 +135,7 @@ def tiny() -> Translator:
     config = TransformerConfig(
         vocab_size=20, d_model=8, num_heads=2, d_ff=8, num_encoder_layers=1, num_decoder_layers=1, positions='learned'
     )
-    return Translator(config, init_params(Config(model=config), jax.random.key(0)), tokenizer)
+    return Translator(config, init_params(config, jax.random.key(0)), tokenizer)
 
 
 EVERYTHING = DecodingConfig(

@@ -23,15 +23,14 @@ from flax.traverse_util import unflatten_dict
 from flax_transformer import Translator
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config, DecodingConfig, TransformerConfig
-from flax_transformer.engine.state import init_params
+from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.interop.marian_runs import import_marian
 from flax_transformer.marian.folder import read_marian
 from flax_transformer.marian.settings import read_decoding, read_model, write_decoding, write_model
 from flax_transformer.marian.tensors import View, read_tensors, write_safetensors
 from flax_transformer.marian.weights import from_marian, names, shapes, to_marian
 from flax_transformer.transformer.layers import sinusoids
-from flax_transformer.transformer.model import Transformer
+from flax_transformer.transformer.model import Transformer, init_params
 
 FIXTURE = TESTS / 'fixtures' / 'marian'
 EXPECTED = json.loads((FIXTURE / 'expected.json').read_text(encoding='utf-8'))
@@ -425,7 +424,7 @@ def test_our_own_model_gives_the_same_logits_when_read_back() -> None:
     )
     for changes in ({}, {'tie_embeddings': 'target'}, {'tie_embeddings': 'none', 'pad_row': 'output'}):
         config = replace(model, **changes)
-        params = init_params(Config(model=config), jax.random.key(0))
+        params = init_params(config, jax.random.key(0))
         theirs = json.loads(json.dumps(write_model(config, DecodingConfig(max_source_tokens=64, max_tokens=20))))
         read = read_model(theirs)
         assert replace(read, pad_row=config.pad_row, attention_bias=False, logits_bias=False) == config

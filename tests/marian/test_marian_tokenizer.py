@@ -10,9 +10,9 @@ from hostile_lines import HOSTILE
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import read_lines
-from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.marian.folder import as_marian
 from flax_transformer.marian.tokenizer import MarianTokenizer
+from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -51,7 +51,7 @@ def test_decoding_leaves_out_special_pieces(tokenizer: MarianTokenizer) -> None:
 
 
 def test_what_is_saved_loads_as_the_same(tokenizer: MarianTokenizer, tmp_path: Path) -> None:
-    run = RunDirectory(tmp_path)
+    run = Run(tmp_path)
     run.write_tokenizer(tokenizer)
     again = run.read_tokenizer()
     assert isinstance(again, MarianTokenizer)

@@ -7,11 +7,11 @@ from flax_transformer.common.checks import check, check_positive, check_types
 from flax_transformer.common.fields import setting
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LoopConfig:
     """What training anything needs; a task's own section inherits from it."""
 
-    steps: int = setting(100_000, 'resumable')  # updates in all, those of earlier starts included
+    steps: int = setting(100_000, 'resumable', kw_only=False)  # updates in all, those of earlier starts included
     log_every: int = setting(50, 'resumable', 'cosmetic')  # steps
     evaluate_every: int = setting(1000, 'resumable')  # steps between evaluations on the validation sets
     checkpoint_every: int = setting(1000, 'resumable', 'cosmetic')  # steps; the last step is always saved

@@ -3,7 +3,7 @@
 The defaults are those of Vaswani et al. 2017 (base model); every departure from the paper is a field.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from flax_transformer.common.checks import check, check_rates, check_types
@@ -19,12 +19,13 @@ from flax_transformer.text.config import TokenizerConfig
 from flax_transformer.transformer.config import TransformerConfig
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrainingConfig(LoopConfig):
     """How long, in what batches, and what happens on the way."""
 
-    tokens_per_step: int = 25_600  # target slots of a batch over all devices
-    label_smoothing: float = 0.1  # section 5.4; spread over the other vocab_size - 1 pieces
+    tokens_per_step: int = field(default=25_600, kw_only=False)  # target slots of a batch over all devices
+    # Section 5.4; spread over the other vocab_size - 1 pieces.
+    label_smoothing: float = field(default=0.1, kw_only=False)
     r_drop_alpha: float = 0.0  # weight of R-Drop (Liang et al. 2021), two passes that are to agree; 0: off
     best_by: Literal['loss', 'bleu'] = setting('loss', 'resumable')  # validation score that decides what is best
     # Validation sentences translated at each evaluation, for BLEU; None: all; 0: none.

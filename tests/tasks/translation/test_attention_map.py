@@ -43,8 +43,8 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
     from flax_transformer.engine.monitor.reporter import Reporter
     from flax_transformer.tasks.translation import attention_map as visualize
     from flax_transformer.tasks.translation.inference.loading import load_run
-    from flax_transformer.tasks.translation.preparation import ValidationSet
     from flax_transformer.tasks.translation.validation import Validation
+    from flax_transformer.tasks.translation.validation_sets import ValidationSet
 
     config, params, tokenizer = load_run(copy_run)
 
@@ -61,9 +61,8 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
     assert {'say', 'picture'} <= set(dir(Reporter))
     each = ValidationSet('train', Pairs(['a b'], ['a b']), None, None)
     training = replace(config.training, draw_attention=True)
-    trainer = SimpleNamespace(config=replace(config, training=training))
-    validation = Validation(trainer, tokenizer, [each], Told())
-    validation._draw(params, 7, each, 'a b c', 'a b c')
+    validation = Validation(replace(config, training=training), SimpleNamespace(), tokenizer, [each])
+    validation._draw(params, 7, each, 'a b c', 'a b c', Told())
     ((step, name, png),) = Told.pictures
     assert (step, name) == (7, 'attention')
     assert png.startswith(b'\x89PNG')
@@ -73,5 +72,5 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
 
     monkeypatch.setattr(visualize, 'attention_png', absent)
     for _ in range(2):
-        validation._draw(params, 8, each, 'a b c', 'a b c')
-    assert Told.lines == ['no pictures of attention: matplotlib is absent (extra `notebooks`)']
+        validation._draw(params, 8, each, 'a b c', 'a b c', Told())
+    assert Told.lines == ['no pictures of attention: matplotlib is not installed (extra `notebooks`)']

@@ -15,9 +15,9 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.interop.marian_runs import import_marian
 from flax_transformer.marian.folder import read_marian
+from flax_transformer.tasks.translation.run import Run
 
 FIXTURE = TESTS / 'fixtures' / 'marian'
 CONFIG = """
@@ -45,7 +45,7 @@ def test_a_run_starts_where_the_other_stands(copy_run: Path, copy_folder: Path, 
     before = [record['loss'] for record in read_metrics(copy_run) if record['kind'] == 'train']
     first = next(record['loss'] for record in read_metrics(run.path))
     assert first < before[0] / 2
-    assert run.read_tokenizer().model == RunDirectory(copy_run).read_tokenizer().model
+    assert run.read_tokenizer().model == Run(copy_run).read_tokenizer().model
     # One step of a warm-up: the parameters are nearly those of the start.
     old, new = (jax.tree.leaves(Translator.from_run(path).params) for path in (copy_run, run.path))
     assert max(np.abs(a - b).max() for a, b in zip(old, new, strict=True)) < 1e-3
@@ -66,7 +66,7 @@ def test_an_imported_model_is_fine_tuned_and_exported_back(config_file: Path, tm
     command = ['train', str(config_file), '--init-from', str(imported), '--workdir', str(tuned)]
     assert main(command) == 0
     # Model, tokenizer and search are the imported run's, the rest the config file's.
-    config, theirs = RunDirectory(tuned).read_config(), RunDirectory(imported).read_config()
+    config, theirs = Run(tuned).read_config(), Run(imported).read_config()
     assert (config.model, config.tokenizer, config.decoding) == (theirs.model, theirs.tokenizer, theirs.decoding)
     assert config.data.train == 'train.{lang}'
     with contextlib.closing(Checkpoints(tuned / 'checkpoints', read_only=True)) as checkpoints:

@@ -15,17 +15,17 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig
 from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
-from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.tasks.translation.preparation import (
-    ValidationSet,
     check_tokenizer,
-    interleaved,
     open_corpora,
     prepare,
+    prepare_run,
     sample_lines,
     train_tokenizer,
 )
-from flax_transformer.tasks.translation.training_data import open_run, training_batches
+from flax_transformer.tasks.translation.run import Run
+from flax_transformer.tasks.translation.training_data import TrainingData
+from flax_transformer.tasks.translation.validation_sets import ValidationSet, interleaved
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 
@@ -117,14 +117,14 @@ def mixture(folder: Path, **data: object) -> Config:
 
 def test_the_tokenizer_learns_from_every_corpus_and_has_its_languages(folder: Path) -> None:
     config = mixture(folder)
-    tokenizer = train_tokenizer(config, open_corpora(config))
+    tokenizer = train_tokenizer(config, open_corpora(config.data))
     assert tokenizer.vocab_size == 70
     for text in TEXTS.values():
         assert tokenizer.unk_id not in tokenizer.encode([text])[0]
     assert list(tokenizer.languages) == ['de', 'el']
     plain = replace(config, data=replace(config.data, mixture=config.data.mixture[1:], language_tags=False))
     plain = replace(plain, data=replace(plain.data, target_language='el'))
-    other = train_tokenizer(plain, open_corpora(plain))
+    other = train_tokenizer(plain, open_corpora(plain.data))
     assert other.languages == {}
     assert other.unk_id in other.encode([TEXTS['de']])[0]  # it saw none of that
 
@@ -160,7 +160,7 @@ def test_training_batches_mix_by_the_weights_with_the_tags_of_their_corpora(fold
     corpora = tuple(replace(each, weight=w) for each, w in zip(config.data.mixture, weights, strict=True))
     config = replace(config, data=replace(config.data, mixture=corpora))
     prepared = prepare(config, None, folder / 'cache', say=lambda _: None)
-    plan = training_batches(config, prepared).plan
+    plan = TrainingData(config, prepared).plan
     examples = [example for block in range(8) for row in plan.rows(block) for example in row]
     counts = [sum(example.corpus == number for example in examples) for number in range(3)]
     assert counts == pytest.approx([8 * 119 * weight / 4 for weight in weights], abs=1)
@@ -180,7 +180,7 @@ def test_a_fault_in_a_validation_set_comes_before_any_corpus_is_tokenised(
 @pytest.mark.parametrize('field', ['model.vocab_size', 'model.pad_id', 'model.eos_id', 'tokenizer.unk_id'])
 def test_the_tokenizer_of_another_model_is_refused_by_field(folder: Path, field: str) -> None:
     config = mixture(folder)
-    tokenizer = train_tokenizer(config, open_corpora(config))
+    tokenizer = train_tokenizer(config, open_corpora(config.data))
     part, name = field.split('.')
     value = {'vocab_size': 71, 'pad_id': 60, 'eos_id': 61, 'unk_id': 62}[name]
     other = replace(config, **{part: replace(getattr(config, part), **{name: value})})
@@ -193,7 +193,7 @@ def test_the_tokenizer_of_another_model_is_refused_by_field(folder: Path, field:
 
 
 def digest_of(run: Path, config: Config) -> list[str]:
-    return [pairs.fingerprint for pairs in open_run(config, RunDirectory(run)).corpora]
+    return [pairs.fingerprint for pairs in prepare_run(config, Run(run)).corpora]
 
 
 def test_a_new_run_leaves_nothing_after_a_fault(folder: Path) -> None:

@@ -17,10 +17,9 @@ from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerC
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.losses import cross_entropy
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.state import init_state
-from flax_transformer.engine.step import Trainer
 from flax_transformer.tasks.translation.inference.mbr import expected_utilities
+from flax_transformer.tasks.translation.run import Run
+from flax_transformer.tasks.translation.task import make_trainer
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import Transformer, shift_right
 
@@ -130,9 +129,9 @@ def run_with_a_poor_last_checkpoint(copy_run: Path, tmp_path: Path) -> Path:
     """The copy run with one more checkpoint, of step 300: all parameters 0, and a high loss."""
     run = tmp_path / 'run'
     shutil.copytree(copy_run, run)
-    config = RunDirectory(run).read_config()
-    trainer = Trainer(config)
-    state = init_state(config, trainer.tx)
+    config = Run(run).read_config()
+    trainer = make_trainer(config)
+    state = trainer.init_state()
     zeros = jax.tree.map(jnp.zeros_like, state.params)
     checkpoints = Checkpoints(run / 'checkpoints')
     checkpoints.save(state._replace(step=jnp.int32(300), params=zeros), {}, {'validation_loss': 99.0})
@@ -149,9 +148,9 @@ def test_the_best_checkpoint_is_loaded_unless_a_step_is_given(run_with_a_poor_la
 def test_the_newest_checkpoints_are_averaged_where_the_config_says_so(run_with_a_poor_last_checkpoint: Path) -> None:
     """PEERS 15."""
     run = run_with_a_poor_last_checkpoint
-    config = RunDirectory(run).read_config()
+    config = Run(run).read_config()
     trained = Translator.from_run(run, step=250).params['embedding']['table']
-    RunDirectory(run).open(replace(config, training=replace(config.training, average_last=2)))
+    Run(run).open(replace(config, training=replace(config.training, average_last=2)))
     np.testing.assert_allclose(Translator.from_run(run).params['embedding']['table'], trained / 2, rtol=1e-6)
 
 
@@ -171,8 +170,8 @@ def test_learned_positions_bound_the_length_of_a_line(copy_run: Path, tmp_path: 
     """Refused by name when the option is given, not by a traceback when the line comes."""
     run = tmp_path / 'run'
     shutil.copytree(copy_run, run, ignore=shutil.ignore_patterns('checkpoints'))
-    config = RunDirectory(run).read_config()
-    RunDirectory(run)._write_config(replace(config, model=replace(config.model, positions='learned', max_length=400)))
+    config = Run(run).read_config()
+    Run(run)._write_config(replace(config, model=replace(config.model, positions='learned', max_length=400)))
     with pytest.raises(UserError, match=r'max_length=400: expected 1074 learned positions'):
         Translator.from_run(run, max_source_tokens=1024)
 
