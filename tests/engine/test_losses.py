@@ -1,6 +1,5 @@
-"""Cross-entropy, and its sums in chunks. `PEERS n` is point n of PEERS.md, section 5."""
+"""Cross-entropy by token. `PEERS n` is point n of PEERS.md, section 5."""
 
-from dataclasses import replace
 from functools import partial
 
 import jax
@@ -9,11 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from flax_transformer.config import TransformerConfig
-from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine import losses
-from flax_transformer.engine.step import automatic_chunk, loss_sums
-from flax_transformer.transformer.model import Transformer, output_names
 
 B, T, V = 4, 6, 11
 LOGITS = (3 * np.random.default_rng(0).normal(size=(B, T, V))).astype(np.float32)
@@ -110,113 +105,3 @@ def test_one_pass_gives_the_smoothed_loss_and_the_other():
             LOGITS, jnp.asarray(target_distribution(TARGETS, label_smoothing), jnp.float32)
         )
         np.testing.assert_allclose(got, expected, rtol=1e-5)
-
-
-MODEL = TransformerConfig(
-    vocab_size=13, d_model=8, num_heads=2, d_ff=8, num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0
-)
-MODELS = {
-    'tied': MODEL,
-    'untied, with a bias': replace(MODEL, tie_embeddings='none', logits_bias=True, target_vocab_size=11),
-    'as Marian': replace(MODEL, tie_embeddings='target', logits_bias=True, pad_row='neither'),
-    'bfloat16': replace(MODEL, dtype='bfloat16'),
-}
-
-
-def a_batch(rows=4, length=10, vocab_size=11):
-    """Rows of one sentence each, of different lengths, of three corpora."""
-    rng = np.random.default_rng(4)
-    lengths = rng.integers(1, length + 1, (rows, 1))
-    real = (np.arange(length) < lengths).astype(np.int32)
-    ids = rng.integers(2, vocab_size, (rows, length), dtype=np.int32) * real
-    places = np.arange(length, dtype=np.int32)[None] * real
-    return Batch(ids, ids, real, real, places, places, np.arange(rows * length, dtype=np.int32).reshape(rows, -1) % 3)
-
-
-@pytest.mark.parametrize(
-    'name',
-    [
-        'tied',
-        'untied, with a bias',
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ('as Marian', 'bfloat16')),
-    ],
-)
-def test_in_chunks_losses_and_gradients_are_those_of_the_whole(name):
-    """Of 10 positions, by 4, so that the last chunk is filled up; one model by all 10 and by 1 too."""
-    model, batch = Transformer(MODELS[name]), a_batch()
-    params = jax.jit(model.init)(jax.random.key(0), batch.source, batch.target)['params']
-    compute = lambda chunk: jax.device_get(
-        jax.jit(
-            jax.value_and_grad(
-                partial(loss_sums, model=model, label_smoothing=0.1, corpora=('a', 'b', 'c'), loss_chunk=chunk),
-                has_aux=True,
-            ),
-        )(params, batch, None)
-    )
-
-    def whole(params):
-        """Without chunks and their gradients: the reference."""
-        target_in = np.roll(batch.target, 1, axis=1) * (np.arange(10) > 0)
-        apply = partial(model.apply, {'params': params}, batch.source, target_in)
-        logits = apply(
-            source_segments=batch.source_segments,
-            target_segments=batch.target_segments,
-            source_positions=batch.source_positions,
-            target_positions=batch.target_positions,
-        )
-        smoothed, nll = losses.cross_entropy(logits, batch.target, label_smoothing=0.1)
-        real = batch.target_segments
-        return (smoothed * real).sum(), [(nll * real * (batch.corpora == number)).sum() for number in range(3)]
-
-    (loss, nll), gradients = jax.jit(jax.value_and_grad(whole, has_aux=True))(params)
-    # bfloat16 rounds a gradient of the table in each chunk, not once; float32 sums are in another order.
-    close = {'rtol': 0.02, 'atol': 0.05} if name == 'bfloat16' else {'rtol': 1e-4, 'atol': 2e-6}
-    for chunk in (16, 40, 1) if name == 'tied' else (16,):
-        (total, sums), got = compute(chunk)
-        np.testing.assert_allclose(total, loss, rtol=1e-6)
-        np.testing.assert_allclose([sums[f'nll/{each}'] for each in 'abc'], nll, rtol=1e-5)
-        assert sums['nll'] == pytest.approx(sum(map(float, nll)), rel=1e-5)
-        assert sums['target_tokens'] == batch.target_segments.sum()
-        jax.tree.map(partial(np.testing.assert_allclose, **close), got, gradients)
-        assert {leaf.dtype for leaf in jax.tree.leaves(got)} == {np.dtype('float32')}
-    evaluate = jax.jit(partial(loss_sums, model=model, label_smoothing=0.1, loss_chunk=16))
-    assert float(evaluate(params, batch, None)[0]) == pytest.approx(float(loss), rel=1e-6)  # without gradients
-
-
-def test_a_loss_may_be_scaled_before_it_is_differentiated():
-    model, batch = Transformer(MODEL), a_batch()
-    params = jax.jit(model.init)(jax.random.key(0), batch.source, batch.target)['params']
-    loss = lambda params: loss_sums(params, batch, None, model=model, label_smoothing=0.1, loss_chunk=20)[0]
-    once, thrice = jax.jit(lambda params: (jax.grad(loss)(params), jax.grad(lambda p: 3 * loss(p))(params)))(params)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(3 * a, b, rtol=1e-5, atol=1e-6), once, thrice)
-
-
-def test_the_projection_reads_what_its_names_say():
-    for config in MODELS.values():
-        model, tokens = Transformer(config), jnp.zeros((1, 1), jnp.int32)
-        params = jax.jit(model.init)(jax.random.key(0), tokens, tokens)['params']
-        some = {name: params[name] for name in output_names(config)}
-        logits = model.apply({'params': some}, jnp.ones((2, 3, config.d_model)), method='project')
-        assert logits.shape == (2, 3, config.vocab_size_of_target)
-        assert logits.dtype == jnp.float32
-
-
-def test_chunked_logits_are_never_whole_in_memory():
-    """The temporary memory of loss and gradients, as XLA plans it; here logits outweigh the rest."""
-    config = replace(MODEL, vocab_size=4000)
-    model, batch = Transformer(config), a_batch(8, 64)
-    params = jax.eval_shape(model.init, jax.random.key(0), batch.source, batch.target)['params']
-
-    def temporary(chunk):
-        loss = partial(loss_sums, model=model, label_smoothing=0.1, loss_chunk=chunk)
-        compiled = jax.jit(jax.grad(loss, has_aux=True)).lower(params, batch, None).compile()
-        return compiled.memory_analysis().temp_size_in_bytes
-
-    whole = temporary(512)
-    assert whole > 512 * 4000 * 4
-    assert temporary(32) < whole / 4
-
-
-def test_chunks_hold_a_thousand_tokens_or_32_megabytes():
-    assert automatic_chunk(replace(MODEL, vocab_size=32_000)) == 1024
-    assert automatic_chunk(replace(MODEL, vocab_size=1024)) * 1024 * 4 == 2**25

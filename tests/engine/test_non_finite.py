@@ -12,17 +12,19 @@ import numpy as np
 import optax
 import pytest
 from conftest import copy_config
-from test_step import LOSS, MODEL, uneven_batch
+from tiny_translation import LOSS, fresh_params, uneven_batch
 
 from flax_transformer import train
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
+from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.loop import Window
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.non_finite import first_non_finite, load_batch, save_batch
 from flax_transformer.engine.state import TrainState
-from flax_transformer.engine.step import Trainer, gradients, loss_sums, train_step
+from flax_transformer.engine.step import gradients, train_step
+from flax_transformer.engine.trainer import Trainer
+from flax_transformer.tasks.translation.task import TranslationTask, make_trainer
 
 
 def poisoned_loss(params: Any, batch: Any, key: Any, *, value: float, where: str) -> tuple[jax.Array, Any]:
@@ -31,7 +33,7 @@ def poisoned_loss(params: Any, batch: Any, key: Any, *, value: float, where: str
     is_poisoned = (batch.source == 29).any()
     bad = jnp.where(is_poisoned, value, 0.0)
     if where == 'loss':
-        return loss + bad, sums | {'loss': sums['loss'] + bad}
+        return loss + bad, sums
     # Finite itself, but its gradient is not.
     return loss + jnp.where(is_poisoned, bad * params['embedding']['table'].sum(), 0.0), sums
 
@@ -45,10 +47,7 @@ def poisoned(batch: Any) -> Any:
 
 @pytest.fixture(scope='module')
 def params() -> Any:
-    from flax_transformer.transformer.model import Transformer
-
-    tokens = jnp.zeros((1, 1), jnp.int32)
-    return Transformer(MODEL).init(jax.random.key(3), tokens, tokens)['params']
+    return fresh_params()
 
 
 @pytest.mark.parametrize(
@@ -61,8 +60,8 @@ def test_a_poisoned_step_changes_nothing_but_the_step(
     """Parameters, moments, their counts and the average: to the bit, on every device."""
     devices = Devices(ParallelConfig(strategy, num_devices))
     tx = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(optax.linear_schedule(1e-2, 0.0, 100)))
-    loss_fn = partial(poisoned_loss, value=value, where=where)
-    step = devices.compile(partial(train_step, loss_fn=loss_fn, tx=tx, ema_decay=0.9))
+    loss = partial(poisoned_loss, value=value, where=where)
+    step = devices.compile(partial(train_step, loss=loss, weight='target_tokens', tx=tx, ema_decay=0.9))
     state = devices.replicate(TrainState(jnp.int32(0), params, tx.init(params), params))
     good = jax.tree.map(lambda x: np.where(x == 29, 3, x), uneven_batch())
     state, metrics = step(state, devices.split(good), jax.random.key(0))
@@ -80,12 +79,17 @@ def test_a_poisoned_step_changes_nothing_but_the_step(
 
 def test_gradients_beyond_float32_in_their_norm_are_skipped_and_explained(params: Any) -> None:
     """Each is finite, their squares are not: Adam's second moment would never come back."""
-    loss_fn = lambda params, batch, key: (1e30 * LOSS(params, batch, None)[0], LOSS(params, batch, None)[1])
+
+    def loss(params: Any, batch: Any, _: Any) -> tuple[jax.Array, Any]:
+        total, sums = LOSS(params, batch, None)
+        return 1e30 * total, sums
+
+    loss = {'loss': loss, 'weight': 'target_tokens'}
     tx = optax.adam(1e-3)
     state = TrainState(jnp.int32(0), params, tx.init(params), None)
-    _, metrics = jax.jit(partial(train_step, loss_fn=loss_fn, tx=tx))(state, uneven_batch(), jax.random.key(0))
+    _, metrics = jax.jit(partial(train_step, **loss, tx=tx))(state, uneven_batch(), jax.random.key(0))
     assert metrics['skipped']
-    grads, sums = jax.jit(partial(gradients, loss_fn=loss_fn))(state, uneven_batch(), jax.random.key(0))
+    grads, sums = jax.jit(partial(gradients, **loss))(state, uneven_batch(), jax.random.key(0))
     assert 'norm of the gradients is beyond float32: the largest value is ' in first_non_finite(params, grads, sums)
 
 
@@ -106,30 +110,20 @@ def test_a_batch_comes_back_as_it_was(tmp_path: Path) -> None:
     assert batch.corpora is None
     for each in (batch, batch._replace(corpora=np.ones_like(batch.target))):
         again = load_batch(save_batch(tmp_path / 'batch.npz', each))
-        assert (again.corpora is None) == (each.corpora is None)
-        jax.tree.map(np.testing.assert_array_equal, again, each)
-
-
-def test_skipped_steps_do_not_enter_the_averages() -> None:
-    window = Window()
-    step = {'loss': 10.0, 'nll': 10.0, 'target_tokens': 5.0, 'source_tokens': 5.0, 'grad_norm': 1.0, 'skipped': False}
-    for each in (step, step | {'loss': math.nan, 'grad_norm': math.inf, 'skipped': True}, step):
-        window.add(each)
-    assert (window.skipped_in_a_row, window.skipped_in_all) == (0, 1)
-    averages = window.close()
-    assert (averages['loss'], averages['grad_norm'], averages['skipped_steps']) == (2.0, 1.0, 1)
-    assert averages['target_tokens'] == 5.0
+        assert ('corpora' in again) == (each.corpora is not None)
+        jax.tree.map(np.testing.assert_array_equal, Batch(**again), each)
 
 
 def training_with(monkeypatch: pytest.MonkeyPatch, is_bad: Any) -> None:
     """Batches of which `is_bad` of their number, from 1, make the loss infinite."""
 
-    def loss(params: Any, batch: Any, key: Any, **settings: Any) -> tuple[jax.Array, Any]:
-        total, sums = loss_sums(params, batch, key, **settings)
-        factor = jnp.where((batch.source_positions == 1_000_000).any(), jnp.inf, 1.0)
-        return total * factor, sums | {'loss': sums['loss'] * factor}
+    whole = TranslationTask.loss
 
-    monkeypatch.setattr('flax_transformer.engine.step.loss_sums', loss)
+    def loss(self: TranslationTask, params: Any, batch: Any, key: Any) -> tuple[jax.Array, Any]:
+        total, sums = whole(self, params, batch, key)
+        return total * jnp.where((batch.source_positions == 1_000_000).any(), jnp.inf, 1.0), sums
+
+    monkeypatch.setattr(TranslationTask, 'loss', loss)
     made = Trainer.step
 
     def step(self: Trainer, state: TrainState, batch: Any) -> Any:
@@ -147,7 +141,7 @@ def config_of(folder: Path, **training: Any) -> Any:
     return replace(config, data=replace(config.data, validation=''))
 
 
-def test_single_bad_steps_are_counted_told_and_survived(
+def test_single_bad_steps_are_counted_reported_and_survived(
     copy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     training_with(monkeypatch, lambda step: step in (3, 5, 6))
@@ -155,7 +149,7 @@ def test_single_bad_steps_are_counted_told_and_survived(
     records = [record for record in read_metrics(tmp_path) if record['kind'] == 'train']
     assert [(record['step'], record['skipped_steps']) for record in records] == [(4, 1), (8, 2), (10, 0)]
     assert all(math.isfinite(value) for record in records for value in record.values() if not isinstance(value, str))
-    schedule = Trainer(config_of(copy_folder, steps=10)).learning_rate
+    schedule = make_trainer(config_of(copy_folder, steps=10)).learning_rate
     assert records[1]['learning_rate'] == pytest.approx(float(schedule(8 - 3)))  # updates, not steps
     assert capsys.readouterr().err.count('are not finite; the update is skipped') == 3
 
@@ -173,8 +167,6 @@ def test_too_many_in_a_row_stop_training_with_a_report_and_the_batch(
     assert 'first: loss/loss: 0 NaN and 1 infinite of 1 values' in str(caught.value)
     batch = load_batch(tmp_path / f'not_finite_step_{last}.npz')
     assert str(tmp_path / f'not_finite_step_{last}.npz') in str(caught.value)
-    trainer = Trainer(config)
-    from flax_transformer.engine.state import init_state
-
-    _, sums = trainer.gradients(init_state(config, trainer.tx), batch)
+    trainer = make_trainer(config)
+    _, sums = trainer.gradients(trainer.init_state(), Batch(**batch))
     assert not np.isfinite(sums['loss'])

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import copy_config
-from test_step import MODEL, uneven_batch
+from tiny_translation import MODEL, uneven_batch
 
 from flax_transformer import train
 from flax_transformer.common.errors import UserError
@@ -18,16 +18,16 @@ from flax_transformer.config import OptimizerConfig, ParallelConfig
 from flax_transformer.engine.freezing import frozen_by
 from flax_transformer.engine.optimizer import make_optimizer, make_schedule
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.state import init_state
-from flax_transformer.engine.step import Trainer
+from flax_transformer.engine.train import _report_rate_jump
+from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.inference.loading import load_run
-from flax_transformer.tasks.translation.train import _say_where_the_rate_jumps
+from flax_transformer.tasks.translation.task import make_trainer
 
 
-def make_trainer(folder: Path, strategy: str = 'pmap', num_devices: int = 1, **settings: Any) -> Trainer:
+def tiny_trainer(folder: Path, strategy: str = 'pmap', num_devices: int = 1, **settings: Any) -> Trainer:
     optimizer = OptimizerConfig(**({'schedule': 'constant', 'warmup_steps': 0, 'learning_rate': 1e-2} | settings))
     config = replace(copy_config(folder, tokens_per_step=8 * 32), model=MODEL, optimizer=optimizer)
-    return Trainer(replace(config, parallel=ParallelConfig(strategy, num_devices)))
+    return make_trainer(replace(config, parallel=ParallelConfig(strategy, num_devices)))
 
 
 def steps(trainer: Trainer, state: Any, count: int) -> tuple[Any, list[float]]:
@@ -44,7 +44,7 @@ def steps(trainer: Trainer, state: Any, count: int) -> tuple[Any, list[float]]:
 def test_every_optimizer_lowers_the_loss_and_its_state_comes_back(name: str, tmp_path: Path) -> None:
     """Saved after ten steps and restored, the eleventh to fifteenth are those of a run without a break, to the bit."""
     rate = {'adafactor': 0.05, 'lion': 1e-3}.get(name, 1e-2)
-    trainer = make_trainer(tmp_path, name=name, learning_rate=rate, clip_norm=1.0)
+    trainer = tiny_trainer(tmp_path, name=name, learning_rate=rate, clip_norm=1.0)
     fresh = lambda: trainer.init_state()
     state, losses = steps(trainer, fresh(), 10)
     with contextlib.closing(Checkpoints(tmp_path / 'checkpoints')) as checkpoints:
@@ -88,8 +88,8 @@ FROZEN = ('encoder/.*', 'embedding/table')
 def test_frozen_parameters_stay_to_the_bit(strategy: str, num_devices: int, tmp_path: Path) -> None:
     """Beside weight decay and a moving average, which would move even what has no gradient."""
     settings = {'name': 'adamw', 'weight_decay': 0.1, 'ema_decay': 0.3, 'clip_norm': 1.0}
-    trainer = make_trainer(tmp_path, strategy, num_devices, freeze=FROZEN, **settings)
-    first = init_state(trainer.config, trainer.tx)
+    trainer = tiny_trainer(tmp_path, strategy, num_devices, freeze=FROZEN, **settings)
+    first = trainer.init_state()
     # A zero with a sign, and numbers of which three tenths and seven tenths are not the whole.
     params = jax.tree.map(lambda x: np.array(x.at[(0,) * x.ndim].set(-0.0)), first.params)
     first = first._replace(params=params, ema=params)
@@ -105,8 +105,8 @@ def test_frozen_parameters_stay_to_the_bit(strategy: str, num_devices: int, tmp_
 @pytest.mark.slow
 def test_what_is_frozen_has_no_gradient_and_no_part_in_the_norm_that_is_clipped(tmp_path: Path) -> None:
     (every, _), (some, _) = (
-        trainer.gradients(init_state(trainer.config, trainer.tx), uneven_batch())
-        for trainer in (make_trainer(tmp_path), make_trainer(tmp_path, freeze=FROZEN))
+        trainer.gradients(trainer.init_state(), uneven_batch())
+        for trainer in (tiny_trainer(tmp_path), tiny_trainer(tmp_path, freeze=FROZEN))
     )
     assert not any(leaf.any() for leaf in jax.tree.leaves((some['encoder'], some['embedding'])))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), every['decoder'], some['decoder'])
@@ -146,8 +146,8 @@ def test_a_fine_tune_keeps_what_is_frozen(copy_run: Path, copy_folder: Path, tmp
         train(replace(config, optimizer=replace(optimizer, freeze=())), run.path)
     # To go on for longer moves the end of a linear schedule.
     train(replace(config, training=replace(config.training, steps=5)), run.path)
-    told = 'the linear schedule ends at step 5 now, no longer at 4: the rate jumps from 0 to 0.002 '
-    assert told in ' '.join(capsys.readouterr().err.split())
+    expected = 'the linear schedule ends at step 5 now, no longer at 4: the rate jumps from 0 to 0.002 '
+    assert expected in ' '.join(capsys.readouterr().err.split())
 
 
 def test_a_schedule_may_end_later_than_training_and_then_training_goes_on_without_a_jump(
@@ -157,8 +157,9 @@ def test_a_schedule_may_end_later_than_training_and_then_training_goes_on_withou
     rate = make_schedule(staged, d_model=16, steps=4)
     assert [float(rate(step)) for step in (1, 2, 5, 8)] == pytest.approx([0.005, 0.01, 0.005, 0.0])
     config = replace(copy_config(tmp_path, steps=4), optimizer=staged)
-    _say_where_the_rate_jumps(config, replace(config, training=replace(config.training, steps=8)), 4)
+    longer = make_trainer(replace(config, training=replace(config.training, steps=8)))
+    _report_rate_jump(longer, config.engine, 4)
     assert not capsys.readouterr().err
     without = replace(config, optimizer=replace(staged, schedule_steps=None))
-    _say_where_the_rate_jumps(without, config, 3)
+    _report_rate_jump(make_trainer(config), without.engine, 3)
     assert 'ends at step 8 now, no longer at 4: the rate jumps from 0.005 to 0.00833' in capsys.readouterr().err

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from conftest import copy_config
+from loop_doubles import CountingTrainer, Saved, run_loop
 
 from flax_transformer import train
 from flax_transformer.cli import main
-from flax_transformer.engine.loop import fit
-from flax_transformer.engine.preemption import EXIT_CODE, Interrupted, Stop, stop_on_signals
+from flax_transformer.engine.preemption import EXIT_CODE, Interrupted, stop_on_signals
 from flax_transformer.engine.state import TrainState
 
 
@@ -62,77 +62,35 @@ def test_in_a_thread_nothing_is_installed() -> None:
     assert seen == [before]
 
 
-class CountingTrainer:
-    """Steps that take no time; a signal is asked for at one of them."""
-
-    def __init__(self, config: Any, stop: Stop, at: int) -> None:
-        self.config, self.stop, self.at = config, stop, at
-        self.learning_rate = lambda step: 0.0
-
-    def step(self, state: TrainState, batch: Any) -> tuple[TrainState, dict[str, Any]]:
-        if state.step + 1 == self.at:
-            self.stop.requested = 'SIGTERM'
-        metrics = dict.fromkeys(('loss', 'nll', 'target_tokens', 'source_tokens', 'grad_norm'), 1.0)
-        return state._replace(step=state.step + 1), metrics | {'skipped': False}
-
-
-class SilentReporter:
-    def __getattr__(self, _: str) -> Any:
-        return lambda *args: None
-
-
-def run_fit(folder: Path, at: int, evaluate: Any = lambda state: {}, **training: Any) -> list[tuple[int, Any]]:
-    stop, saved = Stop(), []
-    trainer = CountingTrainer(copy_config(folder, steps=9, checkpoint_every=4, **training), stop, at)
-    try:
-        fit(
-            TrainState(0, None, None, None),
-            iter(range(99)),
-            trainer,
-            save=lambda state, metrics, progress: saved.append((state.step, progress)),
-            reporter=SilentReporter(),
-            evaluate=evaluate,
-            stop=stop,
-        )
-    finally:
-        run_fit.saved = saved
-    return saved
-
-
-def test_the_step_under_way_is_saved_and_no_other_is_made(tmp_path: Path) -> None:
+def test_the_step_under_way_is_saved_and_no_other_is_made() -> None:
+    saved = Saved()
     with pytest.raises(Interrupted, match=r'SIGTERM: stopped after step 6, which is saved; the same command goes on'):
-        run_fit(tmp_path, at=6)
-    assert [step for step, _ in run_fit.saved] == [4, 6]
-    assert run_fit.saved[-1][1]['window']['steps'] == 6  # the metrics since the last report go on, too
+        run_loop(CountingTrainer(steps=9, checkpoint_every=4, stop_at=6), saved)
+    assert [(step, is_last) for step, (_, _, is_last) in saved.items()] == [(4, False), (6, True)]
+    assert saved[6][1]['window']['steps'] == 6  # the metrics since the last report go on, too
 
 
-def test_a_stop_at_a_checkpoint_saves_once_and_one_at_the_end_is_the_end(tmp_path: Path) -> None:
+def test_a_stop_at_a_checkpoint_saves_once_and_one_at_the_end_is_the_end() -> None:
+    saved = Saved()
     with pytest.raises(Interrupted):
-        run_fit(tmp_path, at=4)
-    assert [step for step, _ in run_fit.saved] == [4]
-    assert [step for step, _ in run_fit(tmp_path, at=9)] == [4, 8, 9]
+        run_loop(CountingTrainer(steps=9, checkpoint_every=4, stop_at=4), saved)
+    assert list(saved) == [4]
+    run_loop(CountingTrainer(steps=9, checkpoint_every=4, stop_at=9), saved := Saved())
+    assert list(saved) == [4, 8, 9]
 
 
-def test_a_signal_in_the_evaluation_saves_and_the_evaluation_is_made_up_for(tmp_path: Path) -> None:
+def test_a_signal_in_the_evaluation_saves_and_the_evaluation_is_made_up_for() -> None:
     """It may last for minutes; a scheduler waits for seconds."""
 
-    def evaluate(_: TrainState) -> dict[str, float]:
+    def interrupted(_: TrainState) -> dict[str, float]:
         raise Interrupted('SIGTERM')
 
+    saved, evaluated = Saved(), []
     with pytest.raises(Interrupted, match=r'stopped after step 3, which is saved'):
-        run_fit(tmp_path, at=99, evaluate=evaluate, evaluate_every=3)
-    (step, progress), evaluated = run_fit.saved[-1], []
-    assert (step, progress['evaluate']) == (3, True)
-    trainer = CountingTrainer(copy_config(tmp_path, steps=4), Stop(), 99)
-    fit(
-        TrainState(3, None, None, None),
-        iter(range(99)),
-        trainer,
-        save=lambda *_: None,
-        reporter=SilentReporter(),
-        evaluate=lambda state: evaluated.append(state.step) or {},
-        progress=progress,
-    )
+        run_loop(CountingTrainer(steps=9, evaluate_every=3, checkpoint_every=4), saved, validate=interrupted)
+    assert (max(saved), saved[3][1]['evaluate']) == (3, True)
+    again = CountingTrainer(steps=4)
+    run_loop(again, saved, first=3, validate=lambda state: evaluated.append(state.step) or {})
     assert evaluated == [3, 4]
 
 

@@ -25,7 +25,7 @@ from flax_transformer.engine.devices.rendezvous import meet
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.checksums import faults
-from flax_transformer.engine.step import Trainer
+from flax_transformer.tasks.translation.task import make_trainer
 
 
 def free_port() -> int:
@@ -153,7 +153,8 @@ def config_for(corpus: Path, folder: Path, **training: Any) -> Any:
     (folder / 'config.json').write_text(to_json(config))
     (folder / 'config.py').write_text(
         'from pathlib import Path\nfrom flax_transformer.common.config_json import from_json\n'
-        f'def get_config():\n    return from_json(Path({str(folder / "config.json")!r}).read_text())\n'
+        'from flax_transformer.config import Config\n'
+        f'def get_config():\n    return from_json(Path({str(folder / "config.json")!r}).read_text(), Config)\n'
     )
     return config
 
@@ -168,7 +169,7 @@ def same_end(config: Any, one: Path, other: Path) -> None:
     for run in (one, other):
         with contextlib.closing(Checkpoints(run / 'checkpoints', read_only=True)) as checkpoints:
             assert faults(run / 'checkpoints' / str(checkpoints.latest())) == []
-            ends.append(checkpoints.restore(Trainer(config).shapes))
+            ends.append(checkpoints.restore(make_trainer(config).shapes))
     (state, position), (expected, expected_position) = ends
     assert position['batches'] == expected_position['batches']
     # Adam divides by the root of tiny second moments: rounding grows.
@@ -248,4 +249,5 @@ def test_one_that_fails_ends_the_others_with_its_message(copy_folder: Path, tmp_
     config_for(copy_folder, tmp_path)
     started = Started(tmp_path, tmp_path / 'run', 2, '--training.tokens-per-step', '32')
     assert started.wait(120) == [2, 2]
-    assert '1 rows (training.tokens_per_step' in started.log(0)
+    assert 'a batch has 1 rows' in started.log(0)
+    assert 'training.tokens_per_step' in started.log(0)

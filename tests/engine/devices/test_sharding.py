@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import jax
 import numpy as np
 import pytest
 from conftest import copy_config
-from flax_transformer.tasks.translation.lowering import lower
 from jax.sharding import PartitionSpec as P
 
 from flax_transformer.common.errors import UserError
@@ -19,10 +17,12 @@ from flax_transformer.config import Config, ParallelConfig, TransformerConfig
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.accumulation import make_passes
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.devices.sharding import RULES, bytes_per_device, fitted, left_whole, spec_of
+from flax_transformer.engine.devices.sharding import bytes_per_device, fitted, replicated_despite_rule, spec_of
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.state import TrainState, init_params
-from flax_transformer.engine.step import Trainer
+from flax_transformer.engine.state import TrainState
+from flax_transformer.tasks.translation.task import TranslationTask, make_trainer
+from flax_transformer.transformer.model import init_params, parameter_shapes
+from flax_transformer.transformer.sharding_rules import SHARDING_RULES
 
 MODEL = TransformerConfig(
     vocab_size=24, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0
@@ -62,17 +62,16 @@ def test_every_parameter_of_every_model_has_a_rule() -> None:
         replace(MODEL, tie_embeddings='none', logits_bias=True, attention_bias=True, norm_first=True),
         replace(MODEL, tie_embeddings='target', positions='learned'),
     ):
-        shapes = jax.eval_shape(partial(init_params, Config(model=model)), jax.random.key(0))
-        for path, leaf in named_leaves(shapes):
-            assert len(spec_of(path, leaf.shape)) <= leaf.ndim
-            used.add(next(pattern for pattern, _ in RULES if re.search(rf'(^|[/_]){pattern}$', path)))
-    assert used == {pattern for pattern, _ in RULES}
+        for path, leaf in named_leaves(parameter_shapes(model)):
+            assert len(spec_of(path, leaf.shape, SHARDING_RULES)) <= leaf.ndim
+            used.add(next(pattern for pattern, _ in SHARDING_RULES if re.search(rf'(^|[/_]){pattern}$', path)))
+    assert used == {pattern for pattern, _ in SHARDING_RULES}
 
 
 def test_what_no_rule_matches_is_an_error_with_path_shape_and_table() -> None:
     for path, shape in (('encoder/layers_0/mixer/kernel', (4, 8)), ('embedding/table', (24,)), ('xprojection', (2, 2))):
         with pytest.raises(UserError, match=rf'matches {path} {re.escape(str(shape))}.*\n  embedding/table .*tensor'):
-            spec_of(path, shape)
+            spec_of(path, shape, SHARDING_RULES)
 
 
 def test_pairs_of_matrices_are_cut_by_columns_and_then_by_rows() -> None:
@@ -81,14 +80,14 @@ def test_pairs_of_matrices_are_cut_by_columns_and_then_by_rows() -> None:
         ('self_attention/value', 'self_attention/output'),
         ('feed_forward/inner', 'feed_forward/outer'),
     ):
-        assert spec_of(f'decoder/layers_0/{first}/kernel', (16, 32)) == P('fsdp', 'tensor')
-        assert spec_of(f'decoder/layers_0/{second}/kernel', (32, 16)) == P('tensor', 'fsdp')
+        assert spec_of(f'decoder/layers_0/{first}/kernel', (16, 32), SHARDING_RULES) == P('fsdp', 'tensor')
+        assert spec_of(f'decoder/layers_0/{second}/kernel', (32, 16), SHARDING_RULES) == P('tensor', 'fsdp')
 
 
-def test_what_does_not_divide_stays_whole_and_is_told() -> None:
+def test_what_does_not_divide_stays_whole_and_is_reported() -> None:
     mesh = Devices(ParallelConfig('mesh', 8, fsdp=2, tensor=4)).mesh
     assert fitted(P('tensor', 'fsdp'), (22, 16), mesh) == P(None, 'fsdp')
-    assert left_whole({'embedding': {'table': np.zeros((22, 16))}}, mesh) == [
+    assert replicated_despite_rule({'embedding': {'table': np.zeros((22, 16))}}, mesh, SHARDING_RULES) == [
         'embedding/table (22, 16): 22 along dimension 0, tensor has 4'
     ]
 
@@ -115,7 +114,7 @@ def test_devices_that_are_not_there_are_told_with_the_mesh() -> None:
 def test_moments_are_cut_as_their_parameters(name: str, moments: set[str]) -> None:
     """Adafactor's are vectors, of rows and of columns: they stay whole. Counts, too."""
     config = config_of(MESHES['2x2x2'], name=name)
-    trainer = Trainer(replace(config, model=replace(MODEL, d_model=128, d_ff=256)))  # large enough to be factored
+    trainer = make_trainer(replace(config, model=replace(MODEL, d_model=128, d_ff=256)))  # large enough to be factored
     leaves = {path: sharding.spec for path, sharding in named_leaves(trainer.shardings)}
     kernel = '/decoder/layers_0/feed_forward/inner/kernel'
     cut = {path.removesuffix(kernel).split('/')[-1] for path, spec in leaves.items() if path.endswith(kernel) and spec}
@@ -127,13 +126,13 @@ def test_moments_are_cut_as_their_parameters(name: str, moments: set[str]) -> No
 
 @pytest.fixture(scope='module')
 def params() -> Any:
-    return jax.device_get(init_params(config_of(MESHES['one device']), jax.random.key(3)))
+    return jax.device_get(init_params(MODEL, jax.random.key(3)))
 
 
 @pytest.fixture(scope='module')
 def computed(params: Any) -> dict[str, Any]:
     """By mesh: gradients and sums of the uneven batch."""
-    trainers = {name: Trainer(config_of(parallel)) for name, parallel in MESHES.items()}
+    trainers = {name: make_trainer(config_of(parallel)) for name, parallel in MESHES.items()}
     return {
         name: jax.device_get(trainer.gradients(trainer.init_state(params), uneven_batch()))
         for name, trainer in trainers.items()
@@ -153,7 +152,7 @@ def test_the_state_is_really_cut(params: Any) -> None:
     """Bytes of the arrays that lie on each device after a step, moments and average included."""
 
     def held(name: str) -> tuple[TrainState, int]:
-        trainer = Trainer(config_of(MESHES[name]))
+        trainer = make_trainer(config_of(MESHES[name]))
         state, _ = trainer.step(trainer.init_state(params), uneven_batch())
         on: dict[Any, int] = {}
         for leaf in jax.tree.leaves(state):
@@ -174,14 +173,14 @@ def test_the_state_is_really_cut(params: Any) -> None:
 @pytest.mark.parametrize('name', ['adam', pytest.param('adafactor', marks=pytest.mark.slow)])
 def test_a_checkpoint_is_read_by_every_mesh(name: str, tmp_path: Path) -> None:
     """Saved under one, restored under the others: the same arrays, placed as the mesh wants them."""
-    saved = Trainer(config_of(MESHES['2x2x2'], name=name))
+    saved = make_trainer(config_of(MESHES['2x2x2'], name=name))
     state = saved.init_state()
     state = state._replace(opt_state=jax.tree.map(lambda x: x + 1, state.opt_state))
     checkpoints = Checkpoints(tmp_path / 'checkpoints')
     checkpoints.save(state, {}, {})
     checkpoints.wait()
     for parallel in MESHES.values():
-        trainer = Trainer(config_of(parallel, name=name))
+        trainer = make_trainer(config_of(parallel, name=name))
         restored, _ = checkpoints.restore(trainer.shapes)
         jax.tree.map(np.testing.assert_array_equal, restored, state)
         same = jax.tree.map(lambda a, b: a.sharding.is_equivalent_to(b, a.ndim), restored, trainer.shardings)
@@ -190,7 +189,7 @@ def test_a_checkpoint_is_read_by_every_mesh(name: str, tmp_path: Path) -> None:
 
 
 def test_a_fresh_state_does_not_depend_on_the_mesh() -> None:
-    one, cut = (Trainer(config_of(MESHES[name])).init_state() for name in ('one device', '2x2x2'))
+    one, cut = (make_trainer(config_of(MESHES[name])).init_state() for name in ('one device', '2x2x2'))
     jax.tree.map(np.testing.assert_array_equal, one, cut)
 
 
@@ -198,9 +197,8 @@ def test_a_fresh_state_does_not_depend_on_the_mesh() -> None:
 def test_passes_add_up_to_the_batch(name: str, computed: dict[str, Any], params: Any) -> None:
     """One device: 16 rows in passes of 5 (the last is filled up); 8: two rows each, one by one."""
     parallel = replace(MESHES[name], max_tokens_per_device=32 * (5 if name == 'one device' else 1))
-    trainer = Trainer(config_of(parallel))
-    passes = make_passes(trainer.config, trainer.devices, None)
-    assert passes.count == {'one device': 4, 'pmap': 2, '2x2x2': 4}[name]
+    trainer = make_trainer(config_of(parallel))
+    assert trainer.passes.count == {'one device': 4, 'pmap': 2, '2x2x2': 4}[name]
     grads, sums = trainer.gradients(trainer.init_state(params), uneven_batch())
     expected_grads, expected_sums = computed[name]
     assert sums['target_tokens'] == expected_sums['target_tokens']
@@ -213,7 +211,8 @@ def test_passes_add_up_to_the_batch(name: str, computed: dict[str, Any], params:
 
 def test_a_batch_that_fits_is_one_pass_and_a_row_that_does_not_is_refused() -> None:
     config = config_of(ParallelConfig('pmap', 8, max_tokens_per_device=64))
-    assert make_passes(config, Devices(config.parallel), None) is None
+    assert make_passes(TranslationTask(config), Devices(config.parallel), 64, None) is None
+    assert make_passes(TranslationTask(config), Devices(config.parallel), 63, None).count == 2
     with pytest.raises(UserError, match=r'max_tokens_per_device=31: expected at least data\.target_length=32'):
         config_of(ParallelConfig(max_tokens_per_device=31))
 
@@ -221,7 +220,7 @@ def test_a_batch_that_fits_is_one_pass_and_a_row_that_does_not_is_refused() -> N
 def test_passes_draw_other_dropout() -> None:
     """Each pass has random numbers of its own: the same rows twice are not dropped alike."""
     config = config_of(ParallelConfig('mesh', 1, max_tokens_per_device=8 * 32))
-    trainer = Trainer(replace(config, model=replace(MODEL, dropout_rate=0.5)))
+    trainer = make_trainer(replace(config, model=replace(MODEL, dropout_rate=0.5)))
     state = trainer.init_state()
     half = jax.tree.map(lambda x: np.concatenate([x[:8], np.zeros_like(x[8:])]), uneven_batch())
     other = jax.tree.map(lambda x: np.concatenate([x[8:], x[:8]]), half)
@@ -235,7 +234,7 @@ def test_remat_changes_memory_alone(params: Any) -> None:
     found = {}
     for remat in ('none', 'layers'):
         config = config_of(ParallelConfig('mesh', 1, remat=remat))
-        trainer = Trainer(replace(config, model=replace(MODEL, dropout_rate=0.3)))
+        trainer = make_trainer(replace(config, model=replace(MODEL, dropout_rate=0.3)))
         assert {path for path, _ in named_leaves(trainer.shapes.params)} == {path for path, _ in named_leaves(params)}
         found[remat] = trainer.gradients(trainer.init_state(params), uneven_batch())
     (grads, sums), (expected_grads, expected_sums) = found['layers'], found['none']
@@ -246,13 +245,13 @@ def test_remat_changes_memory_alone(params: Any) -> None:
 def test_the_step_for_devices_elsewhere_is_the_one_that_runs(params: Any) -> None:
     """Lowered from shapes alone, for more devices than the config asks for."""
     config = config_of(ParallelConfig('pmap', 1))
-    elsewhere = Trainer(replace(config, parallel=ParallelConfig('mesh', 1, fsdp=1, tensor=1)), jax.devices()[:1])
-    compiled = lower(elsewhere).compile()
-    trainer = Trainer(config)
+    elsewhere = make_trainer(replace(config, parallel=ParallelConfig('mesh', 1, fsdp=1, tensor=1)), jax.devices()[:1])
+    compiled = elsewhere.lower().compile()
+    trainer = make_trainer(config)
     state, batch = trainer.init_state(params), uneven_batch()
     _, metrics = compiled(state, jax.device_put(batch, jax.devices()[0]), jax.random.key(config.seed + 1))
     assert metrics['target_tokens'] == (batch.target_segments > 0).sum()
-    wide = Trainer(replace(config, parallel=ParallelConfig('mesh', fsdp=4)), jax.devices())
+    wide = make_trainer(replace(config, parallel=ParallelConfig('mesh', fsdp=4)), jax.devices())
     assert dict(wide.devices.mesh.shape) == {'data': 2, 'fsdp': 4, 'tensor': 1}
     assert wide.shapes.params['embedding']['table'].sharding.spec == P('tensor', 'fsdp')
     assert compiled.memory_analysis().temp_size_in_bytes > 0

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from conftest import copy_config
-from test_preemption import CountingTrainer, SilentReporter
+from loop_doubles import CountingTrainer, Saved, run_loop
+from tiny_states import make_state
 
 from flax_transformer import Translator, train
-from flax_transformer.engine.loop import fit
-from flax_transformer.engine.monitor.early_stopping import Improvement, checkpoint_metrics
+from flax_transformer.engine.monitor.early_stopping import EarlyStopping, checkpoint_metrics
 from flax_transformer.engine.monitor.reporter import read_metrics
-from flax_transformer.engine.preemption import Interrupted, Stop
+from flax_transformer.engine.preemption import Interrupted
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import TrainState
 from flax_transformer.tasks.translation.metrics import make_metrics
@@ -26,8 +26,6 @@ SCORES = [(5.0, 10.0), (1.0, 12.0), (2.0, 30.0), (3.0, 20.0), (4.0, 11.0)]  # lo
     [('loss', 1, {2, 5}), ('bleu', 1, {3, 5}), ('loss', 3, {2, 3, 4, 5}), ('bleu', 2, {3, 4, 5})],
 )
 def test_the_best_few_are_kept_beside_the_newest(tmp_path: Path, best_by: str, keep_best: int, kept: set[int]) -> None:
-    from test_checkpoints import make_state
-
     checkpoints = Checkpoints(tmp_path, keep_last=1, keep_best=keep_best, best_by=best_by)
     for step, (loss, bleu) in enumerate(SCORES, start=1):
         checkpoints.save(make_state(step), {}, checkpoint_metrics({'loss': loss, 'bleu': bleu, 'nll': 0.5}))
@@ -38,8 +36,6 @@ def test_the_best_few_are_kept_beside_the_newest(tmp_path: Path, best_by: str, k
 
 
 def test_checkpoints_from_before_bleu_was_measured_are_never_the_best_by_it(tmp_path: Path) -> None:
-    from test_checkpoints import make_state
-
     checkpoints = Checkpoints(tmp_path, keep_last=9, best_by='bleu')
     for step, scores in enumerate(({'loss': 1.0}, {'loss': 2.0}, {'loss': 3.0, 'bleu': 0.0}, {'loss': math.nan}), 1):
         checkpoints.save(make_state(step), {}, checkpoint_metrics(scores))
@@ -51,59 +47,52 @@ def test_checkpoints_from_before_bleu_was_measured_are_never_the_best_by_it(tmp_
 @pytest.mark.parametrize('by', ['loss', 'bleu'])
 def test_evaluations_without_a_better_score_are_counted(by: str) -> None:
     sign = {'loss': -1.0, 'bleu': 1.0}[by]
-    improvement, counts = Improvement(by), []
+    early_stopping, counts = EarlyStopping(by, 0), []
     for step, score in enumerate((math.nan, 3.0, 4.0, 4.0, math.nan, 3.9, 4.1), start=1):
-        improvement.add(step, {by: sign * score, 'other': step})
-        counts.append(improvement.since)
-        improvement = Improvement(by, improvement.state())
+        early_stopping.add(step, {by: sign * score, 'other': step})
+        counts.append(early_stopping.since)
+        assert not early_stopping.is_over
+        early_stopping = EarlyStopping(by, 0, early_stopping.state())
     assert counts == [1, 0, 0, 1, 2, 3, 0]
-    assert (improvement.best, improvement.step) == (sign * 4.1, 7)
-    assert Improvement('loss' if by == 'bleu' else 'bleu', improvement.state()).best is None  # it is another score
+    assert (early_stopping.best, early_stopping.step) == (sign * 4.1, 7)
+    other = EarlyStopping('loss' if by == 'bleu' else 'bleu', 0, early_stopping.state())
+    assert other.best is None
 
 
 LOSSES = {2: 3.0, 4: 2.0, 6: 2.5, 8: 1.9, 10: 2.0, 12: 1.95, 14: 1.9, 16: 1.0, 18: 0.9}
 
 
-def run_fit(folder: Path, saved: dict[int, Any], first: int = 0, stop_at: int = 99, **training: Any) -> list[int]:
+def train_steps(saved: Saved, *, first: int = 0, stop_at: int = 99, **training: Any) -> list[int]:
     """The steps that were evaluated from `first` on."""
-    stop, evaluated = Stop(), []
-    settings = {'steps': 18, 'evaluate_every': 2, 'checkpoint_every': 5, 'patience': 3}
-    trainer = CountingTrainer(copy_config(folder, **(settings | training)), stop, stop_at)
+    evaluated = []
+    settings = {'steps': 18, 'log_every': 10, 'evaluate_every': 2, 'checkpoint_every': 5, 'patience': 3}
+    trainer = CountingTrainer(stop_at=stop_at, **settings | training)
 
-    def evaluate(state: TrainState) -> dict[str, float]:
+    def validate(state: TrainState) -> dict[str, float]:
         evaluated.append(state.step)
         return {'loss': LOSSES[state.step]}
 
-    fit(
-        TrainState(first, None, None, None),
-        iter(range(99)),
-        trainer,
-        save=lambda state, metrics, progress: saved.__setitem__(state.step, (metrics, progress)),
-        reporter=SilentReporter(),
-        evaluate=evaluate,
-        progress=saved[first][1] if first else None,
-        stop=stop,
-    )
+    run_loop(trainer, saved, first=first, validate=validate)
     return evaluated
 
 
-def test_training_ends_after_so_many_evaluations_without_a_better_one(tmp_path: Path) -> None:
-    saved: dict[int, Any] = {}
-    assert run_fit(tmp_path, saved) == [2, 4, 6, 8, 10, 12, 14]
-    assert list(saved) == [5, 10, 14]
+def test_training_ends_after_so_many_evaluations_without_a_better_one() -> None:
+    saved = Saved()
+    assert train_steps(saved) == [2, 4, 6, 8, 10, 12, 14]
+    assert [(step, is_last) for step, (_, _, is_last) in saved.items()] == [(5, False), (10, False), (14, True)]
     assert saved[14][0] == {'validation_loss': 1.9}
     assert saved[14][1]['improvement'] == {'by': 'loss', 'best': 1.9, 'step': 8, 'since': 3}
     # More patience goes on from there; the count goes on, too.
-    assert run_fit(tmp_path, saved, first=14, patience=4) == [16, 18]
-    assert run_fit(tmp_path, {}, patience=0) == list(LOSSES)
+    assert train_steps(saved, first=14, patience=4) == [16, 18]
+    assert train_steps(Saved(), patience=0) == list(LOSSES)
 
 
 @pytest.mark.parametrize('stop_at', [7, 8, 11, 12, 13])
-def test_in_pieces_it_ends_where_it_would_end_at_once(tmp_path: Path, stop_at: int) -> None:
-    saved: dict[int, Any] = {}
+def test_in_pieces_it_ends_where_it_would_end_at_once(stop_at: int) -> None:
+    saved = Saved()
     with pytest.raises(Interrupted):
-        run_fit(tmp_path, saved, stop_at=stop_at)
-    run_fit(tmp_path, saved, first=stop_at)
+        train_steps(saved, stop_at=stop_at)
+    train_steps(saved, first=stop_at)
     assert max(saved) == 14
     assert saved[14][1]['improvement'] == {'by': 'loss', 'best': 1.9, 'step': 8, 'since': 3}
     assert saved[14][1]['window']['steps'] == 4  # since the report of step 10: none is lost where it ends
@@ -112,13 +101,13 @@ def test_in_pieces_it_ends_where_it_would_end_at_once(tmp_path: Path, stop_at: i
 def test_a_run_that_ended_early_says_so_and_goes_on_with_more_patience(
     copy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr('flax_transformer.tasks.translation.train.Validation', lambda *_: lambda state: {'loss': 1.5})
+    monkeypatch.setattr('flax_transformer.tasks.translation.train.Validation', lambda *_: lambda *_: {'loss': 1.5})
     config = copy_config(copy_folder, steps=12, evaluate_every=3, checkpoint_every=12, patience=2)
     train(config, tmp_path / 'run')
-    told = 'the validation loss was best at step 3 (1.5), 2 evaluations ago'
-    assert f'step 9: {told}: training stops (training.patience)' in capsys.readouterr().err
+    best = 'the validation loss was best at step 3 (1.5), 2 evaluations ago'
+    assert f'step 9: {best}: training stops (training.patience)' in capsys.readouterr().err
     train(config, tmp_path / 'run')
-    assert f'was stopped early, after step 9: {told}; to go on, raise --training.patience 2' in capsys.readouterr().err
+    assert f'was stopped early, after step 9: {best}; to go on, raise --training.patience 2' in capsys.readouterr().err
     train(replace(config, training=replace(config.training, patience=0)), tmp_path / 'run')
     assert 'going on from step 9' in capsys.readouterr().err
     assert [r['step'] for r in read_metrics(tmp_path / 'run') if r['kind'] == 'validation'] == [3, 6, 9, 12]

@@ -1,4 +1,4 @@
-"""Steps far above the running means: found, told with their sentences, and the same after a resume."""
+"""Steps far above the running means: found, reported with their examples, and the same after a resume."""
 
 import json
 import math
@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import copy_config
-from test_preemption import CountingTrainer, SilentReporter
+from loop_doubles import CountingTrainer, Saved, SilentReporter, run_loop
 
 from flax_transformer.config import Config, CorpusConfig, DataConfig
 from flax_transformer.data.bitext.batches import PackedBatches
-from flax_transformer.engine.loop import fit
-from flax_transformer.engine.monitor.loss_spikes import Spikes
+from flax_transformer.engine.monitor.loss_spikes import LossSpikes
 from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.preemption import Stop
 from flax_transformer.engine.state import TrainState
 from flax_transformer.tasks.translation.preparation import prepare
-from flax_transformer.tasks.translation.training_data import training_batches
+from flax_transformer.tasks.translation.training_data import TrainingData
 
 
 def losses(count: int, **others: float) -> list[dict[str, float]]:
@@ -32,7 +30,7 @@ def losses(count: int, **others: float) -> list[dict[str, float]]:
 
 def test_the_running_mean_and_variance_are_exponential_after_the_first_window() -> None:
     values, window = losses(60), 20
-    spikes = Spikes(0.0, window)
+    spikes = LossSpikes(0.0, window)
     assert [spikes.add(value) for value in values] == [{}] * 60
     # The weights written out: the first 20 alike, each later one takes a twentieth from those before.
     weights = np.full(window, 1 / window)
@@ -46,11 +44,11 @@ def test_the_running_mean_and_variance_are_exponential_after_the_first_window() 
 
 def test_a_spike_is_found_and_does_not_hide_the_next() -> None:
     values = losses(60, s3=99.0, s40=5.5, s42=5.5, s50=4.3)
-    spikes = Spikes(6.0, 20)
+    spikes = LossSpikes(6.0, 20)
     found = {step: spike for step, value in enumerate(values) if (spike := spikes.add(value))}
     # That of step 3 comes before anything is known, and makes the deviation large: it fades slowly.
     assert 3 not in found
-    spikes = Spikes(6.0, 20)
+    spikes = LossSpikes(6.0, 20)
     found = {
         step: spike for step, value in enumerate(losses(60, s40=5.5, s42=5.5, s50=4.3)) if (spike := spikes.add(value))
     }
@@ -59,17 +57,17 @@ def test_a_spike_is_found_and_does_not_hide_the_next() -> None:
     assert found[40]['loss'] == 5.5
     assert found[40]['loss_mean'] == pytest.approx(4.0, abs=0.1)
     assert 0.05 < found[40]['loss_deviation'] < 0.2
-    none = Spikes(0.0, 20)
+    none = LossSpikes(0.0, 20)
     assert not any(none.add(value) for value in values)
 
 
 @pytest.mark.parametrize('at', [5, 19, 20, 41])
 def test_in_pieces_it_finds_the_same(at: int) -> None:
     values = losses(60, s40=5.5, s42=5.4, s55=math.e**2)
-    whole, parts = Spikes(6.0, 20), Spikes(6.0, 20)
+    whole, parts = LossSpikes(6.0, 20), LossSpikes(6.0, 20)
     expected = [whole.add(value) for value in values]
     found = [parts.add(value) for value in values[:at]]
-    parts = Spikes(6.0, 20, json.loads(json.dumps(parts.state())))
+    parts = LossSpikes(6.0, 20, json.loads(json.dumps(parts.state())))
     assert found + [parts.add(value) for value in values[at:]] == expected
     assert parts.state() == whole.state()
 
@@ -78,29 +76,20 @@ class SpikingTrainer(CountingTrainer):
     def step(self, state: TrainState, batch: Any) -> tuple[TrainState, dict[str, Any]]:
         state, metrics = super().step(state, batch)
         high = {'loss': 50.0, 'grad_norm': 70.0} if state.step == 33 else {'loss': 2.0 + state.step % 3}
-        return state, metrics | {'target_tokens': 2.0} | high
+        return state, metrics | {'points': 2.0} | high
 
 
-def test_a_spike_is_told_with_the_sentences_of_its_own_batch(tmp_path: Path) -> None:
-    told: list[Any] = []
+def test_a_spike_is_reported_with_the_examples_of_its_own_batch() -> None:
+    found: list[Any] = []
 
-    class Told(SilentReporter):
+    class Recorder(SilentReporter):
         def spike(self, *args: Any) -> None:
-            told.append(args)
+            found.append(args)
 
-    config = copy_config(tmp_path, steps=40, evaluate_every=100, checkpoint_every=100, smoothing_steps=20)
-    fit(
-        TrainState(0, None, None, None),
-        batches := iter(range(99)),
-        SpikingTrainer(config, Stop(), 99),
-        save=lambda *_: None,
-        reporter=Told(),
-        evaluate=lambda state: {},
-        place=lambda: batches.__reduce__()[2],
-        sentences=lambda place: f'the batch at {place}',
-    )
-    ((step, spike, sentences),) = told
-    assert (step, sentences) == (33, 'the batch at 32')  # batches count from 0
+    trainer = SpikingTrainer(steps=40, evaluate_every=100, checkpoint_every=100, smoothing_steps=20)
+    run_loop(trainer, Saved(), reporter=Recorder(), describe=lambda place: {'batch': place})
+    ((step, spike, examples),) = found
+    assert (step, examples) == (33, {'batch': 32})  # batches count from 0
     assert (spike['loss'], spike['grad_norm']) == (25.0, 70.0)
     assert spike['loss_mean'] == pytest.approx(1.5, abs=0.1)
 
@@ -108,10 +97,10 @@ def test_a_spike_is_told_with_the_sentences_of_its_own_batch(tmp_path: Path) -> 
 def test_a_record_and_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spike = {'loss': 9.0, 'loss_mean': 4.0, 'loss_deviation': 0.25}
     with Reporter(tmp_path, steps=10, first_step=0) as reporter:
-        reporter.spike(7, spike, {'train': [3, 12]})
+        reporter.spike(7, spike, {'sentences': {'train': [3, 12]}})
     assert capsys.readouterr().err == (
         'step 7: loss 9 is far above its running mean of 4 (standard deviation 0.25); '
-        'the sentences of its batch are in metrics.jsonl\n'
+        'its examples are in metrics.jsonl\n'
     )
     record = json.loads((tmp_path / 'metrics.jsonl').read_text())
     assert record.pop('time')
@@ -138,7 +127,7 @@ def test_the_sentences_of_a_batch_are_those_lines_of_the_files(tmp_path: Path) -
     config = corpora(tmp_path)
     config = replace(config, data=replace(config.data, block_size=40))
     prepared = prepare(config, None, tmp_path / 'cache', say=lambda text: None)
-    dataset = training_batches(config, prepared)
+    dataset = TrainingData(config, prepared)
     assert isinstance(dataset, PackedBatches)
     batches = iter(dataset)
     for _ in range(12):
@@ -151,4 +140,5 @@ def test_the_sentences_of_a_batch_are_those_lines_of_the_files(tmp_path: Path) -
                 letter, _, number = text.partition(' ')
                 seen[letter == 't'].append(int(number.replace(' ', '')))
         assert dataset.sentences(place) == [sorted(numbers) for numbers in seen]
+        assert dataset.describe(place) == {'sentences': dict(zip(('one', 'two'), map(sorted, seen), strict=True))}
         assert sum(map(len, seen)) > 5

@@ -5,7 +5,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from flax_transformer.engine.monitor.profiler import Profile
+from flax_transformer.engine.monitor.profiler import Profiler
 
 
 @pytest.fixture
@@ -16,17 +16,17 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-def go(profile: Profile, calls: list[str], first: int, last: int) -> None:
+def go(profiler: Profiler, calls: list[str], first: int, last: int) -> None:
     for step in range(first, last + 1):
-        profile.begin(step)
+        profiler.begin(step)
         calls.append(f'step {step}')
-        profile.end(step, {})
-    profile.close()
+        profiler.end(step, {})
+    profiler.close()
 
 
 def test_the_steps_asked_for_are_traced(tmp_path: Path, calls: list[str]) -> None:
     said: list[str] = []
-    go(Profile(tmp_path, 3, 2, said.append), calls, 1, 6)
+    go(Profiler(tmp_path, 3, 2, said.append), calls, 1, 6)
     assert calls == ['step 1', 'step 2', 'start profile', 'step 3', 'step 4', 'stop', 'step 5', 'step 6']
     assert said == [f'steps 3 to 4 are traced in {tmp_path / "profile"}: `tensorboard --logdir` shows them']
 
@@ -36,12 +36,12 @@ def test_a_trace_ends_with_training_and_none_begins_in_its_middle(
     first: int, expected: list[str], tmp_path: Path, calls: list[str]
 ) -> None:
     """From step 3 on, where an earlier start had done the steps before."""
-    go(Profile(tmp_path, first, 5, print), calls, 3, 7)
+    go(Profiler(tmp_path, first, 5, print), calls, 3, 7)
     assert [call for call in calls if not call.startswith('step')] == expected
 
 
 def test_jax_writes_a_trace(tmp_path: Path) -> None:
-    profile = Profile(tmp_path, 1, 1, lambda text: None)
-    profile.begin(1)
-    profile.end(1, jax.numpy.ones(3) + 1)
+    profiler = Profiler(tmp_path, 1, 1, lambda text: None)
+    profiler.begin(1)
+    profiler.end(1, jax.numpy.ones(3) + 1)
     assert any(file.name.endswith('.xplane.pb') for file in (tmp_path / 'profile').rglob('*'))

@@ -10,7 +10,13 @@ import pytest
 
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, Reporter, read_metrics
 
-TRAIN = {'loss': 2.0, 'perplexity': 7.4, 'target_tokens_per_second': 1234.0, 'data_wait': 0.004}
+TRAIN = {
+    'loss': 2.0,
+    'perplexity': 7.4,
+    'target_tokens_per_second': 1234.0,
+    'seconds_per_step': 1.0,
+    'data_wait': 0.004,
+}
 
 
 def test_a_log_file_gets_plain_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +85,7 @@ def test_tensorboard_gets_scalars_texts_and_pictures(tmp_path: Path) -> None:
     with Reporter(tmp_path, steps=20, first_step=0) as reporter:
         reporter.train(5, TRAIN)
         reporter.evaluation(5, {'loss': 1.5, 'bleu_signature': 'nrefs:1'})
-        reporter.sample(5, 1, 'eins', 'one', 'won')
+        reporter.sample(5, 1, source='eins', reference='one', translation='won')
         reporter.picture(5, 'attention', png)
     with Reporter(tmp_path, steps=20, first_step=4) as reporter:
         reporter.train(10, TRAIN)
@@ -102,7 +108,7 @@ def test_tensorboard_gets_scalars_texts_and_pictures(tmp_path: Path) -> None:
 
 def test_what_the_devices_could_do_is_said_where_it_is_known(tmp_path: Path, capsys) -> None:
     """100 slots a step of 2 s; 30 of 120 FLOP/s."""
-    known = {'slots_per_step': 100, 'flops_per_step': 60.0, 'peak_flops': 120.0}
+    known = {'amounts': {'target_slots': 100}, 'flops_per_step': 60.0, 'peak_flops': 120.0}
     with Reporter(tmp_path, steps=10, first_step=0, **known) as reporter:
         reporter.train(5, TRAIN | {'seconds_per_step': 2.0, 'loss_smoothed': 2.25})
     line = capsys.readouterr().err

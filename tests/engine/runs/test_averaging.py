@@ -15,10 +15,9 @@ from flax_transformer import Translator, train
 from flax_transformer.cli import main
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.state import init_params, init_state
-from flax_transformer.engine.step import Trainer
-from flax_transformer.tasks.translation.inference.loading import parameter_shapes
+from flax_transformer.tasks.translation.run import Run
+from flax_transformer.tasks.translation.task import make_trainer
+from flax_transformer.transformer.model import init_params, parameter_shapes
 
 LOSSES = {1: 3.0, 2: 0.5, 3: 2.0, 4: 1.0, 5: 4.0}
 
@@ -28,8 +27,7 @@ def run(copy_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with five checkpoints: of each leaf the value at the corner is step^2, the losses are LOSSES."""
     path = tmp_path_factory.mktemp('averaged') / 'run'
     shutil.copytree(copy_run, path, ignore=shutil.ignore_patterns('checkpoints'))
-    config = RunDirectory(path).read_config()
-    state = init_state(config, Trainer(config).tx)
+    state = make_trainer(Run(path).read_config()).init_state()
     with contextlib.closing(Checkpoints(path / 'checkpoints', keep_last=5)) as checkpoints:
         for step, loss in LOSSES.items():
             params = jax.tree.map(lambda x, step=step: x.at[(0,) * x.ndim].set(step**2), state.params)
@@ -59,15 +57,15 @@ def test_the_parameters_are_the_mean_of_those_asked_for(run: Path, tmp_path: Pat
     (corner,) = corners(out)
     assert corner == pytest.approx(np.mean([step**2 for step in steps]))
     assert json.loads((out / 'average.json').read_text()) == {'run': str(run), 'steps': steps}
-    assert RunDirectory(out).read_tokenizer().model == RunDirectory(run).read_tokenizer().model
+    assert Run(out).read_tokenizer().model == Run(run).read_tokenizer().model
 
 
 def test_the_best_by_bleu_are_others(run: Path, tmp_path: Path) -> None:
     other = tmp_path / 'run'
     shutil.copytree(run, other)
-    config = RunDirectory(other).read_config()
+    config = Run(other).read_config()
     training = replace(config.training, best_by='bleu', evaluate_bleu=1)
-    RunDirectory(other)._write_config(replace(config, training=training))
+    Run(other).write_config(replace(config, training=training))
     assert main(['average', str(other), str(tmp_path / 'out'), '--best', '3']) == 0
     (corner,) = corners(tmp_path / 'out')
     assert corner == pytest.approx((4 + 9 + 16) / 3)
@@ -83,7 +81,7 @@ def test_training_starts_from_a_mean(run: Path, copy_folder: Path, tmp_path: Pat
     # There is nothing to go on with in the mean itself.
     capsys.readouterr()
     with pytest.raises(Exception, match=r'holds parameters alone.*--init-from'):
-        train(RunDirectory(tmp_path / 'out').read_config(), tmp_path / 'out')
+        train(Run(tmp_path / 'out').read_config(), tmp_path / 'out')
 
 
 @pytest.mark.parametrize(
@@ -108,8 +106,8 @@ def test_another_models_checkpoint_among_them_is_told(run: Path, copy_folder: Pa
     other = tmp_path / 'run'
     shutil.copytree(run, other)
     config = copy_config(copy_folder)
-    wider = replace(config, model=replace(config.model, d_ff=128))
-    assert jax.tree.structure(parameter_shapes(wider)) == jax.tree.structure(parameter_shapes(config))
+    wider = replace(config.model, d_ff=128)
+    assert jax.tree.structure(parameter_shapes(wider)) == jax.tree.structure(parameter_shapes(config.model))
     shutil.rmtree(other / 'checkpoints' / '4')
     with contextlib.closing(Checkpoints(tmp_path / 'wider' / 'checkpoints')) as checkpoints:
         checkpoints.save_params(init_params(wider, jax.random.key(0)))

@@ -4,19 +4,11 @@ import errno
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
+from tiny_states import make_state
 
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.state import TrainState
-
-
-def make_state(step: int, *, ema: bool = False) -> TrainState:
-    params = {'w': jnp.arange(6.0).reshape(2, 3) + step, 'b': jnp.full(3, float(step))}
-    average = jax.tree.map(lambda x: x / 2, params) if ema else None
-    return TrainState(jnp.int32(step), params, optax.adam(1e-3).init(params), average)
 
 
 @pytest.mark.parametrize('ema', [False, True])

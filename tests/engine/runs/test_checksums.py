@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 import pytest
-from test_checkpoints import make_state
+from tiny_states import make_state
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.checkpoints import DAMAGED, Checkpoints

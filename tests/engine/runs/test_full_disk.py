@@ -15,11 +15,17 @@ import pytest
 from conftest import copy_config
 
 from flax_transformer import train
-from flax_transformer.engine.monitor.append_file import WholeWrites
+from flax_transformer.engine.monitor.append_file import AppendFile
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 
-TRAIN = {'loss': 2.0, 'perplexity': 7.4, 'target_tokens_per_second': 1234.0, 'data_wait': 0.0}
+TRAIN = {
+    'loss': 2.0,
+    'perplexity': 7.4,
+    'target_tokens_per_second': 1234.0,
+    'seconds_per_step': 1.0,
+    'data_wait': 0.0,
+}
 
 
 class Disk:
@@ -48,7 +54,7 @@ class Disk:
 def test_pieces_are_written_whole_and_in_order_once_there_is_room(tmp_path: Path, monkeypatch) -> None:
     said: list[str] = []
     disk = Disk(monkeypatch, room=10)
-    file = WholeWrites(tmp_path / 'file', said.append)
+    file = AppendFile(tmp_path / 'file', said.append)
     for piece in (b'one\n', b'two\n', b'three\n', b'four\n'):
         file.add(piece)
     assert (tmp_path / 'file').read_bytes() == b'one\ntwo\n'
@@ -65,7 +71,7 @@ def test_pieces_are_written_whole_and_in_order_once_there_is_room(tmp_path: Path
 
 
 def test_what_is_no_full_disk_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = WholeWrites(tmp_path / 'file', print)
+    file = AppendFile(tmp_path / 'file', print)
 
     def fails(*_: Any) -> int:
         raise OSError(errno.EIO, 'Input/output error')

@@ -9,12 +9,12 @@ import pytest
 from flax_transformer.cli import main
 from flax_transformer.config import Config
 from flax_transformer.engine.runs.learning_curves import plot_curves, table
-from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.tasks.translation.run import Run
 
 
 def make_run(path: Path, losses: list[float], bleu: list[float], **training: int) -> Path:
     config = Config()
-    RunDirectory(path).open(replace(config, training=replace(config.training, **training)))
+    Run(path).open(replace(config, training=replace(config.training, **training)))
     speed = {'target_tokens': 100.0, 'learning_rate': 0.1}
     records = [
         {'kind': 'train', 'step': 10 * i, 'loss': loss, 'target_tokens_per_second': 50.0 * i, **speed}
@@ -38,7 +38,7 @@ def runs(tmp_path: Path) -> list[Path]:
 
 
 def test_the_table_has_the_best_and_what_differs(runs: list[Path], tmp_path: Path) -> None:
-    header, one, other, blank, fields, *differing = table(runs).splitlines()
+    header, one, other, blank, fields, *differing = table([*map(Run, runs)]).splitlines()
     assert ' '.join(header.split()) == 'run steps train loss best loss at step best BLEU at step tokens/s spikes'
     # 300 tokens in 2 + 1 + 2/3 s. The best loss is not where the best BLEU is.
     assert one.split() == [str(runs[0]), '60', '3.5', '7', '40', '30', '60', '82', '1']
@@ -46,8 +46,8 @@ def test_the_table_has_the_best_and_what_differs(runs: list[Path], tmp_path: Pat
     assert not blank
     assert fields.split() == ['field', *map(str, runs)]
     assert [line.split() for line in differing] == [['training.steps', '100000', '77']]
-    assert 'their configs are the same' in table([runs[0], runs[0]])
-    assert 'field' not in table(runs[:1])
+    assert 'their configs are the same' in table([Run(runs[0]), Run(runs[0])])
+    assert 'field' not in table([Run(runs[0])])
 
 
 def test_the_curves_have_a_line_for_each_run(runs: list[Path]) -> None:

@@ -12,10 +12,9 @@ import pytest
 from conftest import ROOT
 
 from flax_transformer import train
-from flax_transformer.engine.accumulation import make_passes
-from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.preemption import Interrupted
+from flax_transformer.tasks.translation.task import make_trainer
 
 BENCHMARKS = ROOT / 'benchmarks'
 sys.path.insert(0, str(BENCHMARKS))
@@ -35,7 +34,7 @@ def test_steps_in_pieces_equal_steps_at_once(strategy: str, tmp_path: Path, monk
     assert config.model.dropout_rate
     assert config.training.r_drop_alpha
     assert config.training.label_smoothing
-    assert make_passes(config, Devices(config.parallel), None).count == 2
+    assert make_trainer(config).passes.count == 2
     train(replace(config, training=replace(config.training, checkpoint_every=24)), tmp_path / 'at_once')
 
     pieces = tmp_path / 'pieces'

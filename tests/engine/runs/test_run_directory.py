@@ -7,14 +7,16 @@ import re
 import pytest
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.fields import marked
 from flax_transformer.config import Config, DecodingConfig, ParallelConfig, TrainingConfig
-from flax_transformer.engine.runs.run_directory import MAY_CHANGE, RunDirectory, environment
+from flax_transformer.engine.runs.environment import environment
+from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 
 @pytest.fixture
 def run(tmp_path):
-    run = RunDirectory(tmp_path / 'runs' / 'mine')
+    run = Run(tmp_path / 'runs' / 'mine')
     run.open(Config())
     return run
 
@@ -34,18 +36,18 @@ def content(folder):
 
 def test_a_new_run_keeps_its_config(run):
     assert run.exists()
-    assert RunDirectory(str(run.path)).read_config() == Config()
+    assert Run(str(run.path)).read_config() == Config()
     assert [file.name for file in run.path.iterdir()] == ['config.json']
 
 
 def test_check_writes_nothing(tmp_path):
-    RunDirectory(tmp_path / 'new').check(Config())
+    Run(tmp_path / 'new').check(Config())
     assert not (tmp_path / 'new').exists()
 
 
 def test_an_empty_folder_becomes_a_run(tmp_path):
-    RunDirectory(tmp_path).open(Config())
-    assert RunDirectory(tmp_path).exists()
+    Run(tmp_path).open(Config())
+    assert Run(tmp_path).exists()
 
 
 @pytest.mark.parametrize(
@@ -96,15 +98,40 @@ def test_fields_that_may_change_do_and_are_kept(run):
     assert run.read_config() == config
 
 
-def test_fields_that_may_change_exist():
-    for field in MAY_CHANGE:
-        section, name = field.split('.')
-        assert hasattr(getattr(Config(), section), name), field
+def test_the_fields_that_may_change_are_these():
+    of = lambda section: {f'{section}.{field.name}' for field in dataclasses.fields(getattr(Config(), section))}
+    assert marked(Config(), 'resumable') == {
+        'data.root',
+        'data.cache',
+        'data.test',
+        'training.steps',
+        'training.log_every',
+        'training.evaluate_every',
+        'training.checkpoint_every',
+        'training.keep_last',
+        'training.average_last',
+        'training.sample_translations',
+        'training.max_skipped_steps',
+        'training.keep_best',
+        'training.best_by',
+        'training.evaluate_bleu',
+        'training.patience',
+        'training.on_full_disk',
+        'training.smoothing_steps',
+        'training.spike_deviations',
+        'training.draw_attention',
+        'training.profile_from',
+        'training.profile_steps',
+        'optimizer.schedule_steps',
+        *of('check'),
+        *of('decoding'),
+        *of('parallel'),
+    }
 
 
 def test_a_foreign_folder_is_refused_and_left_alone(tmp_path):
     (tmp_path / 'thesis.tex').write_text('words')
-    for enter in (RunDirectory(tmp_path).check, RunDirectory(tmp_path).open):
+    for enter in (Run(tmp_path).check, Run(tmp_path).open):
         with pytest.raises(UserError, match=r'exists and is not a run directory; .*another --workdir'):
             enter(Config())
     assert [file.name for file in tmp_path.iterdir()] == ['thesis.tex']
@@ -113,17 +140,17 @@ def test_a_foreign_folder_is_refused_and_left_alone(tmp_path):
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / 'run').write_text('words')
     with pytest.raises(UserError, match='is not a run directory'):
-        RunDirectory(tmp_path / 'run').check(Config())
+        Run(tmp_path / 'run').check(Config())
 
 
 def test_reading_a_run_that_is_not_there_says_so(tmp_path):
     with pytest.raises(UserError, match='nowhere does not exist; expected a run directory'):
-        RunDirectory(tmp_path / 'nowhere').read_config()
+        Run(tmp_path / 'nowhere').read_config()
     with pytest.raises(UserError, match=r'has no config\.json; expected a run directory'):
-        RunDirectory(tmp_path).read_config()
+        Run(tmp_path).read_config()
 
 
-@pytest.mark.parametrize('version', [2, 99, 0, None, '1'])
+@pytest.mark.parametrize('version', [3, 99, 0, None, '1'])
 def test_another_schema_version_is_refused_by_name(run, version):
     values = json.loads(run.config_file.read_text())
     run.config_file.write_text(json.dumps({**values, 'schema_version': version}))
@@ -195,18 +222,18 @@ def test_an_environment_that_was_cut_off_does_not_stop_the_run(run):
 
 
 def test_the_data_cache_lies_in_the_run_or_where_the_config_says(run, tmp_path):
-    with run.data_cache(Config()) as cache:
+    with run.data_cache(Config().data) as cache:
         assert cache == run.path / 'data_cache'
-    with run.data_cache(changed('data.cache', str(tmp_path / 'shared'))) as cache:
+    with run.data_cache(changed('data.cache', str(tmp_path / 'shared')).data) as cache:
         assert cache == tmp_path / 'shared'
 
 
 @pytest.mark.parametrize('error', [UserError('fault'), KeyboardInterrupt()], ids=['fault', 'stopped'])
 def test_what_failed_leaves_no_data_cache_but_what_is_prepared_in_it(tmp_path, error):
-    run = RunDirectory(tmp_path / 'run')
+    run = Run(tmp_path / 'run')
 
     def fail(*names):
-        with run.data_cache(Config()) as cache:
+        with run.data_cache(Config().data) as cache:
             cache.mkdir(parents=True)
             (cache / 'abc.lock').touch()
             for name in names:
@@ -226,9 +253,9 @@ def test_what_failed_leaves_no_data_cache_but_what_is_prepared_in_it(tmp_path, e
 def test_a_fault_never_removes_a_shared_cache_nor_a_run(run, tmp_path):
     shared = tmp_path / 'shared'
     shared.mkdir()
-    with pytest.raises(UserError), run.data_cache(changed('data.cache', str(shared))):
+    with pytest.raises(UserError), run.data_cache(changed('data.cache', str(shared)).data):
         raise UserError('fault')
     assert shared.is_dir()
-    with pytest.raises(UserError), run.data_cache(Config()):
+    with pytest.raises(UserError), run.data_cache(Config().data):
         raise UserError('fault')
     assert run.read_config() == Config()

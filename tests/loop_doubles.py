@@ -1,0 +1,81 @@
+"""What the training loop needs, without a model: a trainer whose steps take no time, batches that are numbers."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from flax_transformer.engine.config import EngineConfig
+from flax_transformer.engine.config.loop import LoopConfig
+from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.loop import Loop
+from flax_transformer.engine.preemption import Stop
+from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.task import Task
+
+
+class PointTask(Task):
+    """Counts points, and knows their mean loss."""
+
+    rows_per_step = 1
+    counts = ('points',)
+
+    def summarize(self, sums: dict[str, float]) -> dict[str, float]:
+        return {'loss': sums['loss'] / sums['points']}
+
+
+class CountingTrainer:
+    """Steps that take no time; a signal asks to stop at one of them."""
+
+    def __init__(self, stop: Stop | None = None, stop_at: int = 99, **training: Any) -> None:
+        self.config = EngineConfig(OptimizerConfig(), LoopConfig(**training), ParallelConfig())
+        self.task, self.stop, self.stop_at = PointTask(), stop or Stop(), stop_at
+        self.learning_rate = lambda step: 0.0
+
+    def step(self, state: TrainState, batch: Any) -> tuple[TrainState, dict[str, Any]]:
+        if state.step + 1 == self.stop_at:
+            self.stop.requested = 'SIGTERM'
+        metrics = {'loss': 1.0, 'points': 1.0, 'grad_norm': 1.0, 'skipped': False}
+        return state._replace(step=state.step + 1), metrics
+
+
+class Numbers(Iterator[int]):
+    """Batches: their own numbers, from 0."""
+
+    def __init__(self, first: int = 0) -> None:
+        self._next = first
+
+    def __next__(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    def get_state(self) -> int:
+        return self._next
+
+
+class SilentReporter:
+    def __getattr__(self, _: str) -> Any:
+        return lambda *args: None
+
+
+class Saved(dict[int, tuple[dict[str, float], Any, bool]]):
+    """What a loop saved, by step: metrics, progress, and whether it said that this is the last."""
+
+    def __call__(self, state: TrainState, metrics: dict[str, float], progress: Any, *, is_last: bool) -> None:
+        assert state.step not in self, 'saved twice'
+        self[state.step] = metrics, progress, is_last
+
+
+def run_loop(trainer: CountingTrainer, saved: Saved, *, first: int = 0, **settings: Any) -> TrainState:
+    """The state after a loop from step `first` on, with the progress that was saved there."""
+    loop = Loop(
+        trainer,
+        Numbers(first),
+        save=saved,
+        **{
+            'reporter': SilentReporter(),
+            'stop': trainer.stop,
+            'progress': saved[first][1] if first else None,
+            **settings,
+        },
+    )
+    return loop.run(TrainState(first, None, None, None))

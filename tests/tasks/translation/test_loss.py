@@ -1,0 +1,227 @@
+"""Translation's loss: sums over target tokens, of each corpus, and in chunks of positions."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny_translation import LOSS, fresh_params, uneven_batch
+from tiny_translation import MODEL as TINY
+
+from flax_transformer.config import ParallelConfig, TransformerConfig
+from flax_transformer.data.bitext.batches import Batch
+from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.losses import cross_entropy
+from flax_transformer.engine.step import eval_step
+from flax_transformer.engine.trainer import add_up
+from flax_transformer.tasks.translation.loss import automatic_chunk, loss_sums
+from flax_transformer.tasks.translation.task import per_token
+from flax_transformer.transformer.model import Transformer, init_params, output_names, parameter_shapes, shift_right
+
+
+@pytest.fixture(scope='module')
+def params() -> Any:
+    return fresh_params()
+
+
+evaluate = jax.jit(partial(eval_step, loss=LOSS))
+
+
+def mean_loss(sums_of_batches: Iterable[Any]) -> dict[str, float]:
+    return per_token(add_up(sums_of_batches))
+
+
+def test_batches_of_any_size_give_the_same_mean_loss(params: Any) -> None:
+    """Sums over all, one division: the loss of a set does not depend on how it is cut."""
+    batch = uneven_batch()
+    whole = mean_loss([evaluate(params, batch)])
+    halves = [Batch(*(x[part] for x in batch[:6])) for part in (slice(0, 3), slice(3, 8))]
+    split = mean_loss(evaluate(params, half) for half in halves)
+    assert whole['loss'] == pytest.approx(split['loss'], rel=1e-6)
+    assert whole['perplexity'] == pytest.approx(np.exp(whole['nll']), rel=1e-6)
+    unsmoothed, _ = jax.jit(partial(LOSS, label_smoothing=0.0))(params, batch, None)
+    assert whole['nll'] == pytest.approx(float(unsmoothed) / 43, rel=1e-6)
+
+
+def mixed_batch() -> Batch:
+    """The uneven batch with sentences of three corpora; rows hold two."""
+    batch = uneven_batch()
+    corpora = np.where(batch.target_segments == 2, 2, np.arange(8)[:, None] % 2) * (batch.target_segments > 0)
+    return batch._replace(corpora=corpora.astype(np.int32))
+
+
+def test_each_corpus_has_its_own_loss(params: Any) -> None:
+    """As if its tokens alone were weighed; together they are all."""
+    batch = mixed_batch()
+    loss = partial(LOSS, corpora=('a', 'b', 'c', 'none'))
+    sums = jax.device_get(jax.jit(partial(eval_step, loss=loss))(params, batch))
+    plain = evaluate(params, uneven_batch())
+    assert sums['loss'] == plain['loss']
+    assert plain.keys() == {'loss', 'nll', 'target_tokens', 'source_tokens'}
+    logits = jax.jit(Transformer(TINY).apply)(
+        {'params': params},
+        batch.source,
+        shift_right(batch.target, 0, batch.target_positions),
+        source_segments=batch.source_segments,
+        target_segments=batch.target_segments,
+        source_positions=batch.source_positions,
+        target_positions=batch.target_positions,
+    )
+    log_probs = np.asarray(jax.nn.log_softmax(logits))
+    nll = -np.take_along_axis(log_probs, batch.target[..., None], axis=-1)[..., 0]
+    for number, name in enumerate('abc'):
+        mine = (batch.target_segments > 0) & (batch.corpora == number)
+        assert sums[f'target_tokens/{name}'] == mine.sum() > 0
+        assert float(sums[f'nll/{name}']) == pytest.approx(nll[mine].sum(), rel=1e-5)
+    assert sum(float(sums[f'nll/{name}']) for name in 'abc') == pytest.approx(float(sums['nll']), rel=1e-6)
+    means = mean_loss([sums, sums])
+    assert means['nll/b'] == pytest.approx(float(sums['nll/b']) / float(sums['target_tokens/b']), rel=1e-6)
+    assert 'nll/none' not in means  # of no token there is no mean
+
+
+@pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
+def test_the_losses_of_corpora_do_not_depend_on_the_devices(strategy: str, params: Any) -> None:
+    step = partial(eval_step, loss=partial(LOSS, corpora=('a', 'b', 'c')))
+    devices = Devices(ParallelConfig(strategy, 4))
+    compiled = devices.compile(step)
+    got = mean_loss([compiled(devices.replicate(params), devices.split(mixed_batch()), jax.random.key(0))])
+    expected = mean_loss([jax.jit(step)(params, mixed_batch())])
+    assert {'nll/a', 'nll/b', 'nll/c'} < got.keys() == expected.keys()
+    for name, value in expected.items():
+        assert got[name] == pytest.approx(value, rel=1e-5)
+
+
+def equations_of(jaxpr: Any) -> Any:
+    """All equations, those of inner functions and loops too."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jax.tree.leaves(equation.params, is_leaf=lambda x: hasattr(x, 'eqns') or hasattr(x, 'jaxpr')):
+            inner = getattr(inner, 'jaxpr', inner)
+            if hasattr(inner, 'eqns'):
+                yield from equations_of(inner)
+
+
+def test_in_bfloat16_softmax_norms_logits_and_loss_are_float32_islands(params: Any) -> None:
+    """Every exp, log, root and sum on the way is of float32; products are of bfloat16, and logits come in float32."""
+    loss = partial(loss_sums, model=Transformer(replace(TINY, dtype='bfloat16')), label_smoothing=0.1)
+    equations = list(equations_of(jax.make_jaxpr(loss)(params, uneven_batch(), None).jaxpr))
+    dtypes = lambda name: {str(x.aval.dtype) for each in equations if each.primitive.name == name for x in each.invars}
+    assert {'float32'} == dtypes('exp') == dtypes('log') == dtypes('rsqrt')
+    assert dtypes('reduce_sum') | dtypes('reduce_max') <= {'float32', 'int32', 'bool'}
+    products = [each for each in equations if each.primitive.name == 'dot_general']
+    assert {str(x.aval.dtype) for each in products for x in each.invars} == {'bfloat16'}
+    logits = [each for each in products if each.outvars[0].aval.shape[-1] == TINY.vocab_size]
+    assert [str(each.outvars[0].aval.dtype) for each in logits] == ['float32']
+
+
+MODEL = TransformerConfig(
+    vocab_size=13, d_model=8, num_heads=2, d_ff=8, num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0
+)
+MODELS = {
+    'tied': MODEL,
+    'untied, with a bias': replace(MODEL, tie_embeddings='none', logits_bias=True, target_vocab_size=11),
+    'as Marian': replace(MODEL, tie_embeddings='target', logits_bias=True, pad_row='neither'),
+    'bfloat16': replace(MODEL, dtype='bfloat16'),
+}
+
+
+def a_batch(rows=4, length=10, vocab_size=11):
+    """Rows of one sentence each, of different lengths, of three corpora."""
+    rng = np.random.default_rng(4)
+    lengths = rng.integers(1, length + 1, (rows, 1))
+    real = (np.arange(length) < lengths).astype(np.int32)
+    ids = rng.integers(2, vocab_size, (rows, length), dtype=np.int32) * real
+    places = np.arange(length, dtype=np.int32)[None] * real
+    return Batch(ids, ids, real, real, places, places, np.arange(rows * length, dtype=np.int32).reshape(rows, -1) % 3)
+
+
+@pytest.mark.parametrize(
+    'name',
+    [
+        'tied',
+        'untied, with a bias',
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ('as Marian', 'bfloat16')),
+    ],
+)
+def test_in_chunks_losses_and_gradients_are_those_of_the_whole(name):
+    """Of 10 positions, by 4, so that the last chunk is filled up; one model by all 10 and by 1 too."""
+    model, batch = Transformer(MODELS[name]), a_batch()
+    params = init_params(model.config, jax.random.key(0))
+    compute = lambda chunk: jax.device_get(
+        jax.jit(
+            jax.value_and_grad(
+                partial(loss_sums, model=model, label_smoothing=0.1, corpora=('a', 'b', 'c'), loss_chunk=chunk),
+                has_aux=True,
+            ),
+        )(params, batch, None)
+    )
+
+    def whole(params):
+        """Without chunks and their gradients: the reference."""
+        target_in = np.roll(batch.target, 1, axis=1) * (np.arange(10) > 0)
+        apply = partial(model.apply, {'params': params}, batch.source, target_in)
+        logits = apply(
+            source_segments=batch.source_segments,
+            target_segments=batch.target_segments,
+            source_positions=batch.source_positions,
+            target_positions=batch.target_positions,
+        )
+        smoothed, nll = cross_entropy(logits, batch.target, label_smoothing=0.1)
+        real = batch.target_segments
+        return (smoothed * real).sum(), [(nll * real * (batch.corpora == number)).sum() for number in range(3)]
+
+    (loss, nll), gradients = jax.jit(jax.value_and_grad(whole, has_aux=True))(params)
+    # bfloat16 rounds a gradient of the table in each chunk, not once; float32 sums are in another order.
+    close = {'rtol': 0.02, 'atol': 0.05} if name == 'bfloat16' else {'rtol': 1e-4, 'atol': 2e-6}
+    for chunk in (16, 40, 1) if name == 'tied' else (16,):
+        (total, sums), got = compute(chunk)
+        np.testing.assert_allclose(total, loss, rtol=1e-6)
+        np.testing.assert_allclose([sums[f'nll/{each}'] for each in 'abc'], nll, rtol=1e-5)
+        assert sums['nll'] == pytest.approx(sum(map(float, nll)), rel=1e-5)
+        assert sums['target_tokens'] == batch.target_segments.sum()
+        jax.tree.map(partial(np.testing.assert_allclose, **close), got, gradients)
+        assert {leaf.dtype for leaf in jax.tree.leaves(got)} == {np.dtype('float32')}
+    evaluate = jax.jit(partial(loss_sums, model=model, label_smoothing=0.1, loss_chunk=16))
+    assert float(evaluate(params, batch, None)[0]) == pytest.approx(float(loss), rel=1e-6)  # without gradients
+
+
+def test_a_loss_may_be_scaled_before_it_is_differentiated():
+    model, batch = Transformer(MODEL), a_batch()
+    params = init_params(model.config, jax.random.key(0))
+    loss = lambda params: loss_sums(params, batch, None, model=model, label_smoothing=0.1, loss_chunk=20)[0]
+    once, thrice = jax.jit(lambda params: (jax.grad(loss)(params), jax.grad(lambda p: 3 * loss(p))(params)))(params)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(3 * a, b, rtol=1e-5, atol=1e-6), once, thrice)
+
+
+def test_the_projection_reads_what_its_names_say():
+    for config in MODELS.values():
+        params = init_params(config, jax.random.key(0))
+        some = {name: params[name] for name in output_names(config)}
+        logits = Transformer(config).apply({'params': some}, jnp.ones((2, 3, config.d_model)), method='project')
+        assert logits.shape == (2, 3, config.vocab_size_of_target)
+        assert logits.dtype == jnp.float32
+
+
+def test_chunked_logits_are_never_whole_in_memory():
+    """The temporary memory of loss and gradients, as XLA plans it; here logits outweigh the rest."""
+    config = replace(MODEL, vocab_size=4000)
+    model, batch = Transformer(config), a_batch(8, 64)
+    params = parameter_shapes(config)
+
+    def temporary(chunk):
+        loss = partial(loss_sums, model=model, label_smoothing=0.1, loss_chunk=chunk)
+        compiled = jax.jit(jax.grad(loss, has_aux=True)).lower(params, batch, None).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    whole = temporary(512)
+    assert whole > 512 * 4000 * 4
+    assert temporary(32) < whole / 4
+
+
+def test_chunks_hold_a_thousand_tokens_or_32_megabytes():
+    assert automatic_chunk(replace(MODEL, vocab_size=32_000)) == 1024
+    assert automatic_chunk(replace(MODEL, vocab_size=1024)) * 1024 * 4 == 2**25

@@ -1,0 +1,13 @@
+"""A training state of two small arrays that say their step."""
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from flax_transformer.engine.state import TrainState
+
+
+def make_state(step: int, *, ema: bool = False) -> TrainState:
+    params = {'w': jnp.arange(6.0).reshape(2, 3) + step, 'b': jnp.full(3, float(step))}
+    average = jax.tree.map(lambda x: x / 2, params) if ema else None
+    return TrainState(jnp.int32(step), params, optax.adam(1e-3).init(params), average)

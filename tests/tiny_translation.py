@@ -1,0 +1,33 @@
+"""A tiny translation model with its loss, and a batch whose rows are very uneven."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from flax_transformer.config import TransformerConfig
+from flax_transformer.data.bitext.batches import Batch, make_batch
+from flax_transformer.data.bitext.packing import TokenPair
+from flax_transformer.tasks.translation.loss import loss_sums
+from flax_transformer.transformer.model import Transformer, init_params
+
+MODEL = TransformerConfig(
+    vocab_size=30, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0
+)
+LOSS = partial(loss_sums, model=Transformer(MODEL), label_smoothing=0.1)
+
+
+def fresh_params() -> Any:
+    """Those that the tests with MODEL share."""
+    return init_params(MODEL, jax.random.key(3))
+
+
+def uneven_batch(rows: int = 8, slots: int = 12) -> Batch:
+    """Rows with very different numbers of tokens; two of them empty."""
+    rng = np.random.default_rng(0)
+    sentences = [[*rng.integers(3, 30, n), 1] for n in (1, 9, 3, 2, 5, 4, 10, 1)]
+    rows_of = [[0], [1], [2, 3], [], [4], [5, 7], [6], []]
+    assert len(rows_of) == rows
+    examples = [TokenPair(np.array(sentence), np.array(sentence)) for sentence in sentences]
+    return make_batch([[examples[i] for i in row] for row in rows_of], slots, slots, 0)
