@@ -118,12 +118,15 @@ class RunDirectory:
 
 
 def read_config_text(path: Path) -> str:
-    """The text of a run's config.json. Raises UserError if there is none."""
+    """The text of a run's config.json. Raises UserError if there is none, or no text."""
     file = path / CONFIG_FILE
     if not file.is_file():
         what = f'has no {CONFIG_FILE}' if path.is_dir() else 'does not exist'
         raise UserError(f'{path} {what}; expected a run directory, as `flax-transformer train` writes it')
-    return file.read_text(encoding='utf-8')
+    try:
+        return file.read_text(encoding='utf-8')
+    except UnicodeDecodeError as error:
+        raise UserError(f'{file}: {error}') from None
 
 
 def split_reference(reference: Path | str) -> tuple[Path, str | int | None]:
