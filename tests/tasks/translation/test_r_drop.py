@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from test_step import MODEL, uneven_batch
+from tiny_translation import MODEL, uneven_batch
 
 from flax_transformer.config import ParallelConfig
 from flax_transformer.engine.devices.devices import Devices
