@@ -93,7 +93,7 @@ def prepare_stage(folder: Path) -> dict:
 
     settings = config(folder)
     began = time.perf_counter()
-    tokenizer = train_tokenizer(settings, open_corpora(settings))
+    tokenizer = train_tokenizer(settings, open_corpora(settings.data))
     trained = time.perf_counter()
     tokenizer.save(folder / 'tokenizer')
     memory = largest_resident()
@@ -116,14 +116,14 @@ def prepare_stage(folder: Path) -> dict:
 def read_stage(folder: Path, began: float) -> dict:
     """From the start of a fresh process to the first batch; then many batches; then the tiny model on them."""
     from flax_transformer.tasks.translation.preparation import prepare
-    from flax_transformer.tasks.translation.training_data import training_batches
+    from flax_transformer.tasks.translation.training_data import TrainingData
     from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
     settings = config(folder)
     imported = resident()
     tokenizer = SentencePieceTokenizer.load(folder / 'tokenizer')
     prepared = prepare(settings, tokenizer, folder / 'cache', say=lambda text: None)
-    batches = iter(training_batches(settings, prepared))
+    batches = iter(TrainingData(settings, prepared))
     batch = next(batches)
     first_batch = time.time() - began
     times, filled = [], []
@@ -152,11 +152,11 @@ def train_tokens_per_second(settings, batches) -> float:
     """Of the tiny model on this machine, median of seven steps."""
     import jax
 
-    from flax_transformer.engine.step import Trainer
+    from flax_transformer.tasks.translation.task import make_trainer
 
     # A vocabulary of 8,000, which it trains faster with; the ids mean nothing here.
     settings = replace(settings, model=replace(settings.model, vocab_size=8000))
-    trainer = Trainer(settings)
+    trainer = make_trainer(settings)
     state = trainer.init_state()
     rates = []
     for _ in range(9):

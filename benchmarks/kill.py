@@ -43,7 +43,7 @@ from flax_transformer.config import (
 from flax_transformer.engine.devices.devices import prepare_devices
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.step import Trainer
+from flax_transformer.tasks.translation.task import make_trainer
 from flax_transformer.tasks.translation.train import train
 
 STEPS_PER_LIFE = 16
@@ -99,7 +99,7 @@ def everything_on(folder: Path, steps: int, *, strategy: str = 'pmap', num_devic
 
 def differences(ours: Path, expected: Path, config: Config) -> list[str]:
     """What differs in the last checkpoints and the metrics of two runs of a config."""
-    trainer = Trainer(config)
+    trainer = make_trainer(config)
     found = []
     ends = []
     for run in (ours, expected):

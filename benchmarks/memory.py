@@ -21,11 +21,10 @@ os.environ.setdefault('TPU_SKIP_MDS_QUERY', '1')
 os.environ.setdefault('XLA_FLAGS', '--xla_cpu_enable_concurrency_optimized_scheduler=false')
 
 import jax
-from flax_transformer.tasks.translation.lowering import lower, with_dtype
 from jax.experimental import topologies
 
 from flax_transformer.config import Config, ParallelConfig, TrainingConfig, TransformerConfig
-from flax_transformer.engine.step import Trainer
+from flax_transformer.tasks.translation.task import make_trainer
 
 
 def main() -> None:
@@ -46,8 +45,8 @@ def main() -> None:
     for in_chunks, remat, passes in [*cases, (True, 'layers', 2), (True, 'none', 4)]:
         chunk, limit = 0 if in_chunks else options.tokens, options.tokens // passes
         parallel = ParallelConfig('mesh', remat=remat, loss_chunk=chunk, max_tokens_per_device=limit)
-        trainer = Trainer(with_dtype(replace(config, parallel=parallel), devices), devices)
-        temporary = lower(trainer).compile().memory_analysis().temp_size_in_bytes
+        trainer = make_trainer(replace(config, parallel=parallel), devices)
+        temporary = trainer.lower().compile().memory_analysis().temp_size_in_bytes
         reference = reference or temporary
         share = round(temporary / reference, 3)
         result = {'loss in chunks': in_chunks, 'remat': remat, 'passes': passes, 'bytes': temporary, 'share': share}

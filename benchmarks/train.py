@@ -40,8 +40,8 @@ def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attent
     from flax_transformer.cost.chips import peak_flops
     from flax_transformer.data.bitext.batches import validation_batches
     from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten
-    from flax_transformer.engine.step import Trainer
     from flax_transformer.tasks.translation.flops import training_flops
+    from flax_transformer.tasks.translation.task import make_trainer
     from flax_transformer.transformer.model import resolve_dtype
 
     slots = 64 if size.longest <= 40 else 128
@@ -59,7 +59,7 @@ def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attent
         optimizer=OptimizerConfig(schedule='constant', learning_rate=1e-4, warmup_steps=0),
         training=TrainingConfig(tokens_per_step=num_rows * slots),
     )
-    trainer = Trainer(config)
+    trainer = make_trainer(config)
     state = trainer.init_state()
     packed = list(pack(num_rows=num_rows))
 

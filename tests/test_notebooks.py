@@ -15,7 +15,9 @@ def test_the_translate_notebook_runs_and_draws(tmp_path: Path, monkeypatch: pyte
     notebook = nbformat.read(NOTEBOOKS / 'translate.ipynb', as_version=4)
     smaller = (
         'data=replace(config.data, numbers_train=1500, numbers_held_out=20), '
-        'training=replace(config.training, steps=20, evaluate_every=10, checkpoint_every=10)'
+        'model=replace(config.model, d_model=16, num_heads=2, d_ff=16, num_encoder_layers=1, num_decoder_layers=1), '
+        'decoding=replace(config.decoding, beam_width=1, max_extra_tokens=8), '
+        'training=replace(config.training, steps=4, evaluate_every=2, checkpoint_every=2)'
     )
     full = 'training=replace(config.training, steps=800, evaluate_every=200, checkpoint_every=200)'
     changed = [cell for cell in notebook.cells if full in cell.source]

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from flax_transformer.cli.options import note, parse, progress_bar, read_run_tokenizer
-from flax_transformer.common.config_files import load_config
+from flax_transformer.cli.options import note, parse, progress_bar, read_config_file, read_run_tokenizer
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.translation.config import Config
 
@@ -32,7 +31,7 @@ def main(argv: list[str]) -> None:
         argv,
         first='CONFIG',
         description=DESCRIPTION,
-        default=lambda name: CleanOptions(config=load_config(name)),
+        default=lambda name: CleanOptions(config=read_config_file(name, Config.task)),
     )
     tokenizer = read_run_tokenizer(options.workdir)
     if options.output is None:

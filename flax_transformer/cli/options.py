@@ -12,7 +12,7 @@ from tqdm import tqdm
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.tasks.find import open_run, read_run_config
+from flax_transformer.tasks.find import open_run, read_run_config, task_module
 from flax_transformer.tasks.translation.config import Config as TranslationConfig
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -59,9 +59,22 @@ def positional(argv: list[str]) -> list[str]:
 
 
 def read_config(name: str) -> Any:
-    """The config of a run directory, or of a file or name."""
+    """The config of a run directory, a config file or a shipped config, of whatever task."""
     is_run = Path(split_reference(name)[0]).is_dir()
-    return read_run_config(name) if is_run else load_config(name)
+    return read_run_config(name) if is_run else read_config_file(name)
+
+
+def read_config_file(name: str, task: str | None = None) -> Any:
+    """The config of a file or a shipped config. Raises UserError unless it is of `task`; None: of any task."""
+    config = load_config(name)
+    try:
+        expected = task_module(task or config.task, 'config').Config
+    except UserError as error:
+        raise UserError(f'{name}: {error}') from None
+    if not isinstance(config, expected):
+        got = f'{type(config).__qualname__} of the task {config.task!r}'
+        raise UserError(f'{name}: got a {got}, expected a {expected.__module__}.{expected.__qualname__}')
+    return config
 
 
 def read_run_tokenizer(path: Path | None) -> Tokenizer | None:

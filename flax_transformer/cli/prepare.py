@@ -30,7 +30,7 @@ def main(argv: list[str]) -> None:
         argv,
         first='CONFIG',
         description=DESCRIPTION,
-        default=lambda name: train_options(name, argv),
+        default=lambda name: train_options(name, argv, 'translation'),
     )
 
     from flax_transformer.tasks.translation.preparation import prepare_run

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Generic
 
 import tyro
 
-from flax_transformer.cli.options import C, parse
-from flax_transformer.common.config_files import load_config
+from flax_transformer.cli.options import C, parse, read_config_file
 from flax_transformer.common.config_json import flat_fields
+from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.environment import environment
 from flax_transformer.tasks.find import read_run_config, task_module
 
@@ -72,12 +72,15 @@ def _facts(options: TrainOptions) -> dict[str, Any]:
     return code | {'commit': found['commit']} | fields | folders
 
 
-def train_options(name: str, argv: list[str]) -> TrainOptions:
-    """The options that a config file sets, with the model of the run that is started from, if any."""
-    config, start = load_config(name), _init_from(argv)
+def train_options(name: str, argv: list[str], task: str | None = None) -> TrainOptions:
+    """The options that a config file, of `task` if given, sets; the model is that of the run to start from, if any."""
+    config, start = read_config_file(name, task), _init_from(argv)
     if start is not None:
         other = read_run_config(start)
-        config = replace(config, model=other.model, tokenizer=other.tokenizer, decoding=other.decoding)
+        if other.task != config.task:
+            raise UserError(f'--init-from {start}: a run of the task {other.task!r}; {name} is of {config.task!r}')
+        theirs = {part: getattr(other, part) for part in ('model', 'tokenizer', 'decoding') if hasattr(other, part)}
+        config = replace(config, **theirs)
     return TrainOptions(config, Path('runs') / Path(name).stem, None if start is None else Path(start))
 
 

@@ -67,21 +67,30 @@ def _located(path: Path, error: Exception) -> UserError:
 
 
 def _new_places(path: Path, line: int) -> str:
-    """Which modules of the package define the names that the import statement at a line asks for."""
-    nodes = ast.walk(ast.parse(path.read_text(encoding='utf-8')))
-    imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.lineno <= line <= node.end_lineno]
-    names = {alias.name for node in imports for alias in node.names}
-    package, places = Path(__file__).parents[1], []
-    for file in sorted(package.rglob('*.py')):
-        tree = ast.parse(file.read_text(encoding='utf-8'))
-        here = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-        here |= {
-            target.id
-            for node in tree.body
-            if isinstance(node, ast.Assign)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
-        module = '.'.join(file.relative_to(package.parent).with_suffix('').parts)
-        places += [f'from {module} import {name}' for name in sorted(here & names)]
+    """Where the package has what the import statement at a line asks for; empty if nowhere."""
+    statements = ast.walk(ast.parse(path.read_text(encoding='utf-8')))
+    imports = [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
+    here = [node for node in imports if node.lineno <= line <= node.end_lineno]
+    package = Path(__file__).parents[1]
+    files = {'.'.join(file.relative_to(package.parent).with_suffix('').parts): file for file in package.rglob('*.py')}
+    names_of = {module.removesuffix('.__init__'): _names_in(file) for module, file in sorted(files.items())}
+    places = []
+    for name in sorted({alias.name.rpartition('.')[2] for node in here for alias in node.names}):
+        found = {module: f'from {module} import {name}' for module, names in names_of.items() if name in names}
+        found = found or {module: f'import {module}' for module in names_of if module.rpartition('.')[2] == name}
+        # The shallowest: flax_transformer.config gives the same name as the room that defines it.
+        depth = min((module.count('.') for module in found), default=0)
+        places += [place for module, place in found.items() if module.count('.') == depth]
     return f' It is now: {"; ".join(places)}' if places else ''
+
+
+def _names_in(file: Path) -> set[str]:
+    """What a module defines, or offers in __all__."""
+    names = set()
+    for node in ast.parse(file.read_text(encoding='utf-8')).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            targets = {target.id for target in node.targets if isinstance(target, ast.Name)}
+            names |= set(ast.literal_eval(node.value)) if '__all__' in targets else targets
+    return names

@@ -1,9 +1,11 @@
 """Config files say what is wrong with them: file, line and the nearest name."""
 
+import dataclasses
 import re
 
 import pytest
 
+import flax_transformer.config
 from flax_transformer.common.config_files import load_config, shipped_configs
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
@@ -129,3 +131,42 @@ def test_a_value_of_the_wrong_type_names_the_field(refusal):
 def test_whatever_a_config_raises_is_told_with_its_line(refusal, statement, what):
     message = refusal(HEAD + f'    x = 1\n    y = {statement}\n    return Config(seed=x + y)\n')
     assert f'line 6: {what}' in message
+
+
+BOTH_TOKENIZERS = 'import flax_transformer.marian.tokenizer; import flax_transformer.text.tokenizer'
+OLD_IMPORTS = [
+    (
+        'from flax_transformer.attention import padding_mask',
+        'from flax_transformer.transformer.attention import padding_mask',
+    ),
+    (
+        'from flax_transformer.config.model import TransformerConfig',
+        'from flax_transformer.config import TransformerConfig',
+    ),
+    ('from flax_transformer.training import (\n    train,\n)', 'from flax_transformer import train'),
+    ('import flax_transformer.tokenizer', BOTH_TOKENIZERS),
+    ('from flax_transformer import tokenizer', BOTH_TOKENIZERS),
+]
+
+
+@pytest.mark.parametrize(('old', 'new'), OLD_IMPORTS)
+def test_an_import_from_where_a_name_no_longer_is_names_its_new_place(refusal, old, new):
+    message = refusal(f'import os\n\n{old}\n')
+    assert 'line 3: ' in message
+    assert message.endswith(f' It is now: {new}')
+    imports = {}
+    exec('\n'.join(new.split('; ')), imports)  # the remedy works
+    assert len(imports) > 1
+
+
+def test_an_import_that_the_package_never_had_has_no_new_place(refusal):
+    message = refusal('from flax_transformer.nowhere import nothing_at_all\n')
+    assert "line 1: ModuleNotFoundError: No module named 'flax_transformer.nowhere'" in message
+    assert 'It is now' not in message
+
+
+def test_every_section_can_be_imported_from_where_it_always_was():
+    sections = [field.type for field in dataclasses.fields(Config) if field.name != 'seed']
+    assert all(getattr(flax_transformer.config, kind.__name__) is kind for kind in sections)
+    names = {'Config', 'CorpusConfig', *(kind.__name__ for kind in sections)}
+    assert names == set(flax_transformer.config.__all__)

@@ -55,14 +55,17 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
         def say(self, text: str) -> None:
             self.lines.append(text)
 
+        def sample(self, step: int, number: int, **parts: str) -> None:
+            self.lines.append(parts['translation'])
+
         def picture(self, step: int, name: str, png: bytes) -> None:
             self.pictures.append((step, name, png))
 
-    assert {'say', 'picture'} <= set(dir(Reporter))
+    assert {'say', 'sample', 'picture'} <= set(dir(Reporter))
     each = ValidationSet('train', Pairs(['a b'], ['a b']), None, None)
-    training = replace(config.training, draw_attention=True)
+    training = replace(config.training, draw_attention=True, sample_translations=1)
     validation = Validation(replace(config, training=training), SimpleNamespace(), tokenizer, [each])
-    validation._draw(params, 7, each, 'a b c', 'a b c', Told())
+    validation._translate_and_score(7, params, Told())
     ((step, name, png),) = Told.pictures
     assert (step, name) == (7, 'attention')
     assert png.startswith(b'\x89PNG')
@@ -72,5 +75,9 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
 
     monkeypatch.setattr(visualize, 'attention_png', absent)
     for _ in range(2):
-        validation._draw(params, 8, each, 'a b c', 'a b c', Told())
-    assert Told.lines == ['no pictures of attention: matplotlib is not installed (extra `notebooks`)']
+        validation._translate_and_score(8, params, Told())
+    assert Told.lines == [
+        *['a b'] * 2,
+        'no pictures of attention: matplotlib is not installed (extra `notebooks`)',
+        'a b',
+    ]

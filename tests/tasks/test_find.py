@@ -1,0 +1,169 @@
+"""Which task a run or a config is of; a stranger's file names no other module."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, copy_config
+
+from flax_transformer.cli import main
+from flax_transformer.common.config_json import from_json, task_of, to_json
+from flax_transformer.common.errors import UserError
+from flax_transformer.config import Config
+from flax_transformer.tasks.find import open_run, read_run_config, task_module
+from flax_transformer.tasks.translation.run import Run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run directory of which only the config is there."""
+    folder = tmp_path / 'run'
+    Run(folder).open(copy_config(tmp_path))
+    return folder
+
+
+def rewrite(run: Path, **changes: object) -> None:
+    file = run / 'config.json'
+    values = json.loads(file.read_text()) | changes
+    file.write_text(json.dumps({name: value for name, value in values.items() if value is not ...}))
+
+
+def test_a_run_says_its_task(run: Path, tmp_path: Path) -> None:
+    assert task_of((run / 'config.json').read_text()) == 'translation'
+    assert isinstance(open_run(run), Run)
+    assert read_run_config(f'{run}@best') == copy_config(tmp_path)
+
+
+def test_a_run_of_version_1_is_of_translation(run: Path, tmp_path: Path) -> None:
+    rewrite(run, schema_version=1, task=...)
+    assert isinstance(open_run(run), Run)
+    assert Run(run).read_config() == copy_config(tmp_path)
+    # What was written by name stays a field that version 1 does not know.
+    rewrite(run, task='translation')
+    with pytest.raises(UserError, match=r'config\.json: task: no such field'):
+        read_run_config(run)
+
+
+NO_TASKS = [
+    '../x',
+    'os',
+    'find',
+    'translation.run',
+    'translation/run',
+    '__init__',
+    '',
+    '/tmp/evil',
+    'evil',
+    'translatoin',
+]
+
+
+@pytest.mark.parametrize('task', NO_TASKS)
+def test_a_run_of_an_unknown_task_is_refused_and_nothing_imported(
+    run: Path, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ('evil', 'x'):
+        (tmp_path / name).mkdir()
+        for module in ('__init__', 'run', 'config', 'task'):
+            (tmp_path / name / f'{module}.py').write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    rewrite(run, task=task)
+    before = set(sys.modules)
+    for read in (open_run, read_run_config):
+        with pytest.raises(UserError) as caught:
+            read(run)
+        assert str(caught.value).startswith(f'{run / "config.json"}: task={task!r}: expected one of translation')
+    assert set(sys.modules) == before
+    with pytest.raises(UserError, match='expected one of translation'):
+        task_module(task, 'run')
+
+
+@pytest.mark.parametrize('task', [None, 3, ['translation'], {}])
+def test_a_task_that_is_no_name_is_refused(run: Path, task: object) -> None:
+    rewrite(run, task=task)
+    with pytest.raises(UserError, match=r'config\.json: task=.*: expected the name of a task'):
+        open_run(run)
+    rewrite(run, task=...)
+    with pytest.raises(UserError, match=r'config\.json: task=None: expected the name of a task'):
+        open_run(run)
+
+
+def test_a_near_name_is_suggested(run: Path) -> None:
+    rewrite(run, task='translatoin')
+    with pytest.raises(UserError, match='Did you mean translation'):
+        open_run(run)
+
+
+def test_a_config_of_another_task_is_refused_with_both_names(run: Path) -> None:
+    rewrite(run, task='tagging')
+    message = "task='tagging': expected a config of the task 'translation'"
+    with pytest.raises(UserError, match=message) as caught:
+        Run(run).read_config()
+    assert str(caught.value).startswith(str(run / 'config.json'))
+    with pytest.raises(UserError, match=message):
+        from_json(to_json(Config()).replace('"translation"', '"tagging"'), Config)
+
+
+@pytest.mark.parametrize('command', ['show', 'plan', 'evaluate', 'translate', 'average', 'curves', 'export', 'score'])
+def test_a_command_names_the_file_of_an_unknown_task(
+    run: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rewrite(run, task='../x')
+    assert main([command, str(run)]) == 2
+    assert f"{run / 'config.json'}: task='../x': expected one of translation" in capsys.readouterr().err
+
+
+STRANGE = """from dataclasses import dataclass
+from flax_transformer.config import Config
+
+@dataclass(frozen=True)
+class Other:
+    task = TASK
+    seed: int = 0
+
+def get_config():
+    return Other()
+"""
+
+
+@pytest.mark.parametrize('command', ['train', 'plan', 'show', 'prepare', 'check', 'clean'])
+@pytest.mark.parametrize('task', ['tagging', 'translation'])
+def test_a_config_file_of_no_task_here_is_refused_by_name(
+    command: str, task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / 'strange.py'
+    file.write_text(STRANGE.replace('TASK', repr(task)))
+    assert main([command, str(file)]) == 2
+    expected = f'got a Other of the task {task!r}, expected a flax_transformer.tasks.translation.config.Config'
+    if task == 'tagging' and command in ('train', 'plan', 'show'):
+        expected = "task='tagging': expected one of translation"
+    assert f'{file}: {expected}' in capsys.readouterr().err
+
+
+def test_a_start_from_a_run_of_an_unknown_task_is_refused(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rewrite(run, task='tagging')
+    command = ['train', 'number_words', '--workdir', str(tmp_path / 'new'), '--init-from', str(run)]
+    assert main(command) == 2
+    assert f"{run / 'config.json'}: task='tagging'" in capsys.readouterr().err
+    assert not (tmp_path / 'new').exists()
+
+
+@pytest.mark.parametrize('module', ['flax_transformer', 'flax_transformer.cli'])
+def test_the_command_runs_as_a_module(module: str) -> None:
+    done = subprocess.run([sys.executable, '-m', module], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stdout.startswith('usage: flax-transformer COMMAND')
+    assert done.stderr == ''
+
+
+def test_a_replaced_config_keeps_its_task() -> None:
+    """It is of the class: a run cannot change it."""
+    assert replace(Config(), seed=1).task == 'translation'
+    with pytest.raises(TypeError, match='task'):
+        Config(task='tagging')
