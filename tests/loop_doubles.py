@@ -8,6 +8,7 @@ from flax_transformer.engine.config.loop import LoopConfig
 from flax_transformer.engine.config.optimizer import OptimizerConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.loop import Loop
+from flax_transformer.engine.monitor.progress import Progress
 from flax_transformer.engine.preemption import Stop
 from flax_transformer.engine.state import TrainState
 from flax_transformer.engine.task import Task
@@ -67,15 +68,6 @@ class Saved(dict[int, tuple[dict[str, float], Any, bool]]):
 
 def run_loop(trainer: CountingTrainer, saved: Saved, *, first: int = 0, **settings: Any) -> TrainState:
     """The state after a loop from step `first` on, with the progress that was saved there."""
-    loop = Loop(
-        trainer,
-        Numbers(first),
-        save=saved,
-        **{
-            'reporter': SilentReporter(),
-            'stop': trainer.stop,
-            'progress': saved[first][1] if first else None,
-            **settings,
-        },
-    )
-    return loop.run(TrainState(first, None, None, None))
+    progress = Progress(trainer.task, trainer.config.training, saved[first][1] if first else None)
+    settings = {'reporter': SilentReporter(), 'stop': trainer.stop} | settings
+    return Loop(trainer, Numbers(first), progress, save=saved, **settings).run(TrainState(first, None, None, None))

@@ -5,17 +5,15 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 
-from flax_transformer.engine.monitor.early_stopping import EarlyStopping, checkpoint_metrics
-from flax_transformer.engine.monitor.loss_spikes import LossSpikes
-from flax_transformer.engine.monitor.metric_window import MetricWindow
+from flax_transformer.engine.monitor.early_stopping import checkpoint_metrics
 from flax_transformer.engine.monitor.profiler import Profiler
+from flax_transformer.engine.monitor.progress import Progress
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.preemption import Interrupted, Stop
 from flax_transformer.engine.state import TrainState
 from flax_transformer.engine.task import Batch, Sums
 from flax_transformer.engine.trainer import Trainer
 
-Progress = dict[str, Any]  # of the loop itself, JSON; saved with a state so that metrics go on without a break
 Scores = dict[str, Any]
 
 
@@ -29,9 +27,11 @@ class Batches(Protocol):
 
 
 class Save(Protocol):
-    """Saves a state with its validation metrics, if it was evaluated, and the loop's progress."""
+    """Saves a state with its validation metrics, if it was evaluated, and the loop's progress as JSON."""
 
-    def __call__(self, state: TrainState, metrics: dict[str, float], progress: Progress, *, is_last: bool) -> None: ...
+    def __call__(
+        self, state: TrainState, metrics: dict[str, float], progress: dict[str, Any], *, is_last: bool
+    ) -> None: ...
 
 
 class NotFinite(Exception):
@@ -58,32 +58,27 @@ class Loop:
         self,
         trainer: Trainer,
         batches: Batches,
+        progress: Progress,
         *,
         save: Save,
         reporter: Reporter,
         validate: Callable[[TrainState], Scores] = lambda state: {},
         stop: Stop | None = None,
-        progress: Progress | None = None,
         profiler: Profiler | None = None,
         describe: Callable[[Any], dict[str, Any]] = lambda place: {},
     ) -> None:
-        """`batches` stand at the place that belongs to the first state.
+        """`batches` stand at the place, and `progress` at the step, of the first state.
 
         Args:
           save: called every checkpoint_every steps, after the last one, and when training is asked to stop.
           validate: the scores of a state; called every evaluate_every steps and after the last one.
-          progress: what was saved with the first state.
           describe: the examples of the batch at a place, JSON; logged with a loss spike.
         """
         self._trainer, self._batches, self._save, self._reporter = trainer, batches, save, reporter
         self._validate_state, self._describe, self._profiler = validate, describe, profiler
         self._stop = stop or Stop()
-        self._config = config = trainer.config.training
-        progress = progress or {}
-        self._owes_validation = bool(progress.get('evaluate'))
-        self.window = MetricWindow(trainer.task, progress.get('window'))
-        self.early_stopping = EarlyStopping(config.best_by, config.patience, progress.get('improvement'))
-        self.spikes = LossSpikes(config.spike_deviations, config.smoothing_steps, progress.get('spikes'))
+        self._config, self._progress = trainer.config.training, progress
+        self._window, self._early_stopping = progress.window, progress.early_stopping
         self._pending: _Pending | None = None
 
     def run(self, state: TrainState) -> TrainState:
@@ -93,19 +88,19 @@ class Loop:
         row. A step's metrics are read after the next one is dispatched, so that devices never wait for Python.
         """
         first = int(state.step)
-        if self._owes_validation:
+        if self._progress.owes_evaluation:
             self._validate(state, first)
         for step in range(first + 1, self._config.steps + 1):
-            if self.early_stopping.is_over:
+            if self._early_stopping.is_over:
                 break
             state = self._train(state, step)
             is_evaluated = self._is_due(step, self._config.evaluate_every)
             is_saved = self._is_due(step, self._config.checkpoint_every) or bool(self._stop.after(step))
             self._report(state, step, is_interrupted=is_evaluated or is_saved)
             scores = self._validate(state, step) if is_evaluated else {}
-            if is_saved or self.early_stopping.is_over:
-                with self.window.pause():
-                    self._save(state, checkpoint_metrics(scores), self._progress(), is_last=self._is_last(step))
+            if is_saved or self._early_stopping.is_over:
+                with self._window.pause():
+                    self._save(state, checkpoint_metrics(scores), self._progress.to_json(), is_last=self._is_last(step))
             if is_saved and self._stop.after(step) and step < self._config.steps:
                 raise self._stopped(step)
         return state
@@ -115,7 +110,7 @@ class Loop:
 
     def _train(self, state: TrainState, step: int) -> TrainState:
         """One step, dispatched; then the metrics of the step before are read."""
-        with self.window.waiting():
+        with self._window.waiting():
             place = self._batches.get_state()
             batch = next(self._batches)
         if self._profiler:
@@ -133,31 +128,31 @@ class Loop:
         config = self._config
         # While steps are skipped, each is read at once: whoever stops must not have gone on with another batch. Nor can
         # metrics wait for an evaluation or a save, which keep them.
-        is_suspicious = self.window.skipped_in_a_row or config.max_skipped_steps == 1
+        is_suspicious = self._window.skipped_in_a_row or config.max_skipped_steps == 1
         if is_interrupted or is_suspicious or step % config.log_every == 0:
             self._read_pending(state)
-        if self._is_due(step, config.log_every) and self.window.steps:
-            rate = self._trainer.learning_rate(step - self.window.skipped_in_all)  # skipped steps do not move it
-            smoothed = {'loss_smoothed': self.spikes.mean['loss'], 'learning_rate': float(rate)}
-            self._reporter.train(step, self.window.close() | smoothed)
+        if self._is_due(step, config.log_every) and self._window.steps:
+            rate = self._trainer.learning_rate(step - self._window.skipped_in_all)  # skipped steps do not move it
+            smoothed = {'loss_smoothed': self._progress.spikes.mean['loss'], 'learning_rate': float(rate)}
+            self._reporter.train(step, self._window.close() | smoothed)
 
     def _read_pending(self, state: TrainState) -> None:
         if self._pending is None:
             return
         (step, batch, metrics, place), self._pending = self._pending, None
         metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
-        self.window.add(metrics)
+        self._window.add(metrics)
         if metrics['skipped']:
             self._reporter.say(f'step {step}: loss or gradients are not finite; the update is skipped')
-            if self.window.skipped_in_a_row >= self._config.max_skipped_steps:
+            if self._window.skipped_in_a_row >= self._config.max_skipped_steps:
                 raise NotFinite(step, batch, state)
             return
         loss = metrics['loss'] / max(metrics[self._trainer.task.counts[0]], 1.0)
-        if spike := self.spikes.add({'loss': loss, 'grad_norm': metrics['grad_norm']}):
+        if spike := self._progress.spikes.add({'loss': loss, 'grad_norm': metrics['grad_norm']}):
             self._reporter.spike(step, spike, self._describe(place))
 
     def _validate(self, state: TrainState, step: int) -> Scores:
-        with self.window.pause():
+        with self._window.pause():
             try:
                 # Several processes evaluate together: none may leave on its own.
                 with self._stop.deferred(self._stop.shared is not None):
@@ -165,24 +160,17 @@ class Loop:
             except (Exception, Interrupted) as reason:
                 # Neither a fault in the evaluation nor its length may cost the training.
                 if self._stop.shared is None:
-                    self._save(state, {}, self._progress() | {'evaluate': True}, is_last=self._is_last(step))
+                    self._save(state, {}, self._progress.to_json(owes_evaluation=True), is_last=self._is_last(step))
                 raise (self._stopped(step) if isinstance(reason, Interrupted) else reason) from None
         if scores:
-            self.early_stopping.add(step, scores)
+            self._early_stopping.add(step, scores)
             self._reporter.evaluation(step, scores)
-            if self.early_stopping.is_over:
-                self._reporter.say(f'step {step}: {self.early_stopping}: training stops (training.patience)')
+            if self._early_stopping.is_over:
+                self._reporter.say(f'step {step}: {self._early_stopping}: training stops (training.patience)')
         return scores
 
     def _is_last(self, step: int) -> bool:
-        return bool(self._stop.after(step)) or self.early_stopping.is_over or step >= self._config.steps
-
-    def _progress(self) -> Progress:
-        return {
-            'window': self.window.state(),
-            'improvement': self.early_stopping.state(),
-            'spikes': self.spikes.state(),
-        }
+        return bool(self._stop.after(step)) or self._early_stopping.is_over or step >= self._config.steps
 
     def _stopped(self, step: int) -> Interrupted:
         reason = self._stop.after(step)

@@ -13,9 +13,9 @@ from flax_transformer.engine.config import EngineConfig
 from flax_transformer.engine.config.loop import LoopConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.sharding import replicated_despite_rule
-from flax_transformer.engine.loop import Loop, NotFinite, Progress, Scores
-from flax_transformer.engine.monitor.early_stopping import EarlyStopping
+from flax_transformer.engine.loop import Loop, NotFinite, Scores
 from flax_transformer.engine.monitor.profiler import Profiler
+from flax_transformer.engine.monitor.progress import Progress
 from flax_transformer.engine.monitor.reporter import NoReporter, Reporter
 from flax_transformer.engine.optimizer import make_schedule
 from flax_transformer.engine.preemption import Stop, stop_on_signals
@@ -84,7 +84,8 @@ def train(
     multihost.agree('the training data', data.fingerprint)
     checkpoints = open_checkpoints(run, config)
     try:
-        state, progress = _resume(state, batches, checkpoints, data, run)
+        state, saved = _resume(state, batches, checkpoints, data, run)
+        progress = Progress(trainer.task, config, saved)
         if _is_done(run, config, int(state.step), progress):
             return
         _report_start(trainer, state, before)
@@ -96,11 +97,11 @@ def train(
             Loop(
                 trainer,
                 batches,
+                progress,
                 save=_Saver(checkpoints, trainer, batches, data.fingerprint, reporter.say),
                 reporter=reporter,
                 validate=lambda state: validate(state, reporter) if validate else {},
                 stop=stop,
-                progress=progress,
                 profiler=profiler,
                 describe=data.describe,
             ).run(state)
@@ -137,7 +138,9 @@ class _Saver:
         self._checkpoints, self._devices, self._batches, self._say = checkpoints, trainer.devices, batches, say
         self._fingerprint, self._is_tolerant = fingerprint, trainer.config.training.on_full_disk == 'go_on'
 
-    def __call__(self, state: TrainState, metrics: dict[str, float], progress: Progress, *, is_last: bool) -> None:
+    def __call__(
+        self, state: TrainState, metrics: dict[str, float], progress: dict[str, Any], *, is_last: bool
+    ) -> None:
         position = {'batches': self._batches.get_state(), 'data': self._fingerprint, 'progress': progress}
         with self._tolerance(self._is_tolerant):
             self._checkpoints.wait()  # a failure of the save before
@@ -150,7 +153,7 @@ class _Saver:
 
 def _resume(
     state: TrainState, batches: grain.DatasetIterator, checkpoints: Checkpoints, data: Data, run: RunDirectory
-) -> tuple[TrainState, Progress]:
+) -> tuple[TrainState, dict[str, Any]]:
     """The newest checkpoint's state and progress, with `batches` moved to its place; or `state`, if there is none."""
     if checkpoints.latest() is None:
         return state, {}
@@ -163,8 +166,7 @@ def _resume(
 
 def _is_done(run: RunDirectory, config: LoopConfig, step: int, progress: Progress) -> bool:
     """Whether the run has nothing left to do, which is reported with what would make it go on."""
-    early_stopping = EarlyStopping(config.best_by, config.patience, progress.get('improvement'))
-    is_trained = step >= config.steps and not progress.get('evaluate')
+    early_stopping, is_trained = progress.early_stopping, step >= config.steps and not progress.owes_evaluation
     if is_trained:
         multihost.say(f'{run.path} is trained already, to step {step}; raise --training.steps to go on')
     elif early_stopping.is_over:
