@@ -7,9 +7,9 @@ import sacrebleu
 
 from flax_transformer import Translator
 from flax_transformer.data.bitext.corpus import Pairs
-from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.tasks.translation.evaluation import evaluate_loss
 from flax_transformer.tasks.translation.metrics import score
+from flax_transformer.tasks.translation.run import Run
 
 OURS = ['The cat sat on the mat.', 'It is raining today', 'no']
 THEIRS = ['The cat sat on the mat.', 'It rains today, I think.', 'yes']
@@ -39,7 +39,7 @@ def test_unequal_numbers_of_lines_are_refused() -> None:
 
 def test_the_loss_leaves_no_pair_out_and_does_not_depend_on_the_batches(copy_run: Path) -> None:
     """A pair that is longer than a training row counts too."""
-    config = RunDirectory(copy_run).read_config()
+    config = Run(copy_run).read_config()
     translator = Translator.from_run(copy_run)
     long = ' '.join('abcdefgh' * 8)
     pairs = Pairs(['a b', 'c', long, 'h h h'], ['a b', 'c', long, 'h h h'])

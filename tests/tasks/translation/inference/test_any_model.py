@@ -11,7 +11,7 @@ from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig
 from flax_transformer.tasks.translation.attention_map import attention_map
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 LINES = ['a b c', '', 'h g f e d c b a', 'd d', 'a']
 
@@ -45,7 +45,7 @@ class Recurrent(nn.Module):
 
 @pytest.fixture(scope='module')
 def translator() -> Translator:
-    tokenizer = Tokenizer.train(['a b c d e f g h'] * 9, vocab_size=20, byte_fallback=False)
+    tokenizer = SentencePieceTokenizer.train(['a b c d e f g h'] * 9, vocab_size=20, byte_fallback=False)
     model = Recurrent()
     params = model.init(jax.random.key(3), *[jnp.zeros((1, 1), jnp.int32)] * 2)['params']
     decoding = DecodingConfig(beam_width=1, max_tokens=6, max_source_tokens=32)

@@ -171,7 +171,7 @@ def test_learned_positions_bound_the_length_of_a_line(copy_run: Path, tmp_path: 
     run = tmp_path / 'run'
     shutil.copytree(copy_run, run, ignore=shutil.ignore_patterns('checkpoints'))
     config = Run(run).read_config()
-    Run(run)._write_config(replace(config, model=replace(config.model, positions='learned', max_length=400)))
+    Run(run).write_config(replace(config, model=replace(config.model, positions='learned', max_length=400)))
     with pytest.raises(UserError, match=r'max_length=400: expected 1074 learned positions'):
         Translator.from_run(run, max_source_tokens=1024)
 
