@@ -12,7 +12,6 @@ from jax._src.cudnn import fused_attention_stablehlo
 
 from flax_transformer.config import TransformerConfig
 from flax_transformer.transformer.attention import (
-    KVCache,
     MultiHeadAttention,
     attention_weights,
     causal_mask,
@@ -20,8 +19,8 @@ from flax_transformer.transformer.attention import (
     fused_attention,
     padding_mask,
     segment_mask,
-    visible_slots,
 )
+from flax_transformer.transformer.cache import KVCache, visible_slots
 from flax_transformer.transformer.model import Transformer
 
 B, T, S, H, K, D = 2, 5, 7, 3, 4, 16
