@@ -1,6 +1,6 @@
-"""Attention: equation 1, its masks, its cache, and the multi-head layer (Vaswani et al. 2017, section 3.2).
+"""Attention: equation 1, its masks, and the multi-head layer (Vaswani et al. 2017, section 3.2).
 
-Shapes: B batch, T queries, S keys, H heads, K head_dim, D d_model, L positions of a cache, W hypotheses.
+Shapes: B batch, T queries, S keys, H heads, K head_dim, D d_model, W hypotheses.
 Masks are boolean, True = may attend, and broadcast to [B, H, T, S].
 """
 

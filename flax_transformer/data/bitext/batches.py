@@ -1,17 +1,12 @@
 """Packed batches of static shape, read by Grain: the plan says which pair goes where, the position is one integer."""
 
-from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import grain
 import numpy as np
 
-from flax_transformer.common.errors import UserError
-from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.data.bitext.packing import TokenPair, packed
+from flax_transformer.data.bitext.packing import TokenPair
 from flax_transformer.data.bitext.plan import PackingPlan
-from flax_transformer.data.bitext.tokenized import TokenizedPairs
-from flax_transformer.transformer.config import TransformerConfig
 
 _ROW_BITS = 24  # a position is block * 2^24 + row
 
@@ -151,58 +146,3 @@ class PackedIterator(grain.DatasetIterator):
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._place = Place.of(int(state['position']))
-
-
-def loss_batches(
-    corpora: Sequence[TokenizedPairs],
-    model: TransformerConfig,
-    data: DataConfig,
-    *,
-    num_rows: int,
-    multiple_of: int = 1,
-) -> Iterator[Batch]:
-    """`validation_batches` of `num_rows` rows as long as in training, rounded up to a multiple of the devices.
-
-    Raises UserError if a sentence has more tokens than there are learned positions.
-    """
-    longest = max(_longest(corpora, 'source'), _longest(corpora, 'target'))
-    if model.positions == 'learned' and longest > model.max_length:
-        raise UserError(
-            f'a sentence to evaluate on has {longest} tokens, more than the model.max_length={model.max_length} '
-            'positions that are learned; leave it out of the set'
-        )
-    # If a sentence needs longer rows there are fewer: a batch takes no more memory than in training.
-    growth = max(longest / min(data.source_length, data.target_length), 1.0)
-    num_rows = -(-max(int(num_rows / growth), 1) // multiple_of) * multiple_of
-    return validation_batches(
-        corpora,
-        num_rows=num_rows,
-        source_slots=data.source_length,
-        target_slots=data.target_length,
-        pad_id=model.pad_id,
-    )
-
-
-def validation_batches(
-    corpora: Sequence[TokenizedPairs], *, num_rows: int, source_slots: int, target_slots: int, pad_id: int
-) -> Iterator[Batch]:
-    """Every pair once, never shuffled, in batches of one shape.
-
-    The slots grow to hold the longest sentence, so none is left out. Empty rows fill up the last batch.
-    """
-    slots = max(source_slots, _longest(corpora, 'source')), max(target_slots, _longest(corpora, 'target'))
-    token_pairs = [
-        TokenPair(pairs.source.sentence(i), pairs.target.sentence(i), number)
-        for number, pairs in enumerate(corpora)
-        for i in range(len(pairs))
-    ]
-    if not token_pairs:
-        return
-    rows = packed(token_pairs, *slots)
-    rows += [[] for _ in range(-len(rows) % num_rows)]
-    for first in range(0, len(rows), num_rows):
-        yield make_batch(rows[first : first + num_rows], *slots, pad_id, with_corpora=len(corpora) > 1)
-
-
-def _longest(corpora: Sequence[TokenizedPairs], side: str) -> int:
-    return max(int(getattr(pairs, side).lengths.max(initial=0)) for pairs in corpora)

@@ -9,11 +9,11 @@ from tqdm import tqdm
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext import cache as data_cache
-from flax_transformer.data.bitext.batches import loss_batches
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.data.bitext.corpus import Corpus
 from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.data.bitext.tokenized import TokenizedPairs
+from flax_transformer.data.bitext.validation_batches import loss_batches
 from flax_transformer.data.file_listing import Listed, listed
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.tasks.translation.config import Config

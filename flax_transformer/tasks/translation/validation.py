@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from flax_transformer.data.bitext.batches import loss_batches
+from flax_transformer.data.bitext.validation_batches import loss_batches
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.monitor.reporter import Reporter
