@@ -105,3 +105,20 @@ def test_one_pass_gives_the_smoothed_loss_and_the_other():
             LOGITS, jnp.asarray(target_distribution(TARGETS, label_smoothing), jnp.float32)
         )
         np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+def test_a_loss_in_chunks_may_be_scaled_before_it_is_differentiated():
+    targets = jnp.asarray(TARGETS)
+
+    def loss(table, hidden):
+        def sums_of(table, hidden, targets):
+            smoothed, nll = losses.cross_entropy(hidden @ table, targets, label_smoothing=0.1)
+            return smoothed.sum(), {'nll': nll.sum()}
+
+        return losses.sums_in_chunks(sums_of, table, hidden, targets, width=2)[0]
+
+    inputs = jnp.asarray(np.random.default_rng(3).normal(size=(5, V)), jnp.float32), jnp.asarray(LOGITS[..., :5])
+    gradients = jax.jit(lambda *inputs: jax.grad(loss, argnums=(0, 1))(*inputs))(*inputs)
+    scaled = jax.jit(jax.grad(lambda *inputs: 3 * loss(*inputs), argnums=(0, 1)))(*inputs)
+    assert all((np.asarray(each) != 0).any() for each in gradients)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(3 * a, b, rtol=1e-5, atol=1e-6), gradients, scaled)

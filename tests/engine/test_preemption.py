@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from conftest import copy_config
 from loop_doubles import CountingTrainer, Saved, run_loop
+from toy_task import CircleConfig, train_circle
 
-from flax_transformer import train
 from flax_transformer.cli import main
+from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.preemption import EXIT_CODE, Interrupted, stop_on_signals
 from flax_transformer.engine.state import TrainState
 
@@ -130,11 +131,9 @@ def test_a_second_ctrl_c_leaves_at_once_even_where_python_waits() -> None:
     assert 'left at once; the same command goes on from the last checkpoint' in left.stderr
 
 
-def test_training_in_a_thread_works(copy_folder: Path, tmp_path: Path) -> None:
-    config = copy_config(copy_folder, steps=2)
-    config = replace(config, data=replace(config.data, validation=''))
-    ended = []
-    thread = threading.Thread(target=lambda: ended.append(train(config, tmp_path / 'run')))
+def test_training_in_a_thread_works(tmp_path: Path) -> None:
+    config, ended = CircleConfig(training=LoopConfig(steps=2)), []
+    thread = threading.Thread(target=lambda: ended.append(train_circle(tmp_path / 'run', config)))
     thread.start()
     thread.join()
     assert ended

@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import copy_config
 from loop_doubles import CountingTrainer, Saved, run_loop
 from tiny_states import make_state
+from toy_task import CircleConfig, train_circle
 
-from flax_transformer import Translator, train
+from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.monitor.early_stopping import EarlyStopping, checkpoint_metrics
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.preemption import Interrupted
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import TrainState
-from flax_transformer.tasks.translation.metrics import make_metrics
 
 SCORES = [(5.0, 10.0), (1.0, 12.0), (2.0, 30.0), (3.0, 20.0), (4.0, 11.0)]  # loss and BLEU of steps 1 to 5
 
@@ -99,32 +98,15 @@ def test_in_pieces_it_ends_where_it_would_end_at_once(stop_at: int) -> None:
 
 
 def test_a_run_that_ended_early_says_so_and_goes_on_with_more_patience(
-    copy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr('flax_transformer.tasks.translation.train.Validation', lambda *_: lambda *_: {'loss': 1.5})
-    config = copy_config(copy_folder, steps=12, evaluate_every=3, checkpoint_every=12, patience=2)
-    train(config, tmp_path / 'run')
+    config = CircleConfig(training=LoopConfig(steps=12, evaluate_every=3, checkpoint_every=12, patience=2))
+    go_on = lambda config: train_circle(tmp_path / 'run', config, lambda *_: {'loss': 1.5})
+    go_on(config)
     best = 'the validation loss was best at step 3 (1.5), 2 evaluations ago'
     assert f'step 9: {best}: training stops (training.patience)' in capsys.readouterr().err
-    train(config, tmp_path / 'run')
+    go_on(config)
     assert f'was stopped early, after step 9: {best}; to go on, raise --training.patience 2' in capsys.readouterr().err
-    train(replace(config, training=replace(config.training, patience=0)), tmp_path / 'run')
+    go_on(replace(config, training=replace(config.training, patience=0)))
     assert 'going on from step 9' in capsys.readouterr().err
     assert [r['step'] for r in read_metrics(tmp_path / 'run') if r['kind'] == 'validation'] == [3, 6, 9, 12]
-
-
-def test_bleu_is_that_of_the_translations_that_the_run_makes(copy_folder: Path, tmp_path: Path) -> None:
-    """Of the moving average, by the run's own search, to the digit; and it can say which checkpoint is best."""
-    config = copy_config(copy_folder, steps=80, evaluate_every=40, checkpoint_every=40, keep_last=1, evaluate_bleu=30)
-    training = replace(config.training, best_by='bleu', sample_translations=1)
-    decoding = replace(config.decoding, beam_width=3, alpha=1.0)
-    config = replace(config, training=training, decoding=decoding)
-    config = replace(config, optimizer=replace(config.optimizer, ema_decay=0.9))
-    run = train(config, tmp_path / 'run')
-    (record,) = (r for r in read_metrics(run.path) if r['kind'] == 'validation' and r['step'] == 80)
-    sources, targets = ((copy_folder / f'validation.{side}').read_text().splitlines()[:30] for side in ('in', 'out'))
-    metric = make_metrics()['bleu']
-    found = metric.corpus_score([one.text for one in Translator.from_run(run.path)(sources)], [targets])
-    assert record['bleu'] == found.score > 1.0
-    assert record['bleu_signature'] == str(metric.get_signature())
-    assert record['bleu_sentences'] == 30

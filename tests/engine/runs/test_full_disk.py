@@ -13,8 +13,10 @@ from typing import Any
 import orbax.checkpoint as ocp
 import pytest
 from conftest import copy_config
+from toy_task import CircleConfig, train_circle
 
 from flax_transformer import train
+from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.monitor.append_file import AppendFile
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
@@ -94,9 +96,9 @@ def test_reports_neither_raise_nor_hang_and_come_later(tmp_path: Path, monkeypat
     assert 1 <= capsys.readouterr().err.count('no space left for') <= 4
 
 
-def config_of(folder: Path, **training: Any) -> Any:
-    config = copy_config(folder, steps=4, log_every=1, checkpoint_every=1, keep_last=9, **training)
-    return replace(config, data=replace(config.data, validation=''))
+def config_of(**training: Any) -> CircleConfig:
+    settings = {'steps': 4, 'log_every': 1, 'checkpoint_every': 1, 'keep_last': 9} | training
+    return CircleConfig(training=LoopConfig(**settings))
 
 
 def steps_in(run: Path) -> set[int]:
@@ -126,9 +128,9 @@ def full_at(monkeypatch: pytest.MonkeyPatch, at_once: int = 0, behind: int = 0) 
     monkeypatch.setattr(ocp.CheckpointManager, 'wait_until_finished', waiting)
 
 
-def test_training_goes_on_and_tries_again_where_the_config_says_so(copy_folder, tmp_path, monkeypatch, capsys) -> None:
+def test_training_goes_on_and_tries_again_where_the_config_says_so(tmp_path, monkeypatch, capsys) -> None:
     full_at(monkeypatch, at_once=1, behind=2)
-    train(config_of(copy_folder, on_full_disk='go_on'), tmp_path / 'run')
+    train_circle(tmp_path / 'run', config_of(on_full_disk='go_on'))
     assert steps_in(tmp_path / 'run') == {3, 4}
     errors = capsys.readouterr().err
     for step in (1, 2):
@@ -137,12 +139,10 @@ def test_training_goes_on_and_tries_again_where_the_config_says_so(copy_folder, 
 
 
 @pytest.mark.parametrize(('on_full_disk', 'step'), [('stop', 2), ('go_on', 4)])
-def test_it_stops_otherwise_and_where_the_last_save_fails(
-    on_full_disk: str, step: int, copy_folder, tmp_path, monkeypatch
-) -> None:
+def test_it_stops_otherwise_and_where_the_last_save_fails(on_full_disk: str, step: int, tmp_path, monkeypatch) -> None:
     full_at(monkeypatch, behind=step)
     with pytest.raises(OSError, match=rf'no space left for the checkpoint of step {step}.*make room, and the same'):
-        train(config_of(copy_folder, on_full_disk=on_full_disk), tmp_path / 'run')
+        train_circle(tmp_path / 'run', config_of(on_full_disk=on_full_disk))
     assert steps_in(tmp_path / 'run') == set(range(1, step))
 
 
@@ -174,11 +174,11 @@ def test_on_a_disk_that_is_really_full(copy_folder: Path, tmp_path: Path, capsys
             if step == 70:
                 filler.unlink()
 
-        config = config_of(copy_folder, on_full_disk='go_on')
-        training = replace(config.training, steps=90, checkpoint_every=10, keep_last=2)
+        settings = {'steps': 90, 'log_every': 1, 'checkpoint_every': 10, 'keep_last': 2, 'on_full_disk': 'go_on'}
+        config = copy_config(copy_folder, **settings)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Reporter, 'advance', fill_and_free)
-            run = train(replace(config, training=training), tmp_path / 'disk' / 'run')
+            run = train(replace(config, data=replace(config.data, validation='')), tmp_path / 'disk' / 'run')
         assert 'no space left for the checkpoint of step' in capsys.readouterr().err
         with contextlib.closing(Checkpoints(run.checkpoints, read_only=True)) as checkpoints:
             assert checkpoints.latest() == 90
