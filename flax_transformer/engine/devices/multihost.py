@@ -1,7 +1,7 @@
 """Several processes that train together: their start, what they tell one another, and the end of one of them.
 
 Without `parallel.num_processes` nothing here does anything. Values go through JAX's own key-value store, which process
-0 serves; it is reached by `jax._src`, since JAX has no public name for it (Orbax uses it likewise).
+0 serves.
 """
 
 import contextlib
@@ -15,10 +15,12 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from jax._src import distributed
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.devices.jax_cluster import find_cluster, store
+from flax_transformer.engine.devices.jax_cluster import process_count as count
+from flax_transformer.engine.devices.jax_cluster import process_number as number
 from flax_transformer.engine.devices.rendezvous import Facts, meet
 from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 
@@ -51,13 +53,9 @@ def start(config: ParallelConfig, facts: Facts) -> None:
 
 def _resolve(config: ParallelConfig) -> tuple[str, int, int, Any]:
     """Coordinator, number of processes, this one's number and its devices; what the config leaves out, JAX finds."""
-    from jax._src.clusters import ClusterEnv
-
     given = config.coordinator or None, config.num_processes or None, config.process_id
     try:
-        address, count, number, local = ClusterEnv.auto_detect_unset_distributed_params(
-            *given, None, None, config.process_timeout
-        )
+        address, count, number, local = find_cluster(*given, config.process_timeout)
     except (RuntimeError, ValueError, KeyError) as error:
         raise UserError(f'parallel.num_processes={config.num_processes}: {error}') from None
     for name, value in (('coordinator', address), ('num_processes', count), ('process_id', number)):
@@ -69,17 +67,9 @@ def _resolve(config: ParallelConfig) -> tuple[str, int, int, Any]:
     return address, count, number, None if all(each is not None for each in given) else local
 
 
-def count() -> int:
-    return distributed.global_state.num_processes or 1
-
-
 def is_first() -> bool:
     """Whether this process writes what is written once: files of the run, messages."""
-    return distributed.global_state.process_id in (None, 0)
-
-
-def number() -> int:
-    return distributed.global_state.process_id or 0
+    return number() == 0
 
 
 def say(text: str) -> None:
@@ -92,7 +82,7 @@ def share(name: str, value: str | None = None) -> str:
     """The value that process 0 gives under a name that is used once; the others wait as long as it lives."""
     if count() == 1:
         return value
-    client = distributed.global_state.client
+    client = store()
     if is_first():
         client.key_value_set(f'shared/{name}', value)
         return value
@@ -113,7 +103,7 @@ def agree(name: str, value: str) -> None:
     """Raises UserError in every process where one has another value than process 0; it names them."""
     if count() == 1:
         return
-    client = distributed.global_state.client
+    client = store()
     client.key_value_set(f'agreed/{name}/{number()}', value)
     values = [_wait_for(f'agreed/{name}/{i}') for i in range(count())]
     others = [str(i) for i, each in enumerate(values) if each != values[0]]
@@ -133,7 +123,7 @@ class SharedStop:
         No process is more than a step ahead of what all have begun, since it reads the metrics of the step before: what
         one asks for after step n all have seen after step n + 2.
         """
-        client = distributed.global_state.client
+        client = store()
         if requested and self._step is None:
             with contextlib.suppress(jax.errors.JaxRuntimeError):  # another one was asked before
                 client.key_value_set('stop', f'{step + 2} {requested}')
@@ -165,7 +155,7 @@ def together() -> Iterator[None]:
         traceback.print_exc()
         _fail(f'{type(error).__name__}: {error}', 1)
     else:
-        distributed.global_state.client.key_value_set(f'done/{number()}', '')
+        store().key_value_set(f'done/{number()}', '')
         jax.distributed.shutdown()
 
 
@@ -173,7 +163,7 @@ def _fail(message: str, code: int) -> None:
     """Tells the others, and ends this process without the barrier at which JAX would wait for them."""
     print(f'flax-transformer: process {number()} of {count()}: {message}', file=sys.stderr, flush=True)
     with contextlib.suppress(jax.errors.JaxRuntimeError):
-        distributed.global_state.client.key_value_set(f'failed/{number()}', f'{code} {message.splitlines()[0]}')
+        store().key_value_set(f'failed/{number()}', f'{code} {message.splitlines()[0]}')
         time.sleep(5 * _PERIOD if is_first() else 0)  # whoever serves the store must not leave first
     os._exit(code)
 
@@ -190,7 +180,7 @@ _timeout = 60.0
 
 
 def _wait_for(key: str) -> str:
-    client = distributed.global_state.client
+    client = store()
     while True:  # in slices, so that a signal is heard; the watch ends the wait for a process that is lost
         try:
             return client.blocking_key_value_get(key, 1000)
@@ -220,7 +210,7 @@ def _watch(timeout: float) -> None:
     """Gives signs of life; process 0 looks for those of the others, which look for its verdict."""
     global _timeout
     _timeout = timeout
-    client, beats = distributed.global_state.client, 0
+    client, beats = store(), 0
     seen: dict[str, tuple[str, float]] = {str(i): ('', time.monotonic()) for i in range(count())}
     while True:
         beats += 1
@@ -252,7 +242,7 @@ def _watch(timeout: float) -> None:
                     if 'NOT_FOUND' not in str(error):
                         raise
         except jax.errors.JaxRuntimeError as error:
-            if not distributed.global_state.client:
+            if not store():
                 return
             _leave(f'process 0 cannot be reached any more ({str(error).splitlines()[0]})')
         time.sleep(_PERIOD)
