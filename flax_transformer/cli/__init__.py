@@ -1,4 +1,4 @@
-"""`flax-transformer COMMAND CONFIG|RUN [--field value ...]`: one small file a command."""
+"""`flax-transformer COMMAND CONFIG|RUN [--field value ...]`: one small file per command."""
 
 import importlib
 import os
@@ -9,22 +9,22 @@ from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 
 COMMANDS = {
-    'prepare': 'prepare CONFIG|tfds:NAME: do once what training would begin with, or download a corpus',
+    'prepare': 'prepare CONFIG|tfds:NAME: tokenise the corpora ahead of training, or download a corpus',
     'show': 'show CONFIG: its parameters, FLOPs, schedule and memory, before the first step',
-    'plan': 'plan CONFIG [--topology v5e:4x4]: what a step takes, here or on TPUs that are not here',
-    'train': 'train CONFIG [--workdir RUN]: train a model, or go on with a run that was stopped',
-    'check': 'check CONFIG: find what is damaged in its corpora, and where',
-    'clean': 'clean CONFIG --output FOLDER: write what is not damaged of its training corpora',
+    'plan': 'plan CONFIG [--topology v5e:4x4]: what a training step costs, on these devices or on TPUs',
+    'train': 'train CONFIG [--workdir RUN]: train a model, or resume a run that was stopped',
+    'check': 'check CONFIG: find damage in its corpora',
+    'clean': 'clean CONFIG --output FOLDER: write its training corpora without the damaged pairs',
     'translate': 'translate RUN < lines > translations: translate line by line',
     'evaluate': 'evaluate RUN: score a trained model on its test set, or on given files',
-    'compare': 'compare RUN|FILE RUN|FILE: is one system better than another, or was it luck?',
+    'compare': 'compare RUN|FILE RUN|FILE: is one system better than another, or is it chance?',
     'curves': 'curves RUN RUN ...: how training went, in a table and in pictures',
-    'analyse': "analyse RUN: which faults are the search's, which the model's, over beam widths",
-    'score': 'score RUN --source F --target F: what given translations are worth to a model',
-    'average': 'average RUN OUT: make a run of the mean of several checkpoints',
-    'warmup': 'warmup RUN: compile what `translate` needs, for later starts',
+    'analyse': 'analyse RUN: errors of the search and of the model, by beam width',
+    'score': 'score RUN --source F --target F: the log-probabilities of given translations',
+    'average': 'average RUN OUT: make a run from the mean of several checkpoints',
+    'warmup': 'warmup RUN: compile what `translate` needs, so that it starts faster',
     'export': 'export RUN FOLDER: write a trained model as a program that JAX alone can run',
-    'import-marian': "import-marian FOLDER RUN: make a run of a Marian model in Hugging Face's format",
+    'import-marian': "import-marian FOLDER RUN: make a run from a Marian model in Hugging Face's format",
     'export-marian': 'export-marian RUN FOLDER: write a trained model in that format',
 }
 
@@ -37,13 +37,14 @@ def launch() -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs a command and returns its exit code: its own, or 0 done, 1 the system refused, 2 the user can mend it.
+    """Runs a command and returns its exit code.
 
-    75 where training was asked to stop, and saved.
+    Unless the command has its own: 0 done, 1 an error of the system, 2 a mistake that the user can fix, 75 training was
+    asked to stop and has saved, 130 interrupted.
     """
     argv = sys.argv[1:] if argv is None else argv
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors='backslashreplace')  # a terminal that cannot show a letter must not lose the rest
+        stream.reconfigure(errors='backslashreplace')  # a letter that the terminal lacks must not cost the rest
     if not argv or argv[0] in ('-h', '--help'):
         print(_usage())
         return 0 if argv else 2
@@ -56,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
     except UserError as error:
         return _fail(str(error), 2)
     except BrokenPipeError:
-        # The reader has gone (`| head`): nothing to say, and nothing left to flush at exit.
+        # The reader is gone (`| head`): leave quietly, with nothing to flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
@@ -71,7 +72,7 @@ def main(argv: list[str] | None = None) -> int:
 def _usage() -> str:
     lines = ['usage: flax-transformer COMMAND CONFIG|RUN [--field value ...]', '']
     lines += [f'  {line}' for line in COMMANDS.values()]
-    return '\n'.join([*lines, '', '`flax-transformer COMMAND --help` lists every field.'])
+    return '\n'.join([*lines, '', '`flax-transformer COMMAND --help` lists all fields.'])
 
 
 def _fail(message: str, code: int) -> int:

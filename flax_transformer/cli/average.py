@@ -9,16 +9,16 @@ from flax_transformer.cli.options import parse
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.find import open_run, read_run_config, task_module
 
-DESCRIPTION = """Make a run directory, OUT, whose parameters are the mean of several checkpoints of a run. It can be
-translated with, evaluated, exported, and trained on from (--init-from), as any other."""
+DESCRIPTION = """Make a run directory, OUT, whose parameters are the mean of several checkpoints of a run. Like
+any other, it can be translated with, evaluated, exported, and used to start training from (--init-from)."""
 
 
 @dataclass(frozen=True)
 class AverageOptions:
     out: tyro.conf.Positional[Path | None] = None  # the run directory to make
-    last: int = 0  # the newest so many checkpoints
-    best: int = 0  # or the best so many, by training.best_by of the run
-    steps: str = ''  # or those of these steps, such as 1000,2000
+    last: int = 0  # average this many of the newest checkpoints
+    best: int = 0  # or this many of the best, by the run's training.best_by
+    steps: str = ''  # or those of given steps, such as 1000,2000
 
 
 def main(argv: list[str]) -> None:
@@ -27,7 +27,7 @@ def main(argv: list[str]) -> None:
         raise UserError(f'average: got {argv[0]} alone, expected RUN and OUT')
     steps = options.steps.split(',') if options.steps else []
     if not all(step.strip().isdecimal() for step in steps):
-        raise UserError(f'--steps {options.steps}: expected steps with commas between them, such as 1000,2000')
+        raise UserError(f'--steps {options.steps}: expected steps separated by commas, such as 1000,2000')
     if sum(map(bool, (options.last, options.best, steps))) != 1 or options.last < 0 or options.best < 0:
         raise UserError('average: expected one of --last N, --best N and --steps 1000,2000, with N of at least 1')
 
@@ -35,7 +35,7 @@ def main(argv: list[str]) -> None:
 
     from flax_transformer.engine.runs.averaging import average
 
-    logging.set_verbosity(logging.FATAL)  # Orbax warns of what an earlier version wrote
+    logging.set_verbosity(logging.FATAL)  # Orbax warns about checkpoints of earlier versions
     run = open_run(argv[0])
     shapes = task_module(run.config_class.task, 'model').parameter_shapes(run.read_config())
     which = {'last': options.last, 'best': options.best, 'steps': [int(step) for step in steps]}
@@ -46,5 +46,5 @@ def main(argv: list[str]) -> None:
 
 
 def _defaults(run: str) -> AverageOptions:
-    read_run_config(run)  # which says it where this is no run, or one of a later version
+    read_run_config(run)  # for its errors: no run, or one of a later version
     return AverageOptions()

@@ -7,21 +7,20 @@ from flax_transformer.cli.options import parse, positional
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.find import open_run, read_run_config
 
-DESCRIPTION = """How a training run went, or several side by side: a table of their steps, best scores and speed, and of
-the fields in which they differ. With --output their learning curves are drawn. `compare` says whether one translates
-better than another."""
+DESCRIPTION = """How training runs went, side by side: a table of steps, best scores, speed, and the fields in which
+they differ. --output draws their learning curves. `compare` tests whether one run translates better than another."""
 FORMATS = ('.png', '.svg', '.pdf')
 
 
 @dataclass(frozen=True)
 class CurvesOptions:
-    output: Path | None = None  # a picture: .png, .svg or .pdf; needs matplotlib (extra `notebooks`)
+    output: Path | None = None  # a picture of the curves: .png, .svg or .pdf; needs matplotlib (extra `notebooks`)
 
 
 def main(argv: list[str]) -> None:
     options = parse('curves', CurvesOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults, most=None)
     if options.output is not None and options.output.suffix not in FORMATS:
-        raise UserError(f'--output {options.output}: expected a name that ends in {", ".join(FORMATS)}')
+        raise UserError(f'--output {options.output}: expected a file name ending in {", ".join(FORMATS)}')
 
     from flax_transformer.engine.runs.learning_curves import plot_curves, table
 
@@ -37,5 +36,5 @@ def main(argv: list[str]) -> None:
 
 
 def _defaults(run: str) -> CurvesOptions:
-    read_run_config(run)  # which says it where this is no run, or one of a later version
+    read_run_config(run)  # for its errors: no run, or one of a later version
     return CurvesOptions()

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from flax_transformer.tasks.translation.metrics import Scores
 
 DESCRIPTION = """Score a trained model: sacreBLEU, chrF, chrF++ and TER with their signatures, and the loss per target
-token. Without --source and --reference it is scored on the test set of its config. Several RUNs vote as an ensemble."""
+token. Without --source and --reference the test set of its config is used. Several RUNs form an ensemble."""
 
 
 @dataclass(frozen=True)
 class EvaluateOptions:
-    source: Path | None = None  # a text file to translate, one sentence a line
-    reference: tuple[Path, ...] = ()  # its translations, line by line; several files: several references for each line
-    output: Path | None = None  # a file to write the translations to
+    source: Path | None = None  # a text file to translate, one sentence per line
+    reference: tuple[Path, ...] = ()  # its translations, line by line; several files are several references per line
+    output: Path | None = None  # a file for the translations
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     examples: int = 5  # translations to print
     json: bool = False  # print one JSON object instead
@@ -42,7 +42,7 @@ def main(argv: list[str]) -> None:
         raise UserError(f'--examples {options.examples}: expected at least 0')
     check_files(options.source, options.reference)
     if options.output is not None:
-        options.output.open('a').close()  # what cannot be written is better known before the work than after
+        options.output.open('a').close()  # fail before the work, not after
 
     from flax_transformer.engine.devices.devices import prepare_devices
 
@@ -56,7 +56,7 @@ def main(argv: list[str]) -> None:
     from flax_transformer.tasks.translation.inference.translator import Translator
 
     settings = asdict(options.decoding)
-    if options.data.language_tags:  # the set is in the language that is translated into
+    if options.data.language_tags:  # the set is in the language translated into
         language = settings['target_language'] or options.data.target_language
         settings['target_language'] = language
         options = replace(options, data=replace(options.data, target_language=language))
@@ -80,7 +80,7 @@ def main(argv: list[str]) -> None:
 
 
 def check_files(source: Path | None, reference: tuple[Path, ...]) -> None:
-    """Both or neither."""
+    """Raises UserError unless both are given, or neither."""
     if (source is None) != (not reference):
         raise UserError('got one of --source and --reference, expected both or neither')
 
@@ -88,7 +88,7 @@ def check_files(source: Path | None, reference: tuple[Path, ...]) -> None:
 def read_set(
     run: str, source: Path | None, reference: tuple[Path, ...], data: DataConfig
 ) -> tuple[str, 'Pairs', list[list[str]]]:
-    """The name of the set to score on, its pairs, and the references beyond the first: of files, or the test set."""
+    """The name of the set to score on, its pairs, and further references: from files, or the test set."""
     from flax_transformer.data.bitext.sources import read_corpus
     from flax_transformer.data.bitext.text_files import read_text_files
 
@@ -124,5 +124,5 @@ def _print_scores(
 
 def _defaults(run: str) -> EvaluateOptions:
     config = read_run_config(run)
-    # Not the devices that it was trained on: this may be another machine.
+    # Not the devices it was trained on: this may be another machine.
     return EvaluateOptions(data=config.data, decoding=config.decoding)

@@ -10,11 +10,11 @@ _TUNABLE = 'glibc.malloc.hugetlb'
 
 
 def restart_with_huge_pages() -> None:
-    """Begins the process anew, same arguments, same process number, with huge pages for what malloc gives out.
+    """Restarts the process, with the same arguments and process id, so that malloc uses huge pages.
 
-    XLA takes the memory of a step anew at each step, on CPUs, and page faults then cost a sixth of the time. The C
-    library reads its setting at the start of a process only. Nothing happens where it is set, or is not known, or where
-    the system decides by itself.
+    On CPUs XLA allocates the memory of every step anew, and page faults then cost a sixth of the time. The C library
+    reads its setting only when a process starts. Does nothing if the setting is there already or unknown to the C
+    library, or if the system decides by itself.
     """
     tunables = os.environ.get('GLIBC_TUNABLES', '')
     if _TUNABLE in tunables or not _would_help():

@@ -1,4 +1,4 @@
-"""Command-line options from dataclasses, by tyro; the config or the run is the first positional argument."""
+"""Command-line options from dataclasses, by tyro; the first positional argument is the config or run."""
 
 import sys
 import typing
@@ -17,7 +17,7 @@ from flax_transformer.tasks.translation.config import Config as TranslationConfi
 from flax_transformer.text.tokenizer import Tokenizer
 
 T = typing.TypeVar('T')
-C = typing.TypeVar('C')  # a task's config: options that are generic in it serve every task
+C = typing.TypeVar('C')  # a task's config; options generic in it serve any task
 
 
 def parse(
@@ -30,13 +30,13 @@ def parse(
     default: Callable[[str], T],
     most: int | None = 1,
 ) -> T:
-    """The options of a command, from its first argument and the fields after it.
+    """The options of a command, parsed from its first argument and the fields that follow.
 
     Args:
       options: a dataclass, perhaps generic in the class of its field `config`.
       first: the first argument's name, for messages.
-      default: makes the options' defaults from the first argument, so that `--help CONFIG` shows that config's values.
-      most: how many positional arguments there may be; None: any number.
+      default: makes the defaults from the first argument, so that `CONFIG --help` shows the values of that config.
+      most: the maximum number of positional arguments; None: any number.
     """
     prog = f'flax-transformer {command} {first}'
     given = positional(argv)
@@ -83,10 +83,10 @@ def read_run_tokenizer(path: Path | None) -> Tokenizer | None:
 
 
 def progress_bar(total: int | None, unit: str) -> tqdm:
-    """A bar on standard error, in a terminal only."""
+    """A bar on standard error, if that is a terminal."""
     return tqdm(total=total, unit=unit, disable=not sys.stderr.isatty(), dynamic_ncols=True)
 
 
 def note(text: str) -> None:
-    """A word to the person, beside the output."""
+    """Prints a message for people on standard error."""
     print(f'flax-transformer: {text}', file=sys.stderr)

@@ -11,17 +11,16 @@ from flax_transformer.cli.options import C, note, parse, read_config
 from flax_transformer.cost.step_cost import StepCost, nearest_fit, options_of, step_cost
 from flax_transformer.tasks.find import task_module
 
-DESCRIPTION = """Compile the train step of a CONFIG, or of a run, for TPUs that are not here, or for the devices that
-are, and report what it will take: memory, work, communication, and an estimate of time. Neither corpus nor tokenizer
-is needed."""
+DESCRIPTION = """Compile the train step of a CONFIG or run, for this machine or for TPUs that need not be here,
+and report what it costs: memory, work, communication, and an estimate of time. Needs neither corpus nor tokenizer."""
 
 
 @dataclass(frozen=True)
 class PlanOptions(Generic[C]):
     config: Annotated[C, tyro.conf.arg(name='')]
-    topology: str = 'local'  # a TPU slice such as v5e:4x4, v5p:2x2x1; local: the devices that are here
-    memory: float | None = None  # GB (10^9 bytes) that a device grants to a program; None: what is known of it
-    suggest: bool = True  # if it does not fit, look for the nearest change with which it does, by compiling
+    topology: str = 'local'  # a TPU slice such as v5e:4x4 or v5p:2x2x1; local: this machine's devices
+    memory: float | None = None  # GB (10^9 bytes) per device; None: what is known of the device
+    suggest: bool = True  # if it does not fit, look for the smallest change that makes it fit, by compiling
     format: Literal['text', 'json'] = 'text'
 
 
@@ -49,7 +48,7 @@ def main(argv: list[str]) -> int:
     cost = step_cost(make(config.parallel), available=available)
     nearest = None
     if cost.fits is False and options.suggest:
-        note('it does not fit; looking for a change with which it does')
+        note('it does not fit; looking for a change that makes it fit')
         nearest = nearest_fit(make, config.parallel, cost, available=available)
     if options.format == 'json':
         print(json.dumps({'config': argv[0], 'topology': options.topology} | as_json(cost, nearest)))
@@ -58,14 +57,14 @@ def main(argv: list[str]) -> int:
     print('\n'.join(lines_of(cost)))
     if cost.fits is False and options.suggest:
         if nearest is None:
-            print('\nNo smaller passes, no remat and no cutting over these devices makes it fit.')
+            print('\nNeither smaller passes nor remat nor splitting over these devices makes it fit.')
         else:
-            print(f'\nIt fits, with {gigabytes(nearest[1].memory.total)} a device, with {options_of(nearest[0])}')
+            print(f'\nIt fits, with {gigabytes(nearest[1].memory.total)} per device, with {options_of(nearest[0])}')
     return 0
 
 
 def as_json(cost: StepCost, nearest: tuple[dict[str, Any], StepCost] | None) -> dict[str, Any]:
-    """The plan and what follows from it, in bytes, seconds and FLOPs."""
+    """The cost and what follows from it, in bytes, seconds and FLOPs."""
     times = cost.times and {'least': cost.times.least, 'most': cost.times.most}
     return asdict(cost) | {
         'collectives': cost.collectives and [each._asdict() for each in cost.collectives],
@@ -82,24 +81,24 @@ def gigabytes(size: float) -> str:
 
 
 def lines_of(cost: StepCost) -> Iterator[str]:
-    """The plan as text."""
+    """The cost as text."""
     passes = f' in {cost.passes} passes' if cost.passes > 1 else ''
     yield f'  parameters      {cost.parameters:,}'
     yield f'  batch           {cost.rows_per_step} rows, {cost.tokens_per_step:,} target slots'
-    yield f'  of a device     {cost.rows_per_device} rows{passes}'
+    yield f'  per device      {cost.rows_per_device} rows{passes}'
     yield ''
-    yield 'Memory of a device, as the compiler reserves it'
+    yield 'Memory per device, as the compiler reserves it'
     yield from memory_lines(cost)
     if cost.needs is not None:
         return
     yield ''
-    yield 'Work of a device in a step'
+    yield 'Work per device in a step'
     yield f"  {cost.flops / 1e12:10.3f} TFLOPs    the model's matrix products"
-    yield f'  {cost.compiled_flops / 1e12:10.3f} TFLOPs    as XLA counts: all operations, a loop once'
+    yield f'  {cost.compiled_flops / 1e12:10.3f} TFLOPs    as XLA counts: all operations, loops once'
     if cost.collectives is None:
-        yield '\nNo exchanges and no estimate of time: jaxlib cannot read the program that this compiler made'
+        yield '\nNo exchanges and no estimate of time: jaxlib cannot read what this compiler wrote'
         return
-    yield f'  {cost.memory_traffic / 1e9:10.2f} GB        read from memory and written'
+    yield f'  {cost.memory_traffic / 1e9:10.2f} GB        read from and written to memory'
     for each in cost.collectives:
         yield (
             f'  {each.sent / 1e9:10.3f} GB        sent for {each.count} {each.kind} of {each.bytes / 1e9:.3f} GB in all'
@@ -111,7 +110,7 @@ def lines_of(cost: StepCost) -> Iterator[str]:
 
 
 def memory_lines(cost: StepCost) -> Iterator[str]:
-    """Where memory goes, and whether it suffices."""
+    """Where memory goes, and whether there is enough."""
     memory = cost.memory
     parts = [
         ('parameters', memory.parameters),
@@ -120,32 +119,32 @@ def memory_lines(cost: StepCost) -> Iterator[str]:
         ('batch, layouts', memory.batch),
         ('activations, gradients', memory.temporary),
         ('program', memory.program),
-        ('all', memory.total),
+        ('total', memory.total),
     ]
     if cost.needs is not None:
-        parts = [*parts[:3], ('all', cost.needs)]
+        parts = [*parts[:3], ('total', cost.needs)]
     yield from (f'  {size / 1e9:10.3f} GB        {name}' for name, size in parts)
     if memory.available is None:
-        yield '  How much memory there is, is not known: see --memory'
+        yield '  The available memory is unknown: see --memory'
     else:
         is_enough = 'it fits' if cost.fits else 'it does NOT fit'
-        yield f'  {memory.available / 1e9:10.3f} GB        there is: {is_enough}'
+        yield f'  {memory.available / 1e9:10.3f} GB        available: {is_enough}'
 
 
 def _time_lines(cost: StepCost) -> Iterator[str]:
     times = cost.times
     if times is None:
-        yield f'No estimate of time: the peak of {cost.device_kind} in {cost.dtype} is not known'
+        yield f'No estimate of time: the peak of {cost.device_kind} in {cost.dtype} is unknown'
         return
     yield 'Time of a step, ESTIMATED from data sheets; nothing was run'
     links = 'unknown, left out' if times.links is None else f'{times.links * 1e3:.2f} ms'
-    yield f'  {times.compute * 1e3:10.2f} ms        to compute, at the peak'
+    yield f'  {times.compute * 1e3:10.2f} ms        to compute, at peak rate'
     yield f'  {times.memory * 1e3:10.2f} ms        to read and write memory, at full bandwidth'
     yield f'  {links:>13}        to exchange, over all links at once'
-    yield f'  {times.least * 1e3:10.2f} ms        at least, where all of it overlaps: {_rates(cost, times.least)}'
-    yield f'  {times.most * 1e3:10.2f} ms        where nothing overlaps: {_rates(cost, times.most)}'
+    yield f'  {times.least * 1e3:10.2f} ms        if everything overlaps: {_rates(cost, times.least)}'
+    yield f'  {times.most * 1e3:10.2f} ms        if nothing overlaps: {_rates(cost, times.most)}'
 
 
 def _rates(cost: StepCost, seconds: float) -> str:
-    slots = float(f'{cost.tokens_per_step / seconds:.2g}')  # an estimate: more digits would say nothing
+    slots = float(f'{cost.tokens_per_step / seconds:.2g}')  # an estimate: more digits would mean nothing
     return f'{slots:,.0f} target slots/s, MFU {cost.times.compute / seconds:.0%}'

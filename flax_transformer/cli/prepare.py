@@ -1,4 +1,4 @@
-"""`flax-transformer prepare CONFIG|tfds:NAME/CONFIG:SPLIT`: what must be done once before a training run."""
+"""`flax-transformer prepare CONFIG|tfds:NAME/CONFIG:SPLIT`: prepare the data of a run before it trains."""
 
 import os
 from dataclasses import dataclass
@@ -8,17 +8,16 @@ from flax_transformer.cli.options import note, parse
 from flax_transformer.cli.train import TrainOptions, train_options
 from flax_transformer.data.bitext.config import DataConfig
 
-DESCRIPTION = """Do once what training would begin with: train the tokenizer, tokenise the corpora into the
-cache, on all cores, without an accelerator. The same command goes on where it was stopped. `prepare
-tfds:NAME/CONFIG:SPLIT` downloads a corpus of TensorFlow Datasets."""
+DESCRIPTION = """Do ahead of time what training does first: train the tokenizer and tokenise the corpora into the cache,
+on all cores, without an accelerator. The same command resumes where it was stopped. `prepare tfds:NAME/CONFIG:SPLIT`
+downloads a corpus from TensorFlow Datasets."""
 
-TFDS_DESCRIPTION = """Download a corpus of TensorFlow Datasets and prepare it as array_record, once.
-TensorFlow is not needed."""
+TFDS_DESCRIPTION = """Download a corpus from TensorFlow Datasets and store it as array_record. Needs no TensorFlow."""
 
 
 @dataclass(frozen=True)
 class TfdsOptions:
-    root: Path = Path('data')  # the data root: files are written below its folder tensorflow_datasets
+    root: Path = Path('data')  # the data root; files go into its folder tensorflow_datasets
 
 
 def main(argv: list[str]) -> None:

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from flax_transformer.engine.task import Task
     from flax_transformer.engine.trainer import Trainer
 
-DESCRIPTION = """Show what a CONFIG, or the config of a run, is: its parameters, its FLOPs, its schedule, and what a
-step takes on the devices that are here. Neither corpus nor tokenizer is needed."""
+DESCRIPTION = """Show the parameters, FLOPs and schedule of a CONFIG or run, and the memory of a step on this machine's
+devices. Needs neither corpus nor tokenizer."""
 
 
 @dataclass(frozen=True)
 class ShowOptions(Generic[C]):
     config: Annotated[C, tyro.conf.arg(name='')]
-    compile: bool = True  # compile the train step, which says how much memory it takes; a large model takes minutes
+    compile: bool = True  # compile the train step to see how much memory it takes; minutes for a large model
 
 
 def main(argv: list[str]) -> None:
@@ -47,9 +47,9 @@ def main(argv: list[str]) -> None:
     print(f'  {task.rows_per_step} rows of {task.row_name}')
     passes = trainer.passes.count if trainer.passes else 1
     rows = task.rows_per_step // devices.num_row_parts
-    print(f'  of a device {rows} rows{f" in {passes} passes" if passes > 1 else ""}')
+    print(f'  per device {rows} rows{f" in {passes} passes" if passes > 1 else ""}')
     if options.compile:
-        print('\nMemory of a device, as the compiler reserves it')
+        print('\nMemory per device, as the compiler reserves it')
         print('\n'.join(memory_lines(step_cost(trainer))), flush=True)
 
 
@@ -62,7 +62,7 @@ def _show_parameters(params: Any) -> None:
         name = part.name + (f' x {part.count}' if part.count > 1 else '')
         shapes = ' '.join('x'.join(map(str, shape)) or '1' for shape in part.shapes)
         print(f'  {part.size:>15,}  {name:42} {shapes}')
-    print(f'  {count_parameters(params):>15,}  in all')
+    print(f'  {count_parameters(params):>15,}  in total')
 
 
 def _show_flops(task: 'Task') -> None:
@@ -75,7 +75,7 @@ def _show_flops(task: 'Task') -> None:
         print(f'  {value / 1e6:13,.2f} M  {name}')
     print(f'  {sum(parts.values()) / 1e6:13,.2f} M  forward')
     print(f'  {training / 1e6:13,.2f} M  training')
-    print(f'  {task.flops_per_step / 1e12:13,.3f} T  a step')
+    print(f'  {task.flops_per_step / 1e12:13,.3f} T  per step')
 
 
 def _show_schedule(trainer: 'Trainer') -> None:

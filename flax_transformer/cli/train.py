@@ -14,15 +14,15 @@ from flax_transformer.engine.runs.environment import environment
 from flax_transformer.tasks.find import read_run_config, task_module
 
 DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), or the name of a shipped config.
-The same command goes on with a run that was stopped. With --init-from training starts from the parameters and tokenizer
-of another run: model, tokenizer and decoding are then that run's, but for the fields that are given here."""
+The same command resumes a run that was stopped. With --init-from, training starts from the parameters and tokenizer of
+another run, and model, tokenizer and decoding are that run's except for the fields given here."""
 
 
 @dataclass(frozen=True)
 class TrainOptions(Generic[C]):
     config: Annotated[C, tyro.conf.arg(name='')]
-    workdir: Path = Path('runs/NAME')  # the run directory; by default runs/ and the config's name
-    init_from: Path | None = None  # a run, trained or imported, to start from; only parameters and tokenizer are taken
+    workdir: Path = Path('runs/NAME')  # the run directory; by default runs/ and the name of the config
+    init_from: Path | None = None  # a trained or imported run to start from: its parameters and tokenizer
 
 
 def main(argv: list[str]) -> None:
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> None:
         description=DESCRIPTION,
         default=lambda name: train_options(name, argv),
     )
-    # JAX counts its devices once, when it is first asked: simulated ones must be ordered before.
+    # JAX counts its devices once, when first asked: simulated ones must be requested before.
     from flax_transformer.engine.devices import multihost
     from flax_transformer.engine.devices.devices import prepare_devices
 
@@ -44,7 +44,7 @@ def main(argv: list[str]) -> None:
 
     from absl import logging
 
-    # Orbax logs the traceback of a save that failed in the background; we say what it means.
+    # Orbax logs the traceback of a failed background save; we report what it means.
     logging.set_verbosity(logging.FATAL)
     with multihost.together():
         run = task_module(options.config.task, 'train').train(
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> None:
 
 
 def _facts(options: TrainOptions) -> dict[str, Any]:
-    """What all processes of a run must have in common: code, config, run directory."""
+    """What all processes of a run must share: code, config, run directory."""
     fields = flat_fields(options.config)
     for name in ('coordinator', 'num_processes', 'process_id'):
         del fields[f'parallel.{name}']
@@ -85,7 +85,7 @@ def train_options(name: str, argv: list[str], task: str | None = None) -> TrainO
 
 
 def _init_from(argv: list[str]) -> str | None:
-    """The value of --init-from, needed before the options are parsed: it sets the defaults of others."""
+    """The value of --init-from, needed before parsing because it sets the defaults of other options."""
     for option, value in zip(argv, [*argv[1:], ''], strict=True):
         name, _, here = option.partition('=')
         if name in ('--init-from', '--init_from'):

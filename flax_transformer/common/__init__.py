@@ -1,1 +1,1 @@
-"""What every room needs: errors, checks of fields, configs as files, locks, the cache of compiled programs."""
+"""What every folder of the package may use: errors, config files, locks, the cache of compiled programs."""

@@ -1,4 +1,4 @@
-"""Checks of dataclass fields, each with what was got and what was expected."""
+"""Checks of dataclass fields; each error names the value found and the one expected."""
 
 import math
 import typing
@@ -14,7 +14,7 @@ def check(condition: bool, message: str) -> None:
 
 
 def check_types(config: Any) -> None:
-    """Every field has the type it is declared with: a Literal one of its words, a float a finite number."""
+    """Raises UserError unless every field has its declared type; a float must also be finite."""
     for name, kind in typing.get_type_hints(type(config)).items():
         value = getattr(config, name)
         if typing.get_origin(kind) is Literal:
@@ -29,7 +29,7 @@ def _is_instance(value: Any, kind: Any) -> bool:
     options = typing.get_args(kind) or (kind,)
     if typing.get_origin(kind) is tuple:  # tuple[kind, ...]
         return isinstance(value, tuple) and all(_is_instance(item, options[0]) for item in value)
-    if isinstance(value, bool):  # to Python it is an int; to a reader of a config it is not
+    if isinstance(value, bool):  # an int to Python, but not to someone who reads a config
         return bool in options
     return isinstance(value, options) or (float in options and isinstance(value, int))
 
@@ -39,14 +39,14 @@ def _name_of(kind: Any) -> str:
 
 
 def check_positive(config: Any, *names: str) -> None:
-    """The fields are at least 1."""
+    """Raises UserError unless the fields are at least 1."""
     for name in names:
         value = getattr(config, name)
         check(value >= 1, f'{name}={value}: expected at least 1')
 
 
 def check_rates(config: Any, *names: str) -> None:
-    """The fields are at least 0 and less than 1."""
+    """Raises UserError unless the fields are at least 0 and less than 1."""
     for name in names:
         value = getattr(config, name)
         check(0.0 <= value < 1.0, f'{name}={value}: expected a rate of at least 0 and less than 1')

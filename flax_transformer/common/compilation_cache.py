@@ -1,4 +1,4 @@
-"""Compiled programs, kept from one process to the next in the user's cache folder."""
+"""A cache of compiled programs in the user's cache folder, shared by all runs."""
 
 import hashlib
 import os
@@ -9,9 +9,9 @@ import jax
 
 
 def cache_folder() -> Path:
-    """Where this machine's programs lie: below $XDG_CACHE_HOME, else ~/.cache.
+    """This machine's cache, below $XDG_CACHE_HOME or ~/.cache.
 
-    Each kind of processor has its own: a home folder may be shared, and a program for one may not run on another.
+    Each kind of processor has its own: machines may share a home folder, but not the programs compiled for them.
     """
     root = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
     try:
@@ -24,8 +24,10 @@ def cache_folder() -> Path:
 
 
 def use_compilation_cache() -> None:
-    """Has JAX keep what it compiles, unless it was told where, or not to, already (JAX_COMPILATION_CACHE_DIR,
-    JAX_ENABLE_COMPILATION_CACHE=false), or the folder cannot be written."""
+    """Turns on JAX's compilation cache, if its folder is writable and the user has not configured one.
+
+    JAX_COMPILATION_CACHE_DIR and JAX_ENABLE_COMPILATION_CACHE=false take precedence.
+    """
     if jax.config.jax_compilation_cache_dir is not None or not jax.config.jax_enable_compilation_cache:
         return
     try:

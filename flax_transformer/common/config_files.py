@@ -1,4 +1,4 @@
-"""Experiments as Python files: by path, or by the name of one that comes with the package."""
+"""Config files: Python files, by path or by the name of one that comes with the package."""
 
 import ast
 import dataclasses
@@ -12,16 +12,16 @@ from flax_transformer.common.errors import UserError, nearest
 
 
 def shipped_configs() -> dict[str, Path]:
-    """The configs that come with the package (installed: inside it; in a checkout: beside it), by name."""
+    """The configs that come with the package (inside it when installed, next to it in a checkout), by name."""
     package = Path(__file__).parents[1]
     folder = next(f for f in (package / 'configs', package.parent / 'configs', package) if f.is_dir())
     return {file.stem: file for file in sorted(folder.glob('*.py'))} if folder != package else {}
 
 
 def load_config(name: str) -> Any:
-    """The Config, of whatever task, that `get_config()` of a file returns. `name` is a path or a shipped config's name.
+    """The Config, of any task, that a file's `get_config()` returns. `name` is a path or a shipped config's name.
 
-    Raises UserError, with file and line, if there is no such file or it does not give a Config.
+    Raises UserError, with file and line, if there is no such file or it does not return a Config.
     """
     shipped = shipped_configs()
     path = Path(name)
@@ -52,7 +52,7 @@ def load_config(name: str) -> Any:
 
 
 def _located(path: Path, error: Exception) -> UserError:
-    """The error of a config file with its line; the nearest field for a wrong one, the new place for an old import."""
+    """A config file's error with its line, and the field or the new import place that was probably meant."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == str(path)]
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = f', line {lines[-1]}' if lines else ''
@@ -67,7 +67,7 @@ def _located(path: Path, error: Exception) -> UserError:
 
 
 def _new_places(path: Path, line: int) -> str:
-    """Where the package has what the import statement at a line asks for; empty if nowhere."""
+    """Where the package now has what the import at a line asks for; empty if nowhere."""
     statements = ast.walk(ast.parse(path.read_text(encoding='utf-8')))
     imports = [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
     here = [node for node in imports if node.lineno <= line <= node.end_lineno]

@@ -1,6 +1,6 @@
-"""A config as JSON and back, with a schema version; and where two configs differ.
+"""Configs to JSON and back, with a schema version; and the fields in which two configs differ.
 
-Version 2 names the task: the folder in `tasks/` that holds the config's class. Version 1 knew translation only.
+Version 2 names the task: the folder in `tasks/` that holds the config's class. Version 1 had only translation.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ def to_json(config: Any) -> str:
 
 
 def task_of(text: str) -> str:
-    """The name of the task of a config that `to_json` wrote. Raises UserError for a later schema or other JSON."""
+    """The task named in what `to_json` wrote. Raises UserError for a later schema or other JSON."""
     return _read(text)[0]
 
 

@@ -1,14 +1,14 @@
-"""The one exception for mistakes that the user can mend."""
+"""The exception for mistakes that the user can fix."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """Says what was got, what was expected and the remedy.
+    """A mistake of the user: its message says what was found, what was expected, and what to do.
 
-    Commands print it as one message, without a traceback, and exit with code 2. Anything else that
-    escapes a command is a fault of ours and keeps its traceback.
+    Commands print the message without a traceback and exit with code 2. Any other exception that escapes a command is
+    a bug of ours and keeps its traceback.
     """
 
 

@@ -1,10 +1,10 @@
-"""What may be done with a field of a config, said beside the field."""
+"""Marks on the fields of a config: what may be done with each."""
 
 import dataclasses
 from typing import Any, Literal
 
-# resumable: may change when a run goes on; any other change would make it another run.
-# cosmetic: says nothing about how a run learns; left out where runs are compared.
+# resumable: may change when a run is resumed; any other change would make it a different run.
+# cosmetic: does not affect what a run learns; left out when runs are compared.
 # transferable: may differ from the run whose parameters a new one starts from (--init-from).
 Mark = Literal['resumable', 'cosmetic', 'transferable']
 
@@ -15,7 +15,7 @@ def setting(default: Any, *marks: Mark, **options: Any) -> Any:
 
 
 def section(kind: type, *marks: Mark) -> Any:
-    """A dataclass field that holds a section, by default as `kind()`; its marks count for all fields in it."""
+    """A dataclass field that holds a section, by default `kind()`; its marks apply to all fields of the section."""
     return dataclasses.field(default_factory=kind, metadata={'marks': marks})
 
 

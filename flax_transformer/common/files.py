@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def written_whole(file: Path) -> Iterator[BinaryIO]:
-    """A binary file to write to. It gets its name when the block ends; if the block raises, nothing is left."""
+    """A binary file to write to, which gets its name when the block ends; if the block raises, nothing is left."""
     partial = file.with_name(file.name + '.partial')
     try:
         with partial.open('wb') as opened:

@@ -1,4 +1,4 @@
-"""One process at a time in a folder, by a lock that the system frees when the process ends, however it ends."""
+"""A lock that keeps a folder to one process; the system releases it however the process ends."""
 
 import contextlib
 import fcntl
@@ -15,16 +15,16 @@ LOCK_FILE = 'lock'
 
 @contextlib.contextmanager
 def in_use(folder: Path, *, say: Callable[[str], None]) -> Iterator[None]:
-    """Holds the folder, which is made where it is new, and removed where nothing came into it.
+    """Locks the folder, which is made if it is missing, and removed if it is still empty at the end.
 
-    Raises UserError, naming the process, where another one holds it.
+    Raises UserError, naming the process, if another one holds the lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / LOCK_FILE
-    opened = _opened_and_locked(file, say)
+    opened = _open_and_lock(file, say)
     try:
         os.ftruncate(opened, 0)
-        with contextlib.suppress(OSError):  # a full disk: the name is a courtesy, the lock holds without it
+        with contextlib.suppress(OSError):  # a full disk: the name is only a courtesy
             since = time.strftime('%Y-%m-%d %H:%M:%S')
             os.write(opened, f'process {os.getpid()} on {socket.gethostname()} since {since}\n'.encode())
         yield
@@ -36,12 +36,12 @@ def in_use(folder: Path, *, say: Callable[[str], None]) -> Iterator[None]:
         os.close(opened)
 
 
-def _opened_and_locked(file: Path, say: Callable[[str], None]) -> int:
+def _open_and_lock(file: Path, say: Callable[[str], None]) -> int:
     while True:
         opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever held it before may have removed the file in between: a lock on that one keeps nobody out.
+            # Its last holder may have removed the file in between, and a lock on a removed file keeps nobody out.
             if os.fstat(opened).st_ino == os.stat(file).st_ino:
                 return opened
         except BlockingIOError:

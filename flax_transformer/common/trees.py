@@ -12,12 +12,12 @@ def path_name(path: Any) -> str:
 
 
 def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
-    """Every leaf with the name of its path."""
+    """Every leaf with the name of its path, as `path_name` gives it."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         yield path_name(path), leaf
 
 
 def shapes_on_one_device(tree: Any) -> Any:
-    """The tree's shapes and dtypes, to be restored onto the first device."""
+    """The tree's shapes and dtypes, placed on the first device."""
     sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), tree)

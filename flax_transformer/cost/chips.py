@@ -1,22 +1,22 @@
-"""What accelerators can do at the most, by the names that JAX gives them: from their makers' data sheets.
+"""Peak rates of accelerators by the names that JAX gives them, from their makers' data sheets.
 
-Nothing here was measured. A chip that is not in the table has no known peak; neither has a CPU.
+Nothing here was measured. Chips that are not in the table have no known peak, nor do CPUs.
 """
 
 from typing import NamedTuple
 
 
 class Chip(NamedTuple):
-    """One device as JAX counts them, which from TPU v4 on is a chip; all at the most."""
+    """Peak rates of one device as JAX counts them; from TPU v4 on that is a chip."""
 
-    flops: float  # matrix products in bfloat16, dense, FLOP/s; a multiplication and an addition are two
-    memory: float  # bytes that a program may have
+    flops: float  # of dense matrix products in bfloat16, FLOP/s; a multiply-add counts as two
+    memory: float  # bytes that a program may use
     bandwidth: float  # of that memory, bytes/s
-    links: float  # to the other chips of a slice or a host, bytes/s that leave one, over all its links; 0: unknown
+    links: float  # to the other chips of a slice or host, bytes/s sent over all links of one; 0: unknown
 
 
 # TPUs: cloud.google.com/tpu/docs/v4, v5e, v5p and v6e, "key specifications"; links are half of the bidirectional
-# bandwidth there. Memory is what libtpu 0.0.52 says that a program may have: a little is taken by the system.
+# bandwidth given there. Memory is what libtpu 0.0.52 lets a program use: the system keeps a little.
 TPUS = {
     'v4': Chip(275e12, 30.75 * 2**30, 1228e9, 300e9),
     'v5e': Chip(197e12, 15.75 * 2**30, 819e9, 200e9),
@@ -34,7 +34,7 @@ _TPU_KINDS = {
 }
 
 # GPUs: NVIDIA's data sheets of A100 (2021), H100 (2023), H200 (2024), L4 and L40S (2023), B200 (HGX, 2024), Ada
-# (GeForce RTX 4090, products in bfloat16 that add in float32); the figures without sparsity. Links: NVLink, one way.
+# (GeForce RTX 4090, bfloat16 with float32 accumulation); figures without sparsity. Links: NVLink, one way.
 _GPUS = {
     'NVIDIA A100-SXM4-40GB': Chip(312e12, 40e9, 1555e9, 300e9),
     'NVIDIA A100-SXM4-80GB': Chip(312e12, 80e9, 2039e9, 300e9),
@@ -50,7 +50,7 @@ _GPUS = {
 
 
 def find_chip(device_kind: str) -> Chip | None:
-    """The chip of `jax.Device.device_kind`; None where it is not in the table.
+    """The chip named by `jax.Device.device_kind`; None if it is not in the table.
 
     >>> find_chip('TPU v5 lite').flops
     197000000000000.0
@@ -59,10 +59,10 @@ def find_chip(device_kind: str) -> Chip | None:
 
 
 def peak_flops(device_kind: str, dtype: str = 'bfloat16') -> float | None:
-    """FLOP/s of one device at the most, by its data sheet; None where none is known.
+    """Peak FLOP/s of one device, by its data sheet; None if unknown.
 
-    Known are accelerators in bfloat16. In float32 they have several speeds, by what matrix products are allowed to
-    round off, which a name does not tell; and CPUs have names that say little.
+    Only bfloat16 on accelerators is known. In float32 the peak depends on how far products may be rounded, and the name
+    of a CPU says little about its speed.
     """
     chip = find_chip(device_kind)
     return chip.flops if chip and dtype == 'bfloat16' else None

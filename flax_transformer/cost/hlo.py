@@ -1,6 +1,6 @@
-"""What a compiled program does, read from its optimised HLO: what devices exchange, and what goes through memory.
+"""A compiled program's communication and memory traffic, read from its optimised HLO.
 
-A loop counts as often as it turns; so does what is called within it.
+What a loop does, or calls, counts once per iteration.
 """
 
 import math
@@ -17,24 +17,24 @@ _SHAPE = re.compile(r'\b([a-z]+\d*)\[([\d,]*)\](\{[^}]*\})?')
 _COMPUTATION = re.compile(r'(ENTRY )?%?([\w.\-]+) \(.*-> .*\{$')
 _INSTRUCTION = re.compile(r'\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([a-z][\w\-]*)\((.*)')
 _CALLED = re.compile(r'(?:calls|to_apply|body|true_computation|false_computation)=%?([\w.\-]+)')
-# What moves no data by itself, or is counted where it begins.
+# These move no data themselves, or are counted at their start.
 _FREE = {'parameter', 'constant', 'tuple', 'get-tuple-element', 'bitcast', 'while', 'call', 'conditional', 'iota'}
 
 
 class Collective(NamedTuple):
-    """All exchanges of one kind in one run of the program, as one device sees them."""
+    """All exchanges of one kind in one run of the program, seen from one device."""
 
     kind: str
     count: int
-    bytes: float  # of the whole arrays: what is summed, or what all parts make together
-    sent: float  # bytes that leave the device where devices pass parts around in rings, which is the least there can be
+    bytes: float  # of the whole arrays, summed or assembled
+    sent: float  # bytes that leave the device if parts go around in rings, which is the minimum
 
 
 class Program(NamedTuple):
-    """Of one device."""
+    """The work of one device."""
 
     collectives: list[Collective]
-    memory_bytes: float  # read and written, by operands and results that lie in main memory
+    memory_bytes: float  # read and written: operands and results in main memory
 
 
 class _Instruction(NamedTuple):
@@ -45,7 +45,7 @@ class _Instruction(NamedTuple):
 
 
 def read_program(text: str) -> Program:
-    """From `compiled.as_text()`. Bytes of memory are an estimate: of each fusion what goes in and comes out."""
+    """Reads `compiled.as_text()`. Memory traffic is an estimate: the inputs and outputs of each fusion."""
     computations, entry = _parse(text)
     found: dict[str, list[float]] = {}
     memory, seen = 0.0, set()
@@ -55,7 +55,7 @@ def read_program(text: str) -> Program:
         for each in instructions:
             kind = each.opcode.removesuffix('-start')
             if kind in _COLLECTIVES:
-                # An asynchronous one is written out in several fusions, with one channel.
+                # An asynchronous one appears in several fusions that share a channel.
                 key = kind, *re.findall(r'channel_id=(\d+)', each.rest)
                 if not (is_fused and key in seen):
                     seen.add(key)
@@ -71,7 +71,7 @@ def read_program(text: str) -> Program:
 
 
 def _parse(text: str) -> tuple[dict[str, list[_Instruction]], str]:
-    """The instructions of each computation, and the name of the first one to run."""
+    """The instructions of each computation, and the name of the entry computation."""
     computations: dict[str, list[_Instruction]] = {}
     entry, current = '', []
     for line in text.splitlines():
@@ -86,20 +86,20 @@ def _parse(text: str) -> tuple[dict[str, list[_Instruction]], str]:
 def _executed(
     computations: dict[str, list[_Instruction]], name: str, times: int = 1, is_fused: bool = False
 ) -> Iterator[tuple[str, int, bool]]:
-    """Every computation that runs, how often, and whether it is part of a fusion."""
+    """Every computation that runs, how many times, and whether it is part of a fusion."""
     yield name, times, is_fused
     for each in computations[name]:
-        turns = times * (_turns(computations, each.rest) if each.opcode == 'while' else 1)
+        runs = times * (_iterations(computations, each.rest) if each.opcode == 'while' else 1)
         names = _CALLED.findall(each.rest)
         if branches := re.search(r'branch_computations=\{([^}]*)\}', each.rest):
             names += [branch.strip(' %') for branch in branches[1].split(',')]
         inside = is_fused or each.opcode not in ('while', 'call', 'conditional')
         for called in names:
-            yield from _executed(computations, called, turns, inside)
+            yield from _executed(computations, called, runs, inside)
 
 
-def _turns(computations: dict[str, list[_Instruction]], rest: str) -> int:
-    """How often a loop turns: what the compiler says, else the constant that its counter is compared with."""
+def _iterations(computations: dict[str, list[_Instruction]], rest: str) -> int:
+    """Iterations of a loop: what the compiler says, else the constant that its counter is compared with."""
     if known := re.search(r'known_trip_count\W+n\W+(\d+)', rest):
         return int(known[1])
     condition = re.search(r'condition=%?([\w.\-]+)', rest)
@@ -108,13 +108,13 @@ def _turns(computations: dict[str, list[_Instruction]], rest: str) -> int:
 
 
 def _exchange(each: _Instruction, computation: str) -> tuple[str, float, float]:
-    """The kind of a collective, the bytes of its whole arrays, and the bytes that a device sends."""
+    """The kind of a collective, the bytes of its whole arrays, and the bytes each device sends."""
     kind, size, group = each.opcode.removesuffix('-start'), _size(each.shape), _group(each.rest)
     if each.opcode.endswith('-start') and kind in ('all-gather', 'collective-permute'):
-        # Its shape is that of the operands and of the results: group times as large, or as large.
+        # Its shape holds operands and results; the results are group times as large, or as large.
         size *= group / (group + 1) if kind == 'all-gather' else 1 / 2
     if kind == 'all-reduce' and computation.startswith('all-reduce-scatter'):
-        kind = 'reduce-scatter'  # as TPUs do it: a fusion of the sum and of the part that is kept
+        kind = 'reduce-scatter'  # on TPUs: a fusion of the sum and a slice of it
     elif kind == 'reduce-scatter':
         size *= group
     share = (group - 1) / group
@@ -122,7 +122,7 @@ def _exchange(each: _Instruction, computation: str) -> tuple[str, float, float]:
 
 
 def _group(rest: str) -> int:
-    """How many devices take part in one exchange.
+    """How many devices take part in an exchange.
 
     >>> _group('replica_groups={{0,1},{2,3}}'), _group('replica_groups=[2,8]<=[16]')
     (2, 8)
@@ -135,7 +135,7 @@ def _group(rest: str) -> int:
         return int(match[1])
     if match := re.search(r'replica_groups=mesh\[([^\]]*)\][^{]*\{([^}]*)\}', rest):
         sizes = dict(re.findall(r"'(\w+)'=(\d+)", match[1]))
-        # An axis may take part in pieces: 'name':(before)size.
+        # Part of an axis may take part: 'name':(before)size.
         axes = re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", match[2])
         return math.prod(int(part or sizes[name]) for name, part in axes)
     return 2 if 'source_target_pairs' in rest else 1
@@ -159,7 +159,7 @@ def _traffic(each: _Instruction, shapes: dict[str, str]) -> float:
 
 
 def _size(shape: str, *, main_only: bool = False) -> float:
-    """Bytes of a shape, or of a tuple of them; `main_only` leaves out what is in the chip's own memory, `S(1)`.
+    """Bytes of a shape, or of a tuple of them; `main_only` leaves out on-chip memory, `S(1)`.
 
     >>> _size('(bf16[2,3]{1,0:T(8,128)}, f32[4]{0:S(1)}, f32[])'), _size('f32[4]{0:S(1)}', main_only=True)
     (32, 0)

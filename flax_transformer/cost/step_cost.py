@@ -1,7 +1,7 @@
-"""What a training step will take on given devices: the real step, compiled for them and never run.
+"""What a training step costs on given devices: the real step, compiled for them but never run.
 
 Memory is what the compiler reserves. Times are estimates from data sheets: what the step computes, moves through memory
-and exchanges, each at the most that the chip can do.
+and exchanges, each at the chip's peak rate.
 """
 
 import math
@@ -26,16 +26,16 @@ class Memory:
     """Bytes of one device."""
 
     parameters: int
-    optimizer: int  # what it keeps from step to step
+    optimizer: int  # its state
     average: int  # the moving average of the parameters
-    batch: float  # with what layouts add to all that stays
-    temporary: float  # activations, gradients, what is gathered of other devices
+    batch: float  # and what layouts add to the arrays that are kept
+    temporary: float  # activations, gradients, parameters gathered from other devices
     program: float
     available: float | None  # None: unknown
 
     @property
     def kept(self) -> int:
-        """What stays from step to step."""
+        """What is kept from step to step."""
         return self.parameters + self.optimizer + self.average
 
     @property
@@ -45,7 +45,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of a step, estimated: each at the chip's most."""
+    """Estimated seconds of a step, each at the chip's peak rate."""
 
     compute: float
     memory: float
@@ -53,18 +53,18 @@ class Times:
 
     @property
     def least(self) -> float:
-        """Where all three go on at the same time."""
+        """If all three overlap."""
         return max(self.compute, self.memory, self.links or 0.0)
 
     @property
     def most(self) -> float:
-        """Where none does."""
+        """If none overlap."""
         return self.compute + self.memory + (self.links or 0.0)
 
 
 @dataclass(frozen=True)
 class StepCost:
-    """One training step. Work is that of one device."""
+    """The cost of one training step; work is per device."""
 
     devices: str
     num_devices: int
@@ -76,31 +76,31 @@ class StepCost:
     rows_per_step: int
     rows_per_device: int
     passes: int
-    needs: float | None  # bytes that the compiler asked for in vain; the fields below are then None
+    needs: float | None  # bytes that the compiler asked for but did not get; the fields below are then None
     memory: Memory
-    flops: float  # of the model, by formula
-    compiled_flops: float | None  # as XLA counts: elementwise operations too, of a loop one turn
-    memory_traffic: float | None  # bytes; None, as the next: the compiled program cannot be read
+    flops: float  # of the model's matrix products, by formula
+    compiled_flops: float | None  # as XLA counts: with elementwise operations, and loops once
+    memory_traffic: float | None  # bytes; this and the next are None if the program is unreadable
     collectives: tuple[Collective, ...] | None
-    times: Times | None  # None: the chip is unknown, or the program
+    times: Times | None  # None: the chip is unknown, or the program unreadable
 
     @property
     def fits(self) -> bool | None:
-        """None: nobody knows how much memory there is."""
+        """None if the available memory is unknown."""
         if self.needs is not None:
             return False
         return None if self.memory.available is None else self.memory.total <= self.memory.available
 
     @property
     def utilisation(self) -> float | None:
-        """Model FLOPs over what the chip could have done in the least time of a step."""
+        """The model's FLOPs over the chip's peak during the least time of a step."""
         return None if self.times is None else self.times.compute / self.times.least
 
 
 def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
-    """Compiles the trainer's step, for devices that need not be here, and reads what it takes.
+    """The cost of the trainer's step, compiled for devices that need not be here.
 
-    `available` bytes of memory per device are taken as given, if any.
+    `available` bytes of memory per device; None: what is known of the device.
     """
     task, state, device = trainer.task, trainer.shapes, trainer.devices.devices[0]
     chip = find_chip(device.device_kind)
@@ -132,7 +132,7 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
     try:
         program = read_program(compiled.as_text())
     except jax.errors.JaxRuntimeError:
-        program = None  # jaxlib cannot always read what libtpu wrote: the big model on v5p, for one
+        program = None  # jaxlib cannot always read what libtpu wrote, such as the big model on v5p
     return StepCost(
         **common,
         needs=None,
@@ -161,11 +161,11 @@ def _times(flops: float, program: Program, chip: Chip) -> Times:
 
 
 def _memory_of(device: jax.Device) -> float | None:
-    """Bytes that a device which is here grants to programs."""
+    """Bytes that a device grants to programs; None unless it is here."""
     try:
         return (device.memory_stats() or {}).get('bytes_limit')
     except (jax.errors.JaxRuntimeError, NotImplementedError):
-        return None  # a device that is not here
+        return None
 
 
 def nearest_fit(
@@ -175,10 +175,10 @@ def nearest_fit(
     *,
     available: float | None = None,
 ) -> tuple[dict[str, Any], StepCost] | None:
-    """The least change of `parallel` with which a step fits, and its cost; None if no known change helps.
+    """The smallest change to `parallel` that makes a step fit, and the cost then; None if no known change helps.
 
-    Each is tried by compiling: passes over half the rows, and half of that; remat, finally with single rows; then
-    parameters and moments split over all devices. None of it changes what is computed, except for rounding.
+    Each is tried by compiling: passes over a half and a quarter of the rows; remat, then with single rows; finally
+    parameters and moments split over all devices. None changes what is computed, except for rounding.
     """
     limit = cost.memory.available
     for changes in _changes(parallel, cost):
@@ -187,7 +187,7 @@ def nearest_fit(
         try:
             found = step_cost(make_trainer(replace(parallel, **changes)), available=available)
         except UserError:
-            continue  # the rows or the devices do not divide over this mesh
+            continue  # the rows or devices do not divide over this mesh
         if found.fits:
             return changes, found
     return None
@@ -211,7 +211,7 @@ def _changes(parallel: ParallelConfig, cost: StepCost) -> Iterator[dict[str, Any
 
 
 def options_of(changes: dict[str, Any]) -> str:
-    """The changes as they are written on the command line.
+    """The changes as command-line options.
 
     >>> options_of({'max_tokens_per_device': 256, 'remat': 'layers'})
     '--parallel.max-tokens-per-device 256 --parallel.remat layers'

@@ -1,4 +1,4 @@
-"""A config as a person sees it before the first step: its parameters by part, its schedule as a picture."""
+"""Summaries for people: a model's parameters by part, a learning-rate schedule as a picture."""
 
 import math
 import re
@@ -13,12 +13,12 @@ _EIGHTHS = ' ▁▂▃▄▅▆▇█'
 
 
 class Part(NamedTuple):
-    """Parameters that are alike: of all layers together."""
+    """Parameters with the same place in every layer, taken together."""
 
     name: str  # such as encoder/layers_*/feed_forward
     count: int  # parts of this kind
-    shapes: tuple[tuple[int, ...], ...]  # of one of them
-    size: int  # numbers in all
+    shapes: tuple[tuple[int, ...], ...]  # of one of the parts
+    size: int  # parameters in all
 
 
 def parameter_table(params: Any) -> list[Part]:
@@ -26,7 +26,7 @@ def parameter_table(params: Any) -> list[Part]:
     parts: dict[str, dict[str, list[Any]]] = {}
     for path, leaf in named_leaves(params):
         *folders, _ = path.split('/')
-        # A projection's or norm's own name says less than what it is part of.
+        # What a projection or norm is part of says more than its own name.
         part = '/'.join(folders[: 3 if 'layers_' in path else 1] or [path])
         parts.setdefault(re.sub(r'layers_\d+', 'layers_*', part), {}).setdefault(part, []).append(leaf)
     return [
@@ -41,7 +41,7 @@ def parameter_table(params: Any) -> list[Part]:
 
 
 def plot(values: Sequence[float], *, height: int = 6) -> list[str]:
-    """Lines of block characters, a column for each value from 0 to the largest.
+    """Lines of block characters: a column for each value, scaled from 0 to the largest.
 
     >>> plot([0, 1, 2, 3, 4], height=2)
     ['   ▄█', ' ▄███']
@@ -52,10 +52,10 @@ def plot(values: Sequence[float], *, height: int = 6) -> list[str]:
 
 
 def schedule_plot(rate: Callable[[Any], Any], steps: int, *, width: int = 60, height: int = 6) -> list[str]:
-    """The learning rate, a function of an array of steps, as lines of text; with its largest value and where it is."""
+    """The learning rate, a function of an array of steps, as lines of text, with its maximum and the step of that."""
     columns = np.linspace(1, max(steps, 1), width).round().astype(int)
     values = np.asarray(rate(columns))
-    # The largest may lie between two columns.
+    # The maximum may fall between two columns.
     best = int(values.argmax())
     near = np.arange(columns[max(best - 1, 0)], columns[min(best + 1, width - 1)] + 1)
     nearest = np.asarray(rate(near))

@@ -1,4 +1,4 @@
-"""TPU slices by name, as devices to compile for that are not here."""
+"""TPU slices by name, as devices to compile for without having them."""
 
 import contextlib
 import importlib.util
@@ -13,22 +13,22 @@ from flax_transformer.common.errors import UserError, nearest
 LOCAL = 'local'
 _PLANE = ('1x1', '2x2', '2x4', '4x4', '4x8', '8x8', '8x16', '16x16')
 _CUBES = ('2x2x1', '2x2x2', '2x2x4', '2x4x4', '4x4x4', '4x4x8', '4x8x8', '8x8x8')
-# What Google Cloud offers, up to 512 chips. Other shapes are refused here: some of them end the process in libtpu.
+# What Google Cloud offers, up to 512 chips. Other shapes are refused: with some of them libtpu ends the process.
 SHAPES = {'v4': _CUBES, 'v5e': _PLANE, 'v5p': _CUBES, 'v6e': _PLANE}
 
 
 def prepare_compiler() -> None:
-    """Keeps JAX and libtpu from searching for TPUs that are not here, for minutes; before JAX touches its devices."""
+    """Keeps JAX and libtpu from searching for TPUs for minutes; call it before JAX touches its devices."""
     os.environ.setdefault('TPU_SKIP_MDS_QUERY', '1')
     os.environ.setdefault('TPU_MIN_LOG_LEVEL', '3')
-    os.environ.setdefault('ALLOW_MULTIPLE_LIBTPU_LOAD', '1')  # a compiler need not have the machine to itself
+    os.environ.setdefault('ALLOW_MULTIPLE_LIBTPU_LOAD', '1')  # compiling does not need the machine to itself
     jax.config.update('jax_platforms', 'cpu')
 
 
 def topology_devices(name: str) -> list[jax.Device]:
     """The devices of a slice such as v5e:4x4, to compile for.
 
-    Raises UserError where the slice is unknown, or the compiler missing.
+    Raises UserError if the slice is unknown or the compiler missing.
     """
     known = [f'{generation}:{shape}' for generation, shapes in SHAPES.items() for shape in shapes]
     if name not in known:
@@ -44,7 +44,7 @@ def topology_devices(name: str) -> list[jax.Device]:
         )
     from jax.experimental import topologies
 
-    # Of a v4 chip both cores are one device, as on the machines themselves.
+    # Both cores of a v4 chip are one device, as on real machines.
     options = {'chip_config_name': 'megacore'} if name.startswith('v4:') else {}
     with _silence():
         return topologies.get_topology_desc(platform='tpu', topology_name=name, **options).devices
@@ -52,7 +52,7 @@ def topology_devices(name: str) -> list[jax.Device]:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Drops what is written to standard error, by libraries too: libtpu regrets at length that there is no TPU."""
+    """Drops everything written to standard error: libtpu complains at length that there is no TPU."""
     sys.stderr.flush()
     with open(os.devnull, 'w') as nothing, os.fdopen(os.dup(2), 'w') as stderr:
         os.dup2(nothing.fileno(), 2)

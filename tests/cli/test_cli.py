@@ -1,6 +1,7 @@
 """Bad input at the command line: an exit code, one message that says what to do, no traceback, nothing written."""
 
 import dataclasses
+import inspect
 import io
 import re
 import subprocess
@@ -12,8 +13,12 @@ from conftest import ROOT
 
 from flax_transformer.cli import COMMANDS, main
 from flax_transformer.cli.lines import chunks
+from flax_transformer.cli.plan import PlanOptions
+from flax_transformer.cli.show import ShowOptions
+from flax_transformer.cli.train import TrainOptions
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
+from flax_transformer.config import Config
 from flax_transformer.tasks.translation.run import Run
 
 CHECKOUT = ROOT
@@ -115,6 +120,46 @@ def test_help_is_no_error(capsys, argv):
         code = stopped.code
     assert code == 0
     assert 'usage: flax-transformer' in capsys.readouterr().out
+
+
+def comments_of(kind):
+    """The comment of each field of a dataclass, after it or above it, without spaces."""
+    found = {}
+    for each in reversed(kind.__mro__[:-1]):
+        if not dataclasses.is_dataclass(each):
+            continue
+        above = []
+        for line in inspect.getsource(each).splitlines():
+            code, _, comment = (part.strip() for part in line.partition('# '))
+            if match := re.match(r'(\w+): ', code):
+                found[match[1]] = ''.join((comment or ' '.join(above)).split())
+            above = [*above, comment] if not code and comment else []
+    return {field.name: found[field.name] for field in dataclasses.fields(kind)}
+
+
+@pytest.mark.parametrize('config', [(), ('mine.py',)], ids=['alone', 'of a config'])
+@pytest.mark.parametrize(
+    ('command', 'options'), [('train', TrainOptions), ('plan', PlanOptions), ('show', ShowOptions)]
+)
+def test_help_gives_every_field_with_its_comment(capsys, command, options, config):
+    with pytest.raises(SystemExit) as stopped:
+        main([command, *config, '--help'])
+    assert stopped.value.code == 0
+    shown = ''.join(re.sub('[│╭╮╰╯─]', ' ', capsys.readouterr().out).split())
+    expected = {name: comment for name, comment in comments_of(options).items() if name != 'config'}
+    for field in dataclasses.fields(Config):
+        comments = comments_of(field.type) if dataclasses.is_dataclass(field.type) else {}
+        expected |= {f'{field.name}.{name}': comment for name, comment in comments.items()}
+    del expected['data.mixture']  # of tables: in config files only
+    expected['seed'] = comments_of(Config)['seed']
+    assert len(expected) > 90
+    assert sum(map(bool, expected.values())) > 80
+    for name, comment in expected.items():
+        option = f'--{name.replace("_", "-")}'
+        at = re.search(rf'{re.escape(option)}(?![-a-z])', shown)
+        assert at, name
+        assert comment.rstrip('.').lower() in shown[at.end() :][:500].lower(), name
+    assert ('(default:1)' in shown[shown.find('--training.steps') :][:150]) == bool(config)
 
 
 def test_no_arguments_print_the_usage_and_fail(capsys):

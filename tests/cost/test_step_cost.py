@@ -184,7 +184,7 @@ def test_plan_prints_one_line_of_json(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_show_needs_no_corpus_and_counts_every_parameter(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(['show', 'wmt14_en_de_big', '--no-compile', '--data.root', str(NOWHERE)]) == 0
     shown = capsys.readouterr().out
-    assert f'{parameters_of(1024, 4096, 37_000, 6):,}  in all' in shown
+    assert f'{parameters_of(1024, 4096, 37_000, 6):,}  in total' in shown
     assert ', at step 4,000' in shown
     assert '96 rows of 256 + 256 slots' in shown
 

@@ -23,9 +23,8 @@ class LoopConfig:
     max_skipped_steps: int = setting(10, 'resumable')  # non-finite steps in a row, each skipped, before training stops
     # What to do when a checkpoint finds no room; go_on: try again at the next save.
     on_full_disk: Literal['stop', 'go_on'] = setting('stop', 'resumable', 'cosmetic')
-    smoothing_steps: int = setting(
-        100, 'resumable', 'cosmetic'
-    )  # window of the running means of loss and gradient norm
+    # Window of the running means of loss and gradient norm.
+    smoothing_steps: int = setting(100, 'resumable', 'cosmetic')
     # A step this many standard deviations above the running mean is logged with its examples; 0: none.
     spike_deviations: float = setting(8.0, 'resumable', 'cosmetic')
     profile_from: int = setting(0, 'resumable', 'cosmetic')  # first step of a jax.profiler trace; 0: no trace
