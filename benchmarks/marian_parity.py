@@ -11,10 +11,11 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / 'tests'))
+sys.path.insert(1, str(Path(__file__).parents[1] / 'tests' / 'marian'))
 
 import conftest  # noqa: F401  (float32 products, as in the tests)
 import marian_folders
-import test_interop_transformers as parity
+import test_against_transformers as parity
 
 
 def main() -> None:
