@@ -18,15 +18,15 @@ AVERAGE_FILE = 'average.json'
 def average(
     run: RunDirectory, out: Path | str, shapes: Any, *, last: int = 0, best: int = 0, steps: Sequence[int] = ()
 ) -> tuple[RunDirectory, list[int]]:
-    """Makes `out` a run directory of the mean of a run's checkpoints, at step 0; returns it and the steps averaged.
+    """Makes `out` a run whose only checkpoint, step 0, is the mean of a run's checkpoints; returns it and their steps.
 
-    The newest `last`, the best `best` by the run's training.best_by, or those of the given steps: one of the three.
-    If the run keeps a moving average of the parameters (ema_decay), it is the mean of these averages.
+    Averages the newest `last`, the best `best` by training.best_by, or the given `steps`: one of the three. If the run
+    keeps a moving average of the parameters (ema_decay), averages those.
 
     Args:
-      shapes: of the model's parameters, each on a device.
+      shapes: the model's parameters as jax.ShapeDtypeStruct, each with a sharding.
 
-    Raises UserError if there are fewer, if another model made one, and if `out` already exists.
+    Raises UserError if there are too few, if one is of another model, or if `out` already exists.
     """
     if sum(map(bool, (last, best, steps))) != 1 or last < 0 or best < 0:
         raise UserError('expected one of: the last N checkpoints, the best N, or a list of steps; N at least 1')
@@ -38,7 +38,7 @@ def average(
     ) as checkpoints:
         chosen = _choose(run, checkpoints, last, best, steps, config.training.best_by)
         params = checkpoints.restore_mean(shapes, chosen)
-    # There is only this one checkpoint in it.
+    # It has only this one checkpoint.
     made.open(replace(config, training=replace(config.training, average_last=1)))
     for name in run.model_files:
         (shutil.copytree if (run.path / name).is_dir() else shutil.copy2)(run.path / name, made.path / name)
@@ -52,7 +52,7 @@ def average(
 def _choose(
     run: RunDirectory, checkpoints: Checkpoints, last: int, best: int, steps: Sequence[int], best_by: str
 ) -> list[int]:
-    """The steps to average. Raises UserError if they are not there."""
+    """The steps to average. Raises UserError if some are missing."""
     there = checkpoints.steps()
     if steps:
         chosen = sorted(set(steps))
@@ -60,8 +60,8 @@ def _choose(
         problem = f'no checkpoint of step {", ".join(missing)}' if missing else ''
     else:
         count, chosen = (last, there[-last:]) if last else (best, checkpoints.best_steps(best))
-        measured = '' if last else f' with a validation {best_by}'
-        problem = f'{len(chosen)} checkpoints{measured}, not {count}' if len(chosen) < count else ''
+        evaluated = '' if last else f' with a validation {best_by}'
+        problem = f'{len(chosen)} checkpoints{evaluated}, not {count}' if len(chosen) < count else ''
     if problem:
         raise UserError(
             f'{run.path} has {problem}; there are steps {", ".join(map(str, there)) or "none"}: ask for fewer, or keep '

@@ -1,4 +1,4 @@
-"""Checksums of a checkpoint's files, kept with it: what was flipped, cut, lost or put there is noticed and named."""
+"""Checksums of a checkpoint's files, kept with it: names every file that was changed, truncated, lost or added."""
 
 import hashlib
 import json
@@ -10,15 +10,15 @@ from typing import Any
 from flax_transformer.common.files import sha256_of
 
 MANIFEST = 'manifest.json'
-_STEP_METADATA = '_CHECKPOINT_METADATA'  # Orbax adds the time of the commit to it last of all
-_COMMITTED = 'commit_success.txt'  # and writes this one; nothing reads it
-_TOLD = 5  # faults that are told of a folder
+_STEP_METADATA = '_CHECKPOINT_METADATA'  # to which Orbax adds the commit time after the manifest is written
+_COMMITTED = 'commit_success.txt'  # written by Orbax after the manifest; nothing reads it
+_MAX_SHOWN = 5  # faults listed in a message
 
 
 def write_manifest(folder: Path) -> None:
-    """Writes the names, sizes and SHA-256 sums of all files below the folder into its manifest.json.
+    """Writes the name, size and SHA-256 of every file below the folder to its manifest.json.
 
-    It is written before the folder gets its final name: a checkpoint is there with its manifest, or not at all.
+    Call it before the folder gets its final name: then no checkpoint ever exists without its manifest.
     """
     files = {name: _entry(folder, name) for name in _names(folder) if name != MANIFEST}
     text = json.dumps({'format': 1, 'files': files}, indent=1) + '\n'
@@ -26,47 +26,45 @@ def write_manifest(folder: Path) -> None:
 
 
 def has_manifest(folder: Path) -> bool:
-    """Whether the checkpoint has one: those of earlier versions have not."""
+    """False for checkpoints of versions that wrote none."""
     return (folder / MANIFEST).exists()
 
 
 def faults(folder: Path, *, is_read: Callable[[str], bool] = lambda name: True) -> list[str]:
-    """What is wrong with the files of a folder that has a manifest, one line each; nothing: it is as it was written.
+    """What is wrong with the files of a folder that has a manifest, one line each; [] if they are as written.
 
-    The content of those files is compared for which `is_read` of their name is true; of others the size. Names in the
-    manifest are never opened, only compared with those that are there.
+    Compares the contents of files whose name satisfies `is_read`, and the sizes of the others. Names in the manifest
+    are only compared with those in the folder, never opened.
     """
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding='utf-8'))
         known = {str(name): dict(entry) for name, entry in manifest['files'].items()}
     except (ValueError, TypeError, KeyError, AttributeError):
         return [f'{MANIFEST}: not a list of checksums']
-    found = []
     there = [name for name in _names(folder) if name not in (MANIFEST, _COMMITTED)]
-    for name in there:
-        if os.path.islink(folder / name):
-            found.append(f'{name}: a link, which no checkpoint has')
-        elif name not in known:
-            found.append(f'{name}: not a file of this checkpoint')
-        else:
-            now = _entry(folder, name, is_read(name))
-            expected = known[name]
-            if now['bytes'] != expected.get('bytes'):
-                found.append(f'{name}: has {now["bytes"]} bytes, expected {expected.get("bytes")}')
-            elif now.get('sha256') not in (None, expected.get('sha256')):
-                found.append(f'{name}: its content has changed')
-    found += [f'{name}: missing' for name in known if name not in there]
-    return found
+    found = [_fault(folder, name, known.get(name), is_read=is_read(name)) for name in there]
+    return [line for line in found if line] + [f'{name}: missing' for name in known if name not in there]
 
 
-def told(found: list[str]) -> str:
-    """Faults as lines of a message, the first few."""
-    more = [f'and {len(found) - _TOLD} more'] if len(found) > _TOLD else []
-    return '\n'.join(f'  {line}' for line in found[:_TOLD] + more)
+def _fault(folder: Path, name: str, expected: dict[str, Any] | None, *, is_read: bool) -> str:
+    if os.path.islink(folder / name):
+        return f'{name}: a link, which no checkpoint has'
+    if expected is None:
+        return f'{name}: not a file of this checkpoint'
+    entry = _entry(folder, name, is_read=is_read)
+    if entry['bytes'] != expected.get('bytes'):
+        return f'{name}: has {entry["bytes"]} bytes, expected {expected.get("bytes")}'
+    return f'{name}: its content has changed' if entry.get('sha256') not in (None, expected.get('sha256')) else ''
+
+
+def format_faults(found: list[str]) -> str:
+    """The first few faults, as lines of a message."""
+    more = [f'and {len(found) - _MAX_SHOWN} more'] if len(found) > _MAX_SHOWN else []
+    return '\n'.join(f'  {line}' for line in found[:_MAX_SHOWN] + more)
 
 
 def _names(folder: Path) -> list[str]:
-    """All files below the folder, and links to whatever, relative to it."""
+    """The paths of all files below the folder, and of links to anything, relative to it."""
     names = []
     for path, folders, files in os.walk(folder):  # does not follow links
         names += [Path(path, name) for name in files]
@@ -74,7 +72,7 @@ def _names(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in names)
 
 
-def _entry(folder: Path, name: str, is_read: bool = True) -> dict[str, Any]:
+def _entry(folder: Path, name: str, *, is_read: bool = True) -> dict[str, Any]:
     file = folder / name
     if name == _STEP_METADATA:
         content = _without_commit_time(file.read_bytes())

@@ -1,4 +1,4 @@
-"""Versions, commit, machine and devices: what a start of a run ran on."""
+"""What a start of a run ran on: versions, commit, machine and devices."""
 
 import importlib.metadata
 import platform
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def environment(devices: str) -> dict[str, Any]:
-    """Versions, commit, machine and devices of this process."""
+    """Versions, commit and machine of this process, with the description of its devices; JSON."""
     names = ('flax-transformer', 'jax', 'flax', 'optax', 'orbax-checkpoint', 'grain', 'sentencepiece', 'numpy')
     versions = {}
     for name in names:
@@ -28,7 +28,7 @@ def environment(devices: str) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit of the checkout that this package runs from; None if it is installed."""
+    """The commit of the checkout that this package runs from; None if it was installed."""
     package = Path(__file__).parents[2]
     if not (package.parent / '.git').exists():
         return None

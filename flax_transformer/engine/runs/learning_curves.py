@@ -1,4 +1,4 @@
-"""Training runs side by side: a table of how each went and in what they differ, and their learning curves."""
+"""Training runs side by side: a table of their results and of how their configs differ, and their learning curves."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Records = list[dict[str, Any]]
-# Validation scores that are shown if any run has them, and their names in tables.
+# Validation scores shown if any run has them, and their names in tables.
 SCORES = {'loss': 'loss', 'bleu': 'BLEU', 'accuracy': 'accuracy', 'word_error_rate': 'WER'}
 PANELS = (('train', 'loss'), *(('validation', score) for score in SCORES), ('train', 'learning_rate'))
 
 
 def table(runs: Sequence[RunDirectory]) -> str:
-    """Steps, best scores and speed of each run, and the fields in which they differ. Raises UserError for no run."""
+    """Steps, best scores and speed of each run, and the fields in which they differ. Raises UserError if one is no run."""
     configs = [run.read_config() for run in runs]
     records = [_read(run.path) for run in runs]
     scores = [name for name in SCORES if name == 'loss' or any(name in each for of in records for each in of)]
@@ -39,7 +39,7 @@ def table(runs: Sequence[RunDirectory]) -> str:
 
 def plot_curves(paths: Sequence[Path | str]) -> 'Figure':
     """Losses, scores and learning rate by step, a line for each run. Needs matplotlib."""
-    from matplotlib.figure import Figure  # not pyplot: no window, and nothing kept
+    from matplotlib.figure import Figure  # unlike pyplot, opens no window and keeps no reference
 
     records = [_read(Path(path)) for path in paths]
     points = {panel: [_points(of, *panel) for of in records] for panel in PANELS}
@@ -70,7 +70,7 @@ def _read(run: Path) -> Records:
         raise UserError(f'{run} has no {METRICS_FILE}: nothing was measured in it yet')
     records = read_metrics(run)
     if not any(record['kind'] in ('train', 'validation') for record in records):
-        raise UserError(f'{file} has no record yet; train for training.log_every steps at least')
+        raise UserError(f'{file} has no records yet; train for at least training.log_every steps')
     return records
 
 
@@ -86,7 +86,7 @@ def _row(records: Records, scores: Sequence[str]) -> list[str]:
 
 
 def _speed(train: Records) -> str:
-    """Tokens, or whatever the task counts, per second: amounts by time, since reports differ in their steps."""
+    """Tokens, or whatever the task counts, per second: total by total time, since reports cover different steps."""
     rates = [name for name in (train[0] if train else ()) if name.removesuffix('_per_second') in train[0]]
     rate = next((name for name in rates if name.endswith('_per_second')), None)
     if rate is None:

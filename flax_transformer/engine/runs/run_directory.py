@@ -1,12 +1,12 @@
-"""A run directory: all of a trained model in one folder that can be moved.
+"""A run directory: a trained model complete in one folder, which can be moved.
 
 config.json        the config, with its schema version and task
-checkpoints/       parameters, optimizer state, place in the data, by step
-metrics.jsonl      what training and validation measured; tensorboard/ holds the same
+checkpoints/       parameters, optimizer state and place in the data, by step
+metrics.jsonl      training and validation metrics; the same in tensorboard/
 environment.json   versions and devices of each start
 lock               held by the process that trains here
 
-A task adds what its model needs besides the parameters, such as a tokenizer.
+A task adds whatever its model needs besides parameters, such as a tokenizer.
 """
 
 import contextlib
@@ -28,10 +28,10 @@ CHECKPOINTS = ('last', 'best', 'average')  # the names after @; other checkpoint
 
 
 class RunDirectory:
-    """The files of a run, except for its checkpoints; a task's subclass knows its config and its own files."""
+    """The files of a run, except its checkpoints; a task's subclass knows its config and its own files."""
 
     config_class: ClassVar[type]
-    model_files: ClassVar[tuple[str, ...]] = ()  # files and folders that the model needs besides its parameters
+    model_files: ClassVar[tuple[str, ...]] = ()  # files and folders the model needs besides its parameters
     leftovers: ClassVar[tuple[str, ...]] = (LOCK_FILE,)  # what an interrupted first start may leave
 
     def __init__(self, path: Path | str) -> None:
@@ -49,7 +49,7 @@ class RunDirectory:
         return self.config_file.is_file()
 
     def read_config(self) -> Any:
-        """The run's config. Raises UserError if this is no run directory, or one of a later version."""
+        """The run's config. Raises UserError if this is no run directory, or if a later version wrote it."""
         text = read_config_text(self.path)
         try:
             return from_json(text, self.config_class)
@@ -60,7 +60,7 @@ class RunDirectory:
         write_whole(self.config_file, to_json(config))
 
     def check(self, config: Any) -> None:
-        """Raises UserError if the directory cannot take this config's run; writes nothing."""
+        """Raises UserError if this config cannot start or resume a run here; writes nothing."""
         self._check_links()
         if not self.exists():
             if self.path.exists() and not self._is_empty():
@@ -74,11 +74,11 @@ class RunDirectory:
             raise UserError(
                 f'{self.path} holds a run of another config:\n'
                 + '\n'.join(refused)
-                + '\nGive another --workdir, or the values that are there'
+                + '\nGive another --workdir, or use the values there'
             )
 
     def _check_links(self) -> None:
-        """Raises UserError for a link out of the directory: a stranger's run must not write where it leads."""
+        """Raises UserError for a link out of the directory: training must not write where a stranger's run points."""
         inside = self.path.resolve()
         for folder, folders, files in os.walk(self.path):
             for name in (*folders, *files):
@@ -90,19 +90,19 @@ class RunDirectory:
                     )
 
     def _is_empty(self) -> bool:
-        """Whether there is nothing but what an interrupted start left."""
+        """Whether there is nothing but what an interrupted start leaves."""
         return self.path.is_dir() and all(
             file.suffix == '.partial' or file.name in self.leftovers for file in self.path.iterdir()
         )
 
     @contextlib.contextmanager
     def in_use(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Keeps other processes out of the directory. Raises UserError if one is at work in it."""
+        """Keeps other processes out of the directory. Raises UserError if one is working in it."""
         with in_use(self.path, say=say):
             yield
 
     def open(self, config: Any) -> None:
-        """Makes the directory, or finds this config's run there, and keeps the config."""
+        """Creates the directory, or finds this config's run there, and writes the config."""
         self.check(config)
         self.path.mkdir(parents=True, exist_ok=True)
         self.write_config(config)
@@ -130,7 +130,7 @@ def read_config_text(path: Path) -> str:
 
 
 def split_reference(reference: Path | str) -> tuple[Path, str | int | None]:
-    """The run directory of `RUN[@which]` and which checkpoint. Raises UserError if `which` names none."""
+    """The run directory and checkpoint that `RUN[@which]` names. Raises UserError for an unknown `which`."""
     text = str(reference)
     if '@' not in text or Path(text).exists():
         return Path(text), None

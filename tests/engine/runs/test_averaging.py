@@ -80,7 +80,7 @@ def test_training_starts_from_a_mean(run: Path, copy_folder: Path, tmp_path: Pat
     assert len(read_metrics(tuned.path)) == 1
     # There is nothing to go on with in the mean itself.
     capsys.readouterr()
-    with pytest.raises(Exception, match=r'holds parameters alone.*--init-from'):
+    with pytest.raises(Exception, match=r'holds only parameters.*--init-from'):
         train(Run(tmp_path / 'out').read_config(), tmp_path / 'out')
 
 

@@ -109,7 +109,7 @@ def test_training_goes_back_to_the_last_good_one_and_says_so(folder: Path) -> No
         state, position = checkpoints.restore(make_state(0))
         assert (int(state.step), position) == (1, {'position': 1})
         checkpoints.save(make_state(2), {'position': 2}, {})
-    assert 'checkpoint 2 is damaged and was put aside' in said[0]
+    assert 'checkpoint 2 is damaged and was moved to' in said[0]
     assert 'training/' in said[0]
     assert 'its content has changed' in said[0]
     assert said[1:] == ['going back to checkpoint 1']
@@ -167,7 +167,7 @@ def test_one_from_before_there_were_manifests_loads_and_says_so(folder: Path) ->
     with contextlib.closing(Checkpoints(folder, say=said.append)) as checkpoints:
         assert int(checkpoints.restore(make_state(0))[0].step) == 2
         assert checkpoints.restore_params(like())[1] == 2
-    assert said == ['checkpoint 2 has no checksums, as an earlier version wrote it: it cannot be verified'] * 2
+    assert said == ['checkpoint 2 was written by an earlier version, without checksums: it cannot be verified'] * 2
 
 
 def test_a_checkpoint_is_there_with_its_manifest_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
