@@ -1,1 +1,1 @@
-"""What trains anything: the step, the loop around it, the optimizer, the state."""
+"""Training for any task: the step, the loop around it, the optimizer, the state."""

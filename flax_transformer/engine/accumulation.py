@@ -1,4 +1,4 @@
-"""A batch in several passes, so that a device need not hold all of its share at once."""
+"""Gradient accumulation: a batch in several passes, so that it need not fit into memory at once."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,14 +12,14 @@ from flax_transformer.engine.task import Task
 
 
 class Passes(NamedTuple):
-    """How the rows of a batch, as a step sees them, are cut into passes."""
+    """How a step cuts the rows of its batch into passes."""
 
     count: int
-    parts: int  # devices whose rows lie behind one another in the batch: each takes a part of every pass
-    shardings: Any  # of the gradients, whose sum is carried from pass to pass; None: as they come
+    parts: int  # devices among which the step's rows are split, in order: each takes part in every pass
+    shardings: Any  # of the sum of gradients, carried from pass to pass; None: XLA decides
 
     def add_up(self, compute: Callable[[Any, jax.Array], Any], batch: Any, key: jax.Array) -> Any:
-        """The sum over passes of `compute(batch, key)`, a tree of sums whose first part are gradients."""
+        """The sum over passes of `compute(batch, key)`, which returns gradients and sums."""
         passes = jax.tree.map(self._cut, batch)
 
         def add(total: Any, numbered: tuple[jax.Array, Any]) -> tuple[Any, None]:
@@ -32,7 +32,7 @@ class Passes(NamedTuple):
         return jax.lax.scan(add, self._placed(zeros), (jnp.arange(self.count), passes))[0]
 
     def _cut(self, x: jax.Array) -> jax.Array:
-        """[rows, ...] as [passes, rows of a pass, ...]; rows of zeros, which weigh nothing, fill the last pass."""
+        """[rows, ...] as [passes, rows of a pass, ...]; rows of zeros, which weigh nothing, pad the last pass."""
         passes = cut(x.reshape(self.parts, -1, *x.shape[1:]), self.count)  # [passes, parts, rows, ...]
         return passes.reshape(self.count, -1, *x.shape[1:])
 
@@ -42,9 +42,9 @@ class Passes(NamedTuple):
 
 
 def make_passes(task: Task, devices: Devices, max_slots: int, shardings: Any) -> Passes | None:
-    """As few passes per step as `max_slots` slots of a batch per device allow; None if one will do, or for 0 slots."""
+    """The fewest passes with at most `max_slots` slots per device; None if one is enough, or if max_slots is 0."""
     rows = task.rows_per_step // devices.num_row_parts
     max_rows = max_slots // task.slots_per_row
     if not max_slots or rows <= max_rows:
         return None
-    return Passes(-(-rows // max_rows), devices.parts_of_a_step, shardings if devices.strategy == 'mesh' else None)
+    return Passes(-(-rows // max_rows), devices.row_parts_per_step, shardings if devices.strategy == 'mesh' else None)

@@ -1,4 +1,4 @@
-"""The loop around the step: metrics, evaluations, checkpoints, and what happens when something goes wrong."""
+"""The loop around the step: metrics, evaluations, checkpoints, skipped steps and requests to stop."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -18,16 +18,16 @@ Scores = dict[str, Any]
 
 
 class Batches(Protocol):
-    """An endless iterator of batches that knows its place, as a grain.DatasetIterator does."""
+    """An endless iterator of batches that knows its place, such as a grain.DatasetIterator."""
 
     def __next__(self) -> Batch: ...
 
     def get_state(self) -> Any:
-        """The place of the next batch, JSON."""
+        """The place of the next batch; JSON."""
 
 
 class Save(Protocol):
-    """Saves a state with its validation metrics, if it was evaluated, and the loop's progress as JSON."""
+    """Saves a state with its validation metrics ({} if not evaluated) and the loop's progress as JSON."""
 
     def __call__(
         self, state: TrainState, metrics: dict[str, float], progress: dict[str, Any], *, is_last: bool
@@ -35,7 +35,7 @@ class Save(Protocol):
 
 
 class NotFinite(Exception):
-    """Too many steps in a row were not finite; carries the last of them."""
+    """Raised after too many non-finite steps in a row; carries the last of them."""
 
     def __init__(self, step: int, batch: Batch, state: TrainState) -> None:
         super().__init__(f'step {step} is not finite')
@@ -43,7 +43,7 @@ class NotFinite(Exception):
 
 
 class _Pending(NamedTuple):
-    """A step whose metrics have not been read."""
+    """A dispatched step whose metrics have not been read."""
 
     step: int
     batch: Batch
@@ -67,12 +67,12 @@ class Loop:
         profiler: Profiler | None = None,
         describe: Callable[[Any], dict[str, Any]] = lambda place: {},
     ) -> None:
-        """`batches` stand at the place, and `progress` at the step, of the first state.
+        """`batches` are at the place, and `progress` at the step, of the first state.
 
         Args:
-          save: called every checkpoint_every steps, after the last one, and when training is asked to stop.
-          validate: the scores of a state; called every evaluate_every steps and after the last one.
-          describe: the examples of the batch at a place, JSON; logged with a loss spike.
+          save: called every checkpoint_every steps, after the last one, and when asked to stop.
+          validate: returns a state's scores; called every evaluate_every steps and after the last one.
+          describe: names the examples of the batch at a place, JSON; logged with a loss spike.
         """
         self._trainer, self._batches, self._save, self._reporter = trainer, batches, save, reporter
         self._validate_state, self._describe, self._profiler = validate, describe, profiler
@@ -85,7 +85,7 @@ class Loop:
         """The state after the last step.
 
         Raises Interrupted, after saving, if asked to stop, and NotFinite after max_skipped_steps skipped steps in a
-        row. A step's metrics are read after the next one is dispatched, so that devices never wait for Python.
+        row. A step's metrics are read after the next step is dispatched, so that devices never wait for Python.
         """
         first = int(state.step)
         if self._progress.owes_evaluation:
@@ -109,7 +109,7 @@ class Loop:
         return step % every == 0 or step == self._config.steps
 
     def _train(self, state: TrainState, step: int) -> TrainState:
-        """One step, dispatched; then the metrics of the step before are read."""
+        """Dispatches one step, then reads the metrics of the previous one."""
         with self._window.waiting():
             place = self._batches.get_state()
             batch = next(self._batches)
@@ -124,15 +124,15 @@ class Loop:
         return state
 
     def _report(self, state: TrainState, step: int, *, is_interrupted: bool) -> None:
-        """Reports the steps since the last report if it is time to; reads this step's metrics if they cannot wait."""
+        """Reports the steps since the last report if due; reads this step's metrics now if they cannot wait."""
         config = self._config
-        # While steps are skipped, each is read at once: whoever stops must not have gone on with another batch. Nor can
-        # metrics wait for an evaluation or a save, which keep them.
+        # While steps are being skipped, each is read at once, or NotFinite would come a batch too late. Evaluations and
+        # saves need all metrics so far.
         is_suspicious = self._window.skipped_in_a_row or config.max_skipped_steps == 1
         if is_interrupted or is_suspicious or step % config.log_every == 0:
             self._read_pending(state)
         if self._is_due(step, config.log_every) and self._window.steps:
-            rate = self._trainer.learning_rate(step - self._window.skipped_in_all)  # skipped steps do not move it
+            rate = self._trainer.learning_rate(step - self._window.skipped_in_all)  # skipped steps do not advance it
             smoothed = {'loss_smoothed': self._progress.spikes.mean['loss'], 'learning_rate': float(rate)}
             self._reporter.train(step, self._window.close() | smoothed)
 
@@ -154,11 +154,11 @@ class Loop:
     def _validate(self, state: TrainState, step: int) -> Scores:
         with self._window.pause():
             try:
-                # Several processes evaluate together: none may leave on its own.
+                # Several processes evaluate together: none may leave alone.
                 with self._stop.deferred(self._stop.shared is not None):
                     scores = self._validate_state(state)
             except (Exception, Interrupted) as reason:
-                # Neither a fault in the evaluation nor its length may cost the training.
+                # Neither an error in the evaluation nor a signal during it may lose the training so far.
                 if self._stop.shared is None:
                     self._save(state, {}, self._progress.to_json(owes_evaluation=True), is_last=self._is_last(step))
                 raise (self._stopped(step) if isinstance(reason, Interrupted) else reason) from None

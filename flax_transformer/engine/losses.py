@@ -1,4 +1,4 @@
-"""Cross-entropy by token, and its sums over a batch whose logits are never whole in memory."""
+"""Cross-entropy by token, and sums over a batch without ever holding all of its logits."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +16,7 @@ SumsOf = Callable[[Any, Any, Any], tuple[jax.Array, Sums]]
 def cross_entropy(
     logits: jax.Array, targets: jax.Array, *, label_smoothing: float = 0.0
 ) -> tuple[jax.Array, jax.Array]:
-    """-sum_v q(v) log p(v) of each token, in nats, float32, smoothed and not.
+    """The cross-entropy -sum_v q(v) log p(v) of each token with and without label smoothing; nats, float32.
 
     q gives 1 - label_smoothing to the target and spreads the rest evenly over the other V - 1 pieces
     (Vaswani et al. 2017, section 5.4, as in tensor2tensor).
@@ -26,7 +26,7 @@ def cross_entropy(
       targets: [...] ids.
     """
     logits = logits.astype(jnp.float32)
-    # A choice and a sum, not a gather: its gradient is not scattered, and a vocabulary may be spread over devices.
+    # Select and sum instead of gather: no scatter in the gradient, and the vocabulary may be split over devices.
     pieces = jnp.expand_dims(jnp.arange(logits.shape[-1]), range(targets.ndim))
     target_logits = jnp.where(pieces == targets[..., None], logits, 0.0).sum(axis=-1)
     normalizer = jax.nn.logsumexp(logits, axis=-1)
@@ -40,7 +40,7 @@ def cross_entropy(
 
 
 def symmetric_divergence(logits: jax.Array, others: jax.Array) -> jax.Array:
-    """(KL(p || q) + KL(q || p)) / 2 of each token, in nats, float32, of two [..., V] (Liang et al. 2021, eq. 2)."""
+    """(KL(p || q) + KL(q || p)) / 2 of each token from two [..., V] logits; nats (Liang et al. 2021, eq. 2)."""
     log_p, log_q = (jax.nn.log_softmax(each.astype(jnp.float32), axis=-1) for each in (logits, others))
     return 0.5 * ((jnp.exp(log_p) - jnp.exp(log_q)) * (log_p - log_q)).sum(axis=-1)
 
@@ -48,15 +48,15 @@ def symmetric_divergence(logits: jax.Array, others: jax.Array) -> jax.Array:
 def sums_in_chunks(sums_of: SumsOf, params: Any, hidden: Any, data: Any, *, width: int) -> tuple[jax.Array, Sums]:
     """`sums_of(params, hidden, data)`, added up over chunks of `width` positions.
 
-    Where it is differentiated each chunk's gradients are computed at once, beside its loss: what is large, the logits
-    [B, width, V], is neither kept for later nor computed twice. Exact, but for the order of the sums.
+    Each chunk's gradients are computed together with its loss, so that the logits [B, width, V] are neither kept nor
+    computed twice. Exact up to the order of the sums.
 
     Args:
-      sums_of: a pure function that gives a loss and other sums over tokens; to be differentiated is the loss alone.
-      params: a tree of what every chunk reads; gradients flow.
-      hidden: a tree of [B, T, ...], cut along T, not along B, whose rows lie on many devices; gradients flow.
-      data: a tree of [B, T, ...] without gradients. A T that `width` does not divide is filled up with zeros, which
-        must add nothing.
+      sums_of: a pure function that returns a loss and other sums over tokens; only the loss is differentiated.
+      params: a tree that every chunk reads; differentiated.
+      hidden: a tree of [B, T, ...], cut along T since B is split over devices; differentiated.
+      data: a tree of [B, T, ...], not differentiated. If `width` does not divide T, zeros are appended, which must
+        add nothing.
     """
     length = jax.tree.leaves(hidden)[0].shape[1]
     count = -(-length // width)
@@ -105,5 +105,5 @@ def _zeros(sums_of: SumsOf, *of: Any) -> Any:
 
 
 def _join(chunks: jax.Array, like: jax.Array) -> jax.Array:
-    """The opposite of `cut`, in the shape of `like`."""
+    """The inverse of `cut`, in the shape of `like`."""
     return jnp.moveaxis(chunks, 0, 1).reshape(like.shape[0], -1, *like.shape[2:])[:, : like.shape[1]]

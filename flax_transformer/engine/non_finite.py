@@ -1,4 +1,4 @@
-"""What to say when training stops because its numbers are not finite; and the batch, kept for replay."""
+"""Where the first non-finite number is when training stops, and the batch, kept for replay."""
 
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,16 @@ from flax_transformer.engine.task import Batch
 
 
 def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, sums: dict[str, Any]) -> UserError:
-    """The error of a run in `folder`: it names the first tensor that is not finite; the batch is written there.
+    """An error that names the first tensor that is not finite; writes the batch to `folder`.
 
     Args:
-      gradients, sums: those of the step, made again.
+      gradients, sums: those of the step, computed again.
     """
-    part = f'_process_{multihost.number()}' if multihost.count() > 1 else ''  # each has its own rows
+    part = f'_process_{multihost.number()}' if multihost.count() > 1 else ''  # each process has its own rows
     file = save_batch(folder / f'not_finite_step_{step}{part}.npz', batch)
     return UserError(
         f'step {step}: the loss or its gradients are not finite, again and again (training.max_skipped_steps); every '
-        f'such step was skipped, so that the parameters are those of before.\n'
+        f'such step was skipped, so the parameters are those from before.\n'
         f'  first: {first_non_finite(params, gradients, sums)}\n'
         f'  the batch: {file} (docs/training.md says how to replay it)\n'
         'A lower optimizer.learning_rate, more warmup_steps or a clip_norm in a new --workdir may help; with '
@@ -32,9 +32,9 @@ def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, s
 
 
 def first_non_finite(params: Any, gradients: Any, sums: dict[str, Any]) -> str:
-    """The first tensor that is not finite, by its path, and how much of it: of the parameters, loss, gradients.
+    """The path of the first tensor that is not finite, and how many of its values are not.
 
-    The loss comes before the gradients, since those of a loss that is no number are none either.
+    Looks at parameters, loss, gradients, in this order: a NaN loss has NaN gradients.
     """
     trees = {'parameters': params, 'loss': {'loss': sums['loss']} | sums, 'gradients': gradients}
     for name, tree in trees.items():
@@ -48,7 +48,7 @@ def first_non_finite(params: Any, gradients: Any, sums: dict[str, Any]) -> str:
 
 
 def save_batch(file: Path, batch: Batch) -> Path:
-    """Writes the arrays of a batch, a NamedTuple or dict, by their names; returns the file."""
+    """Writes the arrays of a batch, a NamedTuple or dict, under their names; returns the file."""
     named = batch._asdict() if hasattr(batch, '_asdict') else batch
     with written_whole(file) as opened:
         np.savez_compressed(opened, **{name: x for name, x in named.items() if x is not None})
@@ -56,6 +56,6 @@ def save_batch(file: Path, batch: Batch) -> Path:
 
 
 def load_batch(file: Path) -> dict[str, np.ndarray]:
-    """The arrays that `save_batch` wrote, by name; nothing in the file is run."""
+    """The arrays that `save_batch` wrote, by name; runs no code from the file."""
     with np.load(file, allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}

@@ -1,4 +1,4 @@
-"""OptimizerConfig -> optax."""
+"""From OptimizerConfig to optax."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from flax_transformer.engine.config.optimizer import OptimizerConfig
 
 
 def make_schedule(config: OptimizerConfig, *, d_model: int, steps: int) -> schedules.Schedule:
-    """The learning rate by step, counted from 1. d_model scales noam; steps is where linear and cosine end."""
+    """The learning rate by step, counted from 1. `d_model` scales noam; linear and cosine end at `steps`."""
     if config.schedule == 'noam':
         return schedules.noam(d_model, config.warmup_steps, config.learning_rate)
     if config.schedule == 'inverse_sqrt':
@@ -27,7 +27,7 @@ def make_optimizer(
 ) -> optax.GradientTransformation:
     """The gradient transformation of the config (Vaswani et al. 2017, section 5.3).
 
-    Parameters that are frozen, by a tree of bools, have no moments, and no part in the norm that is clipped.
+    Parameters that `is_frozen` (a tree of bools) marks have no moments and do not count in the norm that is clipped.
     """
     schedule = make_schedule(config, d_model=d_model, steps=steps)
     rate = lambda count: schedule(count + 1)  # optax counts from 0, the paper from 1
@@ -40,11 +40,11 @@ def make_optimizer(
     elif config.name == 'lion':
         update = optax.lion(rate, **betas, **decay)
     elif config.name == 'muon':
-        # As its author advises: matrices within the layers by Muon, embeddings and the output table by Adam. Updates of
-        # Adam's size (Liu et al. 2025, eq. 4), so that one learning rate, and Adam's, suits both.
+        # As its author recommends: matrices within the layers by Muon, embeddings and the output table by Adam. Scaled
+        # to Adam's update size (Liu et al. 2025, eq. 4), so that Adam's learning rate suits both.
         of_muon = {'beta': config.beta1, 'consistent_rms': 0.2, 'weight_decay': config.weight_decay}
         adam = optax.adamw(rate, **betas, eps=config.epsilon, **decay)
-        update = optax.multi_transform({'muon': optax.contrib.muon(rate, **of_muon), 'adam': adam}, _kinds)
+        update = optax.multi_transform({'muon': optax.contrib.muon(rate, **of_muon), 'adam': adam}, _muon_or_adam)
     else:
         update = optax.adafactor(rate)
     if config.clip_norm:
@@ -55,8 +55,8 @@ def make_optimizer(
     return update
 
 
-def _kinds(params):
-    """By whom a parameter is updated where the optimiser is Muon: the kernels of dense layers are called so."""
+def _muon_or_adam(params):
+    """Muon for the kernels of dense layers, Adam for the rest."""
     is_kernel = lambda path: path[-1].key == 'kernel'
     return jax.tree_util.tree_map_with_path(lambda path, _: 'muon' if is_kernel(path) else 'adam', params)
 

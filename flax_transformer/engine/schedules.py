@@ -1,4 +1,4 @@
-"""Step -> learning rate. Steps count from 1: the first update has step 1."""
+"""Learning rates by step. The first update has step 1."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def noam(d_model: int, warmup_steps: int, factor: float = 1.0) -> Schedule:
 
 
 def inverse_sqrt(peak: float, warmup_steps: int) -> Schedule:
-    """Rises to `peak` at step warmup_steps, then falls with 1 / sqrt(step); noam with its peak named."""
+    """Rises to `peak` at step warmup_steps, then falls with 1 / sqrt(step): noam, given by its peak."""
     return noam(1, warmup_steps, peak * warmup_steps**0.5)
 
 
@@ -37,7 +37,7 @@ def constant(peak: float, warmup_steps: int) -> Schedule:
 
 
 def linear(peak: float, warmup_steps: int, steps: int) -> Schedule:
-    """Rises to `peak` at step warmup_steps, then falls in a line to 0 at `steps`."""
+    """Rises to `peak` at step warmup_steps, then falls linearly to 0 at `steps`."""
     return _with_warmup(peak, warmup_steps, lambda step: 1.0 - _progress(step, warmup_steps, steps))
 
 

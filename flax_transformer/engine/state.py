@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-if TYPE_CHECKING:  # whoever only reads checkpoints need not wait for the optimizers
+if TYPE_CHECKING:  # reading checkpoints should not wait for optax to load
     import optax
 
 
 class TrainState(NamedTuple):
-    """Step, parameters, optimizer state and, if there is one, the moving average of the parameters."""
+    """Step, parameters, optimizer state and, optionally, the moving average of the parameters."""
 
     step: jax.Array  # updates done, int32
     params: Any
@@ -20,7 +20,7 @@ class TrainState(NamedTuple):
 
     @property
     def params_to_keep(self) -> Any:
-        """The parameters to evaluate and to use afterwards: the moving average if there is one."""
+        """The parameters to evaluate and use: the moving average if there is one."""
         return self.params if self.ema is None else self.ema
 
 
@@ -32,9 +32,9 @@ def init_state(
     has_ema: bool = False,
     params: Any = None,
 ) -> TrainState:
-    """The state before the first step, from the given `params` or from those that `init(key)` makes."""
-    params = jax.jit(init)(key) if params is None else params  # one jit: a quick start
-    # A copy: the step donates its input, and a buffer cannot be given away twice.
+    """The state before the first step, from `params` if given, else from `init(key)`."""
+    params = jax.jit(init)(key) if params is None else params  # one jit: starts faster than op by op
+    # A copy: the step donates its input, and a buffer cannot be donated twice.
     ema = jax.tree.map(jnp.copy, params) if has_ema else None
     return TrainState(jnp.zeros((), jnp.int32), params, jax.jit(tx.init)(params), ema)
 

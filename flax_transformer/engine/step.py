@@ -1,4 +1,4 @@
-"""One training step, a pure function; and the sums of an evaluation."""
+"""One training step as a pure function, and one of an evaluation."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,11 +28,11 @@ def train_step(
     passes: Passes | None = None,
     axis_name: str | None = None,
 ) -> tuple[TrainState, Sums]:
-    """One update, and its metrics: the sums over the batch, `grad_norm`, and whether it was `skipped`.
+    """The state after one update, and metrics: the sums over the batch, `grad_norm`, and whether it was `skipped`.
 
-    If the loss or the norm of the gradients is not finite, the update is skipped: parameters, moments, their counts
-    (which drive the learning rate) and the moving average keep their bits. The step still advances, and with it the
-    place in the data and the random numbers. Frozen parameters (a tree of bools) keep their bits, too.
+    If the loss or the gradient norm is not finite, the update is skipped: parameters, moments, their counts (which
+    drive the learning rate) and the moving average keep their bits. The step still advances, and with it the place in
+    the data and the random numbers. Parameters that `is_frozen` (a tree of bools) marks keep their bits, too.
     """
     grads, sums = gradients(state, batch, key, loss=loss, weight=weight, passes=passes, axis_name=axis_name)
     norm = optax.tree.norm(grads)
@@ -45,7 +45,7 @@ def train_step(
         params = keep_frozen(state.params, params, is_frozen)
         ema = None if ema is None else keep_frozen(state.ema, ema, is_frozen)
     new = TrainState(step, params, opt_state, ema)
-    # Elementwise, not lax.cond: it fuses with the update's own loops and costs no extra pass over memory.
+    # Elementwise rather than lax.cond: it fuses with the update and costs no extra pass over memory.
     state = jax.tree.map(lambda new, old: jnp.where(is_finite, new, old), new, state)._replace(step=step)
     return state, sums | {'grad_norm': norm, 'skipped': ~is_finite}
 
@@ -60,10 +60,10 @@ def gradients(
     passes: Passes | None = None,
     axis_name: str | None = None,
 ) -> tuple[Params, Sums]:
-    """The gradients of the mean loss, shaped like the parameters, and the sums over the batch.
+    """The gradients of the mean loss, and the sums over the batch.
 
     Losses and gradients are summed and divided once, by the sum named `weight` over all devices: a mean of means would
-    weight a token by how many others share its device. So a batch may also be computed in `passes`.
+    weight a token by how many others share its device. So a batch can also be computed in several `passes`.
     """
     key = jax.random.fold_in(key, state.step)
     if axis_name:
@@ -80,7 +80,7 @@ def gradients(
 
 
 def _moving_average(ema: Params, params: Params, step: jax.Array, decay: float) -> Params:
-    # The average starts short, or the random first parameters would stay in it for thousands of steps.
+    # Decays faster at first, or the random initial parameters would linger for thousands of steps.
     decay = jnp.minimum(decay, (1.0 + step) / (10.0 + step))
     return jax.tree.map(lambda old, new: decay * old + (1.0 - decay) * new, ema, params)
 

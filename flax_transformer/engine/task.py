@@ -1,4 +1,4 @@
-"""What the engine asks of what it trains."""
+"""The interface of what the engine trains."""
 
 from typing import Any, Protocol
 
@@ -15,18 +15,18 @@ Sums = dict[str, jax.Array]
 class Task(Protocol):
     """A model with its loss. Inherit from it for the defaults.
 
-    A batch is a tree of arrays [rows, ...]. A row of zeros must weigh nothing: the engine fills up with them.
+    A batch is a tree of arrays [rows, ...]. A row of zeros must weigh nothing: the engine pads with them.
     """
 
     rows_per_step: int  # rows of a global batch
-    slots_per_row: int = 1  # what parallel.max_tokens_per_device counts, for each row
+    slots_per_row: int = 1  # per row, in the unit of parallel.max_tokens_per_device
     slot_name: str = 'slots'  # in reports
-    row_name: str = 'slots'  # what a row consists of, for people: '64 source + 64 target slots'
-    # Sums that count what passes by, reported per step. The first is what the loss is divided by, once, over all
-    # devices; it is also reported per second.
+    row_name: str = 'slots'  # what a row consists of, for messages: '64 source + 64 target slots'
+    # Sums that are counts, reported per step. The first, over all devices, divides the loss; it is also reported per
+    # second.
     counts: tuple[str, ...] = ('weight',)
     sharding_rules: Rules = (('.*', PartitionSpec()),)  # every parameter whole on every device
-    d_model: int = 1  # width that the noam schedule scales with
+    d_model: int = 1  # the width that scales the noam schedule
     flops_per_step: float = 0.0  # of the matrix products, over all devices; 0: not counted
     dtype: str = 'float32'  # of the matrix products
 
@@ -38,13 +38,13 @@ class Task(Protocol):
         """Fresh parameters, float32."""
 
     def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
-        """The loss summed over the batch, and other sums, those of `counts` among them; without a key no dropout."""
+        """The loss summed over the batch, and other sums, including those of `counts`; no dropout without a key."""
 
     def summarize(self, sums: dict[str, float]) -> dict[str, float]:
-        """What a person reads of sums over many batches: `loss` and whatever else, such as perplexity or accuracy.
+        """The metrics to report, from sums over many batches: `loss` and others, such as perplexity or accuracy.
 
-        `sums` holds those of `loss` and the loss itself, as 'loss'.
+        `sums` holds those that `loss` returns, and the loss itself as 'loss'.
         """
 
     def batch_shapes(self) -> Batch:
-        """A global batch as jax.ShapeDtypeStruct, to compile the step before there is data."""
+        """A global batch as jax.ShapeDtypeStruct, to compile the step without data."""

@@ -1,4 +1,4 @@
-"""Training any task in a run directory: from the last checkpoint, or from the beginning, to the last step."""
+"""Training any task in a run directory, from the newest checkpoint or from the beginning to the last step."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -30,22 +30,22 @@ Validate = Callable[[TrainState, Reporter], Scores]
 
 
 class Data(Protocol):
-    """Endless batches, as a grain.IterDataset whose iterators know their place; and what identifies them."""
+    """Endless batches, as a grain.IterDataset whose iterators know their place, and their identity."""
 
     name: str  # for messages
-    fingerprint: str  # of all examples and their order: a place means nothing in others
+    fingerprint: str  # of all examples and their order: a place is valid only in data with the same one
 
     def __iter__(self) -> grain.DatasetIterator: ...
 
     def describe(self, place: Any) -> dict[str, Any]:
-        """The examples of the batch at a place, JSON."""
+        """Names the examples of the batch at a place; JSON."""
 
 
 @contextlib.contextmanager
 def training_in(run: RunDirectory, *, exit_at_second: bool = False) -> Iterator[Stop]:
-    """Holds the run directory and turns SIGTERM and Ctrl-C into a request to stop after the step under way.
+    """Locks the run directory and turns SIGTERM and Ctrl-C into a request to stop after the current step.
 
-    Raises UserError if another process trains there. `exit_at_second` ends the process at a second Ctrl-C.
+    Raises UserError if another process is training there. `exit_at_second`: a second Ctrl-C ends the process.
     """
     lock = run.in_use(multihost.say) if multihost.is_first() else contextlib.nullcontext()
     with stop_on_signals(exit_at_second=exit_at_second) as stop, lock:
@@ -65,16 +65,16 @@ def train(
     peak_flops: float | None = None,
     before: EngineConfig | None = None,
 ) -> None:
-    """Trains in `run`, which `training_in` holds, to the config's last step; goes on from the newest checkpoint.
+    """Trains in `run`, inside `training_in`, from the newest checkpoint to the config's last step.
 
     Args:
-      validate: the scores of a state, with something to show people; {} if there is nothing to validate on.
-      params: what a new run starts from; None: fresh ones.
+      validate: returns the scores of a state, {} without validation data; may show samples through the reporter.
+      params: the initial parameters of a new run; None: fresh ones.
       peak_flops: FLOP/s of all devices together, for utilization; None: unknown.
-      before: the config that the run had so far.
+      before: the run's config so far.
 
-    Raises UserError before the first step if the run's data has changed, and later if its numbers are not finite;
-    Interrupted, after saving, if it is asked to stop.
+    Raises UserError if the run's data has changed (before the first step) or its numbers are not finite; Interrupted,
+    after saving, if asked to stop.
     """
     for line in replicated_despite_rule(trainer.shapes.params, trainer.devices.mesh, trainer.task.sharding_rules):
         multihost.say(f'whole on every device: {line}')
@@ -114,7 +114,7 @@ def train(
 
 
 def open_checkpoints(run: RunDirectory, config: LoopConfig) -> Checkpoints:
-    """The run's checkpoints, to save into; damaged ones are put aside."""
+    """The run's checkpoints, to save into; damaged ones are moved aside."""
     return Checkpoints(
         run.checkpoints,
         keep_last=config.keep_last,
@@ -125,7 +125,7 @@ def open_checkpoints(run: RunDirectory, config: LoopConfig) -> Checkpoints:
 
 
 class _Saver:
-    """Saves states with their place in the data; on a full disk as training.on_full_disk says."""
+    """Saves states with their place in the data; on a full disk, does what training.on_full_disk says."""
 
     def __init__(
         self,
@@ -143,9 +143,9 @@ class _Saver:
     ) -> None:
         position = {'batches': self._batches.get_state(), 'data': self._fingerprint, 'progress': progress}
         with self._tolerance(self._is_tolerant):
-            self._checkpoints.wait()  # a failure of the save before
+            self._checkpoints.wait()  # for a failure of the previous save
         with self._tolerance(self._is_tolerant and not is_last):
-            self._checkpoints.save(self._devices.everywhere(state), position, metrics)
+            self._checkpoints.save(self._devices.as_global(state), position, metrics)
 
     def _tolerance(self, is_tolerant: bool) -> contextlib.AbstractContextManager[None]:
         return tolerate_full_disk(self._say) if is_tolerant else contextlib.nullcontext()
@@ -154,7 +154,7 @@ class _Saver:
 def _resume(
     state: TrainState, batches: grain.DatasetIterator, checkpoints: Checkpoints, data: Data, run: RunDirectory
 ) -> tuple[TrainState, dict[str, Any]]:
-    """The newest checkpoint's state and progress, with `batches` moved to its place; or `state`, if there is none."""
+    """The newest checkpoint's state and progress, with `batches` moved to its place; `state` if there is none."""
     if checkpoints.latest() is None:
         return state, {}
     state, position = checkpoints.restore(state)
@@ -165,7 +165,7 @@ def _resume(
 
 
 def _is_done(run: RunDirectory, config: LoopConfig, step: int, progress: Progress) -> bool:
-    """Whether the run has nothing left to do, which is reported with what would make it go on."""
+    """Whether the run has nothing left to do; if so, reports what would make it go on."""
     early_stopping, is_trained = progress.early_stopping, step >= config.steps and not progress.owes_evaluation
     if is_trained:
         multihost.say(f'{run.path} is trained already, to step {step}; raise --training.steps to go on')
@@ -192,7 +192,7 @@ def _report_start(trainer: Trainer, state: TrainState, before: EngineConfig | No
 
 
 def _report_rate_jump(trainer: Trainer, before: EngineConfig, step: int) -> None:
-    """Linear and cosine schedules are made for their end: moving it changes the learning rate at once."""
+    """Warns if another end of a linear or cosine schedule changes the learning rate at once."""
     config = trainer.config
     schedule = make_schedule(before.optimizer, d_model=trainer.task.d_model, steps=before.training.steps)
     old, new = (float(rate(max(step, 1))) for rate in (schedule, trainer.learning_rate))
@@ -205,7 +205,7 @@ def _report_rate_jump(trainer: Trainer, before: EngineConfig, step: int) -> None
 
 
 def _open_reporter(trainer: Trainer, run: RunDirectory, first_step: int, peak_flops: float | None) -> Reporter:
-    """The run's reporter; in all processes but the first one, one that does nothing."""
+    """The run's reporter; one that does nothing in all processes but the first."""
     task = trainer.task
     return (Reporter if multihost.is_first() else NoReporter)(
         run.path,
@@ -222,7 +222,7 @@ def _profiler(run: RunDirectory, config: LoopConfig, reporter: Reporter) -> Prof
 
 
 def _report_non_finite(trainer: Trainer, run: RunDirectory, found: NotFinite) -> UserError:
-    """The error that names the first tensor that is not finite, by computing the step again."""
+    """Computes the step again, for an error that names the first tensor that is not finite."""
     before = found.state._replace(step=found.state.step - 1)
     gradients, sums = trainer.gradients(before, found.batch)
     params, gradients = map(trainer.devices.gather, (found.state.params, gradients))

@@ -35,7 +35,7 @@ class Trainer:
         )
         self.passes = make_passes(task, devices, config.parallel.max_tokens_per_device, self.shardings.params)
         self._compile()
-        # Not the key of the initial parameters.
+        # Different from the key of the initial parameters.
         key = partial(jax.random.key, config.seed + 1)
         self._key = key() if multihost.count() == 1 else jax.jit(key, out_shardings=devices.replicated)()
 
@@ -53,24 +53,24 @@ class Trainer:
             is_frozen=self.is_frozen,
         )
         compile = self.devices.compile
-        self.compiled_step = compile(step, takes=state, gives=(state, whole), donate_state=True)
-        self._gradients = compile(partial(gradients, **common), takes=state, gives=(state.params, whole))
-        self._eval_step = compile(partial(eval_step, loss=task.loss), takes=state.params)
+        self.compiled_step = compile(step, state=state, result=(state, whole), donate_state=True)
+        self._gradients = compile(partial(gradients, **common), state=state, result=(state.params, whole))
+        self._eval_step = compile(partial(eval_step, loss=task.loss), state=state.params)
 
     def _fresh_state(self, params: Params = None) -> TrainState:
         key, has_ema = jax.random.key(self.config.seed), self.config.optimizer.ema_decay > 0
         return init_state(self.task.init, key, self.tx, has_ema=has_ema, params=params)
 
     def init_state(self, params: Params = None) -> TrainState:
-        """The state before the first step, on its devices; `params`, if given, are what it starts from (donated)."""
+        """The state before the first step, on its devices; `params`, if given, are the initial parameters (donated)."""
         if params is None and (self.devices.strategy == 'mesh' or multihost.count() > 1):
-            return jax.jit(self._fresh_state, out_shardings=self.shardings)()  # no device ever holds all of it
+            return jax.jit(self._fresh_state, out_shardings=self.shardings)()  # no device ever holds the whole state
         return self.devices.place(self._fresh_state(params), self.shardings)
 
     def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, Sums]:
         """One update over all devices, dispatched but not waited for; `state` is donated.
 
-        With several processes each passes its own rows of the batch (`Devices.own_rows`).
+        With several processes, each passes its own rows of the batch (`Devices.own_rows`).
         """
         return self.compiled_step(state, self.devices.split(batch, self.task.rows_per_step), self._key)
 
@@ -84,7 +84,7 @@ class Trainer:
         return self.task.summarize(add_up(sums))
 
     def lower(self) -> jax.stages.Lowered:
-        """The train step, ready to be compiled for devices that need not be here."""
+        """The train step, ready to compile for devices that need not be present."""
         batch = self.task.batch_shapes()
         if self.devices.strategy == 'pmap':
             count = len(self.devices)

@@ -30,7 +30,7 @@ def test_a_deferred_signal_is_noted_and_the_handlers_come_back(capfd: pytest.Cap
             os.kill(os.getpid(), signal.SIGINT)
         assert caught.type is KeyboardInterrupt
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
-    assert capfd.readouterr().err == '\nSIGTERM: saving after this step; Ctrl-C now leaves at once\n'
+    assert capfd.readouterr().err == '\nSIGTERM: saving after this step; another Ctrl-C stops at once\n'
 
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
@@ -128,7 +128,7 @@ def test_a_second_ctrl_c_leaves_at_once_even_where_python_waits() -> None:
     )
     left = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=60)
     assert left.returncode == 130
-    assert 'left at once; the same command goes on from the last checkpoint' in left.stderr
+    assert 'stopped at once; the same command goes on from the last checkpoint' in left.stderr
 
 
 def test_training_in_a_thread_works(tmp_path: Path) -> None:

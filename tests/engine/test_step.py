@@ -29,7 +29,9 @@ def one_update(strategy: str, num_devices: int, params: Any) -> tuple[Any, dict[
     """Gradients (by SGD of rate 1) and metrics of the uneven batch."""
     devices = Devices(ParallelConfig(strategy, num_devices))
     tx = optax.sgd(1.0)
-    chunked = partial(LOSS, loss_chunk=4 * 8 // num_devices * devices.parts_of_a_step)  # of 12 positions of each row, 4
+    chunked = partial(
+        LOSS, loss_chunk=4 * 8 // num_devices * devices.row_parts_per_step
+    )  # of 12 positions of each row, 4
     step = devices.compile(partial(step_of, loss=chunked, tx=tx))
     state = devices.replicate(TrainState(jnp.int32(0), params, tx.init(params), None))
     new, metrics = step(state, devices.split(uneven_batch()), jax.random.key(0))

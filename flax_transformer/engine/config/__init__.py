@@ -1,4 +1,4 @@
-"""The sections of a config that the engine owns."""
+"""The config sections of the engine."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from flax_transformer.engine.config.parallel import ParallelConfig
 
 @dataclass(frozen=True)
 class EngineConfig:
-    """How anything is trained."""
+    """How to train, for any task."""
 
     optimizer: OptimizerConfig
     training: LoopConfig

@@ -1,4 +1,4 @@
-"""How long training goes on, and what happens on the way."""
+"""How long to train, and when to report, evaluate and save."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,19 +9,19 @@ from flax_transformer.common.fields import setting
 
 @dataclass(frozen=True, kw_only=True)
 class LoopConfig:
-    """What training anything needs; a task's own section inherits from it."""
+    """The training section of any task, which inherits from it."""
 
-    steps: int = setting(100_000, 'resumable', kw_only=False)  # updates in all, those of earlier starts included
+    steps: int = setting(100_000, 'resumable', kw_only=False)  # updates in total, including those of earlier starts
     log_every: int = setting(50, 'resumable', 'cosmetic')  # steps
     evaluate_every: int = setting(1000, 'resumable')  # steps between evaluations on the validation sets
     checkpoint_every: int = setting(1000, 'resumable', 'cosmetic')  # steps; the last step is always saved
     keep_last: int = setting(2, 'resumable', 'cosmetic')  # newest checkpoints kept, besides the best
     keep_best: int = setting(1, 'resumable', 'cosmetic')  # best checkpoints kept, besides the newest
-    average_last: int = setting(1, 'resumable')  # newest checkpoints whose mean is used afterwards; 1: the best alone
+    average_last: int = setting(1, 'resumable')  # newest checkpoints whose mean is used for inference; 1: only the best
     best_by: str = setting('loss', 'resumable')  # validation score that decides which checkpoint is best
     patience: int = setting(0, 'resumable')  # evaluations in a row without a new best before training stops; 0: never
     max_skipped_steps: int = setting(10, 'resumable')  # non-finite steps in a row, each skipped, before training stops
-    # What to do when a checkpoint finds no room; go_on: try again at the next save.
+    # What to do if the disk is full; go_on: try again at the next save.
     on_full_disk: Literal['stop', 'go_on'] = setting('stop', 'resumable', 'cosmetic')
     # Window of the running means of loss and gradient norm.
     smoothing_steps: int = setting(100, 'resumable', 'cosmetic')

@@ -12,19 +12,19 @@ from flax_transformer.common.fields import setting
 class OptimizerConfig:
     """Defaults: section 5.3 of the paper."""
 
-    # muon: kernels of dense layers by Muon (Jordan et al. 2024), the rest by adamw
+    # muon: Muon (Jordan et al. 2024) for the kernels of dense layers, adamw for the rest
     name: Literal['adam', 'adamw', 'adafactor', 'lion', 'muon'] = 'adam'
     schedule: Literal['noam', 'inverse_sqrt', 'linear', 'cosine', 'constant'] = 'noam'
     learning_rate: float = 1.0  # noam: a factor on d_model^-0.5 * min(step^-0.5, step * warmup^-1.5); others: the peak
     warmup_steps: int = 4000
-    beta1: float = 0.9  # all but adafactor; of Muon the momentum
+    beta1: float = 0.9  # all but adafactor; Muon's momentum
     beta2: float = 0.98  # all but adafactor
     epsilon: float = 1e-9  # adam and adamw
     weight_decay: float = 0.0  # adamw, lion and muon; matrices only
     clip_norm: float | None = None  # clip the global gradient norm; None: never, as in the paper
     ema_decay: float = 0.0  # evaluate and keep an exponential moving average of the parameters; 0: off
-    freeze: tuple[str, ...] = ()  # regular expressions; parameters whose whole path one matches stay as they are
-    schedule_steps: int | None = setting(None, 'resumable')  # where linear and cosine end; None: at training.steps
+    freeze: tuple[str, ...] = ()  # regular expressions; parameters whose whole path matches one stay fixed
+    schedule_steps: int | None = setting(None, 'resumable')  # end of linear and cosine; None: training.steps
 
     def __post_init__(self) -> None:
         check_types(self)

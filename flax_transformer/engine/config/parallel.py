@@ -1,4 +1,4 @@
-"""On which devices training runs."""
+"""Which devices to train on, and how."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,23 +8,23 @@ from flax_transformer.common.checks import check, check_types
 
 @dataclass(frozen=True)
 class ParallelConfig:
-    """On which devices, and how; none of it changes what is computed, but for rounding.
+    """Which devices to train on, and how; changes nothing but rounding (and, under pmap, dropout).
 
     A mesh has data * fsdp * tensor devices: see sharding.py.
     """
 
     strategy: Literal['pmap', 'mesh'] = 'pmap'  # pmap: data parallel; mesh: jit over a mesh of three axes
-    num_devices: int = 0  # 0: every accelerator, or one CPU; CPU devices are simulated, as many as asked for
-    data: int = 0  # mesh: devices that differ in their rows of the batch alone; 0: as many as the others leave
-    fsdp: int = 1  # mesh: devices among which rows, parameters and moments are cut
-    tensor: int = 1  # mesh: devices among which heads, inner units and vocabulary are cut
-    max_tokens_per_device: int = 0  # target slots in one pass; a larger share of a batch takes several; 0: no limit
-    remat: Literal['none', 'layers'] = 'none'  # layers: keep each layer's input alone, and compute the rest again
+    num_devices: int = 0  # 0: all accelerators, or one CPU; CPU devices are simulated
+    data: int = 0  # mesh: devices that split only the rows of the batch; 0: as many as the other axes leave
+    fsdp: int = 1  # mesh: devices that split rows, parameters and moments
+    tensor: int = 1  # mesh: devices that split heads, inner units and vocabulary
+    max_tokens_per_device: int = 0  # target slots per pass; a larger share of a batch takes several passes; 0: no limit
+    remat: Literal['none', 'layers'] = 'none'  # layers: keep only each layer's input and recompute the rest
     loss_chunk: int = 0  # target slots whose logits a device holds at once; 0: 1,024, or as many as 32 MB hold
-    num_processes: int = 1  # that train together, as on several hosts; 0: as SLURM, Open MPI or the TPU's host says
-    coordinator: str = ''  # HOST:PORT of process 0; '': as the same say
-    process_id: int | None = None  # which of them this is, from 0; None: as the same say
-    process_timeout: int = 60  # seconds that processes wait for one another's start, and for a sign of life
+    num_processes: int = 1  # that train together, as on several hosts; 0: ask SLURM, Open MPI or the TPU host
+    coordinator: str = ''  # HOST:PORT of process 0; '': ask the same
+    process_id: int | None = None  # which process this is, from 0; None: ask the same
+    process_timeout: int = 60  # seconds to wait for another process to start, or for a sign of life
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -59,15 +59,14 @@ class ParallelConfig:
             self.num_processes != 1 or not self.coordinator,
             f'coordinator={self.coordinator!r} has no effect with num_processes=1',
         )
-        cut = self.fsdp * self.tensor
-        wanted = cut * max(self.data, 1)
+        group = self.fsdp * self.tensor
         check(
-            self.num_devices == 0 or (self.num_devices % cut == 0 and self.data in (0, self.num_devices // cut)),
-            f'num_devices={self.num_devices}: expected data * fsdp * tensor = {wanted}'
+            self.num_devices == 0 or (self.num_devices % group == 0 and self.data in (0, self.num_devices // group)),
+            f'num_devices={self.num_devices}: expected data * fsdp * tensor = {group * max(self.data, 1)}'
             + ('' if self.data else ' or a multiple'),
         )
 
     @property
     def least_devices(self) -> int:
-        """num_devices, or where that is 0 as many as the mesh needs."""
+        """num_devices, or if that is 0, as many as the mesh needs."""
         return self.num_devices or max(self.data, 1) * self.fsdp * self.tensor

@@ -1,7 +1,7 @@
-"""One pure step on many devices, by pmap or by jit over a mesh. The state is never stacked: one checkpoint format.
+"""One pure step on many devices, by pmap or by jit over a mesh. The state is never stacked, so checkpoints fit both.
 
-A step is `step(state, batch, *rest, axis_name=None)`. It sums over its part of the batch; where axis_name is given
-it adds the sums of all devices with psum. Batches are trees of [rows, ...]; rows are dealt out to the devices.
+A step is `step(state, batch, *rest, axis_name=None)`. It sums over its part of the batch and, given axis_name, adds
+the sums of all devices with psum. Batches are trees of [rows, ...]; rows are split over the devices.
 """
 
 import contextlib
@@ -22,22 +22,22 @@ AXIS = 'data'
 
 
 def prepare_devices(num_devices: int) -> None:
-    """Makes room for `num_devices` simulated CPU devices of this process; only possible before JAX touches its own."""
+    """Has JAX simulate `num_devices` CPU devices in this process; only possible before it initializes its back end."""
     if num_devices > 1:
-        # Without effect where the default back end is an accelerator. Too late where the back end is up already:
-        # `get_devices` says what that means.
+        # No effect if the default back end is an accelerator. If the back end is already up it is too late, which
+        # `get_devices` reports.
         with contextlib.suppress(RuntimeError):
             jax.config.update('jax_num_cpu_devices', num_devices)
 
 
 def get_devices(config: ParallelConfig) -> list[jax.Device]:
-    """The devices to run on. Raises UserError where there are fewer than the config asks for."""
+    """The devices to run on. Raises UserError if there are fewer than the config asks for."""
     devices = jax.devices()
     if multihost.count() > 1:
         if config.num_devices not in (0, len(devices)):
             raise UserError(
                 f'parallel.num_devices={config.num_devices}: {multihost.count()} processes have {len(devices)} devices '
-                'in all, and use them all; leave it out'
+                'in total and use all of them; leave it out'
             )
         return devices
     wanted = config.num_devices or (config.least_devices if devices[0].platform == 'cpu' else len(devices))
@@ -53,16 +53,16 @@ class Devices:
     """Places data on the devices of a config and compiles steps for them."""
 
     def __init__(self, config: ParallelConfig, devices: Sequence[jax.Device] | None = None) -> None:
-        """On `devices`, which need not be here, to compile for; None: on those that the config asks for."""
+        """Uses `devices`, which need not be present to compile for them; None: those that the config asks for."""
         self.strategy = config.strategy
         self.devices = get_devices(config) if devices is None else list(devices)
         shape = _mesh_shape(config, len(self.devices))
         self.mesh = jax.make_mesh(shape, AXES, axis_types=(AxisType.Auto,) * len(AXES), devices=self.devices)
-        over = self.mesh
+        replicas = self.mesh
         if self.strategy == 'pmap':
-            # As pmap gives its results: a first state that lay otherwise would be compiled for on its own.
-            over = jax.make_mesh((len(self.devices),), (AXIS,), axis_types=(AxisType.Auto,), devices=self.devices)
-        self.replicated = NamedSharding(over, PartitionSpec())
+            # Matches pmap's output sharding, or the first step would compile twice.
+            replicas = jax.make_mesh((len(self.devices),), (AXIS,), axis_types=(AxisType.Auto,), devices=self.devices)
+        self.replicated = NamedSharding(replicas, PartitionSpec())
         self.by_rows = NamedSharding(self.mesh, ROWS)
 
     def __len__(self) -> int:
@@ -77,16 +77,16 @@ class Devices:
 
     @property
     def num_row_parts(self) -> int:
-        """Among how many devices rows are dealt out; those of the tensor axis share theirs."""
+        """The number of parts that rows are split into; devices along the tensor axis share one."""
         return len(self) // self.mesh.shape['tensor']
 
     @property
-    def parts_of_a_step(self) -> int:
-        """Of how many such devices a step sees the rows: under pmap each device runs its own, a mesh one for all."""
+    def row_parts_per_step(self) -> int:
+        """How many of these parts one call of a step sees: under pmap, its device's own; on a mesh, all."""
         return 1 if self.strategy == 'pmap' else self.num_row_parts
 
     def check_rows(self, rows: int) -> None:
-        """Raises UserError where a batch of so many rows cannot be dealt out evenly."""
+        """Raises UserError if a batch of `rows` rows cannot be split evenly."""
         if rows % self.num_row_parts:
             raise UserError(
                 f'a batch has {rows} rows, which do not divide among {self.num_row_parts} devices; change the size of '
@@ -94,15 +94,15 @@ class Devices:
             )
 
     def shardings(self, state: Any, rules: Rules) -> Any:
-        """The sharding of each leaf of a TrainState, arrays or shapes: by the rules on a mesh, replicated by pmap."""
+        """The sharding of each leaf of a TrainState (arrays or shapes): by rule on a mesh, replicated under pmap."""
         if self.strategy == 'pmap':
             return jax.tree.map(lambda _: self.replicated, state)
         return state_shardings(state, state.params, self.mesh, rules)
 
     def own_rows(self, rows: int) -> slice:
-        """Of a batch of so many rows those that lie on the devices of this process: all, where there is but one.
+        """Which of a batch's rows are on this process's devices: all, if it is the only process.
 
-        Raises UserError where they do not lie behind one another.
+        Raises UserError if they are not contiguous.
         """
         if multihost.count() == 1:
             return slice(0, rows)
@@ -113,17 +113,17 @@ class Devices:
         first, last = min(part[0] for part in parts), max(part[1] for part in parts)
         if sum(end - begin for begin, end in parts) != last - first:
             raise UserError(
-                f'the rows of process {multihost.number()} do not lie behind one another on this mesh; let each host '
-                'have a whole number of fsdp x tensor groups'
+                f'the rows of process {multihost.number()} are not contiguous on this mesh; give each host a whole '
+                'number of fsdp x tensor groups'
             )
         return slice(first, last)
 
     def replicate(self, tree: Any) -> Any:
-        """The tree, whole on every device."""
+        """The tree with a whole copy on every device."""
         return self.place(tree, self.replicated)
 
     def place(self, tree: Any, shardings: Any) -> Any:
-        """The tree as the shardings say; with several processes each must have all of it."""
+        """The tree placed by `shardings`; with several processes, each must pass the whole tree."""
         if multihost.count() == 1:
             return jax.device_put(tree, shardings)
         if isinstance(shardings, NamedSharding):
@@ -135,14 +135,14 @@ class Devices:
         return jax.tree.map(cut, tree, shardings)
 
     def gather(self, tree: Any) -> Any:
-        """A tree, whole on the first device of this process alone; all processes must call it."""
+        """The whole tree on this process's first device; all processes must call it."""
         if multihost.count() == 1:
             return jax.device_put(tree, self.devices[0])
-        whole = jax.jit(lambda tree: tree, out_shardings=self.replicated)(self.everywhere(tree))
+        whole = jax.jit(lambda tree: tree, out_shardings=self.replicated)(self.as_global(tree))
         return jax.tree.map(lambda x: x.addressable_data(0), whole)
 
-    def everywhere(self, tree: Any) -> Any:
-        """What pmap gives each of several processes as its own, the same in all, as arrays of all of them."""
+    def as_global(self, tree: Any) -> Any:
+        """pmap's results, which each of several processes holds for itself, as arrays that span all processes."""
         if multihost.count() == 1 or self.strategy != 'pmap':
             return tree
 
@@ -153,9 +153,9 @@ class Devices:
         return jax.tree.map(join, tree)
 
     def split(self, batch: Any, rows: int | None = None) -> Any:
-        """The batch with its rows dealt out to the devices.
+        """The batch with its rows split over the devices.
 
-        Each process has the whole batch; or, where it has its own rows alone, `rows` is how many there are in all.
+        Each process passes the whole batch or, if `rows` gives the total number of rows, only its own rows.
         """
         if multihost.count() == 1:
             if self.strategy == 'pmap':
@@ -176,11 +176,11 @@ class Devices:
         place = lambda x: jax.make_array_from_callback((rows, *np.shape(x)[1:]), self.by_rows, partial(part, x))
         return jax.tree.map(place, batch)
 
-    def compile(self, step: Callable, *, takes: Any = None, gives: Any = None, donate_state: bool = False) -> Callable:
-        """`step(state, batch, key)` over all devices; with donate_state the old state's memory is reused.
+    def compile(self, step: Callable, *, state: Any = None, result: Any = None, donate_state: bool = False) -> Callable:
+        """`step(state, batch, key)` over all devices; `donate_state` reuses the old state's memory.
 
         Args:
-          takes, gives: the shardings of the state and of the result; None: whole on every device.
+          state, result: their shardings; None: a whole copy on every device.
         """
         donate = (0,) if donate_state else ()
         if self.strategy == 'pmap':
@@ -192,13 +192,13 @@ class Devices:
                 donate_argnums=donate,
                 devices=self.devices,
             )
-        takes, gives = (self.replicated if each is None else each for each in (takes, gives))
-        shardings = (takes, self.by_rows, self.replicated)
-        return jax.jit(step, in_shardings=shardings, out_shardings=gives, donate_argnums=donate)
+        state, result = (self.replicated if each is None else each for each in (state, result))
+        shardings = (state, self.by_rows, self.replicated)
+        return jax.jit(step, in_shardings=shardings, out_shardings=result, donate_argnums=donate)
 
 
 def _mesh_shape(config: ParallelConfig, num_devices: int) -> tuple[int, int, int]:
-    """Devices along data, fsdp and tensor. Raises UserError where they are not all there are."""
+    """Devices along data, fsdp and tensor. Raises UserError if that is not all of them."""
     cut = config.fsdp * config.tensor
     data = config.data or num_devices // cut
     if data * cut != num_devices:

@@ -1,8 +1,8 @@
-"""Before anything else: do all processes of a run come, and do they mean the same run?
+"""Checks, before JAX starts, that all processes of a run have come and are about to train the same thing.
 
-JAX's own start aborts where one is missing, and cannot say which. So process 0 first listens on the coordinator's port:
-each of the others tells it in one line of JSON who it is and what it is about to train, and is answered with what is
-wrong, if anything. Everybody ends with the same message.
+JAX's own start aborts if a process is missing, without saying which. So process 0 first listens on the coordinator's
+port. Each of the others sends one line of JSON, who it is and what it is about to train, and gets back what is wrong,
+if anything. All processes fail with the same message.
 """
 
 import contextlib
@@ -14,15 +14,15 @@ from typing import Any
 
 from flax_transformer.common.errors import UserError
 
-Facts = dict[str, Any]  # what must be the same everywhere, by name; values are JSON
+Facts = dict[str, Any]  # what must be equal in all processes, by name; JSON values
 
 
 def meet(address: str, process: int, num_processes: int, facts: Facts, timeout: float) -> None:
     """Returns when all processes have come with the same facts.
 
-    Raises UserError, naming the process, where one is missing after `timeout` seconds, or differs, or came twice.
+    Raises UserError, which names the process, if one is missing after `timeout` seconds, differs, or came twice.
     """
-    facts = json.loads(json.dumps(facts))  # as it is when it has been sent
+    facts = json.loads(json.dumps(facts))  # as the other processes' arrive
     own = {'process': process, 'of': num_processes, 'host': socket.gethostname(), 'pid': os.getpid(), 'facts': facts}
     host, _, port = address.rpartition(':')
     deadline = time.monotonic() + timeout
@@ -53,7 +53,7 @@ def _receive(port: int, num_processes: int, own: Facts, deadline: float, timeout
                     other = json.loads(lines.readline())
                 number = int(other['process'])
             except (ValueError, LookupError, TypeError, OSError):
-                continue  # somebody else's connection
+                continue  # a stranger's connection
             connections.append(connection)
             if number in came:
                 wrong = f'{_who(other)} came, but {_who(came[number])} is process {number} already; give each its own'
@@ -98,7 +98,7 @@ def _who_is_missing(came: dict[int, Facts], num_processes: int, timeout: float) 
 
 
 def _difference(own: Facts, other: Facts) -> str:
-    """What another process means otherwise, a line for each name."""
+    """How another process's facts differ, a line for each name."""
     if own['of'] != other['of']:
         return f'{_who(other)} is one of {other["of"]} processes, {_who(own)} one of {own["of"]}; expected the same'
     names = [name for name in {**own['facts'], **other['facts']} if own['facts'].get(name) != other['facts'].get(name)]

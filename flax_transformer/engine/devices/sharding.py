@@ -1,10 +1,10 @@
-"""Where each part of a training state goes on a mesh of devices: one table of rules, from parameter paths to axes.
+"""Where each part of a train state goes on a mesh of devices: one table of rules, from parameter paths to axes.
 
-A mesh has three axes. The rows of a batch are split over `data` and `fsdp`. Along `fsdp` parameters are split too
+A mesh has three axes. The rows of a batch are split over `data` and `fsdp`. Along `fsdp`, parameters are split too
 (fully sharded data parallelism): a device stores a part and gathers the rest of a matrix when it needs it. Along
-`tensor` matrices are split but rows are not, as in Megatron-LM (Shoeybi et al. 2019, section 3).
+`tensor`, matrices are split but rows are not, as in Megatron-LM (Shoeybi et al. 2019, section 3).
 
-Whatever the optimizer keeps of a parameter, and the moving average, is split like the parameter.
+Moments and the moving average are split like their parameter.
 """
 
 import math
@@ -22,7 +22,7 @@ from flax_transformer.common.trees import named_leaves, path_name
 DATA, FSDP, TENSOR = AXES = ('data', 'fsdp', 'tensor')
 ROWS = P((DATA, FSDP))  # of a batch; the devices of the tensor axis share theirs
 
-# (regular expression for the end of a parameter's path, the mesh axis of each dimension); the first match counts.
+# (regular expression for the end of a parameter's path, the mesh axis of each dimension); the first match wins.
 Rules = Sequence[tuple[str, P]]
 
 
@@ -59,8 +59,8 @@ def replicated_despite_rule(params: Any, mesh: Mesh, rules: Rules) -> list[str]:
 def state_shardings(state: Any, params: Any, mesh: Mesh, rules: Rules) -> Any:
     """The sharding of every leaf of a state, from arrays or shapes.
 
-    A leaf whose path ends with that of one of `params` and has its shape is split like that parameter: moments and
-    averages. All others are replicated: counts, and the rows and columns that Adafactor keeps.
+    A leaf whose path ends with that of a parameter and that has its shape (a moment or an average) is split like it.
+    All others are replicated: counts, and Adafactor's rows and columns.
     """
     specs = {}
     for path, leaf in named_leaves(params):
@@ -78,7 +78,7 @@ def state_shardings(state: Any, params: Any, mesh: Mesh, rules: Rules) -> Any:
 
 
 def bytes_per_device(tree: Any) -> int:
-    """The bytes that one device holds of arrays, or shapes, with shardings."""
+    """The bytes that one device holds of a tree of sharded arrays, or of shapes with shardings."""
     return sum(math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 

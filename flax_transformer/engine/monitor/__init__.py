@@ -1,1 +1,1 @@
-"""What a person sees of a run: progress, curves, spikes, early stopping, traces."""
+"""How a run is watched: progress, curves, spikes, early stopping, traces."""

@@ -1,4 +1,4 @@
-"""Which evaluation was the best, and when to stop because none has been better for a while."""
+"""Which evaluation was best, and when to stop because none has been better for a while."""
 
 import math
 from typing import Any
@@ -14,7 +14,7 @@ def is_lower_better(score: str) -> bool:
 
 
 def rank(value: float, score: str) -> float:
-    """The value turned so that more is better; NaN is worst."""
+    """The value with its sign set so that higher is better; NaN is worst."""
     if math.isnan(value):
         return -math.inf
     return -value if is_lower_better(score) else value
@@ -26,7 +26,7 @@ def rank_of_checkpoint(metrics: dict[str, float], score: str) -> float:
 
 
 def checkpoint_metrics(scores: dict[str, Any]) -> dict[str, float]:
-    """The numbers of an evaluation as they are kept with a checkpoint."""
+    """The numbers of an evaluation, named as checkpoints keep them."""
     return {f'validation_{name}': value for name, value in scores.items() if isinstance(value, (int, float))}
 
 
@@ -34,7 +34,7 @@ class EarlyStopping:
     """The best evaluation so far and how many have come since; over after `patience` of them."""
 
     def __init__(self, score: str, patience: int, state: dict[str, Any] | None = None) -> None:
-        """Continues from what `state` returned, if that was about the same score; patience 0 never ends training."""
+        """Continues from what `state` returned, if that was for the same score. With patience 0, is never over."""
         self.score, self.patience = score, patience
         known = state if state and state['by'] == score else {}
         self.best: float | None = known.get('best')

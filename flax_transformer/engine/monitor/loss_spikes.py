@@ -1,4 +1,4 @@
-"""Running means of the loss and of the gradients' norm, and steps that lie far above them."""
+"""Running means of the loss and the gradient norm, and steps far above them."""
 
 import math
 from typing import Any
@@ -7,12 +7,12 @@ WATCHED = ('loss', 'grad_norm')
 
 
 class LossSpikes:
-    """Exponential running means and variances over some `window` steps; of the first steps, their plain mean."""
+    """Exponential running means and variances over about `window` steps; plain means until then."""
 
     def __init__(self, deviations: float, window: int, state: dict[str, Any] | None = None) -> None:
-        """A step is a spike where it lies so many standard `deviations` above the mean; with 0, none is.
+        """A step is a spike if it is more than `deviations` standard deviations above the mean; 0: no step is.
 
-        `state` is what `state` gave.
+        Continues from what `state` returned, if given.
         """
         self.deviations, self.window = deviations, window
         known = state or {'steps': 0, 'mean': dict.fromkeys(WATCHED, 0.0), 'variance': dict.fromkeys(WATCHED, 0.0)}
@@ -24,10 +24,10 @@ class LossSpikes:
         return {'steps': self.steps, 'mean': dict(self.mean), 'variance': dict(self._variance)}
 
     def add(self, values: dict[str, float]) -> dict[str, float]:
-        """Takes in a step's loss and grad_norm; of a spike the values, means and deviations, else {}.
+        """Takes in a step's loss and grad_norm. Returns the values, means and deviations of a spike, or {}.
 
-        A value beyond the threshold counts as the threshold: one spike must not hide the next. Nothing is judged before
-        `window` steps have been seen.
+        A value above the threshold counts as the threshold, so that one spike does not hide the next. The first
+        `window` steps are never spikes.
         """
         found = {}
         rate = max(1.0 / self.window, 1.0 / (self.steps + 1))
@@ -46,7 +46,7 @@ class LossSpikes:
 
 
 def describe_spike(step: int, spike: dict[str, float]) -> str:
-    """A spike in words."""
+    """A spike as a message."""
     parts = [
         f'{name} {spike[name]:.4g} is far above its running mean of {spike[f"{name}_mean"]:.4g} '
         f'(standard deviation {spike[f"{name}_deviation"]:.2g})'

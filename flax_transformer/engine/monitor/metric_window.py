@@ -1,4 +1,4 @@
-"""What training measured since the last report."""
+"""Training metrics since the last report."""
 
 import contextlib
 import time
@@ -9,7 +9,7 @@ from flax_transformer.engine.task import Task
 
 
 class MetricWindow:
-    """Sums over the steps since the last report, and the time that they took."""
+    """Sums over the steps since the last report, and the time they took."""
 
     def __init__(self, task: Task, state: dict[str, Any] | None = None) -> None:
         """Continues from what `state` returned, if given."""
@@ -60,7 +60,7 @@ class MetricWindow:
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
-        """Leaves the time inside out: it is not training."""
+        """Excludes the time inside, which is not training."""
         began = time.perf_counter()
         yield
         self._paused += time.perf_counter() - began
@@ -69,7 +69,7 @@ class MetricWindow:
         return max(time.perf_counter() - self._began - self._paused, 1e-9)
 
     def close(self) -> dict[str, float]:
-        """Averages over the steps since the last call, skipped ones left out; times in seconds."""
+        """Averages over the steps since the last call, without skipped ones; times in seconds."""
         seconds, sums, steps, counts = self._seconds(), self._sums, self.steps, self._task.counts
         metrics = self._task.summarize(sums)
         metrics |= {name: sums[name] / steps for name in (*counts, 'grad_norm')}

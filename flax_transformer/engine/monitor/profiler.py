@@ -1,4 +1,4 @@
-"""A trace of given steps, by jax.profiler: for TensorBoard's profile plugin, or Perfetto."""
+"""A jax.profiler trace of some steps, for TensorBoard's profile plugin or Perfetto."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,7 @@ FOLDER = 'profile'
 
 
 class Profiler:
-    """Traces `steps` steps from step `first` on into the folder RUN/profile; with `first` 0, none."""
+    """Traces `steps` steps from step `first` into RUN/profile; nothing if `first` is 0."""
 
     def __init__(self, run: Path, first: int, steps: int, say: Callable[[str], None]) -> None:
         self._folder, self._say = run / FOLDER, say
@@ -18,20 +18,20 @@ class Profiler:
         self._is_on = False
 
     def begin(self, step: int) -> None:
-        """Called before a step is dispatched."""
+        """Call before a step is dispatched."""
         if step == self._first:
             jax.profiler.start_trace(self._folder)
             self._is_on = True
 
     def end(self, step: int, results: Any) -> None:
-        """Called after a step is dispatched, with what it will give."""
+        """Call after a step is dispatched, with its results."""
         if self._is_on and step == self._last:
             jax.block_until_ready(results)
             self.close()
             self._say(f'steps {self._first} to {step} are traced in {self._folder}: `tensorboard --logdir` shows them')
 
     def close(self) -> None:
-        """Ends a trace under way, where training ends before it."""
+        """Ends the trace if training ends before it does."""
         if self._is_on:
             self._is_on = False
             jax.profiler.stop_trace()

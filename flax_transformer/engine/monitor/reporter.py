@@ -1,4 +1,4 @@
-"""What a run tells while it goes: a progress bar, metrics.jsonl, TensorBoard."""
+"""What a run reports: a progress bar, metrics.jsonl, TensorBoard."""
 
 import json
 import os
@@ -16,14 +16,14 @@ from flax_transformer.engine.monitor.tensorboard import TensorBoardFile
 
 METRICS_FILE = 'metrics.jsonl'
 DATA_WAIT_WARNING = 0.05  # share of the time
-# What the progress line shows if it is known, besides every rate.
+# Metrics in the progress line, and their names there; besides these, every rate.
 SHOWN = {'loss': 'loss', 'loss_smoothed': 'smoothed', 'perplexity': 'perplexity', 'accuracy': 'accuracy'}
 
 
 class Reporter:
-    """Writes every record to metrics.jsonl and TensorBoard, and what a person wants to see to the terminal.
+    """Writes every record to metrics.jsonl and TensorBoard, and a summary to standard error.
 
-    In a terminal there is a bar at the bottom; in a log file a plain line per record. A full disk stops neither.
+    A terminal has a progress bar at the bottom; a log file gets a plain line per record. A full disk does not stop it.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Reporter:
             smoothing=0.05,
             **_width(self._is_terminal),
         )
-        self._waits = False  # whether the last report found much waiting
+        self._waits = False  # whether the last report exceeded DATA_WAIT_WARNING
         self._started = time.perf_counter()
         self._steps, self._first_step = steps, first_step
         self._amounts, self._flops, self._peak = amounts or {}, flops_per_step, peak_flops
@@ -59,7 +59,7 @@ class Reporter:
         self._bar.update(step - self._bar.n)
 
     def train(self, step: int, metrics: dict[str, float]) -> None:
-        """Reports metrics of the steps since the last report."""
+        """Reports the metrics of the steps since the last report."""
         seconds = metrics['seconds_per_step']
         metrics = metrics | {f'{name}_per_second': amount / seconds for name, amount in self._amounts.items()}
         if self._peak:
@@ -77,7 +77,7 @@ class Reporter:
         if wait > DATA_WAIT_WARNING and not self._waits:
             self.say(
                 f'step {step}: {wait:.0%} of the time went into waiting for data; put it on a faster disk (its cache: '
-                'data.cache), or leave more of the processor to this run'
+                'data.cache), or leave this run more of the CPU'
             )
         self._waits = wait > DATA_WAIT_WARNING
         if self._is_terminal:
@@ -88,28 +88,28 @@ class Reporter:
             self.say(f'step {step}/{self._steps} {line} elapsed {_clock(elapsed)} left {_clock(left)}')
 
     def evaluation(self, step: int, metrics: dict[str, Any]) -> None:
-        """Reports metrics of the validation set."""
+        """Reports the scores of an evaluation."""
         self._record('validation', step, metrics)
         numbers = {name: value for name, value in metrics.items() if not isinstance(value, str)}
         self.say(f'step {step} validation ' + ' '.join(f'{name} {_short(value)}' for name, value in numbers.items()))
 
     def spike(self, step: int, spike: dict[str, float], examples: dict[str, Any]) -> None:
-        """Reports a step far above the running means, with what is known of the examples in its batch."""
+        """Reports a step far above the running means, with a description of its examples."""
         self._record('spike', step, spike | examples)
         self.say(describe_spike(step, spike))
 
     def sample(self, step: int, number: int, **parts: str) -> None:
-        """Shows an example with what the model makes of it, such as a source, a reference and a translation."""
+        """Shows an example and the model's output, such as a source, a reference and a translation."""
         for name, text in parts.items():
             self.say(f'  {name:<12} {text}')
         self._board.text(f'sample/{number}', '\n\n'.join(f'{name}: {text}' for name, text in parts.items()), step)
 
     def picture(self, step: int, name: str, png: bytes) -> None:
-        """Shows a picture, in TensorBoard alone."""
+        """Shows a picture in TensorBoard."""
         self._board.picture(name, png, step)
 
     def say(self, text: str) -> None:
-        """A line for the person who watches."""
+        """Prints a line above the progress bar."""
         tqdm.write(text, file=sys.stderr)
 
     def _record(self, kind: str, step: int, metrics: dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ class Reporter:
 
 
 class NoReporter:
-    """That of a process which leaves reporting to another: it takes all that a Reporter takes, and does nothing."""
+    """A Reporter that does nothing, for processes that leave reporting to the first."""
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
@@ -148,20 +148,20 @@ class NoReporter:
 
 
 def _width(is_terminal: bool) -> dict[str, Any]:
-    """tqdm's arguments: as wide as the terminal; one that says it has no width at all would get an empty bar."""
+    """tqdm's arguments for a bar as wide as the terminal; some terminals report a width of 0, which hides it."""
     if is_terminal and not os.get_terminal_size(sys.stderr.fileno()).columns:
         return {'ncols': 100}
     return {'dynamic_ncols': True}
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The records of a run, oldest first; of a step that was reported twice, before and after a resume, the last."""
+    """The records of a run by step; of one reported twice, before and after a resume, the later."""
     records: dict[tuple[str, int], dict[str, Any]] = {}
     for line in (folder / METRICS_FILE).read_text(encoding='utf-8').splitlines():
         try:
             record = json.loads(line)
         except json.JSONDecodeError:
-            continue  # cut short by a kill
+            continue  # the process was killed while writing it
         records[record['kind'], record['step']] = record
     return sorted(records.values(), key=lambda record: record['step'])
 

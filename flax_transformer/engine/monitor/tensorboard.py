@@ -1,6 +1,6 @@
-"""What TensorBoard shows, written without TensorFlow: an event file of scalars, texts and pictures.
+"""An event file for TensorBoard, of scalars, texts and pictures, written without TensorFlow.
 
-The events are tensorboardX's; its writer is not, since it has a thread that ends on a full disk, whereupon its queue
+The events are tensorboardX's, the writer is ours: theirs has a thread that dies on a full disk, after which its queue
 blocks training for ever.
 """
 
@@ -15,10 +15,10 @@ from flax_transformer.engine.monitor.append_file import AppendFile
 
 
 class TensorBoardFile:
-    """The event file of one start of a run, in its own folder."""
+    """The event file of one start of a run."""
 
     def __init__(self, folder: Path, *, first_step: int, say: Callable[[str], None]) -> None:
-        """Where training goes on behind `first_step`, what an earlier start wrote of later steps is no longer shown."""
+        """Hides what an earlier start wrote of steps after `first_step`, from which training resumes."""
         from tensorboardX.proto.event_pb2 import Event, SessionLog
 
         folder.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ class TensorBoardFile:
         self._summary(summary.scalar(tag, value), step)
 
     def text(self, tag: str, text: str, step: int) -> None:
-        """Markdown."""
+        """Adds Markdown."""
         from tensorboardX import summary
 
         self._summary(summary.text(tag, text), step)
@@ -43,7 +43,7 @@ class TensorBoardFile:
     def picture(self, tag: str, png: bytes, step: int) -> None:
         from tensorboardX.proto.summary_pb2 import Summary
 
-        width, height = struct.unpack('>II', png[16:24])  # of the header that every PNG begins with
+        width, height = struct.unpack('>II', png[16:24])  # a PNG's header
         image = Summary.Image(height=height, width=width, colorspace=4, encoded_image_string=png)
         self._summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
 
@@ -53,7 +53,7 @@ class TensorBoardFile:
         self._add(Event(wall_time=time.time(), step=step, summary=summary))
 
     def _add(self, event: Any) -> None:
-        """An event as a record: its length and itself, each with its masked CRC-32C."""
+        """Writes an event as a TFRecord: its length and its bytes, each with a masked CRC-32C."""
         from tensorboardX.record_writer import masked_crc32c
 
         data = event.SerializeToString()

@@ -21,7 +21,7 @@ PANELS = (('train', 'loss'), *(('validation', score) for score in SCORES), ('tra
 
 
 def table(runs: Sequence[RunDirectory]) -> str:
-    """Steps, best scores and speed of each run, and the fields in which they differ. Raises UserError if one is no run."""
+    """Steps, best scores and speed by run, and the fields in which they differ. Raises UserError if one is no run."""
     configs = [run.read_config() for run in runs]
     records = [_read(run.path) for run in runs]
     scores = [name for name in SCORES if name == 'loss' or any(name in each for of in records for each in of)]

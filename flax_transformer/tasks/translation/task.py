@@ -69,7 +69,7 @@ def make_trainer(config: Config, devices: Sequence[jax.Device] | None = None) ->
     """The compiled steps of a config, on `devices`, which need not be here; None: on those that the config asks for."""
     placed = Devices(config.parallel, devices)
     config = with_dtype(config, placed.devices[0].platform)
-    task = TranslationTask(config, row_parts=placed.parts_of_a_step)
+    task = TranslationTask(config, row_parts=placed.row_parts_per_step)
     return Trainer(task, config.engine, placed)
 
 
