@@ -1,4 +1,4 @@
-"""How translations are searched for."""
+"""How to search for translations."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,18 +8,18 @@ from flax_transformer.common.checks import check, check_positive, check_types
 
 @dataclass(frozen=True)
 class DecodingConfig:
-    """Search; the defaults are those of section 6.1 of the paper."""
+    """How to search; the defaults are those of section 6.1 of the paper."""
 
     beam_width: int = 4  # 1: greedy
     length_penalty: Literal['gnmt', 'power', 'none'] = 'gnmt'  # gnmt: ((5 + length) / 6)^alpha; power: length^alpha
     alpha: float = 0.6  # exponent of the length penalty; length includes EOS
     max_extra_tokens: int = 50  # a translation has at most its source's tokens + this many, EOS included
-    max_source_tokens: int = 256  # a longer line is split and rejoined; best at most the rows of training
+    max_source_tokens: int = 256  # a longer line is split and rejoined; best no longer than a row in training
     batch_tokens: int = 4096  # source slots of a batch; bounds memory; in float32 it does not change translations
-    weights: Literal['float32', 'int8'] = 'float32'  # of the matrices; int8 is faster on CPUs, not quite the same
+    weights: Literal['float32', 'int8'] = 'float32'  # of the matrices; int8 is faster on CPUs and slightly different
     target_language: str | None = None  # for models with language tags; None: data.target_language of training
     max_tokens: int | None = None  # instead of source + max_extra_tokens: one limit for every line, EOS included
-    min_tokens: int = 1  # EOS comes no earlier than as this token
+    min_tokens: int = 1  # at least this many, EOS included
     force_eos: bool = False  # make the last token within the limit EOS, at no cost, as in Hugging Face
     ban_unk: bool = True  # never choose the unknown piece
     ban_pad: bool = True  # never choose padding
@@ -30,7 +30,7 @@ class DecodingConfig:
     word_reward: float = 0.0  # nats added to the score for each token
     coverage_penalty: float = 0.0  # beta of Wu et al. 2016, eq. 14: penalizes unattended source; 0: off
     groups: int = 1  # of diverse beam search (Vijayakumar et al. 2018), which share beam_width equally
-    diversity: float = 0.5  # nats by which a group avoids tokens that the groups before it have just chosen
+    diversity: float = 0.5  # nats subtracted from tokens that earlier groups have just chosen
     n_best: int = 1  # translations returned for each line, best first
     search: Literal['beam', 'sample'] = 'beam'  # sample: draw at random instead of searching for the best
     samples: int = 1  # draws for each line
@@ -52,7 +52,7 @@ class DecodingConfig:
         for name in ('word_reward', 'coverage_penalty', 'diversity'):
             check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
         check(self.max_source_tokens >= 8, f'max_source_tokens={self.max_source_tokens}: expected at least 8')
-        check(self.alpha >= 0, f'alpha={self.alpha}: expected at least 0; below 0 a longer translation could only lose')
+        check(self.alpha >= 0, f'alpha={self.alpha}: expected at least 0; less would penalize long translations')
         check(
             self.max_tokens is None or self.max_tokens >= 1,
             f'max_tokens={self.max_tokens}: expected at least 1, or None',
@@ -68,7 +68,7 @@ class DecodingConfig:
         where = 'samples' if self.search == 'sample' else 'beam_width'
         check(
             self.n_best <= self.num_candidates,
-            f'n_best={self.n_best}: expected at most {where}={self.num_candidates}, the translations that are found',
+            f'n_best={self.n_best}: expected at most {where}={self.num_candidates}, the translations found',
         )
         check(
             self.mbr == 'none' or self.num_candidates > 1,

@@ -1,6 +1,6 @@
-"""The task of a config, a run or a name.
+"""Finds the task of a config, a run or a name.
 
-A task is a folder here, with these modules:
+A task is a folder next to this file, with these modules:
 
 config   the class `Config`; its `task` is the folder's name
 run      the class `Run`, its run directory
@@ -30,7 +30,7 @@ def task_module(task: str, module: str) -> ModuleType:
 
 
 def open_run(path: Path | str) -> RunDirectory:
-    """The run directory of an existing run, of whatever task. Raises UserError if it is none."""
+    """An existing run, of any task. Raises UserError if the path is no run directory."""
     text = read_config_text(Path(path))
     try:
         run_class = task_module(task_of(text), 'run').Run

@@ -1,4 +1,4 @@
-"""A translation experiment: sections of the rooms below, and what only translation trains with.
+"""The config of a translation experiment: sections from the packages below, and what only translation needs.
 
 The defaults are those of Vaswani et al. 2017 (base model); every departure from the paper is a field.
 """
@@ -21,17 +21,17 @@ from flax_transformer.transformer.config import TransformerConfig
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(LoopConfig):
-    """How long, in what batches, and what happens on the way."""
+    """How long and in what batches to train, and when to report, evaluate and save."""
 
-    tokens_per_step: int = field(default=25_600, kw_only=False)  # target slots of a batch over all devices
+    tokens_per_step: int = field(default=25_600, kw_only=False)  # target slots per batch, over all devices
     # Section 5.4; spread over the other vocab_size - 1 pieces.
     label_smoothing: float = field(default=0.1, kw_only=False)
-    r_drop_alpha: float = 0.0  # weight of R-Drop (Liang et al. 2021), two passes that are to agree; 0: off
+    r_drop_alpha: float = 0.0  # weight of R-Drop (Liang et al. 2021), agreement of two passes; 0: off
     best_by: Literal['loss', 'bleu'] = setting('loss', 'resumable')  # validation score that decides what is best
     # Validation sentences translated at each evaluation, for BLEU; None: all; 0: none.
     evaluate_bleu: int | None = setting(0, 'resumable')
     sample_translations: int = setting(3, 'resumable', 'cosmetic')  # validation sentences shown at each evaluation
-    # At evaluations, the attention over the first sample goes to TensorBoard; needs matplotlib.
+    # Draw the attention over the first sample in TensorBoard at each evaluation; needs matplotlib.
     draw_attention: bool = setting(True, 'resumable', 'cosmetic')
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class TrainingConfig(LoopConfig):
 
 @dataclass(frozen=True)
 class Config:
-    """One experiment."""
+    """One translation experiment."""
 
     task: ClassVar[str] = 'translation'
 
@@ -73,7 +73,7 @@ class Config:
         check(
             self.training.tokens_per_step % row == 0,
             f'tokens_per_step={self.training.tokens_per_step} is not a multiple of data.target_length={row}; '
-            f'a batch is whole rows: the nearest is {max(1, round(self.training.tokens_per_step / row)) * row}',
+            f'a batch has whole rows: the nearest is {max(1, round(self.training.tokens_per_step / row)) * row}',
         )
         most = self.parallel.max_tokens_per_device
         check(
@@ -110,13 +110,13 @@ class Config:
             longest = max(self.data.source_length, self.data.target_length, self.decoding.max_source_tokens, output)
             check(
                 self.model.max_length >= longest,
-                f'model.max_length={self.model.max_length}: expected {longest} learned positions, as many as a row has '
-                f'slots, and as decoding.max_tokens, else max_source_tokens + max_extra_tokens = {output}',
+                f'model.max_length={self.model.max_length}: expected {longest} learned positions or more, for every '
+                f'slot of a row and for decoding.max_tokens, else max_source_tokens + max_extra_tokens = {output}',
             )
 
     @property
     def engine(self) -> EngineConfig:
-        """The sections that the engine works by."""
+        """The sections that the engine needs."""
         return EngineConfig(self.optimizer, self.training, self.parallel, self.seed)
 
     @property

@@ -1,4 +1,4 @@
-"""Corpora checked before a run trains on them: for damage, and for changes since it began."""
+"""Checks of corpora before a run trains on them: for damage, and for changes since it began."""
 
 import sys
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def check_corpora(config: Config, *, say: Callable[[str], None], processes: int 
 
 
 def refuse_changed_files(data: DataConfig, recorded: dict[str, list[Listed]]) -> None:
-    """Raises UserError if files of the corpora no longer have the text that they had when the run began."""
+    """Raises UserError if files of the corpora have changed since the run began."""
     now = files_of(data) if recorded else {}
     for name, known in recorded.items():
         files = now.get(name)
@@ -44,8 +44,7 @@ def refuse_changed_files(data: DataConfig, recorded: dict[str, list[Listed]]) ->
         ]
         what = ', '.join(changed) if changed else f'it has {len(files)} files, had {len(known)}'
         raise UserError(
-            f'{name} is not what the run was trained on so far: {what}; bring back the text that it had, or give '
-            'another --workdir'
+            f'{name} is not what the run was trained on so far: {what}; restore its text, or give another --workdir'
         )
 
 

@@ -23,16 +23,14 @@ def loss_sums(
     loss_chunk: int = 0,
     r_drop_alpha: float = 0.0,
 ) -> tuple[jax.Array, Sums]:
-    """The smoothed loss summed over the batch's target tokens, in nats; and as further sums the unsmoothed one (`nll`)
-    and the counts of tokens.
+    """The smoothed loss summed over the batch's target tokens, in nats; the unsmoothed one (`nll`) and token counts.
 
-    Without a key nothing is dropped. If the batch says which corpus its tokens come from, `nll` and the count are also
-    given for each of `corpora`, by its name. The logits of `loss_chunk` target slots are in memory at once (0: of as
-    many as `automatic_chunk` says).
+    No dropout without a key. If the batch has the corpora of its tokens, adds `nll` and the count of each of `corpora`
+    by name. The logits of only `loss_chunk` target slots are in memory at once (0: `automatic_chunk`).
 
-    With `r_drop_alpha` there are two passes with different dropout, and the distance between their predictions is added
-    (R-Drop, Liang et al. 2021, eq. 4, halved: the mean of both passes' cross-entropies + alpha / 2 times the symmetric
-    divergence, so that it compares with the loss of one pass). `kl` is the sum of that divergence.
+    `r_drop_alpha` adds a second pass with other dropout and the divergence of their predictions (R-Drop, Liang et al.
+    2021, eq. 4, halved to compare with one pass: the mean of both cross-entropies + alpha / 2 times the symmetric
+    divergence). `kl` is the sum of that divergence.
     """
     keys = (dropout_key,)
     if r_drop_alpha and dropout_key is not None:
@@ -67,7 +65,7 @@ def loss_sums(
 
 
 def _hidden(params: Params, batch: Batch, dropout_key: jax.Array | None, model: Transformer) -> jax.Array:
-    """The states [B, T, D] that become the batch's logits."""
+    """The decoder states [B, T, D] that logits are projected from."""
     return model.apply(
         {'params': params},
         batch.source,
@@ -83,5 +81,5 @@ def _hidden(params: Params, batch: Batch, dropout_key: jax.Array | None, model: 
 
 
 def automatic_chunk(config: TransformerConfig) -> int:
-    """Target slots whose logits are in memory at once: 1,024, or more as long as they take no more than 32 MB."""
+    """Target slots whose logits are in memory at once: as many as fit into 32 MB, but at least 1,024."""
     return max(1024, 2**23 // config.vocab_size_of_target)

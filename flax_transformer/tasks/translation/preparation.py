@@ -1,4 +1,4 @@
-"""What a training run needs before its first step: the tokenizer, the corpora as ids, the validation sets."""
+"""Preparation of a training run: the tokenizer, the corpora as ids, the validation sets."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 
 
 class Prepared(NamedTuple):
-    """What was read, or made, before the first step."""
+    """What training reads."""
 
     tokenizer: Tokenizer
     corpora: list[data_cache.PreparedPairs]  # of config.data.corpora
@@ -36,20 +36,20 @@ class Prepared(NamedTuple):
 
 
 def prepare_run(config: Config, run: Run, *, processes: int = 1, tokenizer: Tokenizer | None = None) -> Prepared:
-    """Prepares the data of a run and keeps its config and tokenizer once all of it has been found good.
+    """Prepares the data of a run; writes its config and tokenizer once all of it is found to be good.
 
-    A new run trains its tokenizer unless one is given. `processes` check a large corpus.
+    Trains a tokenizer for a new run unless one is given. `processes` check a large corpus.
     """
     is_new = not run.has_tokenizer()
     tokenizer = tokenizer if is_new else run.read_tokenizer()
     if is_new and config.check.before_training:
         check_corpora(config, say=say, processes=processes)
-    refuse_changed_files(config.data, run.read_data_files())  # before they replace what was made of the old ones
+    refuse_changed_files(config.data, run.read_data_files())  # before the cache of the old ones is replaced
     with run.data_cache(config.data) as cache:
         prepared = prepare(config, tokenizer, cache, say=say)
         if prepared.validation:
             corpora = of_each_corpus(config.data, prepared.validation)
-            loss_batches(corpora, config.model, config.data, num_rows=1)  # refuses what is too long
+            loss_batches(corpora, config.model, config.data, num_rows=1)  # raises if a pair is too long
         run.open(config)
         run.write_data_files(prepared.files)
         if not run.has_tokenizer():
@@ -58,17 +58,17 @@ def prepare_run(config: Config, run: Run, *, processes: int = 1, tokenizer: Toke
 
 
 def read_prepared(config: Config, run: Run) -> Prepared:
-    """What process 0 has prepared, read by another."""
+    """What process 0 has prepared, for the other processes."""
     return prepare(config, run.read_tokenizer(), run.cache_folder(config.data), say=say)
 
 
 def open_corpora(data: DataConfig) -> list[Corpus]:
-    """The training corpora, ready to be read. Raises UserError if one does not exist."""
+    """The training corpora, opened. Raises UserError if one does not exist."""
     return [open_corpus(corpus.train, data, corpus.languages) for corpus in data.corpora]
 
 
 def train_tokenizer(config: Config, corpora: Sequence[Corpus]) -> Tokenizer:
-    """A joint tokenizer of both sides of the corpora."""
+    """A joint tokenizer, trained on both sides of the corpora."""
     settings = config.tokenizer
     return SentencePieceTokenizer.train(
         sample_lines(corpora, settings.max_sentences),
@@ -85,9 +85,9 @@ def train_tokenizer(config: Config, corpora: Sequence[Corpus]) -> Tokenizer:
 
 
 def sample_lines(corpora: Sequence[Corpus], max_pairs: int) -> list[str]:
-    """Both sides of pairs evenly spaced over all corpora: `max_pairs` at most, and half of them at least."""
+    """Both sides of evenly spaced pairs of all corpora: at most `max_pairs`, and no fewer than half as many."""
     kept: list[tuple[str, str]] = []
-    every = 1  # pair that is kept: twice as seldom whenever there are too many
+    every = 1  # keep one pair in `every`, which doubles whenever there are too many
     number = 0
     for corpus in corpora:
         for pairs in corpus.pairs():
@@ -101,15 +101,15 @@ def sample_lines(corpora: Sequence[Corpus], max_pairs: int) -> list[str]:
 
 
 def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Say) -> Prepared:
-    """Reads and tokenizes everything, or finds it in the folder `cache`; without a tokenizer one is trained.
+    """Reads and tokenizes everything, or finds it in the folder `cache`; trains a tokenizer unless one is given.
 
-    Raises UserError for whatever the user can fix.
+    Raises UserError for anything the user can fix.
     """
     corpora = open_corpora(config.data)
     if tokenizer is None:
         tokenizer = train_tokenizer(config, corpora)
     check_tokenizer(config, tokenizer)
-    # A fault in a validation set should not wait for the first evaluation, nor for a large corpus.
+    # First, so that an error in a validation set does not wait for a large corpus.
     validation = _read_validation_sets(config.data, tokenizer, say)
     found = []
     for settings, corpus in zip(config.data.corpora, corpora, strict=True):
@@ -126,14 +126,12 @@ def _read_validation_sets(data: DataConfig, tokenizer: Tokenizer, say: Say) -> l
         if corpus.has_validation:
             found.append(read_validation(data, corpus, tokenizer, say))
         elif corpus.validation:
-            say(
-                f'data.validation is still {corpus.validation}, which is not meant for {corpus.train}: none is measured'
-            )
+            say(f'data.validation is still {corpus.validation}, not meant for {corpus.train}: no validation')
     return found
 
 
 def _list_files(data: DataConfig, corpora: Sequence[data_cache.PreparedPairs]) -> dict[str, list[Listed]]:
-    """`files_of` with checksums, which the cache has already for what it read."""
+    """`files_of` with checksums, which the cache already has for what it read."""
     known = {tuple(each['path'] for each in pairs.files): list(pairs.files) for pairs in corpora}
     return {
         name: known.get(tuple(str(file.absolute()) for file in files)) or listed(files)
@@ -155,7 +153,7 @@ def _tokenized(
 
 
 def check_tokenizer(config: Config, tokenizer: Tokenizer) -> None:
-    """Raises UserError if the tokenizer is not the one of the config's model."""
+    """Raises UserError if the tokenizer does not fit the config's model."""
     for name in ('vocab_size', 'pad_id', 'eos_id'):
         got, expected = getattr(tokenizer, name), getattr(config.model, name)
         if got != expected:

@@ -1,8 +1,8 @@
-"""The run directory of a translation model: what every run has, and the tokenizer and the data that it was trained on.
+"""The run directory of a translation model: what every run has, its tokenizer, and what it was trained on.
 
-tokenizer/         the tokenizer that the model was trained with
-data_files.json    sizes and checksums of the training and validation files that the run began with
-data_cache/        the training corpora as ids; may be deleted, and is made again when needed
+tokenizer/         the tokenizer
+data_files.json    sizes and checksums of the training and validation files when the run began
+data_cache/        the training corpora as ids; may be deleted, and is rebuilt when needed
 """
 
 import contextlib
@@ -25,7 +25,7 @@ CACHE = 'data_cache'
 
 
 class Run(RunDirectory):
-    """The files of a translation run, except for its checkpoints."""
+    """The files of a translation run, except its checkpoints."""
 
     config_class = Config
     model_files = ('tokenizer',)
@@ -39,7 +39,7 @@ class Run(RunDirectory):
         return self.path / 'data_files.json'
 
     def read_data_files(self) -> dict[str, list[dict[str, Any]]]:
-        """The files of each corpus when the run began, as data.file_listing lists them; none of an older run."""
+        """The files of each corpus when the run began, as `data.file_listing` lists them; {} for older runs."""
         try:
             found = dict(json.loads(self.data_files.read_text(encoding='utf-8')))
             fields = ('path', 'bytes', 'mtime_ns', 'sha256')
@@ -47,10 +47,10 @@ class Run(RunDirectory):
         except FileNotFoundError:
             return {}
         except (ValueError, TypeError, LookupError):
-            raise UserError(f'{self.data_files} is damaged; copy it from the run again, or remove it') from None
+            raise UserError(f'{self.data_files} is damaged; restore it from a backup, or remove it') from None
 
     def write_data_files(self, files: dict[str, list[dict[str, Any]]]) -> None:
-        """Keeps the files of each corpus; what the run began with is never overwritten."""
+        """Records the files of each corpus; never overwrites what the run began with."""
         if not self.data_files.exists():
             write_whole(self.data_files, json.dumps(files, indent=2) + '\n')
 
@@ -60,7 +60,7 @@ class Run(RunDirectory):
 
     @contextlib.contextmanager
     def data_cache(self, data: DataConfig) -> Iterator[Path]:
-        """`cache_folder`; a preparation that fails inside leaves no trace in the run directory."""
+        """`cache_folder`; a preparation that fails leaves no trace in the run directory."""
         folder = self.cache_folder(data)
         try:
             yield folder

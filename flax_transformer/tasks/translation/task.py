@@ -1,4 +1,4 @@
-"""Translation as the engine trains it."""
+"""Translation as a task of the engine."""
 
 import math
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class TranslationTask(Task):
     sharding_rules = SHARDING_RULES
 
     def __init__(self, config: Config, *, row_parts: int = 1) -> None:
-        """`row_parts`: among how many devices the rows that `loss` sees are split."""
+        """`row_parts`: the number of devices over which the rows that `loss` sees are split."""
         self.rows_per_step, self.slots_per_row = config.rows_per_step, config.data.target_length
         self.d_model, self.dtype = config.model.d_model, config.model.dtype
         self.row_name = f'{config.data.source_length} + {config.data.target_length} slots'
@@ -66,7 +66,7 @@ class TranslationTask(Task):
 
 
 def make_trainer(config: Config, devices: Sequence[jax.Device] | None = None) -> Trainer:
-    """The compiled steps of a config, on `devices`, which need not be here; None: on those that the config asks for."""
+    """The compiled steps of a config, for `devices`, which need not be present; None: those the config asks for."""
     placed = Devices(config.parallel, devices)
     config = with_dtype(config, placed.devices[0].platform)
     task = TranslationTask(config, row_parts=placed.row_parts_per_step)
@@ -74,9 +74,9 @@ def make_trainer(config: Config, devices: Sequence[jax.Device] | None = None) ->
 
 
 def per_token(sums: dict[str, float]) -> dict[str, float]:
-    """Loss and negative log-likelihood per target token, and perplexity, from their sums; per corpus the second.
+    """Loss and negative log-likelihood per target token, and perplexity, from their sums.
 
-    With R-Drop also the divergence of its two passes.
+    Also the negative log-likelihood of each corpus, if there are several, and the divergence of R-Drop's two passes.
     """
     count = max(sums['target_tokens'], 1.0)
     nll = sums['nll'] / count
@@ -96,5 +96,5 @@ def per_token(sums: dict[str, float]) -> dict[str, float]:
 
 
 def with_dtype(config: Config, platform: str | None = None) -> Config:
-    """The config with the dtype that `auto` stands for on a platform; None: on JAX's own."""
+    """The config with the dtype that `auto` stands for on a platform; None: JAX's default."""
     return replace(config, model=resolve_dtype(config.model, platform))

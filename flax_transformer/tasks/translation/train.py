@@ -1,4 +1,4 @@
-"""Training a translation model: config -> tokenizer -> packed batches -> steps -> checkpoints."""
+"""Training a translation model: config, tokenizer, packed batches, steps, checkpoints."""
 
 from dataclasses import replace
 from functools import partial
@@ -28,15 +28,15 @@ def train(
     processes: int = 1,
     exit_at_second: bool = False,
 ) -> Run:
-    """Trains the config's model in the run directory `workdir`, or continues the run that was stopped there.
+    """Trains the config's model in the run directory `workdir`, or resumes the run there.
 
-    A new run may start from the parameters and the tokenizer of another, `init_from`, of the same model.
-    `processes` check a large corpus before it is tokenized; more than one need `if __name__ == '__main__':` in the
-    calling program.
+    A new run may start from the parameters and tokenizer of another run of the same model, `init_from`. `processes`
+    check a large corpus before it is tokenized; with more than one, the calling program needs
+    `if __name__ == '__main__':`.
 
-    Whatever the user can have got wrong raises UserError before the first step and, in a new run, before a config or
-    a tokenizer is written. At SIGTERM or Ctrl-C it saves and raises Interrupted; at a second Ctrl-C it leaves at
-    once, with `exit_at_second` by ending the process.
+    Raises UserError for the user's mistakes, before the first step and, in a new run, before a config or tokenizer is
+    written. At SIGTERM or Ctrl-C, saves and raises Interrupted; at a second Ctrl-C, stops at once (`exit_at_second`:
+    by ending the process).
     """
     run = Run(workdir)
     run.check(config)
@@ -66,7 +66,7 @@ def train(
 
 
 def _start(config: Config, init_from: Path | str) -> LoadedRun:
-    """The run that a new one starts from. Raises UserError, field by field, if it holds another model."""
+    """The run that a new one starts from. Raises UserError, which lists the fields, if its model is another."""
     start = load_run(init_from)
     other = replace(config, model=start.config.model, tokenizer=start.config.tokenizer)
     changed, transferable = changed_fields(other, config), marked(config, 'transferable')
@@ -79,13 +79,13 @@ def _start(config: Config, init_from: Path | str) -> LoadedRun:
         raise UserError(
             f'{init_from} holds another model or vocabulary:\n'
             + '\n'.join(refused)
-            + '\nTake its values: its parameters fit no other, and its tokenizer comes along'
+            + '\nTake its values: its parameters fit no others, and its tokenizer comes with them'
         )
     return start
 
 
 def _peak_flops(trainer: Trainer) -> float | None:
-    """FLOP/s that all devices together reach at most; None if unknown."""
+    """Peak FLOP/s of all devices together; None if unknown."""
     devices = trainer.devices.devices
     peak = peak_flops(devices[0].device_kind, trainer.task.dtype)
     return peak and peak * len(devices)

@@ -12,10 +12,10 @@ from flax_transformer.tasks.translation.preparation import Prepared
 
 
 class TrainingData(PackedBatches):
-    """Packed batches of the training corpora, as the engine reads them."""
+    """Packed batches of the training corpora, as the engine needs them."""
 
     def __init__(self, config: Config, prepared: Prepared, devices: Devices | None = None) -> None:
-        """From the first batch on; with several processes, the rows that this one's devices take."""
+        """Starts at the first batch; with several processes, has the rows of this one's devices."""
         data = config.data
         sizes = [len(pairs) for pairs in prepared.corpora]
         mixed = shares(sizes, [corpus.weight for corpus in data.corpora], data.mixture_temperature)
@@ -40,5 +40,5 @@ class TrainingData(PackedBatches):
         self.fingerprint = hashlib.sha256(fingerprints.encode()).hexdigest()
 
     def describe(self, place: Any) -> dict[str, Any]:
-        """The sentences of the batch at a place: their numbers in each corpus, from 1."""
+        """The sentences of the batch at a place, by their numbers in each corpus, from 1."""
         return {'sentences': dict(zip(self._corpora, self.sentences(place), strict=True))}

@@ -1,4 +1,4 @@
-"""Validation while training goes on: the loss on the validation sets, BLEU, and a few translations to look at."""
+"""Validation during training: the loss on the validation sets, BLEU, and a few sample translations."""
 
 import json
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from flax_transformer.tasks.translation.metrics import make_metrics
 from flax_transformer.tasks.translation.validation_sets import ValidationSet, interleaved, of_each_corpus
 from flax_transformer.text.tokenizer import Tokenizer
 
-Translated = dict[tuple[str, int], str]  # translations by set and number of the sentence
+Translated = dict[tuple[str, int], str]  # translations by name of the set and index of the sentence
 
 
 class Validation:
-    """`validation(state, reporter)` measures the parameters that would be kept: the moving average, if there is one.
+    """`validation(state, reporter)` scores the parameters to keep: the moving average, if there is one.
 
-    Translations are what `flax-transformer translate` would make: the run's Translator with its DecodingConfig.
+    Translates as `flax-transformer translate` would, with the run's Translator and DecodingConfig.
     """
 
     def __init__(self, config: Config, trainer: Trainer, tokenizer: Tokenizer, sets: Sequence[ValidationSet]) -> None:
@@ -36,7 +36,7 @@ class Validation:
         self._can_draw = training.draw_attention
 
     def __call__(self, state: TrainState, reporter: Reporter) -> dict[str, Any]:
-        """Loss, perplexity and, if sentences are translated for it, BLEU with its signature; {} without a set."""
+        """Loss, perplexity and, if sentences are translated for it, BLEU with its signature; {} without sets."""
         if not self._sets:
             return {}
         config, devices = self._config, self._trainer.devices
@@ -50,7 +50,7 @@ class Validation:
         scores: dict[str, Any] = self._trainer.evaluate(state.params_to_keep, batches)
         if self._scored or self._samples:
             params = devices.gather(state.params_to_keep)
-            # Other processes wait for the first: what a score decides must be the same for all.
+            # Other processes wait for the first: scores decide when to stop, so all need the same.
             step = int(state.step)
             found = json.dumps(self._translate_and_score(step, params, reporter)) if multihost.is_first() else None
             scores |= json.loads(multihost.share(f'scores after step {step}', found))
@@ -66,7 +66,7 @@ class Validation:
         return self._score(translations)
 
     def _translate(self, params: Any) -> Translated:
-        """The sentences that are scored or shown, each translated once."""
+        """Translates the sentences that are scored or shown, each once."""
         found = {}
         for each in self._sets:
             chosen = sorted({i for one, i in (*self._scored, *self._samples) if one is each})
@@ -76,10 +76,10 @@ class Validation:
         return found
 
     def _translator_of(self, params: Any, each: ValidationSet) -> Translator:
-        """The run's translator, compiled once, with these parameters, into the language of a set."""
+        """The run's translator, compiled once, with these parameters and the target language of a set."""
         if self._translator is None:
             config = self._config
-            # Every device searches its own lines with all parameters, however training splits them.
+            # Each device translates its own lines with all parameters, however training splits them.
             self._translator = Translator(
                 config.model,
                 params,
@@ -93,7 +93,7 @@ class Validation:
     def _draw(
         self, params: Any, step: int, each: ValidationSet, line: str, translation: str, reporter: Reporter
     ) -> None:
-        """The attention over a sample sentence, for TensorBoard; that matplotlib is missing is reported once."""
+        """Draws the attention over a sample for TensorBoard; without matplotlib, says so once and gives up."""
         from flax_transformer.tasks.translation.attention_map import attention_png
 
         try:
@@ -103,7 +103,7 @@ class Validation:
             self._can_draw = False
 
     def _score(self, translations: Translated) -> dict[str, Any]:
-        """BLEU; of several sets each one's and their mean: n-grams of several languages are no corpus."""
+        """BLEU; with several sets, that of each and their mean, since they may be in different languages."""
         metric, scores = make_metrics()['bleu'], {}
         for each in self._sets:
             chosen = [i for one, i in self._scored if one is each]

@@ -23,7 +23,7 @@ class ValidationSet(NamedTuple):
 def read_validation(
     data: DataConfig, corpus: CorpusConfig, tokenizer: Tokenizer, say: Callable[[str], None]
 ) -> ValidationSet:
-    """The validation set of a corpus. Raises UserError if it has no pair to evaluate on."""
+    """The validation set of a corpus. Raises UserError if it has no pairs to evaluate on."""
     name, language = corpus.validation, data.tag_of(corpus)
     pairs = read_corpus(name, data, corpus.languages)
     say(f'{name}: {len(pairs):,} pairs {"-".join(corpus.languages)}')
@@ -37,13 +37,13 @@ def read_validation(
 
 
 def interleaved(sets: Sequence[ValidationSet], count: int) -> list[tuple[ValidationSet, int]]:
-    """The first `count` sentences, taken from the sets in turn: each as its set and its number in it."""
+    """The first `count` sentences, taken from the sets in turn, each as its set and its index there."""
     longest = max((len(each.pairs) for each in sets), default=0)
     turns = [(each, i) for i in range(min(longest, count)) for each in sets if i < len(each.pairs)]
     return turns[:count]
 
 
 def of_each_corpus(data: DataConfig, sets: Sequence[ValidationSet]) -> list[TokenizedPairs]:
-    """Each corpus's validation set, empty if it has none: the loss knows a corpus by its number in the mixture."""
+    """The validation set of every corpus, empty if it has none, since the loss numbers corpora by their order."""
     known = {each.name: each.tokenized for each in sets}
     return [known.get(corpus.name, TokenizedPairs(flatten([]), flatten([]))) for corpus in data.corpora]
