@@ -41,28 +41,32 @@ class Scores:
     by_length: tuple[BucketScores, ...] = ()  # if the sources are known
 
     def __str__(self) -> str:
-        lines = [f'BLEU {self.bleu:.2f}  {self.bleu_details}']
-        if not self.has_four_words:
-            lines.append('  (no line has the four words that BLEU counts: look at the scores below)')
-        lines.append(f'  {self.bleu_signature}')
+        lines = [f'exact matches: {self.exact:.1%} of {self.num_lines:,} lines']
+        if self.has_four_words:
+            lines += [f'BLEU {self.bleu:.2f}  {self.bleu_details}', f'  {self.bleu_signature}']
+        else:
+            lines.append('BLEU is not defined here: it counts four words in a row, and no translation has as many')
         for name, value, signature in (
             ('chrF', self.chrf, self.chrf_signature),
             ('chrF++', self.chrf_plus_plus, self.chrf_plus_plus_signature),
             ('TER', self.ter, self.ter_signature),
         ):
             lines += [f'{name} {value:.2f}', f'  {signature}']
-        if len(self.by_length) > 1:
-            lines.append('source words   lines    BLEU    chrF  length ratio')
-            for one in self.by_length:
-                columns = f'{one.num_lines:7,}{one.bleu:8.2f}{one.chrf:8.2f}{one.length_ratio:14.3f}'
-                lines.append(f'{one.words:<12}{columns}')
-        lines.append(
-            f'exactly as the reference: {self.exact:.1%} of {self.num_lines} lines; cut short: {self.num_truncated}; '
-            f'length ratio: {self.length_ratio:.3f}'
-        )
+        lines += self._length_table()
+        lines.append(f'length ratio: {self.length_ratio:.3f}; truncated: {self.num_truncated} lines')
         if self.length_warning:
             lines.append(self.length_warning)
         return '\n'.join(lines)
+
+    def _length_table(self) -> list[str]:
+        if len(self.by_length) < 2:
+            return []
+        title = '    BLEU' if self.has_four_words else ''
+        rows = [f'source words   lines{title}    chrF  length ratio']
+        for one in self.by_length:
+            bleu = f'{one.bleu:8.2f}' if self.has_four_words else ''
+            rows.append(f'{one.words:<12}{one.num_lines:8,}{bleu}{one.chrf:8.2f}{one.length_ratio:14.3f}')
+        return rows
 
     @property
     def length_warning(self) -> str:
