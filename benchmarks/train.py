@@ -40,7 +40,6 @@ def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attent
     from flax_transformer.cost.chips import peak_flops
     from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten
     from flax_transformer.data.bitext.validation_batches import validation_batches
-    from flax_transformer.tasks.translation.flops import training_flops
     from flax_transformer.tasks.translation.task import make_trainer
     from flax_transformer.transformer.model import resolve_dtype
 
@@ -71,7 +70,7 @@ def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attent
         return float(metrics['loss'] / metrics['target_tokens'])
 
     peak = peak_flops(jax.devices()[0].device_kind, resolve_dtype(config.model).dtype)
-    return steps, training_flops(config).total * len(packed), peak
+    return steps, trainer.task.flops_per_step * len(packed), peak
 
 
 def serve(system: str, size: Size, options: argparse.Namespace) -> None:

@@ -9,15 +9,15 @@
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.trees import named_leaves
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
-from flax_transformer.transformer.model import Transformer
+from flax_transformer.transformer.model import parameter_shapes
 
 # Ours, theirs, and the kind of module; {n} is the layer.
 MODULES = (
@@ -120,9 +120,7 @@ def to_marian(params: Any, config: TransformerConfig) -> dict[str, np.ndarray]:
 
 def shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
     """The shape of every parameter of a config's model, by path."""
-    tokens = jnp.zeros((1, 1), jnp.int32)
-    variables = jax.eval_shape(Transformer(config).init, jax.random.key(0), tokens, tokens)
-    return {name: leaf.shape for name, leaf in flatten_dict(variables['params'], sep='/').items()}
+    return {name: leaf.shape for name, leaf in named_leaves(parameter_shapes(config))}
 
 
 def _their_shape(shape: tuple[int, ...], change: str) -> tuple[int, ...]:

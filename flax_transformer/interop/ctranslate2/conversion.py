@@ -15,6 +15,7 @@ import numpy as np
 
 from flax_transformer.common.compilation_cache import cache_folder
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.trees import named_leaves
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
@@ -71,8 +72,8 @@ def converted(config: TransformerConfig, params: Any, slots: int) -> Path:
     """
     version = import_ctranslate2().__version__
     digest = hashlib.sha256(f'1 {version} {slots} {config!r}'.encode())
-    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
-        digest.update(jax.tree_util.keystr(path).encode())
+    for name, leaf in named_leaves(params):
+        digest.update(name.encode())
         digest.update(np.ascontiguousarray(leaf).tobytes())
     root = cache_folder().parent / 'ctranslate2'
     folder = root / digest.hexdigest()[:32]

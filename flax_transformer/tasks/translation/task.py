@@ -13,7 +13,6 @@ from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.config import Config
-from flax_transformer.tasks.translation.flops import training_flops
 from flax_transformer.tasks.translation.loss import automatic_chunk, loss_sums
 from flax_transformer.transformer.flops import forward_flops
 from flax_transformer.transformer.model import Transformer, init_params, resolve_dtype
@@ -32,8 +31,10 @@ class TranslationTask(Task):
         self.rows_per_step, self.slots_per_row = config.rows_per_step, config.data.target_length
         self.d_model, self.dtype = config.model.d_model, config.model.dtype
         self.row_name = f'{config.data.source_length} + {config.data.target_length} slots'
-        self.flops_per_step = training_flops(config).total
         self._model_config, self._data = config.model, config.data
+        self._row_flops = forward_flops(config.model, config.data.source_length, config.data.target_length)
+        passes = 2 if config.training.r_drop_alpha else 1
+        self.flops_per_step = 3 * passes * config.rows_per_step * self._row_flops.total  # forward, and twice backward
         self._loss = partial(
             loss_sums,
             model=Transformer(config.model, remat=config.parallel.remat == 'layers'),
@@ -44,9 +45,7 @@ class TranslationTask(Task):
         self._r_drop_alpha = config.training.r_drop_alpha
 
     def flops_per_slot(self) -> dict[str, float]:
-        data = self._data
-        row = forward_flops(self._model_config, data.source_length, data.target_length)
-        return row.times(1 / data.target_length)._asdict()
+        return self._row_flops.times(1 / self.slots_per_row)._asdict()
 
     def init(self, key: jax.Array) -> Params:
         return init_params(self._model_config, key)
