@@ -3,9 +3,9 @@
     flax-transformer train marian_base --workdir runs/marian
     flax-transformer export-marian runs/marian marian-en-de
 
-Hardware: two CPU cores (x86-64 with AVX-512), much other work running beside. Time: 17 minutes. Score: 26.8 BLEU
-with beam 4 on the first 200 lines of test_2016_flickr (sacreBLEU's defaults; one run, seed 0). Given the export,
-transformers translates 199 of these lines to the letter as here, and CTranslate2 197.
+Hardware: two CPU cores (x86-64 with AVX-512), busy with much other work. Time: 17 minutes. Score: 26.8 BLEU
+with beam 4 on the first 200 lines of test_2016_flickr (sacreBLEU's defaults; one run, seed 0). From the export,
+transformers translates 199 of these lines exactly as we do, and CTranslate2 197.
 """
 
 from flax_transformer.config import (
@@ -28,7 +28,7 @@ def get_config() -> Config:
             d_ff=512,
             num_encoder_layers=3,
             num_decoder_layers=3,
-            # As Marian has it; activation, dropout, depths and sizes are free.
+            # Fixed by Marian; activation, dropout, depths and sizes are free.
             positions='concatenated',
             norm_epsilon=1e-5,
             attention_bias=True,

@@ -1,15 +1,15 @@
-"""Multi30k, one model from English to German, French and Czech, and from German to English.
+"""Multi30k, one model that translates English to German, French and Czech, and German to English.
 
     flax-transformer train multi30k_multilingual --workdir runs/multi30k_multilingual
     flax-transformer translate runs/multi30k_multilingual --decoding.target-language fr < lines
 
-The files lie below --data.root, else $FLAX_TRANSFORMER_DATA, else data/: multi30k/train.en.gz and so on
-(github.com/multi30k/dataset, data/task1/raw). Each source begins with a tag of the language to translate into.
+The files are found in --data.root, else $FLAX_TRANSFORMER_DATA, else data/: multi30k/train.en.gz and so on
+(github.com/multi30k/dataset, data/task1/raw). Each source begins with a tag that names the target language.
 
-Hardware: two CPU cores (x86-64 with AVX-512), much other work running beside. Time: 22 minutes. Scores on
+Hardware: two CPU cores (x86-64 with AVX-512), busy with much other work. Time: 22 minutes. Scores on
 test_2016_flickr, greedy, cased detokenised sacreBLEU (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0), one
-run: 18.2 en-de, 22.5 en-fr, 12.3 en-cs, 21.1 de-en. It was still learning fast: a better model wants several times the
-steps (multi30k_en_de takes 7,000 for one direction).
+run: 18.2 en-de, 22.5 en-fr, 12.3 en-cs, 21.1 de-en. The loss was still falling fast: a better model needs several
+times the steps (multi30k_en_de takes 7,000 for one direction).
 """
 
 from flax_transformer.config import (

@@ -4,9 +4,9 @@
 
 Nothing is downloaded: num2words spells the numbers. Any two of its languages will do (--data.source-language fr).
 
-Hardware: two CPU cores (x86-64 with AVX-512). Time: 5 minutes.
-Score: 1,000 of 1,000 held-out numbers below one million exactly right, greedy; perplexity 1.08 per target token (label
-smoothing keeps it above 1). One run, seed 0. Not all is learned: "zero", one example in 60,000, came out wrong.
+Hardware: two CPU cores (x86-64 with AVX-512), about six busy processes sharing them. Time: 2:42 to 3:44 minutes.
+Score: 1,000 of 1,000 held-out numbers below one million exactly right, greedy, with each of the seeds 0, 1 and 2;
+perplexity 1.07 per target token (label smoothing keeps it above 1). "zero", one example in 60,000, is not learned.
 """
 
 from flax_transformer.config import (
@@ -32,7 +32,7 @@ def get_config() -> Config:
         data=DataConfig(source_length=64, target_length=64),
         optimizer=OptimizerConfig(schedule='linear', learning_rate=2e-3, warmup_steps=200, ema_decay=0.99),
         training=TrainingConfig(
-            steps=1500, tokens_per_step=2048, log_every=50, evaluate_every=500, checkpoint_every=500
+            steps=600, tokens_per_step=2048, log_every=50, evaluate_every=100, checkpoint_every=200
         ),
         decoding=DecodingConfig(beam_width=1, max_source_tokens=64),
     )

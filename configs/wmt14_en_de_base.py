@@ -2,12 +2,12 @@
 
     flax-transformer train wmt14_en_de_base --workdir runs/wmt14_base
 
-The data comes from TensorFlow Datasets, prepared once (the command says how where it is not). Batches are those of
-section 5.1: about 25,000 target tokens over all devices together, whatever their number.
+The data comes from TensorFlow Datasets and must be prepared once (training prints the command). Batches follow
+section 5.1: about 25,000 target tokens over all devices together, however many there are.
 
-Not run by us: there was neither the corpus nor the hardware. The paper trained 100,000 steps in 12 hours on eight P100
-and reports 27.3 BLEU (tokenised) on newstest2014, with the last five checkpoints averaged. The model here has 63.0 M
-parameters where the paper prints 65: the shared vocabulary has 37,000 pieces, and no projection of attention a bias.
+We have not run this: we had neither the corpus nor the hardware. The paper trained 100,000 steps in 12 hours on eight
+P100s and reports 27.3 BLEU (tokenised) on newstest2014, averaging the last five checkpoints. This model has 63.0 M
+parameters where the paper prints 65: 37,000 pieces in the shared vocabulary, no biases in the attention projections.
 """
 
 from flax_transformer.config import Config, DataConfig, TrainingConfig, TransformerConfig

@@ -2,9 +2,9 @@
 
     flax-transformer train wmt14_en_de_big --workdir runs/wmt14_big
 
-Data and batches as in wmt14_en_de_base.py. Not run by us: there was neither the corpus nor the hardware. The paper
-trained 300,000 steps in 3.5 days on eight P100 and reports 28.4 BLEU (tokenised) on newstest2014, with the last twenty
-checkpoints averaged. The model here has 214.2 M parameters where the paper prints 213.
+Data and batches as in wmt14_en_de_base.py. We have not run this: we had neither the corpus nor the hardware. The paper
+trained 300,000 steps in 3.5 days on eight P100s and reports 28.4 BLEU (tokenised) on newstest2014, averaging the last
+twenty checkpoints. This model has 214.2 M parameters where the paper prints 213.
 """
 
 from flax_transformer.config import Config, DataConfig, TrainingConfig, TransformerConfig
