@@ -99,7 +99,7 @@ def test_the_command_ends_with_75_and_goes_on(copy_folder: Path, tmp_path: Path,
     """In this process: the signal comes at step 7, as the scheduler would send it."""
     config = copy_config(copy_folder, steps=12, checkpoint_every=100, evaluate_every=100, log_every=12)
     config = replace(config, data=replace(config.data, validation=''))
-    monkeypatch.setattr('flax_transformer.cli.train.load_config', lambda name: config)
+    monkeypatch.setattr('flax_transformer.cli.options.load_config', lambda name: config)
     from flax_transformer.engine.monitor.reporter import Reporter
 
     signal_at = {7}

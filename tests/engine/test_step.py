@@ -10,7 +10,7 @@ import numpy as np
 import optax
 import pytest
 from tiny_translation import LOSS, MODEL, fresh_params, uneven_batch
-from toy_task import CircleTask, draw
+from toy_task import CircleConfig, CircleTask, draw, make_trainer
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
@@ -85,13 +85,11 @@ def test_gradients_are_those_of_the_mean_over_all_tokens(
 
 @pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
 def test_the_old_state_is_given_away(strategy: str) -> None:
-    devices = Devices(ParallelConfig(strategy, 2))
-    tx = optax.adam(1e-3)
-    step = devices.compile(partial(step_of_circle, tx=tx), donate_state=True)
-    state = devices.replicate(init_state(CIRCLE.init, jax.random.key(0), tx))
-    # The first call takes what `replicate` made, later ones what a step made: both must be reused.
+    trainer = make_trainer(CircleConfig(parallel=ParallelConfig(strategy, 2)))
+    state = trainer.init_state()
+    # The first call takes what `init_state` made, later ones what a step made: both must be reused.
     for _ in range(2):
-        old, (state, _) = state, step(state, devices.split(draw(1)), jax.random.key(0))
+        old, (state, _) = state, trainer.step(state, draw(1))
         jax.block_until_ready(state)
         assert all(leaf.is_deleted() for leaf in jax.tree.leaves((old.params, old.opt_state)))
 

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.devices.sharding import bytes_per_device, fitted, replicated_despite_rule, spec_of
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.task import TranslationTask, make_trainer
 from flax_transformer.transformer.model import init_params, parameter_shapes
 from flax_transformer.transformer.sharding_rules import SHARDING_RULES
@@ -40,6 +42,12 @@ def config_of(parallel: ParallelConfig, **optimizer: Any) -> Config:
     """A step of 16 rows of 32 slots."""
     config = replace(copy_config(Path(), tokens_per_step=16 * 32), model=MODEL, parallel=parallel)
     return replace(config, optimizer=replace(config.optimizer, **({'ema_decay': 0.9} | optimizer)))
+
+
+@cache
+def trainer_of(mesh: str, optimizer: str = 'adam') -> Trainer:
+    """Shared, so that each of its programs is compiled once."""
+    return make_trainer(config_of(MESHES[mesh], name=optimizer))
 
 
 def uneven_batch() -> Batch:
@@ -132,7 +140,7 @@ def params() -> Any:
 @pytest.fixture(scope='module')
 def computed(params: Any) -> dict[str, Any]:
     """By mesh: gradients and sums of the uneven batch."""
-    trainers = {name: make_trainer(config_of(parallel)) for name, parallel in MESHES.items()}
+    trainers = {name: trainer_of(name) for name in MESHES}
     return {
         name: jax.device_get(trainer.gradients(trainer.init_state(params), uneven_batch()))
         for name, trainer in trainers.items()
@@ -152,7 +160,7 @@ def test_the_state_is_really_cut(params: Any) -> None:
     """Bytes of the arrays that lie on each device after a step, moments and average included."""
 
     def held(name: str) -> tuple[TrainState, int]:
-        trainer = make_trainer(config_of(MESHES[name]))
+        trainer = trainer_of(name)
         state, _ = trainer.step(trainer.init_state(params), uneven_batch())
         on: dict[Any, int] = {}
         for leaf in jax.tree.leaves(state):
@@ -173,14 +181,13 @@ def test_the_state_is_really_cut(params: Any) -> None:
 @pytest.mark.parametrize('name', ['adam', pytest.param('adafactor', marks=pytest.mark.slow)])
 def test_a_checkpoint_is_read_by_every_mesh(name: str, tmp_path: Path) -> None:
     """Saved under one, restored under the others: the same arrays, placed as the mesh wants them."""
-    saved = make_trainer(config_of(MESHES['2x2x2'], name=name))
-    state = saved.init_state()
+    state = trainer_of('2x2x2', name).init_state()
     state = state._replace(opt_state=jax.tree.map(lambda x: x + 1, state.opt_state))
     checkpoints = Checkpoints(tmp_path / 'checkpoints')
     checkpoints.save(state, {}, {})
     checkpoints.wait()
-    for parallel in MESHES.values():
-        trainer = make_trainer(config_of(parallel, name=name))
+    for mesh in MESHES:
+        trainer = trainer_of(mesh, name)
         restored, _ = checkpoints.restore(trainer.shapes)
         jax.tree.map(np.testing.assert_array_equal, restored, state)
         same = jax.tree.map(lambda a, b: a.sharding.is_equivalent_to(b, a.ndim), restored, trainer.shardings)
@@ -189,7 +196,7 @@ def test_a_checkpoint_is_read_by_every_mesh(name: str, tmp_path: Path) -> None:
 
 
 def test_a_fresh_state_does_not_depend_on_the_mesh() -> None:
-    one, cut = (make_trainer(config_of(MESHES[name])).init_state() for name in ('one device', '2x2x2'))
+    one, cut = (trainer_of(name).init_state() for name in ('one device', '2x2x2'))
     jax.tree.map(np.testing.assert_array_equal, one, cut)
 
 

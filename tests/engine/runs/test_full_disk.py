@@ -138,9 +138,12 @@ def test_training_goes_on_and_tries_again_where_the_config_says_so(tmp_path, mon
     assert errors.count('Training goes on (training.on_full_disk) and tries again at the next save') == 2
 
 
+@pytest.mark.parametrize('how', ['at_once', 'behind'])
 @pytest.mark.parametrize(('on_full_disk', 'step'), [('stop', 2), ('go_on', 4)])
-def test_it_stops_otherwise_and_where_the_last_save_fails(on_full_disk: str, step: int, tmp_path, monkeypatch) -> None:
-    full_at(monkeypatch, behind=step)
+def test_it_stops_otherwise_and_where_the_last_save_fails(
+    on_full_disk: str, step: int, how: str, tmp_path, monkeypatch
+) -> None:
+    full_at(monkeypatch, **{how: step})
     with pytest.raises(OSError, match=rf'no space left for the checkpoint of step {step}.*make room, and the same'):
         train_circle(tmp_path / 'run', config_of(on_full_disk=on_full_disk))
     assert steps_in(tmp_path / 'run') == set(range(1, step))
