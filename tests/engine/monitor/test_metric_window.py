@@ -39,3 +39,14 @@ def test_skipped_steps_do_not_enter_the_averages() -> None:
     averages = window.close()
     assert (averages['loss'], averages['grad_norm'], averages['skipped_steps']) == (2.0, 1.0, 1)
     assert averages['target_tokens'] == 5.0
+
+
+def test_a_restored_window_goes_on_with_sums_and_time() -> None:
+    window = MetricWindow(TASK)
+    window.add(STEP)
+    again = MetricWindow(TASK, window.state() | {'seconds': 100.0, 'waited': 25.0})
+    again.add(STEP | {'loss': 20.0})
+    averages = again.close()
+    assert averages['loss'] == pytest.approx(3.0)
+    assert averages['seconds_per_step'] == pytest.approx(50.0, rel=0.1)
+    assert averages['data_wait'] == pytest.approx(0.25, rel=0.1)
