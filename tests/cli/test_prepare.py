@@ -59,9 +59,12 @@ def test_a_file_that_has_changed_since_a_run_began_is_an_error_of_the_check(
     assert f'{tmp_path / "train.out"}\n      has other bytes, though as many' in out
 
 
-@pytest.mark.parametrize('command', ['prepare', 'train'])
+@pytest.mark.parametrize(
+    ('command', 'is_forced'),
+    [('prepare', True), ('train', False), pytest.param('train', True, marks=pytest.mark.slow)],
+)
 def test_a_damaged_corpus_stops_before_anything_is_written_unless_told_not_to(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, is_forced: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy_corpus(tmp_path)
     lines = (tmp_path / 'train.out').read_text().splitlines()
@@ -76,7 +79,7 @@ def test_a_damaged_corpus_stops_before_anything_is_written_unless_told_not_to(
     assert 'error: train: shifted: ' in message
     assert '--check.no-before-training' in message
     assert not run.exists()
-    assert main([command, *arguments, '--check.no-before-training']) == 0
+    assert not is_forced or main([command, *arguments, '--check.no-before-training']) == 0
 
 
 def test_preparing_needs_a_config(capsys: pytest.CaptureFixture[str]) -> None:

@@ -138,7 +138,7 @@ def test_a_pattern_that_is_of_no_use_is_refused_with_the_paths(patterns: tuple[s
 def test_a_fine_tune_keeps_what_is_frozen(copy_run: Path, copy_folder: Path, tmp_path: Path, capsys: Any) -> None:
     """From one run to another, through a stop: a changed `freeze` is another run."""
     config = copy_config(copy_folder, steps=4, checkpoint_every=2)
-    optimizer = replace(config.optimizer, freeze=('encoder/.*',), warmup_steps=0)
+    optimizer = replace(config.optimizer, schedule='linear', freeze=('encoder/.*',), warmup_steps=0)
     config = replace(config, data=replace(config.data, validation=''), optimizer=optimizer)
     run = train(config, tmp_path / 'run', init_from=copy_run)
     assert 'of them frozen, on 1 cpu device' in capsys.readouterr().err
