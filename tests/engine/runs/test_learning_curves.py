@@ -79,7 +79,7 @@ def test_what_cannot_be_shown_is_refused(runs: list[Path], tmp_path: Path, capsy
     for argv, expected in (
         (runs, 'has no metrics.jsonl: nothing was measured in it yet'),
         ([runs[0], tmp_path / 'none'], 'none does not exist'),
-        ([runs[0], '--output', 'a.gif'], 'expected a name that ends in .png, .svg, .pdf'),
+        ([runs[0], '--output', 'a.gif'], 'expected a file name ending in .png, .svg, .pdf'),
     ):
         assert main(['curves', *map(str, argv)]) == 2
         assert expected in capsys.readouterr().err
