@@ -76,8 +76,6 @@ def train(
     Raises UserError if the run's data has changed (before the first step) or its numbers are not finite; Interrupted,
     after saving, if asked to stop.
     """
-    for line in replicated_despite_rule(trainer.shapes.params, trainer.devices.mesh, trainer.task.sharding_rules):
-        multihost.say(f'whole on every device: {line}')
     config = trainer.config.training
     state = trainer.init_state(params)
     batches = iter(grain.experimental.ThreadPrefetchIterDataset(data, prefetch_buffer_size=2))
@@ -179,6 +177,8 @@ def _is_done(run: RunDirectory, config: LoopConfig, step: int, progress: Progres
 
 def _report_start(trainer: Trainer, state: TrainState, before: EngineConfig | None) -> None:
     step, config = int(state.step), trainer.config
+    for line in replicated_despite_rule(state.params, trainer.devices.mesh, trainer.task.sharding_rules):
+        multihost.say(f'whole on every device: {line}')
     if before is not None:
         _report_rate_jump(trainer, before, step)
     frozen = ''

@@ -167,13 +167,7 @@ class Devices:
         if self.strategy == 'pmap':
             here = len(jax.local_devices())
             return jax.tree.map(lambda x: x.reshape(here, -1, *np.shape(x)[1:]), batch)
-        first = self.own_rows(rows).start
-
-        def part(x: np.ndarray, index: tuple[slice, ...]) -> np.ndarray:
-            begin, end, _ = index[0].indices(rows)
-            return x[begin - first : end - first]
-
-        place = lambda x: jax.make_array_from_callback((rows, *np.shape(x)[1:]), self.by_rows, partial(part, x))
+        place = lambda x: jax.make_array_from_process_local_data(self.by_rows, x, (rows, *np.shape(x)[1:]))
         return jax.tree.map(place, batch)
 
     def compile(self, step: Callable, *, state: Any = None, result: Any = None, donate_state: bool = False) -> Callable:

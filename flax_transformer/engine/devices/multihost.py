@@ -1,6 +1,6 @@
-"""Several processes that train together: their start, what they tell one another, and the end of one of them.
+"""Several processes that train together: how they start, exchange values, and end when one of them fails.
 
-Without `parallel.num_processes` nothing here does anything. Values go through JAX's own key-value store, which process
+Without `parallel.num_processes` this does nothing. Values go through JAX's own key-value store, which process
 0 serves.
 """
 
@@ -25,13 +25,13 @@ from flax_transformer.engine.devices.rendezvous import Facts, meet
 from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 
 T = TypeVar('T')
-_PERIOD = 1.0  # seconds between two signs of life
+_PERIOD = 1.0  # seconds between signs of life
 
 
 def start(config: ParallelConfig, facts: Facts) -> None:
-    """Joins the processes of a run, before JAX touches its devices; `facts` must be the same for all.
+    """Joins the processes of a run, before JAX initializes its devices; `facts` must be the same in all.
 
-    Raises UserError where one is missing or differs. From then on a process ends, with code 75, when another is lost.
+    Raises UserError if one is missing or differs. From then on, a process exits with code 75 if another is lost.
     """
     if config.num_processes == 1:
         return
@@ -44,7 +44,7 @@ def start(config: ParallelConfig, facts: Facts) -> None:
         number,
         local_device_ids=local,
         initialization_timeout=timeout,
-        # JAX aborts the process where another is silent so long. Ours says which, and earlier.
+        # After this much silence JAX aborts the process. Our watch is earlier and says which one is lost.
         heartbeat_timeout_seconds=timeout + 60,
     )
     threading.Thread(target=_watch, args=(timeout,), daemon=True, name='processes').start()
@@ -52,7 +52,7 @@ def start(config: ParallelConfig, facts: Facts) -> None:
 
 
 def _resolve(config: ParallelConfig) -> tuple[str, int, int, Any]:
-    """Coordinator, number of processes, this one's number and its devices; what the config leaves out, JAX finds."""
+    """Coordinator, number of processes, this one's number and its devices; JAX finds what the config leaves out."""
     given = config.coordinator or None, config.num_processes or None, config.process_id
     try:
         address, count, number, local = find_cluster(*given, config.process_timeout)
@@ -68,18 +68,18 @@ def _resolve(config: ParallelConfig) -> tuple[str, int, int, Any]:
 
 
 def is_first() -> bool:
-    """Whether this process writes what is written once: files of the run, messages."""
+    """Whether this is process 0, which alone writes the run's files and messages."""
     return number() == 0
 
 
 def say(text: str) -> None:
-    """A line on standard error, of process 0 alone."""
+    """Prints a line on standard error, in process 0 only."""
     if is_first():
         print(text, file=sys.stderr, flush=True)
 
 
 def share(name: str, value: str | None = None) -> str:
-    """The value that process 0 gives under a name that is used once; the others wait as long as it lives."""
+    """The value that process 0 passes, in all processes; the others wait as long as it lives. Use each name once."""
     if count() == 1:
         return value
     client = store()
@@ -90,7 +90,7 @@ def share(name: str, value: str | None = None) -> str:
 
 
 def first_then_others(name: str, first: Callable[[], T], others: Callable[[], T]) -> T:
-    """`first()` in process 0, and once that has returned `others()` in the rest; under a name that is used once."""
+    """`first()` in process 0 and, once it has returned, `others()` in the rest. Use each name once."""
     if is_first():
         result = first()
         share(name, '')
@@ -100,7 +100,7 @@ def first_then_others(name: str, first: Callable[[], T], others: Callable[[], T]
 
 
 def agree(name: str, value: str) -> None:
-    """Raises UserError in every process where one has another value than process 0; it names them."""
+    """Raises UserError in every process, which names them, if any value differs from that of process 0."""
     if count() == 1:
         return
     client = store()
@@ -108,24 +108,24 @@ def agree(name: str, value: str) -> None:
     values = [_wait_for(f'agreed/{name}/{i}') for i in range(count())]
     others = [str(i) for i, each in enumerate(values) if each != values[0]]
     if others:
-        raise UserError(f'{name} of process {", ".join(others)} is not that of process 0; all must see the same files')
+        raise UserError(f'{name} of process {", ".join(others)} is not as in process 0; all must see the same files')
 
 
 class SharedStop:
-    """A request to stop that reached one process, as all of them see it: at the same step."""
+    """A request to stop that any process received, which all obey after the same step."""
 
     def __init__(self) -> None:
         self._step: int | None = None
 
     def __call__(self, step: int, requested: str | None) -> str | None:
-        """What to stop for after `step`, if anything; called in each step, by every process.
+        """What to stop for after `step`, if anything; every process must call it in every step.
 
-        No process is more than a step ahead of what all have begun, since it reads the metrics of the step before: what
-        one asks for after step n all have seen after step n + 2.
+        A process reads the metrics of step n - 1 after dispatching step n, so none is more than a step ahead of the
+        others: they all see what one asks for after step n by step n + 2.
         """
         client = store()
         if requested and self._step is None:
-            with contextlib.suppress(jax.errors.JaxRuntimeError):  # another one was asked before
+            with contextlib.suppress(jax.errors.JaxRuntimeError):  # another process asked first
                 client.key_value_set('stop', f'{step + 2} {requested}')
         try:
             asked, _, name = client.key_value_try_get('stop').partition(' ')
@@ -137,13 +137,13 @@ class SharedStop:
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """Within, the processes train; what fails in one ends the others, and none waits for one that has left."""
+    """Ends all processes if one fails inside, so that none waits for one that is gone."""
     if count() == 1:
         yield
         return
     try:
         yield
-    except Interrupted:  # all of them, after the same step
+    except Interrupted:  # in all of them, after the same step
         jax.distributed.shutdown()
         raise
     except (ValueError, jax.errors.JaxRuntimeError) as error:
@@ -160,19 +160,19 @@ def together() -> Iterator[None]:
 
 
 def _fail(message: str, code: int) -> None:
-    """Tells the others, and ends this process without the barrier at which JAX would wait for them."""
+    """Notifies the others and ends this process, without the barrier at which JAX would wait for them."""
     print(f'flax-transformer: process {number()} of {count()}: {message}', file=sys.stderr, flush=True)
     with contextlib.suppress(jax.errors.JaxRuntimeError):
         store().key_value_set(f'failed/{number()}', f'{code} {message.splitlines()[0]}')
-        time.sleep(5 * _PERIOD if is_first() else 0)  # whoever serves the store must not leave first
+        time.sleep(5 * _PERIOD if is_first() else 0)  # process 0 serves the store: it must not exit first
     os._exit(code)
 
 
 def _after_a_failed_exchange(error: Exception) -> None:
-    """Waits until the watch knows which process is gone, and has ended this one; else returns."""
+    """After a failed exchange, gives the watch time to find the lost process and end this one."""
     first = str(error).splitlines()[0][:200]
     if any(word in first for word in ('Gloo', 'NCCL', 'UNAVAILABLE')):
-        print(f'flax-transformer: an exchange with other processes failed: {first}', file=sys.stderr, flush=True)
+        print(f'flax-transformer: communication with other processes failed: {first}', file=sys.stderr, flush=True)
         time.sleep(_timeout + 10)
 
 
@@ -181,7 +181,7 @@ _timeout = 60.0
 
 def _wait_for(key: str) -> str:
     client = store()
-    while True:  # in slices, so that a signal is heard; the watch ends the wait for a process that is lost
+    while True:  # in slices, so that signals are handled; the watch ends the process if another is lost
         try:
             return client.blocking_key_value_get(key, 1000)
         except jax.errors.JaxRuntimeError as error:
@@ -190,8 +190,8 @@ def _wait_for(key: str) -> str:
 
 
 def _exchange(timeout: float) -> None:
-    """A sum over all devices: that processes have met does not say that their devices reach one another."""
-    hint = 'the first sum over all devices did not end: is the network between the hosts open, on all ports?'
+    """Checks with a sum over all devices that they reach one another, which meeting does not prove."""
+    hint = 'the first sum over all devices did not finish: is the network between the hosts open, on all ports?'
     alarm = threading.Timer(timeout, _leave, [f'{hint} (waited {timeout} s)'])
     alarm.daemon = True
     alarm.start()
@@ -207,7 +207,7 @@ def _exchange(timeout: float) -> None:
 
 
 def _watch(timeout: float) -> None:
-    """Gives signs of life; process 0 looks for those of the others, which look for its verdict."""
+    """Gives signs of life. Process 0 watches those of the others, which watch for its verdict."""
     global _timeout
     _timeout = timeout
     client, beats = store(), 0
@@ -221,7 +221,7 @@ def _watch(timeout: float) -> None:
                 code, gone = EXIT_CODE, []
                 for key, value in client.key_value_dir_get('failed/'):
                     number_of, (of_failed, _, why) = key.rpartition('/')[2], value.partition(' ')
-                    code = int(of_failed)  # what the user must mend is no reason to start again
+                    code = int(of_failed)  # not 75 for what the user must fix: restarting would not help
                     gone.append(f'process {number_of} failed: {why}')
                 for key, value in client.key_value_dir_get('alive/'):
                     who = key.rpartition('/')[2]
@@ -244,12 +244,12 @@ def _watch(timeout: float) -> None:
         except jax.errors.JaxRuntimeError as error:
             if not store():
                 return
-            _leave(f'process 0 cannot be reached any more ({str(error).splitlines()[0]})')
+            _leave(f'process 0 can no longer be reached ({str(error).splitlines()[0]})')
         time.sleep(_PERIOD)
 
 
 def _leave(why: str, code: int = EXIT_CODE) -> None:
-    """Ends this process at once: the main thread may wait for devices that will never answer."""
+    """Ends this process at once, since the main thread may be waiting for devices that will never answer."""
     hint = 'the same command goes on from the last checkpoint' if code == EXIT_CODE else 'see its message'
     print(f'\nflax-transformer: process {number()} of {count()} stops: {why}; {hint}', file=sys.stderr, flush=True)
     os._exit(code)
