@@ -105,6 +105,9 @@ class Config:
             end is None or end >= steps,
             f'optimizer.schedule_steps={end}: expected at least training.steps={steps}: the rate is 0 from there on',
         )
+        self._check_learned_positions()
+
+    def _check_learned_positions(self) -> None:
         if self.model.positions == 'learned':
             output = self.decoding.max_tokens or self.decoding.max_source_tokens + self.decoding.max_extra_tokens
             longest = max(self.data.source_length, self.data.target_length, self.decoding.max_source_tokens, output)

@@ -1,6 +1,7 @@
 """The loss of translation: cross-entropy summed over the target tokens of packed rows."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -38,22 +39,13 @@ def loss_sums(
     hidden = tuple(_hidden(params, batch, key, model) for key in keys)
     weights = (batch.target_segments > 0).astype(jnp.float32)
     numbers = jnp.zeros_like(batch.target) if batch.corpora is None else batch.corpora
-
-    def sums_of(params: Params, hidden: tuple[jax.Array, ...], data: tuple[jax.Array, ...]) -> tuple[jax.Array, Sums]:
-        targets, weights, numbers = data
-        logits = [model.apply({'params': params}, of_pass, method='project') for of_pass in hidden]
-        losses = [cross_entropy(of_pass, targets, label_smoothing=label_smoothing) for of_pass in logits]
-        loss, nll = losses[0] if len(losses) == 1 else (sum(each) / 2 for each in zip(*losses, strict=True))
-        total = (loss * weights).sum()
-        sums = {'nll': (nll * weights).sum(), 'target_tokens': weights.sum()}
-        for number, name in enumerate(corpora if batch.corpora is not None else ()):
-            of_corpus = weights * (numbers == number)
-            sums[f'nll/{name}'], sums[f'target_tokens/{name}'] = (nll * of_corpus).sum(), of_corpus.sum()
-        if len(logits) == 2:
-            sums['kl'] = (symmetric_divergence(*logits) * weights).sum()
-            total += r_drop_alpha / 2 * sums['kl']
-        return total, sums
-
+    sums_of = partial(
+        _sums_of_chunk,
+        model=model,
+        label_smoothing=label_smoothing,
+        corpora=() if batch.corpora is None else corpora,
+        r_drop_alpha=r_drop_alpha,
+    )
     loss, sums = sums_in_chunks(
         sums_of,
         {name: params[name] for name in output_names(model.config)},
@@ -78,6 +70,32 @@ def _hidden(params: Params, batch: Batch, dropout_key: jax.Array | None, model: 
         rngs=None if dropout_key is None else {'dropout': dropout_key},
         method='hidden',
     )
+
+
+def _sums_of_chunk(
+    params: Params,
+    hidden: tuple[jax.Array, ...],
+    data: tuple[jax.Array, jax.Array, jax.Array],
+    *,
+    model: Transformer,
+    label_smoothing: float,
+    corpora: Sequence[str],
+    r_drop_alpha: float,
+) -> tuple[jax.Array, Sums]:
+    """The loss and sums of some positions, from the decoder states of one pass or of R-Drop's two."""
+    targets, weights, numbers = data
+    logits = [model.apply({'params': params}, of_pass, method='project') for of_pass in hidden]
+    losses = [cross_entropy(of_pass, targets, label_smoothing=label_smoothing) for of_pass in logits]
+    loss, nll = losses[0] if len(losses) == 1 else (sum(each) / 2 for each in zip(*losses, strict=True))
+    total = (loss * weights).sum()
+    sums = {'nll': (nll * weights).sum(), 'target_tokens': weights.sum()}
+    for number, name in enumerate(corpora):
+        of_corpus = weights * (numbers == number)
+        sums[f'nll/{name}'], sums[f'target_tokens/{name}'] = (nll * of_corpus).sum(), of_corpus.sum()
+    if len(logits) == 2:
+        sums['kl'] = (symmetric_divergence(*logits) * weights).sum()
+        total += r_drop_alpha / 2 * sums['kl']
+    return total, sums
 
 
 def automatic_chunk(config: TransformerConfig) -> int:
