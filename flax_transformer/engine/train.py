@@ -5,24 +5,22 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import grain
-import jax
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine import non_finite
 from flax_transformer.engine.config import EngineConfig
 from flax_transformer.engine.config.loop import LoopConfig
 from flax_transformer.engine.devices import multihost
-from flax_transformer.engine.devices.sharding import replicated_despite_rule
 from flax_transformer.engine.loop import Loop, NotFinite, Scores
 from flax_transformer.engine.monitor.profiler import Profiler
 from flax_transformer.engine.monitor.progress import Progress
 from flax_transformer.engine.monitor.reporter import NoReporter, Reporter
-from flax_transformer.engine.optimizer import make_schedule
 from flax_transformer.engine.preemption import Stop, stop_on_signals
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.full_disk import tolerate_full_disk
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.state import TrainState, count_parameters
+from flax_transformer.engine.start import is_done, report_start
+from flax_transformer.engine.state import TrainState
 from flax_transformer.engine.task import Params
 from flax_transformer.engine.trainer import Trainer
 
@@ -84,9 +82,9 @@ def train(
     try:
         state, saved = _resume(state, batches, checkpoints, data, run)
         progress = Progress(trainer.task, config, saved)
-        if _is_done(run, config, int(state.step), progress):
+        if is_done(run, config, int(state.step), progress):
             return
-        _report_start(trainer, state, before)
+        report_start(trainer, state, before)
         with (
             _open_reporter(trainer, run, int(state.step), peak_flops) as reporter,
             contextlib.closing(_profiler(run, config, reporter)) as profiler,
@@ -160,48 +158,6 @@ def _resume(
         raise UserError(f'{data.name} is not what {run.path} was trained on so far; give another --workdir')
     batches.set_state(position['batches'])
     return state, position.get('progress', {})
-
-
-def _is_done(run: RunDirectory, config: LoopConfig, step: int, progress: Progress) -> bool:
-    """Whether the run has nothing left to do; if so, reports what would make it go on."""
-    early_stopping, is_trained = progress.early_stopping, step >= config.steps and not progress.owes_evaluation
-    if is_trained:
-        multihost.say(f'{run.path} is trained already, to step {step}; raise --training.steps to go on')
-    elif early_stopping.is_over:
-        multihost.say(
-            f'{run.path} was stopped early, after step {step}: {early_stopping}; to go on, raise --training.patience '
-            f'{config.patience}, or set it to 0'
-        )
-    return is_trained or early_stopping.is_over
-
-
-def _report_start(trainer: Trainer, state: TrainState, before: EngineConfig | None) -> None:
-    step, config = int(state.step), trainer.config
-    for line in replicated_despite_rule(state.params, trainer.devices.mesh, trainer.task.sharding_rules):
-        multihost.say(f'whole on every device: {line}')
-    if before is not None:
-        _report_rate_jump(trainer, before, step)
-    frozen = ''
-    if trainer.is_frozen is not None:
-        sizes = jax.tree.map(lambda is_frozen, x: x.size if is_frozen else 0, trainer.is_frozen, state.params)
-        frozen = f', {sum(jax.tree.leaves(sizes)):,} of them frozen,'
-    multihost.say(
-        f'{count_parameters(state.params):,} parameters{frozen} on {trainer.devices}; '
-        + (f'going on from step {step}' if step else f'{config.training.steps} steps')
-    )
-
-
-def _report_rate_jump(trainer: Trainer, before: EngineConfig, step: int) -> None:
-    """Warns if another end of a linear or cosine schedule changes the learning rate at once."""
-    config = trainer.config
-    schedule = make_schedule(before.optimizer, d_model=trainer.task.d_model, steps=before.training.steps)
-    old, new = (float(rate(max(step, 1))) for rate in (schedule, trainer.learning_rate))
-    if old != new:
-        old_end, new_end = (c.optimizer.schedule_steps or c.training.steps for c in (before, config))
-        multihost.say(
-            f'the {config.optimizer.schedule} schedule ends at step {new_end} now, no longer at {old_end}: the rate '
-            f'jumps from {old:.3g} to {new:.3g} (optimizer.schedule_steps, set from the start, lets a run go on)'
-        )
 
 
 def _open_reporter(trainer: Trainer, run: RunDirectory, first_step: int, peak_flops: float | None) -> Reporter:

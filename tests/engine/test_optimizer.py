@@ -20,7 +20,7 @@ from flax_transformer.config import OptimizerConfig, ParallelConfig
 from flax_transformer.engine.freezing import frozen_by
 from flax_transformer.engine.optimizer import make_optimizer, make_schedule
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.train import _report_rate_jump
+from flax_transformer.engine.start import report_rate_jump
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.inference.loading import load_run
 from flax_transformer.tasks.translation.task import make_trainer
@@ -161,8 +161,8 @@ def test_a_schedule_may_end_later_than_training_and_then_training_goes_on_withou
     assert [float(rate(step)) for step in (1, 2, 5, 8)] == pytest.approx([0.005, 0.01, 0.005, 0.0])
     config = replace(copy_config(tmp_path, steps=4), optimizer=staged)
     longer = make_trainer(replace(config, training=replace(config.training, steps=8)))
-    _report_rate_jump(longer, config.engine, 4)
+    report_rate_jump(longer, config.engine, 4)
     assert not capsys.readouterr().err
     without = replace(config, optimizer=replace(staged, schedule_steps=None))
-    _report_rate_jump(make_trainer(config), without.engine, 3)
+    report_rate_jump(make_trainer(config), without.engine, 3)
     assert 'ends at step 8 now, no longer at 4: the rate jumps from 0.005 to 0.00833' in capsys.readouterr().err
