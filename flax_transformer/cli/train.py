@@ -35,18 +35,18 @@ def main(argv: list[str]) -> None:
         default=lambda name: train_options(name, argv),
     )
     # JAX counts its devices once, when first asked: simulated ones must be requested before.
-    from flax_transformer.engine.devices import multihost
+    from flax_transformer.engine.devices import multihost, process_group
     from flax_transformer.engine.devices.devices import prepare_devices
 
     parallel = options.config.parallel
     prepare_devices(-(-parallel.least_devices // max(parallel.num_processes, 1)))
-    multihost.start(parallel, _facts(options))
+    process_group.start(parallel, _facts(options))
 
     from absl import logging
 
     # Orbax logs the traceback of a failed background save; we report what it means.
     logging.set_verbosity(logging.FATAL)
-    with multihost.together():
+    with process_group.together():
         run = task_module(options.config.task, 'train').train(
             options.config,
             options.workdir,

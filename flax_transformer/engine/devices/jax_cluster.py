@@ -1,6 +1,6 @@
 """What JAX knows of the processes that train together and has no public name for.
 
-`jax.process_count()` and `jax.process_index()` would start the devices, which must wait for `multihost.start`; the
+`jax.process_count()` and `jax.process_index()` would start the devices, which must wait for `process_group.start`; the
 key-value store, which process 0 serves, and the search for a cluster have no public name at all (Orbax reaches the
 store likewise). These are private names: pyproject.toml bounds jax by the versions that they were tried with.
 """
