@@ -24,6 +24,8 @@ from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 
 _PERIOD = 1.0  # seconds between signs of life
 _timeout = 60.0  # seconds of silence after which a process counts as lost
+_is_ending = threading.Event()
+_watcher: threading.Thread | None = None
 
 
 def start(config: ParallelConfig, facts: Facts) -> None:
@@ -45,7 +47,9 @@ def start(config: ParallelConfig, facts: Facts) -> None:
         # After this much silence JAX aborts the process. Our watch is earlier and says which one is lost.
         heartbeat_timeout_seconds=timeout + 60,
     )
-    threading.Thread(target=_watch, args=(timeout,), daemon=True, name='processes').start()
+    global _watcher
+    _watcher = threading.Thread(target=_watch, args=(timeout,), daemon=True, name='processes')
+    _watcher.start()
     _exchange(timeout)
 
 
@@ -74,7 +78,7 @@ def together() -> Iterator[None]:
     try:
         yield
     except Interrupted:  # in all of them, after the same step
-        jax.distributed.shutdown()
+        _end()
         raise
     except (ValueError, jax.errors.JaxRuntimeError) as error:
         if not isinstance(error, UserError):
@@ -86,7 +90,15 @@ def together() -> Iterator[None]:
         _fail(f'{type(error).__name__}: {error}', 1)
     else:
         store().key_value_set(f'done/{number()}', '')
-        jax.distributed.shutdown()
+        _end()
+
+
+def _end() -> None:
+    """Leaves the group. The watch ends first: a thread still waiting in JAX's store would abort the exiting process."""
+    _is_ending.set()
+    if _watcher is not None:
+        _watcher.join()
+    jax.distributed.shutdown()
 
 
 def _fail(message: str, code: int) -> None:
@@ -129,7 +141,7 @@ def _watch(timeout: float) -> None:
     _timeout = timeout
     client, beats = store(), 0
     seen: dict[str, tuple[str, float]] = {str(i): ('', time.monotonic()) for i in range(count())}
-    while True:
+    while not _is_ending.is_set():
         beats += 1
         try:
             client.key_value_set(f'alive/{number()}', str(beats), allow_overwrite=True)
@@ -159,10 +171,10 @@ def _watch(timeout: float) -> None:
                     if 'NOT_FOUND' not in str(error):
                         raise
         except jax.errors.JaxRuntimeError as error:
-            if not store():
+            if _is_ending.is_set() or not store():
                 return
             _leave(f'process 0 can no longer be reached ({str(error).splitlines()[0]})')
-        time.sleep(_PERIOD)
+        _is_ending.wait(_PERIOD)
 
 
 def _leave(why: str, code: int = EXIT_CODE) -> None:
