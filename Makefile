@@ -6,6 +6,7 @@ BIN := .venv/bin
 
 .PHONY: quickstart test test-slow lint format lock clean
 
+# About three minutes of CPU time.
 quickstart: .venv/installed
 	$(BIN)/flax-transformer train number_words --workdir runs/number_words
 	$(BIN)/flax-transformer evaluate runs/number_words
