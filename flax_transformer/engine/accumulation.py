@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.engine.chunks import cut
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.task import Task
@@ -47,4 +48,8 @@ def make_passes(task: Task, devices: Devices, max_slots: int, shardings: Any) ->
     max_rows = max_slots // task.slots_per_row
     if not max_slots or rows <= max_rows:
         return None
+    if not max_rows:
+        raise UserError(
+            f'parallel.max_tokens_per_device={max_slots}: expected at least {task.slots_per_row}, one row, or 0'
+        )
     return Passes(-(-rows // max_rows), devices.row_parts_per_step, shardings if devices.strategy == 'mesh' else None)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.engine.monitor.early_stopping import checkpoint_metrics
 from flax_transformer.engine.monitor.profiler import Profiler
 from flax_transformer.engine.monitor.progress import Progress
@@ -156,7 +157,12 @@ class Loop:
             try:
                 # Several processes evaluate together: none may leave alone.
                 with self._stop.deferred(self._stop.shared is not None):
-                    scores = self._validate_state(state)
+                    scores = _plain_numbers(self._validate_state(state))
+                if scores and self._config.best_by not in scores:
+                    raise UserError(
+                        f'training.best_by={self._config.best_by!r}: the validation gives {", ".join(scores)}; '
+                        'choose one of them'
+                    )
             except (Exception, Interrupted) as reason:
                 # Neither an error in the evaluation nor a signal during it may lose the training so far.
                 if self._stop.shared is None:
@@ -175,3 +181,8 @@ class Loop:
     def _stopped(self, step: int) -> Interrupted:
         reason = self._stop.after(step)
         return Interrupted(f'{reason}: stopped after step {step}, which is saved; the same command goes on')
+
+
+def _plain_numbers(scores: Scores) -> Scores:
+    """Scores as JSON takes them: arrays of one number become that number."""
+    return {name: value.item() if hasattr(value, 'item') else value for name, value in scores.items()}

@@ -22,8 +22,8 @@ def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, s
     part = f'_process_{multihost.number()}' if multihost.count() > 1 else ''  # each process has its own rows
     file = save_batch(folder / f'not_finite_step_{step}{part}.npz', batch)
     return UserError(
-        f'step {step}: the loss or its gradients are not finite, again and again (training.max_skipped_steps); every '
-        f'such step was skipped, so the parameters are those from before.\n'
+        f'step {step}: the loss or its gradients are not finite, too many times in a row '
+        f'(training.max_skipped_steps); every such step was skipped, so the parameters are those from before.\n'
         f'  first: {first_non_finite(params, gradients, sums)}\n'
         f'  the batch: {file} (docs/training.md says how to replay it)\n'
         'A lower optimizer.learning_rate, more warmup_steps or a clip_norm in a new --workdir may help; with '
@@ -48,10 +48,9 @@ def first_non_finite(params: Any, gradients: Any, sums: dict[str, Any]) -> str:
 
 
 def save_batch(file: Path, batch: Batch) -> Path:
-    """Writes the arrays of a batch, a NamedTuple or dict, under their names; returns the file."""
-    named = batch._asdict() if hasattr(batch, '_asdict') else batch
+    """Writes the arrays of a batch by the names of their paths; returns the file."""
     with written_whole(file) as opened:
-        np.savez_compressed(opened, **{name: x for name, x in named.items() if x is not None})
+        np.savez_compressed(opened, **dict(named_leaves(batch)))
     return file
 
 

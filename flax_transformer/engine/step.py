@@ -71,6 +71,10 @@ def gradients(
 
     def compute(batch: Batch, key: jax.Array) -> tuple[Params, Sums]:
         (total, sums), grads = jax.value_and_grad(loss, has_aux=True)(state.params, batch, key)
+        if weight not in sums:
+            raise ValueError(
+                f'the loss returned the sums {", ".join(sums)}; expected {weight!r} among them (Task.counts)'
+            )
         return grads, sums | {'loss': total}
 
     grads, sums = compute(batch, key) if passes is None else passes.add_up(compute, batch, key)

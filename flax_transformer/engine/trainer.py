@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from functools import partial
 
 import jax
+import numpy as np
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.engine.accumulation import make_passes
 from flax_transformer.engine.config import EngineConfig
 from flax_transformer.engine.devices import multihost
@@ -72,11 +74,22 @@ class Trainer:
 
         With several processes, each passes its own rows of the batch (`Devices.own_rows`).
         """
-        return self.compiled_step(state, self.devices.split(batch, self.task.rows_per_step), self._key)
+        return self.compiled_step(state, self._split(batch), self._key)
 
     def gradients(self, state: TrainState, batch: Batch) -> tuple[Params, Sums]:
         """The gradients that `step` would compute from the same state and batch, and its sums."""
-        return self._gradients(state, self.devices.split(batch, self.task.rows_per_step), self._key)
+        return self._gradients(state, self._split(batch), self._key)
+
+    def _split(self, batch: Batch) -> Batch:
+        """The batch on its devices. Raises ValueError unless it has as many rows as the task says."""
+        own = self.devices.own_rows(self.task.rows_per_step)
+        rows = {np.shape(x)[0] for x in jax.tree.leaves(batch)}
+        if rows != {own.stop - own.start}:
+            raise ValueError(
+                f'a batch has {", ".join(map(str, sorted(rows)))} rows; expected {own.stop - own.start}, from '
+                f'Task.rows_per_step={self.task.rows_per_step} (with several processes: Devices.own_rows)'
+            )
+        return self.devices.split(batch, self.task.rows_per_step)
 
     def evaluate(self, params: Params, batches: Iterable[Batch]) -> dict[str, float]:
         """The task's summary of the sums over all batches, without dropout."""
@@ -86,6 +99,10 @@ class Trainer:
     def lower(self) -> jax.stages.Lowered:
         """The train step, ready to compile for devices that need not be present."""
         batch = self.task.batch_shapes()
+        if batch is None:
+            raise UserError(
+                f'{type(self.task).__name__} has no batch_shapes, without which its step is not compiled ahead'
+            )
         if self.devices.strategy == 'pmap':
             count = len(self.devices)
             split = lambda x: jax.ShapeDtypeStruct((count, x.shape[0] // count, *x.shape[1:]), x.dtype)

@@ -166,7 +166,7 @@ def test_too_many_in_a_row_stop_training_with_a_report_and_the_batch(
     last = 3 + max_skipped_steps
     with pytest.raises(UserError) as caught:
         train_circle(tmp_path, config)
-    assert f'step {last}: the loss or its gradients are not finite, again and again' in str(caught.value)
+    assert f'step {last}: the loss or its gradients are not finite, too many times in a row' in str(caught.value)
     assert 'first: loss/loss: 0 NaN and 1 infinite of 1 values' in str(caught.value)
     file = tmp_path / f'not_finite_step_{last}.npz'
     assert str(file) in str(caught.value)

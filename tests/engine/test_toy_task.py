@@ -13,7 +13,7 @@ import jax
 import numpy as np
 import pytest
 from conftest import TESTS
-from toy_task import CircleConfig, CircleRun, draw, make_trainer, train_circle
+from toy_task import CircleConfig, CircleRun, CircleTask, draw, make_trainer, train_circle
 
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
@@ -120,3 +120,32 @@ def test_what_may_change_on_resume_is_said_beside_the_field(circle_run: CircleRu
     circle_run.check(of_training(steps=99, keep_best=2))
     with pytest.raises(ValueError, match=r'holds a run of another config:\n  seed: 0 there, 1 here'):
         circle_run.check(replace(CircleConfig(), seed=1))
+
+
+def test_what_a_task_gets_wrong_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that was trained is lost by a score that is missing."""
+    config = of_training(steps=30, evaluate_every=20, checkpoint_every=100, best_by='f1')
+    with pytest.raises(ValueError, match=r"training.best_by='f1': the validation gives accuracy; choose one of them"):
+        train_circle(tmp_path / 'run', config, lambda state, _: {'accuracy': np.float32(0.5)})
+    assert int(last_state(CircleRun(tmp_path / 'run')).step) == 20
+    trainer = make_trainer(CircleConfig())
+    with pytest.raises(ValueError, match=r'a batch has 16 rows; expected 40'):
+        trainer.step(trainer.init_state(), draw(1, rows=16))
+    with pytest.raises(ValueError, match='CircleTask has no batch_shapes'):
+        trainer.lower()
+    with pytest.raises(ValueError, match=r'max_tokens_per_device=1: expected at least 2, one row, or 0'):
+        monkeypatch.setattr(CircleTask, 'slots_per_row', 2)
+        make_trainer(replace(CircleConfig(), parallel=ParallelConfig(max_tokens_per_device=1)))
+    monkeypatch.setattr(CircleTask, 'slots_per_row', 1)
+    monkeypatch.setattr(CircleTask, 'counts', ('tokens',))
+    trainer = make_trainer(CircleConfig())
+    with pytest.raises(ValueError, match=r"the loss returned the sums right, weight; expected 'tokens'"):
+        trainer.step(trainer.init_state(), draw(1))
+
+
+def test_scores_may_be_arrays_and_devices_may_change_on_resume(tmp_path: Path) -> None:
+    validate = lambda state, _: {'loss': np.float32(0.5), 'accuracy': jax.numpy.float32(0.75)}
+    run = train_circle(tmp_path / 'run', of_training(steps=20, evaluate_every=20), validate)
+    assert read_metrics(run.path)[-1]['accuracy'] == 0.75
+    wider = replace(of_training(steps=40, evaluate_every=40), parallel=ParallelConfig('mesh', 2))
+    assert int(last_state(train_circle(run.path, wider, validate)).step) == 40

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from flax_transformer.common.checks import check, check_types
+from flax_transformer.common.fields import setting
 
 
 @dataclass(frozen=True)
@@ -13,18 +14,25 @@ class ParallelConfig:
     A mesh has data * fsdp * tensor devices: see sharding.py.
     """
 
-    strategy: Literal['pmap', 'mesh'] = 'pmap'  # pmap: data parallel; mesh: jit over a mesh of three axes
-    num_devices: int = 0  # 0: all accelerators, or one CPU; CPU devices are simulated
-    data: int = 0  # mesh: devices that split only the rows of the batch; 0: as many as the other axes leave
-    fsdp: int = 1  # mesh: devices that split rows, parameters and moments
-    tensor: int = 1  # mesh: devices that split heads, inner units and vocabulary
-    max_tokens_per_device: int = 0  # target slots per pass; a larger share of a batch takes several passes; 0: no limit
-    remat: Literal['none', 'layers'] = 'none'  # layers: keep only each layer's input and recompute the rest
-    loss_chunk: int = 0  # target slots whose logits a device holds at once; 0: 1,024, or as many as 32 MB hold
-    num_processes: int = 1  # that train together, as on several hosts; 0: ask SLURM, Open MPI or the TPU host
-    coordinator: str = ''  # HOST:PORT of process 0; '': ask the same
-    process_id: int | None = None  # which process this is, from 0; None: ask the same
-    process_timeout: int = 60  # seconds to wait for another process to start, or for a sign of life
+    # pmap: data parallel; mesh: jit over a mesh of three axes.
+    strategy: Literal['pmap', 'mesh'] = setting('pmap', 'resumable')
+    num_devices: int = setting(0, 'resumable')  # 0: all accelerators, or one CPU; CPU devices are simulated
+    # mesh: devices that split only the rows of the batch; 0: as many as the other axes leave.
+    data: int = setting(0, 'resumable')
+    fsdp: int = setting(1, 'resumable')  # mesh: devices that split rows, parameters and moments
+    tensor: int = setting(1, 'resumable')  # mesh: devices that split heads, inner units and vocabulary
+    # Target slots per pass; a larger share of a batch takes several passes; 0: no limit.
+    max_tokens_per_device: int = setting(0, 'resumable')
+    # layers: keep only each layer's input and recompute the rest.
+    remat: Literal['none', 'layers'] = setting('none', 'resumable')
+    # Target slots whose logits a device holds at once; 0: 1,024, or as many as 32 MB hold.
+    loss_chunk: int = setting(0, 'resumable')
+    # Processes that train together, as on several hosts; 0: ask SLURM, Open MPI or the TPU host.
+    num_processes: int = setting(1, 'resumable')
+    coordinator: str = setting('', 'resumable')  # HOST:PORT of process 0; '': ask the same
+    process_id: int | None = setting(None, 'resumable')  # which process this is, from 0; None: ask the same
+    # Seconds to wait for another process to start, or for a sign of life.
+    process_timeout: int = setting(60, 'resumable')
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -90,7 +90,7 @@ class Devices:
         if rows % self.num_row_parts:
             raise UserError(
                 f'a batch has {rows} rows, which do not divide among {self.num_row_parts} devices; change the size of '
-                'the batch (training.tokens_per_step) or parallel.num_devices'
+                'the batch or parallel.num_devices'
             )
 
     def shardings(self, state: Any, rules: Rules) -> Any:

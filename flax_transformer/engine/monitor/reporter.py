@@ -76,8 +76,8 @@ class Reporter:
         line += f' data wait {wait:.0%}'
         if wait > DATA_WAIT_WARNING and not self._waits:
             self.say(
-                f'step {step}: {wait:.0%} of the time went into waiting for data; put it on a faster disk (its cache: '
-                'data.cache), or leave this run more of the CPU'
+                f'step {step}: {wait:.0%} of the time went into waiting for data; put it, or its cache, on a faster '
+                'disk, or leave this run more of the CPU'
             )
         self._waits = wait > DATA_WAIT_WARNING
         if self._is_terminal:
@@ -144,7 +144,7 @@ class NoReporter:
         pass
 
     def __getattr__(self, _: str) -> Callable[..., None]:
-        return lambda *args: None
+        return lambda *_, **__: None
 
 
 def _width(is_terminal: bool) -> dict[str, Any]:

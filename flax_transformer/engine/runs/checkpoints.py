@@ -198,7 +198,11 @@ class Checkpoints:
             raise UserError(f'{self.folder} has no checkpoint of step {step}; there are {", ".join(map(str, steps))}')
         self._check(step)
         args = ocp.args.Composite(params=ocp.args.StandardRestore(like))
-        return self._manager.restore(step, args=args)['params'], step
+        try:
+            return self._manager.restore(step, args=args)['params'], step
+        except ValueError:
+            self._refuse_other_shapes(like, step)
+            raise
 
     def _refuse_other_shapes(self, like: Any, step: int) -> None:
         """Raises UserError if the checkpoint's parameters do not have the names and shapes of `like`."""

@@ -24,7 +24,7 @@ def table(runs: Sequence[RunDirectory]) -> str:
     """Steps, best scores and speed by run, and the fields in which they differ. Raises UserError if one is no run."""
     configs = [run.read_config() for run in runs]
     records = [_read(run.path) for run in runs]
-    scores = [name for name in SCORES if name == 'loss' or any(name in each for of in records for each in of)]
+    scores = [name for name in SCORES if name == 'loss' or any(_points(of, 'validation', name) for of in records)]
     best = [title for name in scores for title in (f'best {SCORES[name]}', 'at step')]
     header = ['run', 'steps', 'train loss', *best, 'tokens/s', 'spikes']
     rows = [header, *([str(run.path), *_row(of, scores)] for run, of in zip(runs, records, strict=True))]

@@ -86,7 +86,7 @@ class RunDirectory:
                 if file.is_symlink() and not file.resolve().is_relative_to(inside):
                     raise UserError(
                         f'{file} is a link to {os.readlink(file)}, and training would write there; put the run itself '
-                        'where there is room (--workdir), and the tokenised corpora with --data.cache'
+                        'where there is room (--workdir)'
                     )
 
     def _is_empty(self) -> bool:

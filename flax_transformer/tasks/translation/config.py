@@ -63,7 +63,7 @@ class Config:
     optimizer: OptimizerConfig = section(OptimizerConfig)
     training: TrainingConfig = section(TrainingConfig)
     decoding: DecodingConfig = section(DecodingConfig, 'resumable')
-    parallel: ParallelConfig = section(ParallelConfig, 'resumable')
+    parallel: ParallelConfig = section(ParallelConfig)
     seed: int = 0  # of the initial parameters, the order of the data and dropout; below 2^31
 
     def __post_init__(self) -> None:
