@@ -133,8 +133,8 @@ def test_what_a_task_gets_wrong_is_named(tmp_path: Path, monkeypatch: pytest.Mon
         trainer.step(trainer.init_state(), draw(1, rows=16))
     with pytest.raises(ValueError, match='CircleTask has no batch_shapes'):
         trainer.lower()
+    monkeypatch.setattr(CircleTask, 'slots_per_row', 2)
     with pytest.raises(ValueError, match=r'max_tokens_per_device=1: expected at least 2, one row, or 0'):
-        monkeypatch.setattr(CircleTask, 'slots_per_row', 2)
         make_trainer(replace(CircleConfig(), parallel=ParallelConfig(max_tokens_per_device=1)))
     monkeypatch.setattr(CircleTask, 'slots_per_row', 1)
     monkeypatch.setattr(CircleTask, 'counts', ('tokens',))
