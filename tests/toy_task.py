@@ -1,5 +1,6 @@
 """A whole task: a two-layer network learns which points lie inside the unit circle."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -95,9 +96,9 @@ class CircleRun(RunDirectory):
     config_class = CircleConfig
 
 
-def make_trainer(config: CircleConfig) -> Trainer:
+def make_trainer(config: CircleConfig, devices: Sequence[jax.Device] | None = None) -> Trainer:
     engine = EngineConfig(config.optimizer, config.training, config.parallel, config.seed)
-    return Trainer(CircleTask(), engine, Devices(config.parallel))
+    return Trainer(CircleTask(), engine, Devices(config.parallel, devices))
 
 
 def train_circle(folder: Path, config: CircleConfig, validate: Validate | None = None) -> CircleRun:

@@ -74,5 +74,5 @@ def _print_examples(report: 'WidthReport', count: int) -> None:
 
 
 def _defaults(run: str) -> AnalyseOptions:
-    config = read_run_config(run)
+    config = read_run_config(run, 'translation')
     return AnalyseOptions(data=config.data, decoding=config.decoding)

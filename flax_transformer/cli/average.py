@@ -1,12 +1,14 @@
 """`flax-transformer average RUN OUT --last N | --best N | --steps 1000,2000`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import tyro
 
 from flax_transformer.cli.options import parse
 from flax_transformer.common.errors import UserError
+from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.tasks.find import open_run, read_run_config, task_module
 
 DESCRIPTION = """Make a run directory, OUT, whose parameters are the mean of several checkpoints of a run. Like
@@ -37,12 +39,24 @@ def main(argv: list[str]) -> None:
 
     logging.set_verbosity(logging.FATAL)  # Orbax warns about checkpoints of earlier versions
     run = open_run(argv[0])
-    shapes = task_module(run.config_class.task, 'model').parameter_shapes(run.read_config())
+    shapes = _parameter_shapes(run.read_config())
     which = {'last': options.last, 'best': options.best, 'steps': [int(step) for step in steps]}
     run, chosen = average(run, options.out, shapes, **which)
     print(f'The mean of the checkpoints {", ".join(map(str, chosen))} is in {run.path}. Next:')
-    print(f'  flax-transformer evaluate {run.path}')
+    if run.config_class.task == 'translation':
+        print(f'  flax-transformer evaluate {run.path}')
     print(f'  flax-transformer train CONFIG --init-from {run.path} --workdir ANOTHER')
+
+
+def _parameter_shapes(config: Any) -> Any:
+    """The shapes of a config's parameters on one device; this may be another machine than it was trained on."""
+    import jax
+
+    from flax_transformer.common.trees import shapes_on_one_device
+
+    config = replace(config, parallel=ParallelConfig())
+    trainer = task_module(config.task, 'task').make_trainer(config, jax.devices()[:1])
+    return shapes_on_one_device(trainer.shapes.params)
 
 
 def _defaults(run: str) -> AverageOptions:

@@ -82,4 +82,4 @@ def _is_file(name: str) -> bool:
 
 def _defaults(name: str) -> CompareOptions:
     # A file of translations has no test set.
-    return CompareOptions() if _is_file(name) else CompareOptions(data=read_run_config(name).data)
+    return CompareOptions() if _is_file(name) else CompareOptions(data=read_run_config(name, 'translation').data)

@@ -123,6 +123,6 @@ def _print_scores(
 
 
 def _defaults(run: str) -> EvaluateOptions:
-    config = read_run_config(run)
+    config = read_run_config(run, 'translation')
     # Not the devices it was trained on: this may be another machine.
     return EvaluateOptions(data=config.data, decoding=config.decoding)

@@ -30,7 +30,7 @@ def main(argv: list[str]) -> None:
         argv,
         first='RUN',
         description=DESCRIPTION,
-        default=lambda run: ExportOptions(tyro.MISSING, decoding=read_run_config(run).decoding),
+        default=lambda run: ExportOptions(tyro.MISSING, decoding=read_run_config(run, 'translation').decoding),
     )
     from flax_transformer.interop.stablehlo.export import export_run
     from flax_transformer.tasks.translation.inference.translator import Translator

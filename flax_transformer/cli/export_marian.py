@@ -27,9 +27,9 @@ def main(argv: list[str]) -> None:
         argv,
         first='RUN',
         description=DESCRIPTION,
-        default=lambda name: ExportOptions(decoding=read_config(name).decoding),
+        default=lambda name: ExportOptions(decoding=read_config(name, 'translation').decoding),
     )
-    config = read_config(argv[0])
+    config = read_config(argv[0], 'translation')
 
     from flax_transformer.marian.folder import check_export
     from flax_transformer.marian.settings import notes_on

@@ -58,10 +58,10 @@ def positional(argv: list[str]) -> list[str]:
     return argv[: next((i for i, arg in enumerate(argv) if arg.startswith('-')), len(argv))]
 
 
-def read_config(name: str) -> Any:
-    """The config of a run directory, a config file or a shipped config, of whatever task."""
+def read_config(name: str, task: str | None = None) -> Any:
+    """The config of a run directory, a config file or a shipped config, of `task`; None: of any task."""
     is_run = Path(split_reference(name)[0]).is_dir()
-    return read_run_config(name) if is_run else read_config_file(name)
+    return read_run_config(name, task) if is_run else read_config_file(name, task)
 
 
 def read_config_file(name: str, task: str | None = None) -> Any:
@@ -78,8 +78,8 @@ def read_config_file(name: str, task: str | None = None) -> Any:
 
 
 def read_run_tokenizer(path: Path | None) -> Tokenizer | None:
-    """The tokenizer of a run directory; None for None."""
-    return None if path is None else open_run(path).read_tokenizer()
+    """The tokenizer of a translation run's directory; None for None."""
+    return None if path is None else open_run(path, 'translation').read_tokenizer()
 
 
 def progress_bar(total: int | None, unit: str) -> tqdm:

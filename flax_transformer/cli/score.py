@@ -32,7 +32,7 @@ def main(argv: list[str]) -> None:
         argv,
         first='RUN',
         description=DESCRIPTION,
-        default=lambda run: ScoreOptions(decoding=read_run_config(run).decoding),
+        default=lambda run: ScoreOptions(decoding=read_run_config(run, 'translation').decoding),
         most=None,
     )
     if options.source is None or options.target is None:

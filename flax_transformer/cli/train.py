@@ -57,6 +57,9 @@ def main(argv: list[str]) -> None:
     if not multihost.is_first():
         return
     print(f'The run is in {run.path}. Next:')
+    if options.config.task != 'translation':
+        print(f'  flax-transformer curves {run.path}')
+        return
     print(f'  flax-transformer evaluate {run.path}')
     print(f'  flax-transformer translate {run.path} < lines > translations')
 

@@ -55,7 +55,7 @@ def main(argv: list[str]) -> None:
         argv,
         first='RUN',
         description=DESCRIPTION,
-        default=lambda run: TranslateOptions(decoding=read_run_config(run).decoding),
+        default=lambda run: TranslateOptions(decoding=read_run_config(run, 'translation').decoding),
         most=None,
     )
     if options.n_best is not None:

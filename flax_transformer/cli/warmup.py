@@ -24,7 +24,7 @@ def main(argv: list[str]) -> None:
         argv,
         first='RUN',
         description=DESCRIPTION,
-        default=lambda run: WarmupOptions(decoding=read_run_config(run).decoding),
+        default=lambda run: WarmupOptions(decoding=read_run_config(run, 'translation').decoding),
         most=None,
     )
     from flax_transformer.engine.devices.devices import prepare_devices

@@ -1,6 +1,6 @@
 """Configs to JSON and back, with a schema version; and the fields in which two configs differ.
 
-Version 2 names the task: the folder in `tasks/` that holds the config's class. Version 1 had only translation.
+Version 2 names the task: the folder in `tasks/` that holds the config's class. Version 1 names none.
 """
 
 import dataclasses
@@ -20,23 +20,23 @@ def to_json(config: Any) -> str:
     return json.dumps(values, indent=2) + '\n'
 
 
-def task_of(text: str) -> str:
-    """The task named in what `to_json` wrote. Raises UserError for a later schema or other JSON."""
+def task_of(text: str) -> str | None:
+    """The task named in what `to_json` wrote; None in version 1. Raises UserError for a later schema or other JSON."""
     return _read(text)[0]
 
 
 def from_json(text: str, config_class: type[T]) -> T:
     """The config that `to_json` wrote. Raises UserError for a later schema, an unknown field or a bad value."""
     task, values = _read(text)
-    if task != config_class.task:
+    if task not in (None, config_class.task):
         raise UserError(f'task={task!r}: expected a config of the task {config_class.task!r}')
     return _from_dict(config_class, values, '')
 
 
-def _read(text: str) -> tuple[str, dict[str, Any]]:
+def _read(text: str) -> tuple[str | None, dict[str, Any]]:
     try:
         values = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise UserError(f'config is not JSON ({error})') from None
     if not isinstance(values, dict):
         raise UserError(f'config: got {type(values).__name__}, expected a JSON object')
@@ -48,7 +48,9 @@ def _read(text: str) -> tuple[str, dict[str, Any]]:
             f'schema_version={version}: this version of flax_transformer reads 1 to {SCHEMA_VERSION}; '
             'upgrade flax_transformer to read it'
         )
-    task = 'translation' if version == 1 else values.pop('task', None)
+    if version == 1:
+        return None, values
+    task = values.pop('task', None)
     if not isinstance(task, str):
         raise UserError(f'task={task!r}: expected the name of a task')
     return task, values

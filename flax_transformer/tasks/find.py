@@ -5,7 +5,6 @@ A task is a folder next to this file, with these modules:
 config   the class `Config`; its `task` is the folder's name
 run      the class `Run`, its run directory
 task     `make_trainer(config, devices=None)`
-model    `parameter_shapes(config)`
 train    `train(config, workdir, ...)`
 """
 
@@ -20,25 +19,42 @@ from flax_transformer.common.config_json import task_of
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.engine.runs.run_directory import CONFIG_FILE, RunDirectory, read_config_text, split_reference
 
+FIRST_TASK = 'translation'  # of runs whose config names none
+
 
 def task_module(task: str, module: str) -> ModuleType:
-    """A module of a task, such as task_module('translation', 'train'). Raises UserError if there is no such task."""
+    """A module of a task, such as task_module('translation', 'train').
+
+    Raises UserError if there is no such task, or if its folder lacks the module.
+    """
     known = [found.name for found in pkgutil.iter_modules(tasks.__path__) if found.ispkg]
     if task not in known:
         raise UserError(f'task={task!r}: expected one of {", ".join(known)}.{nearest(task, known)}')
-    return importlib.import_module(f'{tasks.__name__}.{task}.{module}')
+    name = f'{tasks.__name__}.{task}.{module}'
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise UserError(
+            f'task={task!r}: its folder has no {module}.py; docs/tasks.md lists what a task needs'
+        ) from None
 
 
-def open_run(path: Path | str) -> RunDirectory:
-    """An existing run, of any task. Raises UserError if the path is no run directory."""
+def open_run(path: Path | str, task: str | None = None) -> RunDirectory:
+    """An existing run. Raises UserError if the path is no run directory, or no run of `task`; None: of any task."""
     text = read_config_text(Path(path))
     try:
-        run_class = task_module(task_of(text), 'run').Run
+        found = task_of(text)
+        found = FIRST_TASK if found is None else found
+        run_class = task_module(found, 'run').Run
     except UserError as error:
         raise UserError(f'{Path(path) / CONFIG_FILE}: {error}') from None
+    if task not in (None, found):
+        raise UserError(f'{path}: a run of the task {found!r}; expected one of {task!r}')
     return run_class(path)
 
 
-def read_run_config(reference: Path | str) -> Any:
-    """The config of a run, `RUN` or `RUN@which`."""
-    return open_run(split_reference(reference)[0]).read_config()
+def read_run_config(reference: Path | str, task: str | None = None) -> Any:
+    """The config of a run, `RUN` or `RUN@which`. Raises UserError unless it is of `task`; None: of any task."""
+    return open_run(split_reference(reference)[0], task).read_config()

@@ -5,14 +5,20 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import toy_task
 from conftest import ROOT, copy_config
+from toy_task import CircleRun
 
-from flax_transformer.cli import main
+from flax_transformer.cli import average, main
+from flax_transformer.cli.options import read_run_tokenizer
 from flax_transformer.common.config_json import from_json, task_of, to_json
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
+from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.tasks import find
 from flax_transformer.tasks.find import open_run, read_run_config, task_module
 from flax_transformer.tasks.translation.run import Run
 
@@ -167,3 +173,52 @@ def test_a_replaced_config_keeps_its_task() -> None:
     assert replace(Config(), seed=1).task == 'translation'
     with pytest.raises(TypeError, match='task'):
         Config(task='tagging')
+
+
+@pytest.fixture
+def circle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of the task 'circle', found as if that were a folder of `tasks/`."""
+    modules = {'run': SimpleNamespace(Run=CircleRun), 'task': toy_task}
+    ours = find.task_module
+    monkeypatch.setattr(find, 'task_module', lambda task, name: modules[name] if task == 'circle' else ours(task, name))
+    CircleRun(tmp_path / 'circle').open(toy_task.CircleConfig())
+    return tmp_path / 'circle'
+
+
+TRANSLATION_ONLY = ['evaluate', 'translate', 'compare', 'analyse', 'score', 'export', 'export-marian', 'warmup']
+
+
+@pytest.mark.parametrize('command', TRANSLATION_ONLY)
+def test_a_translation_command_refuses_a_run_of_another_task(
+    circle: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, str(circle)]) == 2
+    assert f"{circle}: a run of the task 'circle'; expected one of 'translation'" in capsys.readouterr().err
+
+
+def test_a_run_of_another_task_is_averaged_wherever_it_was_trained(
+    circle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = toy_task.CircleConfig(training=replace(toy_task.TRAINING, steps=2, checkpoint_every=1, evaluate_every=2))
+    toy_task.train_circle(tmp_path / 'trained', config)
+    CircleRun(tmp_path / 'trained').write_config(replace(config, parallel=ParallelConfig(num_devices=1000)))
+    monkeypatch.setattr(average, 'task_module', find.task_module)
+    assert main(['average', str(tmp_path / 'trained'), str(tmp_path / 'mean'), '--last', '2']) == 0
+    assert 'evaluate' not in capsys.readouterr().out
+    assert CircleRun(tmp_path / 'mean').exists()
+
+
+def test_the_tokenizer_of_a_run_of_another_task_is_refused(circle: Path) -> None:
+    with pytest.raises(UserError, match="a run of the task 'circle'"):
+        read_run_tokenizer(circle)
+
+
+def test_a_missing_module_of_a_task_is_named() -> None:
+    with pytest.raises(UserError, match=r"task='translation': its folder has no nothing\.py; docs/tasks\.md"):
+        task_module('translation', 'nothing')
+
+
+def test_a_config_nested_too_deeply_is_refused(run: Path) -> None:
+    (run / 'config.json').write_text('[' * 100_000)
+    with pytest.raises(UserError, match=r'config\.json: config is not JSON'):
+        read_run_config(run)
