@@ -4,11 +4,31 @@ import ast
 import dataclasses
 import re
 import runpy
+import sys
 import traceback
 from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.errors import UserError, nearest
+
+# Modules whose file has another name now, for a hint where an import fails; below flax_transformer.
+RENAMED = {
+    'alignment': 'tasks.translation.inference.word_alignment',
+    'beam': 'decoding.beam_search',
+    'config.training': 'engine.config.loop',
+    'experiment': 'tasks.translation.train',
+    'interruption': 'engine.preemption',
+    'loop': 'engine.loop',
+    'parallel': 'engine.devices.devices',
+    'plan': 'cost.step_cost',
+    'processes': 'engine.devices.multihost',
+    'reporting': 'engine.monitor.reporter',
+    'segmentation': 'text.subword_sampling',
+    'train_state': 'engine.state',
+    'training': 'engine.step',
+    'translation': 'tasks.translation.inference.result',
+    'visualize': 'tasks.translation.attention_map',
+}
 
 
 def shipped_configs() -> dict[str, Path]:
@@ -74,14 +94,40 @@ def _new_places(path: Path, line: int) -> str:
     package = Path(__file__).parents[1]
     files = {'.'.join(file.relative_to(package.parent).with_suffix('').parts): file for file in package.rglob('*.py')}
     names_of = {module.removesuffix('.__init__'): _names_in(file) for module, file in sorted(files.items())}
+    places = [place for node in here for place in _places_of(node, names_of)]
+    return f' It is now: {"; ".join(dict.fromkeys(places))}' if places else ''
+
+
+def _places_of(node: ast.Import | ast.ImportFrom, names_of: dict[str, set[str]]) -> list[str]:
+    """Statements that import what one statement asks for in vain, from the names that each module has."""
+    if isinstance(node, ast.Import):
+        return [place for alias in node.names for place in _modules_now(alias.name, names_of)]
+    module = node.module or ''
+    missing = sorted(alias.name for alias in node.names if not hasattr(sys.modules.get(module), alias.name))
+    if missing == ['*']:
+        return [f'from {place.removeprefix("import ")} import *' for place in _modules_now(module, names_of)]
     places = []
-    for name in sorted({alias.name.rpartition('.')[2] for node in here for alias in node.names}):
-        found = {module: f'from {module} import {name}' for module, names in names_of.items() if name in names}
-        found = found or {module: f'import {module}' for module in names_of if module.rpartition('.')[2] == name}
-        # The shallowest: flax_transformer.config gives the same name as the room that defines it.
-        depth = min((module.count('.') for module in found), default=0)
-        places += [place for module, place in found.items() if module.count('.') == depth]
-    return f' It is now: {"; ".join(places)}' if places else ''
+    for name in missing:
+        found = {each: f'from {each} import {name}' for each, names in names_of.items() if name in names}
+        places += _shallowest(found) or _modules_now(f'{module}.{name}', names_of)
+    return places or ([] if module in names_of else _modules_now(module, names_of))
+
+
+def _modules_now(old: str, names_of: dict[str, set[str]]) -> list[str]:
+    """Imports of what may be a module today; empty if it exists, or if none has its name."""
+    if old in names_of:
+        return []
+    package, _, path = old.partition('.')
+    if path in RENAMED:
+        return [f'import {package}.{RENAMED[path]}']
+    name = old.rpartition('.')[2]
+    return _shallowest({module: f'import {module}' for module in names_of if module.rpartition('.')[2] == name})
+
+
+def _shallowest(places: dict[str, str]) -> list[str]:
+    """Those of the least deep modules: flax_transformer.config gives the same name as the room that defines it."""
+    depth = min((module.count('.') for module in places), default=0)
+    return [place for module, place in places.items() if module.count('.') == depth]
 
 
 def _names_in(file: Path) -> set[str]:
