@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     """
     argv = sys.argv[1:] if argv is None else argv
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors='backslashreplace')  # a letter that the terminal lacks must not cost the rest
+        stream.reconfigure(errors='backslashreplace')  # an unprintable character must not abort the output
     if not argv or argv[0] in ('-h', '--help'):
         print(_usage())
         return 0 if argv else 2

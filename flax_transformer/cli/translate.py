@@ -83,7 +83,7 @@ def _check(options: TranslateOptions) -> None:
         raise UserError('--resume continues --output alone; with alignments give --format jsonl, which holds them')
     if options.backend == 'jax' and options.compute_type != 'float32':
         raise UserError(
-            f'--compute-type {options.compute_type} is of --backend ctranslate2; here it is --decoding.weights'
+            f'--compute-type {options.compute_type} needs --backend ctranslate2; with jax use --decoding.weights'
         )
 
 

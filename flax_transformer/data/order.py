@@ -19,7 +19,7 @@ class Drawn(NamedTuple):
 
 
 class Order:
-    """Which sentences come when, block by block, without end.
+    """The endless order of sentences, by block.
 
     Each corpus is a stream in which every sentence comes once an epoch, reshuffled each time. A block takes each
     stream's share from it, so the shares hold in every stretch of training. No memory grows with the corpora: Grain

@@ -1,6 +1,6 @@
 """Beam search (Wu et al. 2016, section 7), optionally in groups that avoid each other (Vijayakumar et al. 2018).
 
-Below, [B, W, ...] is of all beams, or of one group's.
+Below, [B, W, ...] covers all beams, or one group's.
 """
 
 from collections.abc import Sequence

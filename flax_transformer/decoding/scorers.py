@@ -1,4 +1,4 @@
-"""Scorers, which say what a hypothesis is worth and can be added."""
+"""Scores of hypotheses; scorers can be summed."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -76,7 +76,7 @@ def no_repeat_ngrams(n: int) -> Transform:
 
 
 def force_eos(max_lengths: jax.Array, eos_id: int) -> Transform:
-    """Token number max_lengths [B] of a sentence is EOS, and costs nothing, as in Hugging Face."""
+    """Forces EOS at position max_lengths [B], at no cost, as in Hugging Face."""
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
         is_last = _per_hypothesis(max_lengths, log_probs) == history.position + 1

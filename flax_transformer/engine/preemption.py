@@ -11,7 +11,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was asked to stop, and lost nothing: the same command goes on."""
+    """Training saved and stopped on request; run the same command to resume."""
 
 
 class Stop:

@@ -1,4 +1,4 @@
-"""What a start of a run reports: that nothing is left to do, or what it begins or goes on with."""
+"""Messages at the start of training."""
 
 import jax
 

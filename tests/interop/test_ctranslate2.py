@@ -100,7 +100,7 @@ def test_without_the_package_the_command_that_installs_it_is_said(golden, monkey
 
 
 def test_a_compute_type_is_of_this_back_end_alone():
-    with pytest.raises(UserError, match=r'--compute-type int8 is of --backend ctranslate2'):
+    with pytest.raises(UserError, match=r'--compute-type int8 needs --backend ctranslate2'):
         main([str(RUN), '--compute-type', 'int8'])
 
 

@@ -1,4 +1,4 @@
-"""What one chunk of a corpus shows: a pure function of the chunk and of what the first pairs taught."""
+"""Statistics of one chunk, given those of the first pairs."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

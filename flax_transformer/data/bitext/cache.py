@@ -107,7 +107,7 @@ def cached_pairs(
         try:
             meta = _write(partial, corpus, tokenizer, settings, progress)
             if folder.exists():
-                say(f'{corpus.name}, or what it was tokenised to, has changed: it was tokenised again')
+                say(f'{corpus.name} or its cache has changed; tokenized again')
                 shutil.rmtree(folder)
             partial.rename(folder)
             return _mapped(folder, meta)

@@ -1,4 +1,4 @@
-"""What JAX knows of the processes that train together and has no public name for.
+"""Private JAX names for process discovery and the key-value store.
 
 `jax.process_count()` and `jax.process_index()` would start the devices, which must wait for `process_group.start`; the
 key-value store, which process 0 serves, and the search for a cluster have no public name at all (Orbax reaches the
@@ -20,16 +20,17 @@ def process_number() -> int:
 
 
 def store() -> Any:
-    """JAX's client of the key-value store; None before the processes have met and after they have parted."""
+    """JAX's client of the key-value store; None outside initialize and shutdown."""
     return global_state.client
 
 
 def find_cluster(
     coordinator: str | None, num_processes: int | None, process_id: int | None, timeout: float
 ) -> tuple[str | None, int | None, int | None, Any]:
-    """Coordinator, number of processes, this one's number and its devices; what is None, SLURM and the like are asked.
+    """Coordinator, number of processes, this one's number and its devices.
 
-    Raises RuntimeError, ValueError or KeyError if they say something strange; what nobody says stays None.
+    Values that are None are detected from SLURM and the like. Raises RuntimeError, ValueError or
+    KeyError if detection fails; undetected values stay None.
     """
     given = coordinator, num_processes, process_id
     return ClusterEnv.auto_detect_unset_distributed_params(*given, None, None, timeout)

@@ -1,4 +1,4 @@
-"""What processes that train together tell one another, through JAX's own key-value store, which process 0 serves.
+"""Values shared between a run's processes through JAX's key-value store, served by process 0.
 
 Without `parallel.num_processes` there is one process, and nothing to exchange. `process_group` starts and ends them.
 """
@@ -51,7 +51,7 @@ def first_then_others(name: str, first: Callable[[], T], others: Callable[[], T]
 
 
 def agree(name: str, value: str) -> None:
-    """Raises UserError in every process, which names them, if any value differs from that of process 0."""
+    """Raises UserError in every process, naming those whose value differs from process 0's."""
     if count() == 1:
         return
     client = store()

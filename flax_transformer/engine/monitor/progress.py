@@ -1,4 +1,4 @@
-"""What the loop knows besides the state: saved with it, so that metrics and patience go on without a break."""
+"""Loop state saved with checkpoints, so that metrics and patience resume exactly."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ class TensorBoardFile:
     """The event file of one start of a run."""
 
     def __init__(self, folder: Path, *, first_step: int, say: Callable[[str], None]) -> None:
-        """Hides what an earlier start wrote of steps after `first_step`, from which training resumes."""
+        """Hides events after `first_step` from earlier starts; training resumes there."""
         from tensorboardX.proto.event_pb2 import Event, SessionLog
 
         folder.mkdir(parents=True, exist_ok=True)

@@ -65,7 +65,7 @@ def export_run(
     flat = _flat(params)
     size = sum(leaf.nbytes for leaf in flat.values())
     if weights == 'inside' and size > _MOST_INSIDE:
-        raise UserError(f'{size / 1e9:.1f} GB of weights do not fit inside a program; leave them beside it')
+        raise UserError(f'{size / 1e9:.1f} GB of weights do not fit inside a program; use --weights beside')
     program = lower(translator, model, params, inside=weights == 'inside', platforms=platforms)
     files = _files(translator, program, None if weights == 'inside' else flat)
     description = _description(translator, model, program) | {

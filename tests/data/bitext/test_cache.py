@@ -158,7 +158,7 @@ def test_a_changed_file_is_noticed(folder, tmp_path, keep_size):
     assert find_cached(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache') is None
     said = []
     after = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache', say=said.append)
-    assert 'has changed: it was tokenised again' in said[0]
+    assert 'has changed; tokenized again' in said[0]
     assert_same(after, in_memory(folder))
     assert after.fingerprint != before.fingerprint
     assert len(prepared_in(tmp_path / 'cache')) == 1
