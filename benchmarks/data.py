@@ -88,7 +88,7 @@ def resident() -> float:
 
 
 def prepare_stage(folder: Path) -> dict:
-    """Trains the tokenizer and tokenises, in this process alone."""
+    """Trains the tokenizer and tokenizes, in this process alone."""
     from flax_transformer.tasks.translation.preparation import open_corpora, prepare, train_tokenizer
 
     settings = config(folder)

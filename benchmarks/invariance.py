@@ -2,7 +2,7 @@
 JSON lines.
 
 2,000 lines of the source files (fewer where there are fewer), translated in file order, and then alone, shuffled in
-other batches, padded to more slots, and on 8 devices by pmap and by mesh. Compares tokens and normalised scores.
+other batches, padded to more slots, and on 8 devices by pmap and by mesh. Compares tokens and normalized scores.
 """
 
 import argparse

@@ -6,7 +6,7 @@ The files are found in --data.root, else $FLAX_TRANSFORMER_DATA, else data/: mul
 (github.com/multi30k/dataset, data/task1/raw). For your own corpus, copy this file and change paths and languages.
 
 Hardware: two CPU cores (x86-64 with AVX-512), shared with other work. Time: 28 minutes.
-Score on test_2016_flickr, cased detokenised sacreBLEU (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0):
+Score on test_2016_flickr, cased detokenized sacreBLEU (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0):
 37.24 with beam 4, 36.45 greedy; chrF 61.04; perplexity 5.18 per target token. One run, seed 0. The length penalty's
 exponent was chosen on the validation set (after 8,000 steps: 38.0 BLEU with 0.6, 38.6 with 1.0).
 """

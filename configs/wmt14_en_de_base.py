@@ -6,7 +6,7 @@ The data comes from TensorFlow Datasets and must be prepared once (training prin
 section 5.1: about 25,000 target tokens over all devices together, however many there are.
 
 We have not run this: we had neither the corpus nor the hardware. The paper trained 100,000 steps in 12 hours on eight
-P100s and reports 27.3 BLEU (tokenised) on newstest2014, averaging the last five checkpoints. This model has 63.0 M
+P100s and reports 27.3 BLEU (tokenized) on newstest2014, averaging the last five checkpoints. This model has 63.0 M
 parameters where the paper prints 65: 37,000 pieces in the shared vocabulary, no biases in the attention projections.
 """
 

@@ -3,7 +3,7 @@
     flax-transformer train wmt14_en_de_big --workdir runs/wmt14_big
 
 Data and batches as in wmt14_en_de_base.py. We have not run this: we had neither the corpus nor the hardware. The paper
-trained 300,000 steps in 3.5 days on eight P100s and reports 28.4 BLEU (tokenised) on newstest2014, averaging the last
+trained 300,000 steps in 3.5 days on eight P100s and reports 28.4 BLEU (tokenized) on newstest2014, averaging the last
 twenty checkpoints. This model has 214.2 M parameters where the paper prints 213.
 """
 

@@ -94,8 +94,8 @@ def model_of(toys: Toys, sentence: int) -> Callable[[tuple[int, ...]], list[floa
         logits = [
             table[fold][j] + sum(x * row[j] for x, row in zip(trace, mix, strict=True)) for j in range(VOCAB_SIZE)
         ]
-        normaliser = math.log(sum(math.exp(x) for x in logits))
-        return [x - normaliser for x in logits]
+        normalizer = math.log(sum(math.exp(x) for x in logits))
+        return [x - normalizer for x in logits]
 
     return log_probs
 

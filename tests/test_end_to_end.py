@@ -376,7 +376,7 @@ def test_a_language_the_model_does_not_know_is_refused_with_those_it_knows(
 )
 def test_resumed_training_equals_uninterrupted_training(strategy: str, algorithm: str, tmp_path: Path) -> None:
     """To the bit, on two devices, with a weighted mixture, drawn segmentations, dropout, a moving average, a stop in
-    mid-epoch, and the data tokenised anew; the rate must not depend on the last step."""
+    mid-epoch, and the data tokenized anew; the rate must not depend on the last step."""
     config = mixture_config(tmp_path)
     corpora = tuple(replace(corpus, validation='') for corpus in config.data.mixture)
     drawn = {'bpe_dropout': 0.2} if algorithm == 'bpe' else {'bpe_dropout': 0.0, 'unigram_alpha': 0.2}

@@ -71,7 +71,7 @@ def as_json(cost: StepCost, nearest: tuple[dict[str, Any], StepCost] | None) -> 
         'memory_total': cost.memory.total if cost.needs is None else cost.needs,
         'fits': cost.fits,
         'estimated_seconds_of_a_step': times,
-        'estimated_utilisation': cost.utilisation,
+        'estimated_utilisation': cost.utilization,
         'nearest_fit': nearest and nearest[0],
     }
 
@@ -114,7 +114,7 @@ def memory_lines(cost: StepCost) -> Iterator[str]:
     memory = cost.memory
     parts = [
         ('parameters', memory.parameters),
-        ('optimiser', memory.optimizer),
+        ('optimizer', memory.optimizer),
         ('moving average', memory.average),
         ('batch, layouts', memory.batch),
         ('activations, gradients', memory.temporary),

@@ -8,7 +8,7 @@ from flax_transformer.cli.options import note, parse
 from flax_transformer.cli.train import TrainOptions, train_options
 from flax_transformer.data.bitext.config import DataConfig
 
-DESCRIPTION = """Do ahead of time what training does first: train the tokenizer and tokenise the corpora into the cache,
+DESCRIPTION = """Do ahead of time what training does first: train the tokenizer and tokenize the corpora into the cache,
 on all cores, without an accelerator. The same command resumes where it was stopped. `prepare tfds:NAME/CONFIG:SPLIT`
 downloads a corpus from TensorFlow Datasets."""
 

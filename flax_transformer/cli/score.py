@@ -11,7 +11,7 @@ from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
 
 DESCRIPTION = """Score given translations with a model: a line each, `score log-probability tokens`, the score
-normalised as in a search with these fields. Several RUNs vote as an ensemble."""
+normalized as in a search with these fields. Several RUNs vote as an ensemble."""
 
 
 @dataclass(frozen=True)

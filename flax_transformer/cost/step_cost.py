@@ -92,7 +92,7 @@ class StepCost:
         return None if self.memory.available is None else self.memory.total <= self.memory.available
 
     @property
-    def utilisation(self) -> float | None:
+    def utilization(self) -> float | None:
         """The model's FLOPs over the chip's peak during the least time of a step."""
         return None if self.times is None else self.times.compute / self.times.least
 

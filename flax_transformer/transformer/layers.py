@@ -125,7 +125,7 @@ class LayerNorm(nn.LayerNorm):
 
 
 def final_norm(config: TransformerConfig) -> LayerNorm | None:
-    """The norm after a pre-LN stack, whose last sum is not normalised yet; None for post-LN."""
+    """The norm after a pre-LN stack, whose last sum is not normalized yet; None for post-LN."""
     return LayerNorm(config.norm_epsilon, dtype=jnp.dtype(config.dtype)) if config.norm_first else None
 
 

@@ -34,7 +34,7 @@ def test_training_goes_on_from_what_was_prepared(
     assert {file.name for file in run.iterdir()} == names
     digest = Run(run).read_tokenizer().digest
 
-    monkeypatch.setattr(cache, '_write', lambda *_: pytest.fail('tokenised a second time'))
+    monkeypatch.setattr(cache, '_write', lambda *_: pytest.fail('tokenized a second time'))
     assert main(['prepare', *arguments]) == 0
     assert main(['train', *arguments]) == 0
     assert Run(run).read_tokenizer().digest == digest

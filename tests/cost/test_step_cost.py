@@ -240,7 +240,7 @@ def test_the_papers_big_model_on_tpus(name: str) -> None:
         pytest.skip('jaxlib cannot read what this libtpu made; memory and FLOPs are as they should be')
     summed = sum(each.bytes for each in cost.collectives)
     assert 2 * parameters <= summed <= 4.4 * parameters
-    assert 0 < cost.utilisation <= 1
+    assert 0 < cost.utilization <= 1
 
 
 @pytest.mark.slow

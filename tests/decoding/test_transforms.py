@@ -119,14 +119,14 @@ def test_a_forced_prefix_overrules_bans():
     assert_equals(lambda x, history: forced(transforms.ban((2,))(x, history), history), force)
 
 
-def normalised(values: list[float]) -> list[float]:
+def normalized(values: list[float]) -> list[float]:
     total = math.log(sum(math.exp(x) for x in values))
     return [x - total for x in values]
 
 
 @pytest.mark.parametrize('value', [0.5, 2.0])
 def test_temperature(value):
-    reference = lambda log_probs, *_: normalised([x / value for x in log_probs])
+    reference = lambda log_probs, *_: normalized([x / value for x in log_probs])
     assert_equals(transforms.temperature(value), reference, atol=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""Every optimiser by its name; parameters that are frozen; a schedule that ends elsewhere."""
+"""Every optimizer by its name; parameters that are frozen; a schedule that ends elsewhere."""
 
 import contextlib
 from dataclasses import replace

@@ -73,7 +73,7 @@ def test_without_warmup_the_peak_comes_first(make):
 
 @pytest.mark.parametrize('schedule', [noam(512, 50), constant(0.3, 50), linear(0.3, 50, 400), cosine(0.3, 50, 400)])
 def test_schedule_can_be_traced_at_an_integer_step(schedule):
-    """An optimiser calls it under jit with an int32 counter."""
+    """An optimizer calls it under jit with an int32 counter."""
     rate = jax.jit(schedule)(jnp.int32(77))
     assert rate.dtype == jnp.float32
     np.testing.assert_allclose(rate, values(schedule)[76], **FLOAT32)

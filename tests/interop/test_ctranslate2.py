@@ -109,7 +109,7 @@ def test_its_greedy_translations_are_ours(golden, own_cache):
     fast = CTranslate2Translator.of(golden)
     for ours, theirs in zip(golden(LINES), fast(LINES), strict=True):
         assert (theirs.text, theirs.token_ids) == (ours.text, ours.token_ids)
-        # Its exponentials and norms are computed otherwise; without renormalising this would be 5e-3.
+        # Its exponentials and norms are computed otherwise; without renormalizing this would be 5e-3.
         assert (theirs.score, theirs.log_prob) == pytest.approx((ours.score, ours.log_prob), abs=1e-3)
         assert theirs.truncated == ours.truncated
     (folder,) = own_cache.iterdir()

@@ -9,7 +9,7 @@ from flax_transformer.common.checks import check, check_positive, check_types
 class CheckConfig:
     """The check of a corpus: when a pair counts as damaged, and which share of damaged pairs is a warning."""
 
-    before_training: bool = True  # check a corpus before it is tokenised; errors stop, warnings do not
+    before_training: bool = True  # check a corpus before it is tokenized; errors stop, warnings do not
     max_length_ratio: float = 4.0  # one side's characters, relative to what is usual for the other; more is damaged
     characters_per_piece: int = 100  # training text per piece of the vocabulary; less is a warning
     # Shares of a corpus's pairs, 0 to 1, at which a kind of damage is a warning instead of a note.

@@ -87,9 +87,9 @@ def cached_pairs(
     say: Say = lambda text: None,
     progress: Callable[[int], None] = lambda pairs: None,
 ) -> PreparedPairs:
-    """The corpus from the cache; it is tokenised first if it is not there.
+    """The corpus from the cache; it is tokenized first if it is not there.
 
-    Of several processes that ask at once, one tokenises and the others wait. Raises UserError for faulty text, and if
+    Of several processes that ask at once, one tokenizes and the others wait. Raises UserError for faulty text, and if
     no pair is left to train on.
     """
     found = find_cached(corpus, tokenizer, settings, cache)
@@ -243,7 +243,7 @@ def _locked(file: Path, say: Say) -> Iterator[None]:
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say('another process is tokenising this corpus; waiting for it')
+            say('another process is tokenizing this corpus; waiting for it')
             fcntl.flock(opened, fcntl.LOCK_EX)
         except OSError:
             pass  # a file system without locks: the work may be done twice, and the last to finish wins

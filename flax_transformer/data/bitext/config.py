@@ -66,7 +66,7 @@ class DataConfig:
     language_tags: bool = False  # begin each source with the target language (`<2de>`): one model, many languages
     # What relative paths are relative to; None: $FLAX_TRANSFORMER_DATA, else data/.
     root: str | None = setting(None, 'resumable', 'cosmetic')
-    # Folder for tokenised corpora, which runs may share; None: in the run directory.
+    # Folder for tokenized corpora, which runs may share; None: in the run directory.
     cache: str | None = setting(None, 'resumable', 'cosmetic')
     source_length: int = 128  # tokens in a packed row; a longer sentence (with EOS) is left out and reported
     target_length: int = 128  # likewise

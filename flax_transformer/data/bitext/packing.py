@@ -12,7 +12,7 @@ class TokenPair(NamedTuple):
     source: np.ndarray
     target: np.ndarray
     corpus: int = 0  # its number in the mixture
-    index: int = -1  # the pair's number in the tokenised corpus
+    index: int = -1  # the pair's number in the tokenized corpus
 
 
 def packed(pairs: Sequence[TokenPair], source_slots: int, target_slots: int) -> list[list[TokenPair]]:

@@ -22,7 +22,7 @@ class BucketScores:
 
 @dataclass(frozen=True)
 class Scores:
-    """How translations compare with their references, on detokenised text."""
+    """How translations compare with their references, on detokenized text."""
 
     bleu: float  # sacreBLEU, 0 to 100; 0 if no line has four words
     bleu_signature: str
@@ -88,7 +88,7 @@ def score(
     sources: Sequence[str] | None = None,
     num_truncated: int = 0,
 ) -> Scores:
-    """Scores of detokenised lines against one set of references or several.
+    """Scores of detokenized lines against one set of references or several.
 
     With the sources, scores by their length too. Raises ValueError for unequal numbers of lines.
     """

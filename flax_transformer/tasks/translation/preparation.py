@@ -148,7 +148,7 @@ def _tokenized(
         data.tag_of(settings),
         keep_text=bool(data.bpe_dropout or data.unigram_alpha),
     )
-    with tqdm(desc=f'tokenising {corpus.name}', unit=' pairs', disable=not sys.stderr.isatty(), delay=1) as bar:
+    with tqdm(desc=f'tokenizing {corpus.name}', unit=' pairs', disable=not sys.stderr.isatty(), delay=1) as bar:
         return data_cache.cached_pairs(corpus, tokenizer, how, cache, say=say, progress=bar.update)
 
 

@@ -23,7 +23,7 @@ class Fault:
     source: str
     reference: str
     translation: str
-    reference_score: float  # normalised as the search was
+    reference_score: float  # normalized as the search was
     translation_score: float
     is_of_search: bool
 

@@ -80,11 +80,11 @@ def prepared_in(path):
 
 
 @pytest.fixture
-def never_tokenised(monkeypatch):
-    """A function that makes all further tokenising a failure."""
+def never_tokenized(monkeypatch):
+    """A function that makes all further tokenizing a failure."""
 
     def forbid(self, lines):
-        raise AssertionError('tokenised again')
+        raise AssertionError('tokenized again')
 
     return lambda: monkeypatch.setattr(SentencePieceTokenizer, 'encode_flat', forbid)
 
@@ -133,11 +133,11 @@ def test_text_is_kept_only_where_it_is_asked_for(folder, tmp_path):
         assert [text.sentence(i).tobytes().decode() for i in range(len(plain))] == [side[n] for n in plain.numbers]
 
 
-def test_a_prepared_corpus_is_found_without_being_tokenised(folder, tmp_path, never_tokenised):
+def test_a_prepared_corpus_is_found_without_being_tokenized(folder, tmp_path, never_tokenized):
     assert find_cached(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache') is None
     assert not (tmp_path / 'cache').exists()
     first = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
-    never_tokenised()
+    never_tokenized()
     again = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     assert_same(again, first)
     assert again.fingerprint == first.fingerprint
@@ -166,9 +166,9 @@ def test_a_changed_file_is_noticed(folder, tmp_path, keep_size):
     assert cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache').fingerprint == before.fingerprint
 
 
-def test_a_file_that_was_only_touched_is_read_once_to_see_that(folder, tmp_path, never_tokenised, monkeypatch):
+def test_a_file_that_was_only_touched_is_read_once_to_see_that(folder, tmp_path, never_tokenized, monkeypatch):
     cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
-    never_tokenised()
+    never_tokenized()
     os.utime(folder / 'train.en', ns=(0, 12345))
     read = []
     monkeypatch.setattr(listing, 'sha256_of', lambda file, real=listing.sha256_of: read.append(file) or real(file))
@@ -177,15 +177,15 @@ def test_a_file_that_was_only_touched_is_read_once_to_see_that(folder, tmp_path,
     assert read == [folder / 'train.en']
 
 
-def test_a_corpus_that_was_moved_is_found(folder, tmp_path, never_tokenised):
+def test_a_corpus_that_was_moved_is_found(folder, tmp_path, never_tokenized):
     before = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
-    never_tokenised()
+    never_tokenized()
     moved = tmp_path / 'elsewhere'
     folder.rename(moved)
     assert cached_pairs(corpus_in(moved), TOKENIZER, HOW, tmp_path / 'cache').fingerprint == before.fingerprint
 
 
-def test_what_makes_other_ids_lies_in_a_folder_of_its_own(folder, tmp_path, never_tokenised):
+def test_what_makes_other_ids_lies_in_a_folder_of_its_own(folder, tmp_path, never_tokenized):
     other = SentencePieceTokenizer.train(LINES, vocab_size=290)
     asked = [(TOKENIZER, HOW), (other, HOW), (TOKENIZER, Settings(23, 20)), (TOKENIZER, Settings(24, 21))]
     asked += [(TAGGED, Settings(24, 20, 'de')), (TAGGED, Settings(24, 20, 'en'))]
@@ -193,18 +193,18 @@ def test_what_makes_other_ids_lies_in_a_folder_of_its_own(folder, tmp_path, neve
     for tokenizer, how in asked:
         pairs = cached_pairs(corpus_in(folder), tokenizer, how, tmp_path / 'cache')
         assert_same(pairs, in_memory(folder, tokenizer, how))
-    never_tokenised()
+    never_tokenized()
     for tokenizer, how in asked:  # none has displaced another
         cached_pairs(corpus_in(folder), tokenizer, how, tmp_path / 'cache')
     assert len(prepared_in(tmp_path / 'cache')) == len(asked)
 
 
-def test_both_directions_of_a_corpus_stay_in_the_cache(folder, tmp_path, never_tokenised):
+def test_both_directions_of_a_corpus_stay_in_the_cache(folder, tmp_path, never_tokenized):
     """Their names are the same: train.{lang}."""
     write(folder / 'train.fr', (folder / 'train.de').read_text().splitlines())
     directions = [('en', 'de'), ('de', 'en'), ('fr', 'de')]
     first = [cached_pairs(corpus_in(folder, both), TOKENIZER, HOW, tmp_path / 'cache') for both in directions]
-    never_tokenised()
+    never_tokenized()
     again = [cached_pairs(corpus_in(folder, both), TOKENIZER, HOW, tmp_path / 'cache') for both in directions]
     for one, two in zip(first, again, strict=True):
         assert_same(one, two)
@@ -286,7 +286,7 @@ print(pairs.fingerprint, sum(read), flush=True)
 
 
 @pytest.mark.parametrize('ends', ['well', 'killed'])
-def test_one_process_waits_for_another_that_prepares_the_same(folder, tmp_path, never_tokenised, ends):
+def test_one_process_waits_for_another_that_prepares_the_same(folder, tmp_path, never_tokenized, ends):
     """And does the work itself where the other is killed in the middle of it; nothing is left of that."""
     TOKENIZER.save(tmp_path / 'tokenizer')
     expected, where = in_memory(folder), tmp_path / 'cache'
@@ -306,11 +306,11 @@ def test_one_process_waits_for_another_that_prepares_the_same(folder, tmp_path, 
     with subprocess.Popen(command, **pipes) as child:
         assert child.stdout.readline() == 'half\n'
         if ends == 'well':
-            never_tokenised()
+            never_tokenized()
         pairs = cached_pairs(corpus_in(folder), TOKENIZER, HOW, where, say=say)
         told = child.stdout.readline()
         child.stdin.close()
-    assert said == ['another process is tokenising this corpus; waiting for it']
+    assert said == ['another process is tokenizing this corpus; waiting for it']
     assert_same(pairs, expected)
     assert told == ('' if ends == 'killed' else f'{pairs.fingerprint} 100\n')
     assert len(prepared_in(where)) == 1

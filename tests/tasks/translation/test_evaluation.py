@@ -15,7 +15,7 @@ OURS = ['The cat sat on the mat.', 'It is raining today', 'no']
 THEIRS = ['The cat sat on the mat.', 'It rains today, I think.', 'yes']
 
 
-def test_bleu_is_cased_detokenised_sacrebleu() -> None:
+def test_bleu_is_cased_detokenized_sacrebleu() -> None:
     scores = score(OURS, THEIRS)
     assert scores.bleu == pytest.approx(sacrebleu.corpus_bleu(OURS, [THEIRS]).score)
     assert scores.chrf == pytest.approx(sacrebleu.corpus_chrf(OURS, [THEIRS]).score)

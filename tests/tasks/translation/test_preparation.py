@@ -129,7 +129,7 @@ def test_the_tokenizer_learns_from_every_corpus_and_has_its_languages(folder: Pa
     assert other.unk_id in other.encode([TEXTS['de']])[0]  # it saw none of that
 
 
-def test_each_set_is_tokenised_with_its_tag_and_validation_is_never_drawn(
+def test_each_set_is_tokenized_with_its_tag_and_validation_is_never_drawn(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, said, drawn = mixture(folder), [], []
@@ -168,11 +168,11 @@ def test_training_batches_mix_by_the_weights_with_the_tags_of_their_corpora(fold
     assert all(example.source[0] == tags[example.corpus] for example in examples)
 
 
-def test_a_fault_in_a_validation_set_comes_before_any_corpus_is_tokenised(
+def test_a_fault_in_a_validation_set_comes_before_any_corpus_is_tokenized(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / 'validation.ru').write_text('\n' * 5)
-    monkeypatch.setattr(cache, 'cached_pairs', lambda *_, **__: pytest.fail('tokenised'))
+    monkeypatch.setattr(cache, 'cached_pairs', lambda *_, **__: pytest.fail('tokenized'))
     with pytest.raises(UserError, match=r'each of the 5 pairs of validation\.\{lang\} has a blank side'):
         prepare(mixture(folder), None, folder / 'cache', say=lambda _: None)
 
@@ -205,7 +205,7 @@ def test_a_new_run_leaves_nothing_after_a_fault(folder: Path) -> None:
     assert not (folder / 'run').exists()
 
 
-def test_a_fault_after_all_was_tokenised_keeps_that_and_the_run_can_begin_again(
+def test_a_fault_after_all_was_tokenized_keeps_that_and_the_run_can_begin_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = mixture(folder)
@@ -217,11 +217,11 @@ def test_a_fault_after_all_was_tokenised_keeps_that_and_the_run_can_begin_again(
     with pytest.raises(UserError, match='leave it out of the set'):
         digest_of(folder / 'run', replace(config, model=learned, decoding=decoding))
     assert [file.name for file in (folder / 'run').iterdir()] == ['data_cache']
-    monkeypatch.setattr(cache, '_write', lambda *_: pytest.fail('tokenised a second time'))
+    monkeypatch.setattr(cache, '_write', lambda *_: pytest.fail('tokenized a second time'))
     assert len(digest_of(folder / 'run', config)) == 3
 
 
-def test_a_first_start_that_was_killed_while_it_tokenised_can_be_repeated(folder: Path) -> None:
+def test_a_first_start_that_was_killed_while_it_tokenized_can_be_repeated(folder: Path) -> None:
     """A kill leaves a lock that nobody holds and half a corpus, as the tests of the cache see."""
     config = mixture(folder)
     expected = digest_of(folder / 'whole', config)
@@ -244,7 +244,7 @@ def test_a_cache_that_was_deleted_is_made_again_as_it_was(folder: Path) -> None:
 def test_runs_share_a_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = mixture(folder, cache=str(folder / 'shared'))
     first = digest_of(folder / 'one', config)
-    monkeypatch.setattr(cache, '_write', lambda *_: pytest.fail('tokenised a second time'))
+    monkeypatch.setattr(cache, '_write', lambda *_: pytest.fail('tokenized a second time'))
     assert digest_of(folder / 'two', replace(config, seed=7)) == first
     for name in ('one', 'two'):
         assert not (folder / name / 'data_cache').exists()

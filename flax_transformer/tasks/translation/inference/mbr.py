@@ -10,7 +10,7 @@ def expected_utilities(texts: Sequence[str], weights: Sequence[float], utility: 
 
     Args:
       texts: the candidates, which are also the references.
-      weights: unnormalised probabilities of the texts.
+      weights: unnormalized probabilities of the texts.
       utility: `bleu` (sentence BLEU with smoothing `exp` and effective order) or `chrf` (chrF2), both 0 to 100.
     """
     unique = list(dict.fromkeys(texts))
