@@ -12,7 +12,8 @@ import toy_task
 from conftest import ROOT, copy_config
 from toy_task import CircleRun
 
-from flax_transformer.cli import average, main
+from flax_transformer.cli import average, main, options
+from flax_transformer.cli import train as cli_train
 from flax_transformer.cli.options import read_run_tokenizer
 from flax_transformer.common.config_json import from_json, task_of, to_json
 from flax_transformer.common.errors import UserError
@@ -206,6 +207,20 @@ def test_a_run_of_another_task_is_averaged_wherever_it_was_trained(
     assert main(['average', str(tmp_path / 'trained'), str(tmp_path / 'mean'), '--last', '2']) == 0
     assert 'evaluate' not in capsys.readouterr().out
     assert CircleRun(tmp_path / 'mean').exists()
+
+
+def test_training_another_task_suggests_what_works_for_it(
+    circle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = lambda config, workdir, **_: toy_task.train_circle(workdir, config)
+    modules = {'config': SimpleNamespace(Config=toy_task.CircleConfig), 'train': SimpleNamespace(train=train)}
+    for command in (options, cli_train):
+        monkeypatch.setattr(command, 'task_module', lambda _, name: modules[name])
+    (tmp_path / 'mine.py').write_text('from toy_task import CircleConfig as get_config')
+    argv = ['train', str(tmp_path / 'mine.py'), '--workdir', str(tmp_path / 'new'), '--training.steps', '2']
+    assert main(argv) == 0
+    out = capsys.readouterr().out
+    assert out.endswith(f'Next:\n  flax-transformer curves {tmp_path / "new"}\n')
 
 
 def test_the_tokenizer_of_a_run_of_another_task_is_refused(circle: Path) -> None:

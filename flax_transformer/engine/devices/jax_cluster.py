@@ -29,8 +29,8 @@ def find_cluster(
 ) -> tuple[str | None, int | None, int | None, Any]:
     """Coordinator, number of processes, this one's number and its devices.
 
-    Values that are None are detected from SLURM and the like. Raises RuntimeError, ValueError or
-    KeyError if detection fails; undetected values stay None.
+    Values that are None are detected from SLURM and the like. Raises RuntimeError, ValueError or KeyError if
+    detection fails; undetected values stay None.
     """
     given = coordinator, num_processes, process_id
     return ClusterEnv.auto_detect_unset_distributed_params(*given, None, None, timeout)
