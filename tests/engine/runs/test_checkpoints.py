@@ -42,14 +42,15 @@ def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
     again.close()
 
 
-def test_without_metrics_the_newest_is_the_best(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
+def test_without_metrics_the_newest_is_the_best_and_older_ones_go(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep_last=2)
     assert checkpoints.latest() is None
     assert checkpoints.best() is None
-    for step in (1, 2):
+    for step in (1, 2, 3, 4):
         checkpoints.save(make_state(step), {}, {})
     checkpoints.wait()
-    assert checkpoints.best() == 2
+    assert checkpoints.best() == 4
+    assert checkpoints.steps() == [3, 4]
     checkpoints.close()
 
 
