@@ -372,7 +372,11 @@ def test_a_language_the_model_does_not_know_is_refused_with_those_it_knows(
 
 
 @pytest.mark.parametrize(
-    ('strategy', 'algorithm'), [pytest.param('pmap', 'bpe', marks=pytest.mark.slow), ('mesh', 'unigram')]
+    ('strategy', 'algorithm'),
+    [
+        pytest.param('pmap', 'bpe', marks=pytest.mark.slow),
+        pytest.param('mesh', 'unigram', marks=pytest.mark.slow),
+    ],
 )
 def test_resumed_training_equals_uninterrupted_training(strategy: str, algorithm: str, tmp_path: Path) -> None:
     """To the bit, on two devices, with a weighted mixture, drawn segmentations, dropout, a moving average, a stop in

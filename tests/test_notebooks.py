@@ -9,6 +9,7 @@ from nbclient import NotebookClient
 NOTEBOOKS = Path(__file__).parents[1] / 'notebooks'
 
 
+@pytest.mark.slow
 def test_the_translate_notebook_runs_and_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv('JAX_PLATFORMS', 'cpu')
     monkeypatch.delenv('JAX_NUM_CPU_DEVICES', raising=False)
