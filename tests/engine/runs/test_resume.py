@@ -22,9 +22,8 @@ sys.path.insert(0, str(BENCHMARKS))
 from kill import differences, everything_on  # noqa: E402
 
 
-@pytest.mark.parametrize(
-    'strategy', ['pmap', *(pytest.param(name, marks=pytest.mark.slow) for name in ('mesh', 'fsdp'))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize('strategy', ['pmap', 'mesh', 'fsdp'])
 def test_steps_in_pieces_equal_steps_at_once(strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parameters, moments, average, data position, metrics (times apart); dropout, mixture and BPE-dropout drawn."""
     config = everything_on(tmp_path, 24, strategy=strategy)

@@ -176,7 +176,7 @@ def test_in_chunks_losses_and_gradients_are_those_of_the_whole(name):
     (loss, nll), gradients = jax.jit(jax.value_and_grad(whole, has_aux=True))(params)
     # bfloat16 rounds a gradient of the table in each chunk, not once; float32 sums are in another order.
     close = {'rtol': 0.02, 'atol': 0.05} if name == 'bfloat16' else {'rtol': 1e-4, 'atol': 2e-6}
-    for chunk in (16, 40, 1) if name == 'as Marian' else (16,):
+    for chunk in (16, 1) if name == 'as Marian' else (16,):
         (total, sums), got = compute(chunk)
         np.testing.assert_allclose(total, loss, rtol=1e-6)
         np.testing.assert_allclose([sums[f'nll/{each}'] for each in 'abc'], nll, rtol=1e-5)
