@@ -4,8 +4,8 @@
 
 Nothing is downloaded: num2words spells the numbers. Any two of its languages will do (--data.source-language fr).
 
-Hardware: two CPU cores (x86-64 with AVX-512). Time: 1:29 minutes on a quiet machine, 2:42 to 3:44 beside some six
-busy processes.
+Hardware: two CPU cores (x86-64 with AVX-512). Time: 1:29 minutes on a quiet machine, 2:42 to 3:44 with some six
+other busy processes.
 Score: 1,000 of 1,000 held-out numbers below one million exactly right, greedy, with each of the seeds 0, 1 and 2;
 perplexity 1.07 per target token (label smoothing keeps it above 1). "zero", one example in 60,000, is not learned.
 """

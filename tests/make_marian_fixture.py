@@ -27,7 +27,7 @@ LINES = [num2words(n) for n in (0, 7, 21, 100, 345, 999, 4807, 29_999)] + [
 
 
 def log_probs(model, inputs: dict, pad: int):
-    """A function from hypotheses to the renormalized log-probabilities of the token behind each, without the pad."""
+    """A function from hypotheses to the renormalized log-probabilities of the next token, without the pad."""
 
     def rows(hypotheses: list[tuple[int, ...]]) -> list[np.ndarray]:
         repeated = {name: array.expand(len(hypotheses), -1) for name, array in inputs.items()}

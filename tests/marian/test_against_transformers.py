@@ -85,7 +85,7 @@ class Case:
         return [row[:n].tolist() for row, n in zip(found.tokens[:, 0], found.lengths[:, 0], strict=True)]
 
     def log_probs(self, line: int):
-        """A function from hypotheses to log-probabilities of the token behind each, without the pad, for one line."""
+        """A function from hypotheses to log-probabilities of the next token, without the pad, for one line."""
         inputs = {name: array[line : line + 1] for name, array in self.batch.items()}
         pad = self.theirs.config.pad_token_id
 

@@ -26,7 +26,7 @@ from flax_transformer.tasks.translation.run import Run
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run directory of which only the config is there."""
+    """A run directory with nothing but a config."""
     folder = tmp_path / 'run'
     Run(folder).open(copy_config(tmp_path))
     return folder

@@ -1,4 +1,4 @@
-"""Search errors and model errors, told apart by the model's scores of its output and of the reference.
+"""Search errors and model errors, distinguished by the model's scores of its output and of the reference.
 
 If the model scores the reference higher than what the search returned, the search missed it. If it scores its own
 output higher, no search could have helped. The reference is scored as the tokenizer spells it.

@@ -1,4 +1,4 @@
-"""What layers do with a weight, be it a float array or `Quantized`: multiply by it, and look up its rows."""
+"""What layers do with a weight, a float array or `Quantized`: multiply by it and look up its rows."""
 
 import math
 from collections.abc import Sequence
