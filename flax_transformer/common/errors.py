@@ -12,6 +12,10 @@ class UserError(ValueError):
     """
 
 
+class BadInput(UserError):
+    """Input text that cannot be read; other files may be sound."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """` Did you mean a, b?` for the known names closest to `name`, or the empty string."""
     matches = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)

@@ -2,6 +2,7 @@
 
 import bz2
 import codecs
+import contextlib
 import gzip
 import io
 import lzma
@@ -11,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import BadInput, UserError
 
 CHUNK = 4096  # lines read at a time
 COMPRESSED = {'.gz': gzip.open, '.xz': lzma.open, '.bz2': bz2.open}
@@ -51,21 +52,33 @@ def read_lines(path: Path | str) -> list[str]:
 
 def lines_of(path: Path) -> Iterator[list[bytes]]:
     """The lines of a file as bytes, CHUNK at a time, without line ends. Raises UserError for a broken archive."""
+    mark = codecs.BOM_UTF8  # dropped from the first line
+    for chunk in raw_lines_of(path):
+        chunk[0], mark = chunk[0].removeprefix(mark), b''
+        if chunk == [b'']:
+            return
+        yield [line.removesuffix(b'\n').removesuffix(b'\r') for line in chunk]
+
+
+def raw_lines_of(path: Path) -> Iterator[list[bytes]]:
+    """The lines of a file as they are, CHUNK at a time. Raises BadInput for a broken archive, with the place."""
     import zstandard
 
     broken = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
+    number = 0  # of lines read
     with open_binary(path) as file:
-        mark = codecs.BOM_UTF8  # dropped from the first line
         while True:
+            chunk: list[bytes] = []
             try:
-                chunk = list(islice(file, CHUNK))
+                chunk.extend(islice(file, CHUNK))
             except broken as error:
-                raise UserError(f'{path} could not be read: {error}') from None
-            if mark and chunk:
-                chunk[0], mark = chunk[0].removeprefix(mark), b''
-            if chunk in ([], [b'']):
+                number += len(chunk)
+                place = f' (after line {number})' if number else ''
+                raise BadInput(f'{path} could not be read: {error}{place}') from None
+            if not chunk:
                 return
-            yield [line.removesuffix(b'\n').removesuffix(b'\r') for line in chunk]
+            number += len(chunk)
+            yield chunk
 
 
 def open_binary(path: Path) -> BinaryIO:
@@ -78,6 +91,18 @@ def open_binary(path: Path) -> BinaryIO:
         return COMPRESSED.get(path.suffix, open)(path, 'rb')
     except OSError as error:
         raise UserError(f'{path} could not be read: {error}') from None
+
+
+def compressing(file: BinaryIO, suffix: str) -> contextlib.AbstractContextManager[Any]:
+    """A file to write to, which compresses into `file` as the suffix says; the same bytes give the same bytes."""
+    if suffix == '.zst':
+        import zstandard
+
+        return zstandard.ZstdCompressor().stream_writer(file, closefd=False)
+    if suffix == '.gz':
+        return gzip.GzipFile('', 'wb', fileobj=file, mtime=0)
+    archives = {'.xz': lzma.LZMAFile, '.bz2': bz2.BZ2File}
+    return archives[suffix](file, 'wb') if suffix in archives else contextlib.nullcontext(file)
 
 
 class _Zstandard(io.RawIOBase):
