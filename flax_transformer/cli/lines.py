@@ -6,25 +6,35 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import BadInput, UserError
 
 CHUNK = 2048  # lines that are read, translated and written together; bounds memory
 
 
 def chunks(
-    stream: BinaryIO, *, invalid: str = 'refuse', size: int = CHUNK, skip: int = 0
+    stream: Iterable[bytes],
+    *,
+    invalid: str = 'refuse',
+    size: int = CHUNK,
+    skip: int = 0,
+    first: int = 1,
+    place: str = 'input line',
 ) -> Iterator[list[str | bytes]]:
     """Lists of up to `size` lines of UTF-8, ended by "\\n" alone, without the first `skip` lines.
 
-    A line that is not UTF-8 is yielded as bytes; with `refuse` it raises UserError, with its number, after the lines
+    A line that is not UTF-8 is yielded as bytes; with `refuse` it raises BadInput, with its number, after the lines
     before it.
+
+    Args:
+      first: the number of the stream's first line.
+      place: what messages put before a line's number.
     """
     chunk: list[str | bytes] = []
-    for number, raw in enumerate(stream, start=1):
+    for number, raw in enumerate(stream, start=first):
         if number <= skip:
             continue
         line = raw.removeprefix(codecs.BOM_UTF8 if number == 1 else b'').removesuffix(b'\n').removesuffix(b'\r')
@@ -34,10 +44,9 @@ def chunks(
             if invalid == 'refuse':
                 yield chunk
                 got = error.object[error.start]
-                raise UserError(
-                    f'input line {number}: byte 0x{got:02x} is not valid UTF-8; expected UTF-8, for example '
-                    f'from `iconv -f LATIN1 -t UTF-8`; or give --invalid replace. The {number - 1} lines before it are '
-                    'translated'
+                raise BadInput(
+                    f'{place} {number}: byte 0x{got:02x} is not valid UTF-8; expected UTF-8, for example '
+                    'from `iconv -f LATIN1 -t UTF-8`; or give --invalid replace. What was written before it stays'
                 ) from None
             chunk.append(line)
         if len(chunk) == size:

@@ -4,14 +4,14 @@ import contextlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from flax_transformer.cli.lines import CHUNK, LineWriter, chunks, to_json
 from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import BadInput, UserError
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
 
@@ -33,8 +33,9 @@ FLAGS = {
 
 @dataclass(frozen=True)
 class TranslateOptions:
-    input: Path | None = None  # a file to read instead of standard input
-    output: Path | None = None  # a file to write instead of standard output
+    input: Path | None = None  # a file to read instead of standard input; for --shard a pattern: 'part-*.zst'
+    output: Path | None = None  # a file to write instead of standard output; for --shard a folder
+    shard: str | None = None  # 3/64: translate the third of 64 equal shares of the input, resuming where it was killed
     resume: bool = False  # continue after the last whole line of --output
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with scores, tokens and flags
     input_format: Literal['text', 'jsonl'] = 'text'  # jsonl: {"text": ..., "prefix": ...} per line; prefix is optional
@@ -65,18 +66,18 @@ def main(argv: list[str]) -> None:
     from flax_transformer.engine.devices.devices import prepare_devices
 
     prepare_devices(options.parallel.num_devices)
-    with contextlib.ExitStack() as stack:
-        stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
-        translator = _load(positional(argv), options)
-        writer = stack.enter_context(LineWriter(options.output, resume=options.resume))
-        links = None if options.alignments is None else stack.enter_context(options.alignments.open('w'))
-        counts = _translate(translator, stream, writer, links, options)
+    counts = (_translate_stream if options.shard is None else _translate_shard)(positional(argv), options)
     for name, count in counts.items():
         note(f'{count} {FLAGS[name]}')
 
 
 def _check(options: TranslateOptions) -> None:
     """Raises UserError for options that exclude each other."""
+    if options.shard is not None and (options.input is None or options.output is None):
+        raise UserError("--shard reads files and writes numbered ones: give --input 'part-*.zst' and --output FOLDER")
+    if options.shard is not None and (options.resume or options.alignments is not None):
+        unfit = '--resume: a shard always resumes' if options.resume else '--alignments: without --shard only'
+        raise UserError(f'got {unfit}; leave it out')
     if options.resume and options.decoding.n_best > 1 and options.format == 'text':
         raise UserError('--resume counts one line for each input line; with --n-best give --format jsonl')
     if options.resume and options.alignments is not None:
@@ -85,6 +86,38 @@ def _check(options: TranslateOptions) -> None:
         raise UserError(
             f'--compute-type {options.compute_type} needs --backend ctranslate2; with jax use --decoding.weights'
         )
+
+
+def _translate_stream(runs: list[str], options: TranslateOptions) -> Counter[str]:
+    """Translates one input to one output; returns how many translations have each flag."""
+    with contextlib.ExitStack() as stack:
+        stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
+        translator = _load(runs, options)
+        writer = stack.enter_context(LineWriter(options.output, resume=options.resume))
+        links = None if options.alignments is None else stack.enter_context(options.alignments.open('w'))
+        done = writer.num_before
+        # A person who types wants an answer to each line.
+        size = 1 if stream.isatty() else CHUNK
+        lines = chunks(stream, invalid=options.invalid, size=size, skip=done)
+        return _translate(translator, options, lines, writer.write, done=done, links=links)
+
+
+def _translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]:
+    """Translates a shard of the input files to numbered outputs; returns how many translations have each flag."""
+    from flax_transformer.cli.shards import ShardOfFiles
+    from flax_transformer.engine.preemption import stop_on_signals
+
+    with stop_on_signals():
+        work = ShardOfFiles(options.shard, options.input, options.output)
+        translator = _load(runs, options)
+        names = ('format', 'input_format', 'backend', 'compute_type')
+        work.agree({name: getattr(options, name) for name in names}, options.decoding, translator.params)
+
+        def translate(piece: list[bytes], write: Callable[[list[str]], None], done: int, place: str) -> Counter[str]:
+            lines = chunks(piece, invalid=options.invalid, first=done + 1, place=place)
+            return _translate(translator, options, lines, write, done=done, place=place)
+
+        return work.run(translate)
 
 
 def _load(runs: list[str], options: TranslateOptions) -> 'Translator':
@@ -99,16 +132,26 @@ def _load(runs: list[str], options: TranslateOptions) -> 'Translator':
 
 
 def _translate(
-    translator: 'Translator', stream: BinaryIO, writer: LineWriter, links: TextIO | None, options: TranslateOptions
+    translator: 'Translator',
+    options: TranslateOptions,
+    lines_in: Iterable[list[str | bytes]],
+    write: Callable[[list[str]], None],
+    *,
+    done: int,
+    links: TextIO | None = None,
+    place: str = 'input line',
 ) -> Counter[str]:
-    """Translates what the stream holds, chunk by chunk; returns how many translations have each flag."""
+    """Translates chunk by chunk; returns how many translations have each flag.
+
+    Args:
+      done: the number of lines before the first.
+      links: where word alignments go.
+      place: what messages put before a line's number.
+    """
     counts: Counter[str] = Counter()
-    done = writer.num_before
-    # A person who types wants an answer to each line.
-    size = 1 if stream.isatty() else CHUNK
     with progress_bar(None, 'line') as bar:
-        for chunk in chunks(stream, invalid=options.invalid, size=size, skip=done):
-            records = list(_read(chunk, options.input_format, done))
+        for chunk in lines_in:
+            records = list(_read(chunk, options.input_format, done, place))
             prefixes = [record.get('prefix', '') for record in records]
             translations = translator(
                 [record['text'] for record in records],
@@ -120,14 +163,14 @@ def _translate(
             for number, (record, translation) in enumerate(zip(records, translations, strict=True), start=done):
                 lines += _write(translation, record, options, number)
                 counts.update(name for name in FLAGS if getattr(translation, name))
-            writer.write(lines)
+            write(lines)
             if links is not None:
                 links.writelines(_pharaoh(translation) + '\n' for translation in translations)
             done += len(chunk)
     return counts
 
 
-def _read(chunk: list[str | bytes], form: str, done: int) -> Iterator[dict[str, Any]]:
+def _read(chunk: list[str | bytes], form: str, done: int, place: str) -> Iterator[dict[str, Any]]:
     """The lines as records that have a `text`."""
     for number, line in enumerate(chunk, start=done + 1):
         if form == 'text':
@@ -136,11 +179,11 @@ def _read(chunk: list[str | bytes], form: str, done: int) -> Iterator[dict[str, 
         try:
             record = json.loads(line) if line.strip() else {'text': ''}
         except ValueError as error:
-            raise UserError(f'input line {number} is not JSON ({error}); expected {{"text": "..."}}') from None
+            raise BadInput(f'{place} {number} is not JSON ({error}); expected {{"text": "..."}}') from None
         record = {'text': record} if isinstance(record, str) else record
         has_text = isinstance(record, dict) and isinstance(record.get('text'), str)
         if not has_text or not isinstance(record.get('prefix', ''), str):
-            raise UserError(f'input line {number}: expected {{"text": "..."}}, optionally with "prefix": "..."')
+            raise BadInput(f'{place} {number}: expected {{"text": "..."}}, optionally with "prefix": "..."')
         yield record
 
 

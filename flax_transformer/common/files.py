@@ -8,9 +8,12 @@ from typing import BinaryIO
 
 
 @contextlib.contextmanager
-def written_whole(file: Path) -> Iterator[BinaryIO]:
-    """A binary file to write to, which gets its name when the block ends; if the block raises, nothing is left."""
-    partial = file.with_name(file.name + '.partial')
+def written_whole(file: Path, partial: Path | None = None) -> Iterator[BinaryIO]:
+    """A binary file to write to, which gets its name when the block ends; if the block raises, nothing is left.
+
+    `partial` is its path until then. Give one that nobody else has if several processes may write the file at once.
+    """
+    partial = partial or file.with_name(file.name + '.partial')
     try:
         with partial.open('wb') as opened:
             yield opened

@@ -1,0 +1,134 @@
+"""Files of lines divided among shards, piece by piece, and numbered outputs that are whole or absent.
+
+Who translates a piece follows from the number of shards and from the files' names and sizes: shards need not
+communicate, and no line is counted beforehand. What a piece is does not depend on the shards.
+"""
+
+import contextlib
+import glob
+import heapq
+import os
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import chain, islice
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import written_whole
+from flax_transformer.data.lines import compressing, raw_lines_of
+
+PIECE = 8192  # lines; the last piece of a file has fewer
+
+
+class Shard(NamedTuple):
+    """One of `count` equal parts of the work."""
+
+    number: int  # from 1
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> 'Shard':
+        """The shard that `3/64` names. Raises UserError for anything else."""
+        match = re.fullmatch('([0-9]+)/([0-9]+)', text)
+        if not match:
+            raise UserError(f'--shard {text!r}: expected a number and how many there are, such as 3/64')
+        shard = cls(int(match[1]), int(match[2]))
+        if not 1 <= shard.number <= shard.count:
+            last = f'{shard.count}/{shard.count}' if shard.count else '64/64'
+            raise UserError(f'--shard {text}: shards are numbered from 1; expected 1/{shard.count or 64} to {last}')
+        return shard
+
+
+class InputFile(NamedTuple):
+    """A file to translate."""
+
+    path: Path
+    name: str  # its path below the folder that all input files share
+    size: int  # bytes
+    modified: int  # seconds since 1970
+
+
+def find_input(pattern: str) -> list[InputFile]:
+    """The files that match a pattern such as `data/part-*.zst`, sorted by name. Raises UserError if there are none."""
+    found = [pattern] if Path(pattern).exists() else glob.glob(pattern, recursive=True)
+    paths = [path for path in map(Path, found) if path.is_file()]
+    if not paths:
+        hint = f"{pattern} is a folder; expected its files, such as '{pattern}/*'"
+        raise UserError(hint if Path(pattern).is_dir() else f'--input {pattern}: no file matches')
+    folder = os.path.commonpath([path.parent for path in paths])
+    named = {path.relative_to(folder).as_posix(): path for path in paths}
+    stats = {name: path.stat() for name, path in named.items()}
+    return [InputFile(named[name], name, stats[name].st_size, int(stats[name].st_mtime)) for name in sorted(named)]
+
+
+def shares(sizes: Sequence[int], count: int) -> list[dict[int, int]]:
+    """For each file the numbers of the shards that translate it, each with its part of the file.
+
+    The files stand end to end, and each shard has an equal stretch of their bytes. So of many files it reads only a
+    few, and one large file is divided among all.
+
+    >>> shares([40, 20, 60], 3)
+    [{1: 120}, {2: 60}, {2: 60, 3: 120}]
+    """
+    sizes = [max(size, 1) for size in sizes]  # an empty file has a shard too
+    total, begin, found = sum(sizes), 0, []
+    for size in sizes:
+        end = begin + size * count  # in units of 1 / count bytes, in which every shard begins at an integer
+        theirs = range(begin // total, -(-end // total))
+        found.append({i + 1: min(end, (i + 1) * total) - max(begin, i * total) for i in theirs})
+        begin = end
+    return found
+
+
+def dealt(share: dict[int, int]) -> Iterator[int]:
+    """The shard of each piece of a file, endlessly: in turn, each as often as its part asks (Webster's method).
+
+    >>> list(islice(dealt({1: 10, 2: 30}), 8))
+    [2, 1, 2, 2, 2, 1, 2, 2]
+    """
+    turns = [(Fraction(1, 2 * part), number) for number, part in share.items()]
+    heapq.heapify(turns)
+    while True:
+        turn, number = turns[0]
+        yield number
+        heapq.heapreplace(turns, (turn + Fraction(1, share[number]), number))
+
+
+def pieces(path: Path) -> Iterator[list[bytes]]:
+    """The lines of a file, PIECE at a time, with their line ends; an empty file is one empty piece.
+
+    Raises BadInput for a broken archive, with the place.
+    """
+    lines = chain.from_iterable(raw_lines_of(path))
+    yield list(islice(lines, PIECE))
+    while piece := list(islice(lines, PIECE)):
+        yield piece
+
+
+def piece_file(folder: Path, name: str, number: int) -> Path:
+    """Where a piece's translation goes: in order of their names, the pieces of a file make up its translation."""
+    return folder / f'{name}.{number:06d}'
+
+
+@contextlib.contextmanager
+def written_piece(file: Path, suffix: str) -> Iterator[BinaryIO]:
+    """A file to write a piece to, compressed as the suffix says, which gets its name when it is whole and on disk.
+
+    Several processes may write the same piece: all write the same.
+    """
+    # Hidden, lest NAME.* matches what a killed process leaves.
+    partial = file.with_name(f'.{file.name}.{uuid.uuid4().hex[:12]}.partial')
+    try:
+        with written_whole(file, partial) as opened:
+            with compressing(opened, suffix) as compressed:
+                yield compressed
+            opened.flush()
+            os.fsync(opened.fileno())
+    except FileNotFoundError:
+        if not file.exists():  # else another process was faster, and has tidied up
+            raise
+    for left in file.parent.glob(f'.{glob.escape(file.name)}.*.partial'):
+        left.unlink(missing_ok=True)
