@@ -83,6 +83,12 @@ def main() -> None:
     files = sorted(find_input(os.path.abspath(options.input)), key=lambda file: str(file.path))
     sources = [file.path for file in files]
     ray.init()
+    used, there = options.workers * options.cpus_per_worker, ray.cluster_resources()['CPU']
+    if used > there - 1:  # Ray would wait for ever
+        raise SystemExit(
+            f'{options.workers} workers take {used:g} of {there:g} CPUs, but reading and sorting need one; '
+            'give fewer --workers, or a smaller --cpus-per-worker'
+        )
     lines = ray.data.from_items([{'file': str(source)} for source in sources])
     lines = lines.map_batches(read, batch_size=1, batch_format='pyarrow')
     lines = lines.repartition(target_num_rows_per_block=options.batch)  # else a block, a worker's task, is a whole file

@@ -59,7 +59,7 @@ class ShardOfFiles:
         file = self.folder / RECORD
         if not file.exists():
             with written_whole(file, file.with_name(f'.{RECORD}.{uuid.uuid4().hex[:12]}.partial')) as opened:
-                opened.write(json.dumps(self._record, indent=1, ensure_ascii=False).encode() + b'\n')
+                opened.write(json.dumps(self._record, indent=1).encode() + b'\n')
         self._check_record()
 
     def _check_record(self) -> None:

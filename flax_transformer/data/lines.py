@@ -82,15 +82,15 @@ def raw_lines_of(path: Path) -> Iterator[list[bytes]]:
 
 
 def open_binary(path: Path) -> BinaryIO:
-    """The file's bytes, decompressed by its suffix. Raises UserError if there is no such file."""
+    """The file's bytes, decompressed by its suffix. Raises BadInput if there is no such file."""
     if not path.is_file():
-        raise UserError(no_such_file(path))
+        raise BadInput(no_such_file(path))
     try:
         if path.suffix == '.zst':
             return io.BufferedReader(_Zstandard(path))
         return COMPRESSED.get(path.suffix, open)(path, 'rb')
     except OSError as error:
-        raise UserError(f'{path} could not be read: {error}') from None
+        raise BadInput(f'{path} could not be read: {error}') from None
 
 
 def compressing(file: BinaryIO, suffix: str) -> contextlib.AbstractContextManager[Any]:

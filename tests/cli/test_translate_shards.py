@@ -17,9 +17,9 @@ from flax_transformer.cli import main, translate
 from flax_transformer.data import shards
 from flax_transformer.data.lines import open_binary
 from flax_transformer.tasks.translation.inference.result import Translation
+from flax_transformer.tasks.translation.inference.translator import Translator
 
 RUN = TESTS / 'golden' / 'number_words'
-GREEDY = ('--decoding.beam-width', '1')
 Call = Callable[..., tuple[int, str]]
 
 
@@ -58,7 +58,7 @@ class UpperCase:
 
 @pytest.fixture
 def translator(monkeypatch: pytest.MonkeyPatch) -> UpperCase:
-    """What `translate` uses for a model: the tests that need a real one are those without it."""
+    """What `translate` gets instead of a model."""
     found = UpperCase()
     monkeypatch.setattr(translate, '_load', lambda runs, options: found)
     return found
@@ -101,16 +101,20 @@ def contents(folder: str = 'out') -> dict[str, bytes]:
     return {name: content for name, (_, content) in outputs(folder).items()}
 
 
-def test_shards_of_a_model_give_the_lines_of_one_translation(copy_run: Path, call: Call, files: Path) -> None:
+def test_shards_of_a_model_give_the_lines_of_one_translation(
+    copy_run: Path, call: Call, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = Translator.from_run(copy_run, beam_width=1)  # once: each new one compiles
+    monkeypatch.setattr(translate, '_load', lambda runs, options: translator)
     names = sorted(file.name for file in files.iterdir())
     Path('all').write_text(''.join(f'{line}\n' for name in names for line in text_of(files / name).splitlines()))
-    argv = ['translate', str(copy_run), *GREEDY, '--input', 'all', '--output', 'expected']
-    assert main(argv) == 0
-    for number in (2, 1):
-        assert call(f'{number}/2', *GREEDY, run=copy_run)[0] == 0
+    assert main(['translate', str(copy_run), '--input', 'all', '--output', 'expected']) == 0
     expected = Path('expected').read_text()
     assert expected.startswith('a\n')
-    assert ''.join(map(joined, names)) == expected
+    for count in (1, 3):
+        for number in range(count, 0, -1):
+            assert call(f'{number}/{count}', run=copy_run, output=f'out-{count}')[0] == 0
+        assert ''.join(joined(name, f'out-{count}') for name in names) == expected
 
 
 @pytest.mark.parametrize('count', [1, 2, 9])
