@@ -17,7 +17,7 @@ from flax_transformer.decoding.problem import NEG_INF, Hypotheses, SearchProblem
 
 
 class _Live(NamedTuple):
-    """The W unfinished hypotheses of each sentence, best first."""
+    """The W unfinished hypotheses of each sentence, in the order in which each group ranked them."""
 
     tokens: jax.Array  # [B, W, L]
     token_log_probs: jax.Array  # [B, W, L]
@@ -176,9 +176,12 @@ def _follow(state: DecodeState, parents: jax.Array) -> DecodeState:
 
 
 def _cannot_improve(live: _Live, finished: Hypotheses, problem: SearchProblem, groups: int) -> jax.Array:
-    """Whether [B], in each group, the best live hypothesis can no longer overtake the worst of W finished ones."""
-    size = live.log_probs.shape[1] // groups
-    best, worst = live.log_probs[:, ::size], finished.scores[:, size - 1 :: size]
+    """Whether [B], in each group, no live hypothesis can overtake the worst of W finished ones any more."""
+    batch, width = live.log_probs.shape
+    size = width // groups
+    # Not a group's first: the penalty for diversity may rank a more probable hypothesis after it.
+    best = live.log_probs.reshape(batch, groups, size).max(axis=2)
+    worst = finished.scores[:, size - 1 :: size]
     return jnp.all(worst >= problem.scorer.bound(best, problem.max_lengths[:, None]), axis=1)
 
 

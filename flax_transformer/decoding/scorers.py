@@ -48,9 +48,13 @@ def length_penalty(length: jax.Array, kind: str, alpha: float) -> jax.Array:
 
 
 def length_normalized(kind: str = 'gnmt', alpha: float = 0.6) -> Scorer:
-    """Log-probability / `length_penalty`; bounded at the greatest length, since log-probabilities only fall."""
-    score = lambda log_probs, lengths: log_probs / length_penalty(lengths, kind, alpha)
-    return Scorer(score, score)
+    """Log-probability / `length_penalty`; bounded at the length of the largest penalty, since log-probabilities only
+    fall: the greatest length, or with a negative alpha one token."""
+    penalty = lambda lengths: length_penalty(lengths, kind, alpha)
+    return Scorer(
+        lambda log_probs, lengths: log_probs / penalty(lengths),
+        lambda log_probs, lengths: log_probs / jnp.maximum(penalty(lengths), penalty(jnp.ones_like(lengths))),
+    )
 
 
 def word_reward(reward: float) -> Scorer:
