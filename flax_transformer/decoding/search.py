@@ -14,12 +14,21 @@ from flax_transformer.decoding.problem import Hypotheses, SearchProblem, Transfo
 from flax_transformer.decoding.scorers import Scorer, add, coverage_penalty, length_normalized, word_reward
 
 
-def output_slots(decoding: DecodingConfig, source_slots: int, prefix_slots: int = 0) -> int:
-    """Most tokens that a translation of a source of this many slots may have."""
-    return (decoding.max_tokens or source_slots + decoding.max_extra_tokens) + prefix_slots
+def output_slots(
+    decoding: DecodingConfig, source_slots: int, prefix_slots: int = 0, max_positions: int | None = None
+) -> int:
+    """Most tokens that a translation of a source of this many slots may have; at most max_positions."""
+    slots = (decoding.max_tokens or source_slots + decoding.max_extra_tokens) + prefix_slots
+    return slots if max_positions is None else min(slots, max_positions)
 
 
-def max_lengths(decoding: DecodingConfig, source: jax.Array, pad_id: int, prefix: jax.Array | None = None) -> jax.Array:
+def max_lengths(
+    decoding: DecodingConfig,
+    source: jax.Array,
+    pad_id: int,
+    prefix: jax.Array | None = None,
+    max_positions: int | None = None,
+) -> jax.Array:
     """Most tokens [B] that each translation may have, EOS included; 1 where the source is only padding."""
     lengths = (source != pad_id).sum(axis=-1)
     if decoding.max_tokens:
@@ -28,6 +37,8 @@ def max_lengths(decoding: DecodingConfig, source: jax.Array, pad_id: int, prefix
         longest = lengths + decoding.max_extra_tokens
     if prefix is not None:
         longest = longest + (prefix != pad_id).sum(axis=-1)
+    if max_positions is not None:
+        longest = jnp.minimum(longest, max_positions)
     return jnp.where(lengths == 0, 1, longest)
 
 
@@ -42,6 +53,7 @@ def search(
     banned: Sequence[int] = (),
     banned_sequences: Sequence[Sequence[int]] = (),
     prefix: jax.Array | None = None,
+    max_positions: int | None = None,
 ) -> Hypotheses:
     """The hypotheses that the config asks for, from a step function and its first state.
 
@@ -49,8 +61,9 @@ def search(
       source: ids [B, S], then pad_id.
       banned, banned_sequences: never chosen, in addition to what the config bans.
       prefix: ids [B, P] that the translations begin with, then pad_id.
+      max_positions: of the model; translations are cut there. None: any number.
     """
-    is_sampling, limits = decoding.search == 'sample', max_lengths(decoding, source, pad_id, prefix)
+    is_sampling, limits = decoding.search == 'sample', max_lengths(decoding, source, pad_id, prefix, max_positions)
     banned = (pad_id, *banned) if decoding.ban_pad else banned
     chain = make_rules(decoding, eos_id=eos_id, banned=banned, banned_sequences=banned_sequences)
     if is_sampling:
@@ -62,7 +75,7 @@ def search(
     problem = SearchProblem(
         start=jnp.full(source.shape[0], pad_id, jnp.int32),
         max_lengths=limits,
-        length=output_slots(decoding, source.shape[1], 0 if prefix is None else prefix.shape[1]),
+        length=output_slots(decoding, source.shape[1], 0 if prefix is None else prefix.shape[1], max_positions),
         eos_id=eos_id,
         pad_id=pad_id,
         transforms=chain,

@@ -1,7 +1,7 @@
 """A translator that searches with CTranslate2: its own beam search, in float32 or int8."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
@@ -64,7 +64,7 @@ class CTranslate2Translator(Translator):
     def _translate(
         self,
         sources: list[list[int]],
-        prefixes: Sequence[str] | None,
+        prefixes: list[list[int]] | None,
         alignment: bool,
         progress: Callable[[int], None] | None,
     ) -> list[Translation]:
@@ -72,7 +72,6 @@ class CTranslate2Translator(Translator):
             raise UserError(f'CTranslate2 cannot do this: {"prefixes" if prefixes is not None else "alignments"}')
         found: list[Any] = [None] * len(sources)
         for limit, chosen in self._by_limit(sources):
-            self.programs.check_length(max(len(sources[i]) for i in chosen))
             results = self.engine.translate_batch(
                 [list(map(str, sources[i])) for i in chosen], max_decoding_length=limit, **self._options
             )
@@ -86,7 +85,7 @@ class CTranslate2Translator(Translator):
         """Each limit on the output with the numbers of its sentences: a call of CTranslate2 has one limit."""
         groups = defaultdict(list)
         for i, ids in enumerate(sources):
-            groups[output_slots(self.decoding, len(ids))].append(i)
+            groups[output_slots(self.decoding, len(ids), max_positions=self.programs.max_positions)].append(i)
         yield from sorted(groups.items(), reverse=True)
 
     @cached_property

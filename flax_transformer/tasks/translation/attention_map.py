@@ -37,6 +37,8 @@ def attention_map(translator: Translator, line: str, translation: str | None = N
     (source,) = tokenizer.encode([line], target_language=translator.decoding.target_language)
     (target,) = tokenizer.encode_target([translation])
     require([translator.model], 'cross_attention', 'a map of attention')
+    translator.programs.check_lengths('line', [line], [source])
+    translator.programs.check_lengths('translation', [translation], [target])
     target_in = shift_right(jnp.asarray([target]), tokenizer.pad_id)
     variables = {'params': translator.params}
     weights = translator.model.apply(variables, jnp.asarray([source]), target_in, method='cross_attention')

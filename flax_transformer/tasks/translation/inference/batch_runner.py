@@ -22,7 +22,21 @@ class Runner:
     Each device works on its own rows; nothing is exchanged between them.
     """
 
-    def __init__(self, batch_tokens: int, max_slots: int, pad_id: int, parallel: ParallelConfig | None = None) -> None:
+    def __init__(
+        self,
+        batch_tokens: int,
+        max_slots: int,
+        pad_id: int,
+        parallel: ParallelConfig | None = None,
+        *,
+        max_positions: int | None = None,
+    ) -> None:
+        """
+        Args:
+          max_slots: of a line of text; longer sentences get a slot for each token.
+          max_positions: most slots that the functions take; None: any number.
+        """
+        self.max_positions = max_positions
         self.batch_tokens, self.max_slots, self.pad_id = batch_tokens, max_slots, pad_id
         # Each device has the whole model, whatever the mesh in training; each of several processes uses one device.
         if processes.count() > 1:
@@ -60,7 +74,8 @@ class Runner:
         return done
 
     def _slots(self, column: Sequence[Sequence[int]], chosen: Sequence[int]) -> int:
-        return bucket(max(len(column[i]) for i in chosen))
+        slots = bucket(max(len(column[i]) for i in chosen))
+        return slots if self.max_positions is None else min(slots, self.max_positions)
 
     def _batch(self, function, params, columns, chosen, rows, slots) -> list[tuple[int, Any]]:
         arrays = [np.full((rows, n), self.pad_id, np.int32) for n in slots]

@@ -16,7 +16,7 @@ from flax_transformer.decoding.ensemble import ensemble, ensemble_state
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.decoding.scorers import Covered, with_coverage
 from flax_transformer.decoding.search import make_scorer, search
-from flax_transformer.tasks.translation.model import TranslationModel
+from flax_transformer.tasks.translation.model import TranslationModel, max_positions
 from flax_transformer.transformer.model import shift_right
 
 
@@ -40,9 +40,9 @@ def translate_ids(
 ) -> Hypotheses:
     """The best hypotheses of source ids [B, S], each ending with EOS and padded: encoder and whole search.
 
-    Static shapes: L = S + max_extra_tokens, or max_tokens; plus P with a prefix [B, P]. Each sentence ends at its own
-    limit at the latest, so neither padding nor company changes its result. A row of padding alone is searched for one
-    token only and yields nothing of use.
+    Static shapes: L = S + max_extra_tokens, or max_tokens; plus P with a prefix [B, P]; at most the positions that the
+    models have learned. Each sentence ends at its own limit at the latest, so neither padding nor company changes its
+    result. A row of padding alone is searched for one token only and yields nothing of use.
     """
     steps, states = [], []
     for model, variables in _members(params, models):
@@ -62,6 +62,7 @@ def translate_ids(
         banned=banned,
         banned_sequences=banned_sequences,
         prefix=prefix,
+        max_positions=max_positions(models),
     )
 
 

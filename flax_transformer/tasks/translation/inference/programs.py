@@ -69,8 +69,9 @@ class Programs:
     @cached_property
     def runner(self) -> Runner:
         """Puts batches onto the devices; its num_compilations counts the programs."""
-        decoding = self.decoding
-        return Runner(decoding.batch_tokens, decoding.max_source_tokens, self.vocabulary.pad_id, self.parallel)
+        batch_tokens, pad_id = self.decoding.batch_tokens, self.vocabulary.pad_id
+        limit = self.max_positions
+        return Runner(batch_tokens, self.max_source_tokens, pad_id, self.parallel, max_positions=limit)
 
     @cached_property
     def banned_sequences(self) -> tuple[tuple[int, ...], ...]:
@@ -82,16 +83,30 @@ class Programs:
         """What the programs are given: the parameters, or their int8 form if decoding.weights asks for it."""
         return to_int8(params) if self.decoding.weights == 'int8' else params
 
-    def check_length(self, source: int, prefix: int = 0) -> None:
-        """Raises UserError if so many tokens need more positions than the models have."""
-        needed = source + (prefix + self.decoding.max_extra_tokens if prefix else 0)
-        limit = max_positions(self.models)
-        if limit is not None and needed > limit:
-            raise UserError(f'a line needs {needed} positions; the model has learned max_length={limit}')
+    @property
+    def max_positions(self) -> int | None:
+        """The longest source or target that the models take; None: any."""
+        return max_positions(self.models)
+
+    @property
+    def max_source_tokens(self) -> int:
+        """The longest part of a line, which the models' positions may limit too."""
+        return min(self.decoding.max_source_tokens, self.max_positions or self.decoding.max_source_tokens)
+
+    def check_lengths(self, name: str, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
+        """Raises UserError, which quotes the text, if one has more tokens than the models have positions."""
+        limit = self.max_positions
+        for number, (text, tokens) in enumerate(zip(texts, ids, strict=True), start=1):
+            if limit is not None and len(tokens) > limit:
+                begins = text if len(text) <= 60 else f'{text[:60]}...'
+                raise UserError(
+                    f'{name} {number} of {len(texts)}, {begins!r}, has {len(tokens)} tokens; expected at most {limit}, '
+                    'the positions that the model has learned: shorten it'
+                )
 
     def warm_up(self, weights: Any) -> int:
         """Compiles, or loads, every shape in which lines are translated; returns their number."""
-        every = shapes(self.decoding.max_source_tokens, self.runner.batch_tokens, len(self.runner.devices))
+        every = shapes(self.max_source_tokens, self.runner.batch_tokens, len(self.runner.devices))
         for rows, slots in every:
             self.runner.map(self.translate_ids, weights, [[[self.vocabulary.eos_id] * slots] * rows])
         return len(every)

@@ -160,11 +160,17 @@ class Translator:
             raise ValueError(f'{len(prefixes)} prefixes, {len(lines)} lines; expected equal numbers')
         before = self.runner.num_compilations
         split = [self._split(line) for line in lines]
+        begins = None
         if prefixes is not None:
             split = [line.whole() for line in split]
-            prefixes = [prefix for prefix, line in zip(prefixes, split, strict=True) if line.parts]
+            begins = self.tokenizer.encode_target(list(prefixes))
+            self.programs.check_lengths('prefix', prefixes, begins)
+            begins = [ids[:-1] for ids, line in zip(begins, split, strict=True) if line.parts]
         sources = self._encode([part for line in split for part in line.parts])
-        translated = iter(zip(self._translate(sources, prefixes, alignment, progress), sources, strict=True))
+        each = iter(sources)
+        longest = [max((next(each) for _ in line.parts), key=len, default=[]) for line in split]
+        self.programs.check_lengths('line', [line.text for line in split], longest)
+        translated = iter(zip(self._translate(sources, begins, alignment, progress), sources, strict=True))
         out = Translations()
         for line in split:
             parts, ids = zip(*[next(translated) for _ in line.parts], strict=True) if line.parts else ((), ())
@@ -195,7 +201,8 @@ class Translator:
         if len(sources) != len(targets):
             raise ValueError(f'{len(sources)} sources, {len(targets)} targets; expected equal numbers')
         columns = self._encode(sources), self.tokenizer.encode_target(list(targets))
-        self.programs.check_length(max((len(ids) for column in columns for ids in column), default=0))
+        self.programs.check_lengths('source', sources, columns[0])
+        self.programs.check_lengths('target', targets, columns[1])
         scored = self.runner.map(self.programs.score_ids, self.weights, columns)
         links = self._links(*columns) if alignment else [None] * len(sources)
         out = Translations()
@@ -215,19 +222,16 @@ class Translator:
     def _split(self, line: str | bytes) -> Line:
         count = lambda text: len(self._encode([text])[0])
         language = self.source_language if self.decoding.split_sentences else None
-        return split_into_parts(line, count, self.decoding.max_source_tokens, language)
+        return split_into_parts(line, count, self.programs.max_source_tokens, language)
 
     def _translate(
         self,
         sources: list[list[int]],
-        prefixes: Sequence[str] | None,
+        prefixes: list[list[int]] | None,
         alignment: bool,
         progress: Callable[[int], None] | None,
     ) -> list[Translation]:
-        columns = [sources]
-        if prefixes is not None:
-            columns.append([ids[:-1] for ids in self.tokenizer.encode_target(list(prefixes))])
-        self.programs.check_length(*(max(map(len, column), default=0) for column in columns))
+        columns = [sources] if prefixes is None else [sources, prefixes]
         found = self.runner.map(self.translate_ids, self.weights, columns, progress)
         best = [best_of(hypotheses, self.tokenizer, self.decoding) for hypotheses in found]
         if not alignment:
