@@ -16,6 +16,7 @@ from flax_transformer.decoding.ensemble import ensemble, ensemble_state
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.decoding.scorers import Covered, with_coverage
 from flax_transformer.decoding.search import make_scorer, search
+from flax_transformer.tasks.translation.inference.forced_decoding import target_log_probs
 from flax_transformer.tasks.translation.model import TranslationModel, max_positions
 from flax_transformer.transformer.model import shift_right
 
@@ -81,14 +82,9 @@ def score_ids(
     """
     pad_id = vocabulary.pad_id
     target_in = shift_right(target, pad_id)
-    logits = [model.apply(variables, source, target_in) for model, variables in _members(params, models)]
-    log_probs = jnp.stack([jax.nn.log_softmax(one, axis=-1) for one in logits])
-    if decoding.ensemble == 'probability':
-        mean = jax.nn.logsumexp(log_probs, axis=0) - jnp.log(len(models))
-    else:
-        mean = jax.nn.log_softmax(log_probs.mean(axis=0), axis=-1)
     is_token = target != pad_id
-    gains = jnp.where(is_token, jnp.take_along_axis(mean, target[..., None], axis=-1)[..., 0], 0.0)
+    log_probs = target_log_probs(_members(params, models), source, target_in, target, mean=decoding.ensemble)
+    gains = jnp.where(is_token, log_probs, 0.0)
     lengths = is_token.sum(axis=-1)
     scorer = make_scorer(decoding, source != pad_id)
     scores = scorer.score(gains.sum(axis=-1), lengths)

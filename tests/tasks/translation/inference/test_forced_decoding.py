@@ -1,0 +1,40 @@
+"""Log-probabilities of given targets against the softmax of all logits at once."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny_translation import MODEL
+
+from flax_transformer.config import DecodingConfig
+from flax_transformer.tasks.translation.inference import forced_decoding
+from flax_transformer.tasks.translation.inference.ids import Vocabulary, score_ids
+from flax_transformer.transformer.model import Transformer, init_params, shift_right
+
+ROWS, SLOTS = 3, 11
+
+
+@pytest.mark.parametrize(('num_models', 'mean'), [(1, 'log_probability'), (2, 'log_probability'), (2, 'probability')])
+def test_log_probs_in_chunks_are_those_of_all_logits(num_models, mean, monkeypatch) -> None:
+    monkeypatch.setattr(forced_decoding, 'CHUNK', 2 * ROWS)  # 2 slots at once, the last chunk half empty
+    rng = np.random.default_rng(0)
+    source, target = (rng.integers(2, MODEL.vocab_size, (ROWS, SLOTS), np.int32) for _ in range(2))
+    target[1, 5:] = MODEL.pad_id
+    params = tuple(init_params(MODEL, jax.random.key(i)) for i in range(num_models))
+    models = (Transformer(MODEL),) * num_models
+    settings = dict(models=models, vocabulary=Vocabulary(0, 1), decoding=DecodingConfig(ensemble=mean))
+    program = jax.jit(partial(score_ids, **settings)).lower(params if num_models > 1 else params[0], source, target)
+    assert f'x{SLOTS}x{MODEL.vocab_size}xf32' not in program.as_text(), 'all logits are in memory at once'
+    _, found = program.compile()(params if num_models > 1 else params[0], source, target)
+
+    logits = [jax.jit(models[0].apply)({'params': one}, source, shift_right(jnp.asarray(target), 0)) for one in params]
+    probabilities = np.array([jax.nn.softmax(one) for one in logits], np.float64)
+    if mean == 'probability':
+        expected = np.log(probabilities.mean(axis=0))
+    else:
+        expected = np.log(probabilities).mean(axis=0)
+        expected -= np.log(np.exp(expected).sum(axis=-1, keepdims=True))
+    expected = np.take_along_axis(expected, target[..., None], axis=-1)[..., 0]
+    np.testing.assert_allclose(found, np.where(target == 0, 0, expected), atol=1e-5)  # float32
