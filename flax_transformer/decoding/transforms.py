@@ -31,6 +31,8 @@ def ban_sequences(sequences: Sequence[Sequence[int]]) -> Transform:
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
         for sequence in sequences:
             *before, last = sequence
+            if len(before) >= history.tokens.shape[1]:
+                continue  # longer than any hypothesis
             recent = _recent(history, len(before))
             completes = jnp.all(recent == jnp.array(before, jnp.int32)[None], axis=1)
             completes &= history.position >= len(before)

@@ -72,7 +72,10 @@ def test_ban():
     assert_equals(transforms.ban((1, 4)), banning(lambda i, _: i in (1, 4)))
 
 
-@pytest.mark.parametrize('sequences', [[(2,)], [(0, 1)], [(1, 1, 2), (2, 0), (3,)]])
+LONG = (2,) * (SLOTS + 1)  # than any hypothesis
+
+
+@pytest.mark.parametrize('sequences', [[(2,)], [(0, 1)], [(1, 1, 2), (2, 0), (3,)], [(2, 3), LONG, LONG * 9]])
 def test_ban_sequences(sequences):
     def completes(i, tokens):
         return any([*tokens, i][-len(s) :] == list(s) for s in sequences)
