@@ -1,14 +1,16 @@
 """What is compiled to translate: shared by translators that differ only in parameters or target language."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.decoding.problem import Hypotheses
+from flax_transformer.decoding.problem import NEG_INF, Hypotheses
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.batching import shapes
@@ -103,6 +105,19 @@ class Programs:
                     f'{name} {number} of {len(texts)}, {begins!r}, has {len(tokens)} tokens; expected at most {limit}, '
                     'the positions that the model has learned: shorten it'
                 )
+
+    def check_numbers(self, params: Any, scores: Iterable[float]) -> None:
+        """Raises UserError if a score is NaN, or that of no hypothesis because the parameters are not finite."""
+        scores = list(scores)
+        is_broken = any(map(math.isnan, scores))
+        # A beam ranks NaN below everything and so finds nothing, as it also may under strict bans.
+        if not is_broken and any(score <= NEG_INF for score in scores):
+            is_broken = not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(params))
+        if is_broken:
+            raise UserError(
+                'the model computes no numbers (NaN): its parameters are damaged, or its training diverged; choose '
+                'another checkpoint, as in RUN@12000'
+            )
 
     def warm_up(self, weights: Any) -> int:
         """Compiles, or loads, every shape in which lines are translated; returns their number."""

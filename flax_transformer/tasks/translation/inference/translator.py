@@ -204,6 +204,7 @@ class Translator:
         self.programs.check_lengths('source', sources, columns[0])
         self.programs.check_lengths('target', targets, columns[1])
         scored = self.runner.map(self.programs.score_ids, self.weights, columns)
+        self.programs.check_numbers(self.params, (score for score, _ in scored))
         links = self._links(*columns) if alignment else [None] * len(sources)
         out = Translations()
         for target, ids, (score, gains), link in zip(targets, columns[1], scored, links, strict=True):
@@ -233,6 +234,7 @@ class Translator:
     ) -> list[Translation]:
         columns = [sources] if prefixes is None else [sources, prefixes]
         found = self.runner.map(self.translate_ids, self.weights, columns, progress)
+        self.programs.check_numbers(self.params, (hypotheses.scores[0] for hypotheses in found))
         best = [best_of(hypotheses, self.tokenizer, self.decoding) for hypotheses in found]
         if not alignment:
             return best
