@@ -59,6 +59,8 @@ class DecodingConfig:
         )
         check(all(i >= 0 for i in self.banned_ids), f'banned_ids={self.banned_ids}: expected ids of at least 0')
         check(self.temperature > 0, f'temperature={self.temperature}: expected more than 0')
+        # Less would overflow float32: log-probabilities are divided by it.
+        check(self.temperature >= 1e-9, f"temperature={self.temperature}: expected at least 1e-9; or search='beam'")
         check(0 < self.top_p <= 1, f'top_p={self.top_p}: expected more than 0 and at most 1')
         check(0 <= self.min_p < 1, f'min_p={self.min_p}: expected at least 0 and less than 1')
         check(self.seed < 2**31, f'seed={self.seed}: expected at most {2**31 - 1}')

@@ -109,7 +109,7 @@ def temperature(value: float) -> Transform:
 
 def top_k(k: int) -> Transform:
     """Only the k most probable ids (Fan et al. 2018); ties go to the lower id."""
-    return lambda log_probs, history: jnp.where(_ranks(log_probs) < k, log_probs, NEG_INF)
+    return lambda log_probs, history: jnp.where(_ranks(log_probs) < min(k, log_probs.shape[1]), log_probs, NEG_INF)
 
 
 def top_p(p: float) -> Transform:

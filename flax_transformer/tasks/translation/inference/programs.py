@@ -37,6 +37,13 @@ class Programs:
         size = tokenizer.target_vocab_size
         if any(i >= size for i in decoding.banned_ids):
             raise UserError(f'banned_ids={decoding.banned_ids}: expected ids below vocab_size={size}')
+        banned = {*decoding.banned_ids, *tokenizer.tags_to_ban}
+        banned |= {tokenizer.unk_id} if decoding.ban_unk else set()
+        banned |= {tokenizer.pad_id} if decoding.ban_pad else set()
+        if banned.issuperset(range(size)):
+            raise UserError(
+                f'all {size} pieces are banned, by banned_ids, ban_unk, ban_pad or as tags: nothing is left to choose'
+            )
         if decoding.coverage_penalty:
             require(models, 'decode_and_look', 'decoding.coverage_penalty')
         if decoding.weights == 'int8':
