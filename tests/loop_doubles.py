@@ -62,7 +62,7 @@ class Saved(dict[int, tuple[dict[str, float], Any, bool]]):
     """What a loop saved, by step: metrics, progress, and whether it said that this is the last."""
 
     def __call__(self, state: TrainState, metrics: dict[str, float], progress: Any, *, is_last: bool) -> None:
-        assert state.step not in self, 'saved twice'
+        assert 'evaluate' in self.get(state.step, ({}, {'evaluate': True}))[1], 'saved twice'
         self[state.step] = metrics, progress, is_last
 
 

@@ -63,7 +63,7 @@ class Loop:
         *,
         save: Save,
         reporter: Reporter,
-        validate: Callable[[TrainState], Scores] = lambda state: {},
+        validate: Callable[[TrainState], Scores] | None = None,
         stop: Stop | None = None,
         profiler: Profiler | None = None,
         describe: Callable[[Any], dict[str, Any]] = lambda place: {},
@@ -72,7 +72,8 @@ class Loop:
 
         Args:
           save: called every checkpoint_every steps, after the last one, and when asked to stop.
-          validate: returns a state's scores; called every evaluate_every steps and after the last one.
+          validate: returns a state's scores; called every evaluate_every steps and after the last one. One that is cut
+            short is called again at the next start, before the next step.
           describe: names the examples of the batch at a place, JSON; logged with a loss spike.
         """
         self._trainer, self._batches, self._save, self._reporter = trainer, batches, save, reporter
@@ -90,7 +91,8 @@ class Loop:
         """
         first = int(state.step)
         if self._progress.owes_evaluation:
-            self._validate(state, first)
+            scores = self._validate(state, first)
+            self._save_evaluated(state, first, scores)  # replaces the checkpoint without them
         for step in range(first + 1, self._config.steps + 1):
             if self._early_stopping.is_over:
                 break
@@ -100,8 +102,7 @@ class Loop:
             self._report(state, step, is_interrupted=is_evaluated or is_saved)
             scores = self._validate(state, step) if is_evaluated else {}
             if is_saved or self._early_stopping.is_over:
-                with self._window.pause():
-                    self._save(state, checkpoint_metrics(scores), self._progress.to_json(), is_last=self._is_last(step))
+                self._save_evaluated(state, step, scores)
             if is_saved and self._stop.after(step) and step < self._config.steps:
                 raise self._stopped(step)
         return state
@@ -153,6 +154,12 @@ class Loop:
             self._reporter.spike(step, spike, self._describe(place))
 
     def _validate(self, state: TrainState, step: int) -> Scores:
+        if self._validate_state is None:
+            self._progress.owes_evaluation = False
+            return {}
+        if self._stop.after(step):  # an evaluation may last for minutes; a scheduler waits for seconds
+            self._save_unevaluated(state, step)
+            raise self._stopped(step)
         with self._window.pause():
             try:
                 # Several processes evaluate together: none may leave alone.
@@ -166,14 +173,27 @@ class Loop:
             except (Exception, Interrupted) as reason:
                 # Neither an error in the evaluation nor a signal during it may lose the training so far.
                 if self._stop.shared is None:
-                    self._save(state, {}, self._progress.to_json(owes_evaluation=True), is_last=self._is_last(step))
+                    self._save_unevaluated(state, step)
                 raise (self._stopped(step) if isinstance(reason, Interrupted) else reason) from None
+        self._progress.owes_evaluation = False
         if scores:
             self._early_stopping.add(step, scores)
             self._reporter.evaluation(step, scores)
             if self._early_stopping.is_over:
                 self._reporter.say(f'step {step}: {self._early_stopping}: training stops (training.patience)')
         return scores
+
+    def _save_evaluated(self, state: TrainState, step: int, scores: Scores) -> None:
+        # A checkpoint that is there only because of a request to stop must not become the best one.
+        is_scored = self._is_due(step, self._config.checkpoint_every) or self._early_stopping.is_over
+        metrics = checkpoint_metrics(scores) if is_scored else {}
+        with self._window.pause():
+            self._save(state, metrics, self._progress.to_json(), is_last=self._is_last(step))
+
+    def _save_unevaluated(self, state: TrainState, step: int) -> None:
+        if not self._progress.owes_evaluation:  # else the checkpoint that training resumed from says so already
+            self._progress.owes_evaluation = True
+            self._save(state, {}, self._progress.to_json(), is_last=self._is_last(step))
 
     def _is_last(self, step: int) -> bool:
         return bool(self._stop.after(step)) or self._early_stopping.is_over or step >= self._config.steps

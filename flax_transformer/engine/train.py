@@ -96,7 +96,7 @@ def train(
                 progress,
                 save=_Saver(checkpoints, trainer, batches, data.fingerprint, reporter.say),
                 reporter=reporter,
-                validate=lambda state: validate(state, reporter) if validate else {},
+                validate=validate and (lambda state: validate(state, reporter)),
                 stop=stop,
                 profiler=profiler,
                 describe=data.describe,

@@ -93,6 +93,17 @@ def test_a_signal_in_the_evaluation_saves_and_the_evaluation_is_made_up_for() ->
     again = CountingTrainer(steps=4)
     run_loop(again, saved, first=3, validate=lambda state: evaluated.append(state.step) or {})
     assert evaluated == [3, 4]
+    assert 'evaluate' not in saved[3][1]
+
+
+def test_a_stop_requested_before_an_evaluation_does_not_wait_for_it() -> None:
+    saved, evaluated = Saved(), []
+    validate = lambda state: evaluated.append(state.step) or {}
+    with pytest.raises(Interrupted, match=r'stopped after step 9, which is saved'):
+        run_loop(CountingTrainer(steps=9, stop_at=9), saved, validate=validate)
+    assert (evaluated, saved[9][1]['evaluate']) == ([], True)
+    run_loop(CountingTrainer(steps=9), saved, first=9, validate=validate)
+    assert (evaluated, 'evaluate' in saved[9][1]) == ([9], False)
 
 
 def test_the_command_ends_with_75_and_goes_on(copy_folder: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:

@@ -20,11 +20,11 @@ class Progress:
         self.spikes = LossSpikes(config.spike_deviations, config.smoothing_steps, saved.get('spikes'))
         self.owes_evaluation = bool(saved.get('evaluate'))
 
-    def to_json(self, *, owes_evaluation: bool = False) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """All of it, for JSON."""
         parts = {
             'window': self.window.state(),
             'improvement': self.early_stopping.state(),
             'spikes': self.spikes.state(),
         }
-        return parts | ({'evaluate': True} if owes_evaluation else {})
+        return parts | ({'evaluate': True} if self.owes_evaluation else {})

@@ -26,6 +26,7 @@ from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.monitor.early_stopping import rank_of_checkpoint
 from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, write_manifest
 from flax_transformer.engine.runs.full_disk import human_size
+from flax_transformer.engine.runs.replacement import set_aside, settle
 from flax_transformer.engine.state import TrainState
 
 DAMAGED = 'damaged_checkpoints'  # next to the checkpoints: where training moves those it cannot resume from
@@ -50,7 +51,9 @@ class Checkpoints:
         """
         self.folder, self._say = folder, say
         self._saving_step, self._needed = 0, 0
+        self._is_writer = multihost.is_first() and not read_only
         if not read_only:
+            self._settle()
             multihost.share('damaged checkpoints', self._move_damaged_aside() if multihost.is_first() else None)
         managers = ocp.checkpoint_managers
         self._rank = rank = partial(rank_of_checkpoint, score=best_by)
@@ -94,7 +97,10 @@ class Checkpoints:
         return sorted(evaluated[-count:])
 
     def save(self, state: TrainState, position: dict[str, Any], metrics: dict[str, float]) -> None:
-        """Saves in the background; `metrics` are those of `early_stopping.checkpoint_metrics`, {} if not evaluated."""
+        """Saves in the background; `metrics` are those of `early_stopping.checkpoint_metrics`, {} if not evaluated.
+
+        Replaces a checkpoint of the same step, which stays until the new one is written.
+        """
         args = ocp.args.Composite(
             params=ocp.args.StandardSave(state.params_to_keep),
             training=ocp.args.StandardSave(_training(state)),
@@ -104,7 +110,19 @@ class Checkpoints:
         self._saving_step = int(state.step)
         self._needed = sum(leaf.nbytes for leaf in jax.tree.leaves((state.params_to_keep, _training(state))))
         with self._saving():
+            if self._saving_step in self._manager.all_steps():
+                self._set_aside(self._saving_step)
             self._manager.save(self._saving_step, args=args, metrics=metrics or None)
+
+    def _set_aside(self, step: int) -> None:
+        if multihost.is_first():
+            set_aside(self.folder / str(step))
+        multihost.share(f'checkpoint {step} is set aside', '')
+        self._manager.reload()
+
+    def _settle(self) -> None:
+        if self._is_writer:
+            settle(self.folder)
 
     def _write_manifest(self) -> None:
         """Called by Orbax, in its thread, once all files are written but before the checkpoint gets its final name."""
@@ -237,11 +255,13 @@ class Checkpoints:
         """Returns when everything is on disk."""
         with self._saving():
             self._manager.wait_until_finished()
+            self._settle()
 
     def close(self) -> None:
         """Waits for a save under way, then closes."""
         with self._saving():
             self._manager.close()
+            self._settle()
 
     @contextlib.contextmanager
     def _saving(self) -> Iterator[None]:
@@ -253,6 +273,7 @@ class Checkpoints:
                 raise
             for folder in self.folder.glob('*.orbax-checkpoint-tmp*'):
                 shutil.rmtree(folder, ignore_errors=True)
+            self._settle()
             self._manager.reload()  # or the failed checkpoint would count as one of those to keep
             free = shutil.disk_usage(self.folder).free
             message = (

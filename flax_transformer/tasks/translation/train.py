@@ -52,12 +52,13 @@ def train(
         )
         if multihost.is_first():
             run.note_environment(str(trainer.devices))
+        validation = Validation(config, trainer, prepared.tokenizer, prepared.validation)
         engine.train(
             trainer,
             run,
             TrainingData(config, prepared, trainer.devices),
             stop=stop,
-            validate=Validation(config, trainer, prepared.tokenizer, prepared.validation),
+            validate=validation if prepared.validation else None,
             params=None if start is None else start.params,
             peak_flops=_peak_flops(trainer),
             before=before.engine,

@@ -1,7 +1,10 @@
 """What is kept, and what comes back."""
 
+import contextlib
 import errno
+import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import jax
 import numpy as np
@@ -9,6 +12,7 @@ import pytest
 from tiny_states import make_state
 
 from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.replacement import REPLACED, set_aside
 
 
 @pytest.mark.parametrize('ema', [False, True])
@@ -99,3 +103,39 @@ def test_a_half_written_checkpoint_is_ignored(tmp_path: Path) -> None:
     again.wait()
     assert again.latest() == 2
     again.close()
+
+
+def test_a_checkpoint_is_replaced_or_kept_whatever_happens_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / 'checkpoints'
+
+    def saved_score(checkpoints: Checkpoints) -> float:
+        return checkpoints.restore(make_state(3))[1]['score']
+
+    with contextlib.closing(Checkpoints(folder)) as checkpoints:
+        checkpoints.save(make_state(3), {'score': 1}, {})
+
+    with contextlib.closing(Checkpoints(folder)) as checkpoints, monkeypatch.context() as patch:
+        full = ValueError('RESOURCE_EXHAUSTED: Error writing local file "x"')
+        patch.setattr(checkpoints._manager, 'save', Mock(side_effect=full))
+        with pytest.raises(OSError, match='no space left for the checkpoint of step 3'):
+            checkpoints.save(make_state(3), {'score': 2}, {'validation_loss': 0.5})
+        assert (checkpoints.steps(), saved_score(checkpoints)) == ([3], 1)
+
+    shutil.copytree(folder, tmp_path / 'before' / 'checkpoints')
+    with contextlib.closing(Checkpoints(folder)) as checkpoints:
+        checkpoints.save(make_state(3), {'score': 2}, {'validation_loss': 0.5})
+    shutil.copytree(tmp_path / 'before', tmp_path / 'killed_early')
+    set_aside(tmp_path / 'killed_early' / 'checkpoints' / '3')
+    shutil.copytree(folder, tmp_path / 'killed_late' / 'checkpoints')
+    shutil.copytree(tmp_path / 'before' / 'checkpoints', tmp_path / 'killed_late' / REPLACED)
+    for run, score, best in (
+        (tmp_path, 2, 0.5),
+        (tmp_path / 'killed_early', 1, None),
+        (tmp_path / 'killed_late', 2, 0.5),
+    ):
+        with contextlib.closing(Checkpoints(run / 'checkpoints')) as checkpoints:
+            assert (checkpoints.steps(), saved_score(checkpoints)) == ([3], score)
+            assert checkpoints.best_steps(1) == ([3] if best else [])
+        assert not (run / REPLACED).exists()

@@ -1,0 +1,135 @@
+"""An evaluation cut by SIGTERM or SIGKILL: made good at the next start, and then as if nothing had happened."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from conftest import TESTS
+from toy_task import CircleConfig, CircleRun, make_trainer, train_circle
+
+from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
+from flax_transformer.engine.preemption import Interrupted
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.replacement import REPLACED
+from flax_transformer.engine.state import TrainState
+
+LOSSES = {10: 0.9, 20: 0.5, 30: 0.1, 40: 0.6, 50: 0.7, 60: 0.3}  # the best of those saved, at 20, 40 and 60, comes last
+
+
+def of_training(**fields: Any) -> CircleConfig:
+    fields = {'evaluate_every': 10, 'checkpoint_every': 20, 'keep_last': 1, **fields}
+    return replace(CircleConfig(), training=replace(CircleConfig().training, **fields))
+
+
+class Validate:
+    """Scores by step; at some steps, sends this process a signal first, once each."""
+
+    def __init__(self, *cut: int, losses: dict[int, float] = LOSSES, number: int = signal.SIGTERM) -> None:
+        self.cut, self.losses, self.number, self.evaluated = set(cut), losses, number, []
+
+    def __call__(self, state: TrainState, _: Reporter) -> dict[str, float]:
+        step = int(state.step)
+        if step in self.cut:
+            self.cut.remove(step)
+            os.kill(os.getpid(), self.number)
+        self.evaluated.append(step)
+        return {'loss': self.losses[step]}
+
+
+def outcome(run: CircleRun) -> dict[str, Any]:
+    """All that a run leaves, except times."""
+    with contextlib.closing(Checkpoints(run.checkpoints, read_only=True)) as checkpoints:
+        state, position = checkpoints.restore(make_trainer(run.read_config()).shapes)
+        best = checkpoints.best()
+        metrics = {step: checkpoints._manager.metrics(step) for step in {best, checkpoints.latest()}}
+    for name in ('seconds', 'waited'):
+        position['progress']['window'].pop(name)
+    records = [record for record in read_metrics(run.path) if record['kind'] == 'validation']
+    scores = {record['step']: record['loss'] for record in records}
+    return {'best': best, 'metrics': metrics, 'position': position, 'scores': scores, 'state': state}
+
+
+def assert_alike(run: CircleRun, unbroken: CircleRun) -> None:
+    one, other = outcome(run), outcome(unbroken)
+    jax.tree.map(np.testing.assert_array_equal, one.pop('state'), other.pop('state'))
+    assert one == other
+    assert not (run.path / REPLACED).exists()
+
+
+@pytest.fixture(scope='module')
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> CircleRun:
+    """Read it only."""
+    return train_circle(tmp_path_factory.mktemp('cut') / 'unbroken', of_training(), Validate())
+
+
+@pytest.mark.parametrize('cut', [(20,), (30,), (60,), (10, 20, 30, 40, 50, 60)], ids=str)
+def test_a_run_cut_in_evaluations_ends_as_an_unbroken_one(
+    cut: tuple[int, ...], unbroken: CircleRun, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Those at 20 and 60 are of steps that are saved anyway; the one at 30, which is best, is not."""
+    validate, config = Validate(*cut), of_training()
+    for step in cut:
+        with pytest.raises(Interrupted, match=f'SIGTERM: stopped after step {step}, which is saved'):
+            train_circle(tmp_path, config, validate)
+    run = train_circle(tmp_path, config, validate)
+    assert validate.evaluated == [10, 20, 30, 40, 50, 60]
+    assert_alike(run, unbroken)
+    capfd.readouterr()
+    train_circle(tmp_path, config, validate)
+    assert 'is trained already, to step 60' in capfd.readouterr().err
+    assert len(validate.evaluated) == 6
+
+
+def test_the_best_of_a_run_whose_best_evaluation_was_cut_is_that_one(tmp_path: Path) -> None:
+    validate = Validate(20, losses=LOSSES | {60: 0.8})
+    with pytest.raises(Interrupted):
+        train_circle(tmp_path, of_training(), validate)
+    assert outcome(train_circle(tmp_path, of_training(), validate))['best'] == 20
+
+
+def test_an_early_stop_by_an_evaluation_that_was_cut_is_final(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = of_training(patience=2, checkpoint_every=50)
+    losses = {10: 0.5, 20: 0.6, 30: 0.7}
+    unbroken = train_circle(tmp_path / 'unbroken', config, Validate(losses=losses))
+    validate = Validate(30, losses=losses)
+    with pytest.raises(Interrupted):
+        train_circle(tmp_path / 'cut', config, validate)
+    run = train_circle(tmp_path / 'cut', config, validate)
+    assert_alike(run, unbroken)
+    capfd.readouterr()
+    train_circle(run.path, config, validate)
+    assert 'was stopped early, after step 30' in capfd.readouterr().err
+    assert validate.evaluated == [10, 20, 30]
+
+
+def test_a_run_killed_in_its_last_evaluation_ends_as_an_unbroken_one(unbroken: CircleRun, tmp_path: Path) -> None:
+    program = (
+        'import signal, sys\n'
+        f'sys.path.insert(0, {str(TESTS)!r})\n'
+        'from pathlib import Path\n'
+        'from test_cut_evaluations import Validate, of_training, train_circle\n'
+        'train_circle(Path(sys.argv[1]), of_training(), Validate(60, number=signal.SIGKILL))\n'
+    )
+    paths = {'PYTHONPATH': os.pathsep.join([str(Path(__file__).parent), os.environ.get('PYTHONPATH', '')])}
+    command = [sys.executable, '-c', program, str(tmp_path)]
+    killed = subprocess.run(command, capture_output=True, text=True, env=os.environ | paths, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert_alike(train_circle(tmp_path, of_training(), Validate()), unbroken)
+
+
+def test_an_error_while_an_evaluation_is_made_good_loses_nothing(unbroken: CircleRun, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        train_circle(tmp_path, of_training(), Validate(60))
+    with pytest.raises(KeyError):
+        train_circle(tmp_path, of_training(), Validate(losses={}))
+    assert_alike(train_circle(tmp_path, of_training(), Validate()), unbroken)
