@@ -75,12 +75,15 @@ def train(
     after saving, if asked to stop.
     """
     config = trainer.config.training
-    state = trainer.init_state(params)
     batches = iter(grain.experimental.ThreadPrefetchIterDataset(data, prefetch_buffer_size=2))
     multihost.agree('the training data', data.fingerprint)
     checkpoints = open_checkpoints(run, config)
     try:
-        state, saved = _resume(state, batches, checkpoints, data, run)
+        if checkpoints.latest() is None:
+            state, saved = trainer.init_state(params), {}
+            params = None  # a copy, where the state is on several devices
+        else:
+            state, saved = _resume(trainer, batches, checkpoints, data, run)
         progress = Progress(trainer.task, config, saved)
         if is_done(run, config, int(state.step), progress):
             return
@@ -148,12 +151,10 @@ class _Saver:
 
 
 def _resume(
-    state: TrainState, batches: grain.DatasetIterator, checkpoints: Checkpoints, data: Data, run: RunDirectory
+    trainer: Trainer, batches: grain.DatasetIterator, checkpoints: Checkpoints, data: Data, run: RunDirectory
 ) -> tuple[TrainState, dict[str, Any]]:
-    """The newest checkpoint's state and progress, with `batches` moved to its place; `state` if there is none."""
-    if checkpoints.latest() is None:
-        return state, {}
-    state, position = checkpoints.restore(state)
+    """The newest checkpoint's state and progress, with `batches` moved to its place."""
+    state, position = checkpoints.restore(trainer.shapes)
     if position['data'] != data.fingerprint:
         raise UserError(f'{data.name} is not what {run.path} was trained on so far; give another --workdir')
     batches.set_state(position['batches'])

@@ -1,6 +1,7 @@
 """The engine trains a task that knows nothing of text: learns, shards, accumulates, resumes, stops early, reports."""
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -101,6 +102,31 @@ def test_a_killed_run_goes_on_to_the_bit_and_imports_no_other_room(circle_run: C
     assert int(last_state(run).step) in (20, 40)  # the save of step 40 may have been under way
     train_circle(run.path, CircleConfig(), accuracy_of)
     jax.tree.map(np.testing.assert_array_equal, last_state(run), last_state(circle_run))
+
+
+@pytest.mark.parametrize('parallel', [ParallelConfig(), ParallelConfig('pmap', 8), ParallelConfig('mesh', 8, fsdp=8)])
+def test_a_resumed_run_holds_one_state(
+    parallel: ParallelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None but the checkpoint's is ever made, and its arrays are placed as those of a new run."""
+    config = replace(of_training(steps=2), parallel=parallel)
+    alive, made, restore = [], [], Checkpoints.restore
+    floats = lambda: [x for x in jax.live_arrays() if x.dtype == np.float32]
+    count = lambda: sum(shard.data.nbytes for x in floats() for shard in x.addressable_shards)
+
+    def counted(checkpoints: Checkpoints, like: TrainState) -> tuple[TrainState, dict[str, Any]]:
+        alive.append(count())
+        found = restore(checkpoints, like)
+        made.extend(jax.tree.map(lambda x: x.sharding, (found[0], trainer.init_state())))
+        return found
+
+    run, trainer = train_circle(tmp_path / 'run', config), make_trainer(config)
+    gc.collect()
+    monkeypatch.setattr(Checkpoints, 'restore', counted)
+    begun = count()
+    train_circle(run.path, replace(config, training=replace(config.training, steps=4)))
+    assert alive == [begun]
+    assert made[0] == made[1]
 
 
 def test_it_stops_early_and_keeps_its_best(tmp_path: Path) -> None:

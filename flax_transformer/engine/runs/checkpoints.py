@@ -5,7 +5,6 @@ Each step's folder holds the items `params` (all that inference loads), `trainin
 """
 
 import contextlib
-import errno
 import math
 import shutil
 import sys
@@ -25,7 +24,7 @@ from flax_transformer.common.trees import named_leaves
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.monitor.early_stopping import rank_of_checkpoint
 from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, write_manifest
-from flax_transformer.engine.runs.full_disk import human_size
+from flax_transformer.engine.runs.full_disk import no_space_left
 from flax_transformer.engine.runs.replacement import set_aside, settle
 from flax_transformer.engine.state import TrainState
 
@@ -51,7 +50,7 @@ class Checkpoints:
         """
         self.folder, self._say = folder, say
         self._saving_step, self._needed = 0, 0
-        self._is_writer = multihost.is_first() and not read_only
+        self._settle = partial(settle, folder) if multihost.is_first() and not read_only else lambda: None
         if not read_only:
             self._settle()
             multihost.share('damaged checkpoints', self._move_damaged_aside() if multihost.is_first() else None)
@@ -120,10 +119,6 @@ class Checkpoints:
         multihost.share(f'checkpoint {step} is set aside', '')
         self._manager.reload()
 
-    def _settle(self) -> None:
-        if self._is_writer:
-            settle(self.folder)
-
     def _write_manifest(self) -> None:
         """Called by Orbax, in its thread, once all files are written but before the checkpoint gets its final name."""
         unfinished = f'{self._saving_step}.orbax-checkpoint-tmp*'
@@ -178,7 +173,9 @@ class Checkpoints:
             self._manager.save(0, args=ocp.args.Composite(params=ocp.args.StandardSave(params)))
 
     def restore(self, like: TrainState) -> tuple[TrainState, dict[str, Any]]:
-        """The newest state, placed as `like` is, and its place in the data; verified when the checkpoints were opened.
+        """The newest state, and its place in the data; verified when the checkpoints were opened.
+
+        `like` has its shapes, each with a sharding, as jax.ShapeDtypeStruct; arrays would be a second state in memory.
 
         Raises UserError if the checkpoint holds only parameters.
         """
@@ -190,8 +187,8 @@ class Checkpoints:
             )
         self._is_verifiable(step)
         args = ocp.args.Composite(
-            params=ocp.args.StandardRestore(_abstract(like.params_to_keep)),
-            training=ocp.args.StandardRestore(_abstract(_training(like))),
+            params=ocp.args.StandardRestore(like.params_to_keep),
+            training=ocp.args.StandardRestore(_training(like)),
             position=ocp.args.JsonRestore(),
         )
         items = self._manager.restore(step, args=args)
@@ -275,13 +272,7 @@ class Checkpoints:
                 shutil.rmtree(folder, ignore_errors=True)
             self._settle()
             self._manager.reload()  # or the failed checkpoint would count as one of those to keep
-            free = shutil.disk_usage(self.folder).free
-            message = (
-                f'no space left for the checkpoint of step {self._saving_step}: it needs up to '
-                f'{human_size(self._needed)}, {human_size(free)} are free; those before it are whole: make room, and '
-                'the same command goes on from the last one'
-            )
-            raise OSError(errno.ENOSPC, message, str(self.folder)) from None
+            raise no_space_left(self._saving_step, self._needed, self.folder) from None
 
 
 @contextlib.contextmanager
@@ -304,7 +295,3 @@ def _training(state: TrainState) -> dict[str, Any]:
     """What it takes to resume, besides `params_to_keep`."""
     rest = {'step': state.step, 'opt_state': state.opt_state}
     return rest if state.ema is None else rest | {'params': state.params}
-
-
-def _abstract(tree: Any) -> Any:
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), tree)

@@ -43,11 +43,10 @@ def train(
     with engine.training_in(run, exit_at_second=exit_at_second) as stop:
         trainer = make_trainer(config)
         before = run.read_config() if run.exists() else config
-        start = None if init_from is None else _start(config, init_from)
-        tokenizer = None if start is None else start.tokenizer
+        start = {} if init_from is None else _start(config, init_from)._asdict()
         prepared = multihost.first_then_others(
             'the run is prepared',
-            partial(prepare_run, config, run, processes=processes, tokenizer=tokenizer),
+            partial(prepare_run, config, run, processes=processes, tokenizer=start.get('tokenizer')),
             partial(read_prepared, config, run),
         )
         if multihost.is_first():
@@ -59,7 +58,7 @@ def train(
             TrainingData(config, prepared, trainer.devices),
             stop=stop,
             validate=validation if prepared.validation else None,
-            params=None if start is None else start.params,
+            params=start.pop('params', None),  # the engine's alone, which lets go of them
             peak_flops=_peak_flops(trainer),
             before=before.engine,
         )
