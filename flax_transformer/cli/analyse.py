@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flax_transformer.cli.evaluate import check_files, read_set
+from flax_transformer.cli.evaluate import check_files, read_set, tokens_of
 from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
@@ -48,10 +48,11 @@ def main(argv: list[str]) -> None:
     from flax_transformer.tasks.translation.inference.translator import Translator
     from flax_transformer.tasks.translation.search_errors import analyse, recommendation, table
 
+    tokens = tokens_of(options.data, options.decoding.target_language)
     name, pairs, _ = read_set(runs[0], options.source, options.reference, options.data)
     translator = Translator.from_run(*runs, parallel=options.parallel, **asdict(options.decoding))
     with progress_bar(len(pairs) * len(options.widths), 'sentence') as bar:
-        reports = analyse(translator, pairs, options.widths, progress=bar.update)
+        reports = analyse(translator, pairs, options.widths, tokens=tokens, progress=bar.update)
     if options.json:
         for report in reports:
             print(json.dumps({key: value for key, value in asdict(report).items() if key != 'faults'}))

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from flax_transformer.cli.evaluate import check_files, read_set
+from flax_transformer.cli.evaluate import check_files, read_set, tokens_of
 from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
@@ -22,7 +22,7 @@ class CompareOptions:
     resamples: int = 1000  # of the bootstrap
     trials: int = 10_000  # of the randomisation
     json: bool = False  # print a JSON object per metric instead
-    data: DataConfig = field(default_factory=DataConfig)  # of the first run: where its test set is
+    data: DataConfig = field(default_factory=DataConfig)  # of the first run: its test set, and the language for BLEU
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 
@@ -41,13 +41,16 @@ def main(argv: list[str]) -> None:
     prepare_devices(options.parallel.num_devices)
 
     from flax_transformer.tasks.translation.metrics import paired_tests
+    from flax_transformer.tasks.translation.score_tokens import note_on
 
     if options.source is None and all(map(_is_file, names)):
         raise UserError('two files of translations: give --source and --reference too')
     run = next((name for name in names if not _is_file(name)), names[0])
+    tokens = tokens_of(options.data)
     _, pairs, more = read_set(run, options.source, options.reference, options.data)
     outputs = [_output(name, pairs.sources, options.parallel) for name in names]
-    found = paired_tests(*outputs, [pairs.targets, *more], resamples=options.resamples, trials=options.trials)
+    sizes = {'resamples': options.resamples, 'trials': options.trials}
+    found = paired_tests(*outputs, [pairs.targets, *more], tokens=tokens, **sizes)
     if options.json:
         for one in found:
             print(json.dumps(asdict(one)))
@@ -62,6 +65,8 @@ def main(argv: list[str]) -> None:
     print(f'{options.resamples:,} resamples, {options.trials:,} trials')
     for one in found:
         print(f'  {one.metric} {one.signature}')
+    if note := note_on(tokens, pairs.targets):
+        print(f'  {note}')
 
 
 def _output(name: str, sources: list[str], parallel: ParallelConfig) -> list[str]:

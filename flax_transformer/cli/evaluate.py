@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flax_transformer.data.bitext.corpus import Pairs
     from flax_transformer.tasks.translation.inference.translator import Translation
     from flax_transformer.tasks.translation.metrics import Scores
+    from flax_transformer.tasks.translation.score_tokens import ScoreTokens
 
 DESCRIPTION = """Score a trained model: sacreBLEU, chrF, chrF++ and TER with their signatures, and the loss per target
 token. Without --source and --reference the test set of its config is used. Several RUNs form an ensemble."""
@@ -60,6 +61,7 @@ def main(argv: list[str]) -> None:
         language = settings['target_language'] or options.data.target_language
         settings['target_language'] = language
         options = replace(options, data=replace(options.data, target_language=language))
+    tokens = tokens_of(options.data, settings['target_language'])
     name, pairs, more = read_set(runs[0], options.source, options.reference, options.data)
     translator = Translator.from_run(*runs, step=options.step, parallel=options.parallel, **settings)
     if len(runs) == 1:
@@ -69,7 +71,9 @@ def main(argv: list[str]) -> None:
     else:
         loss = evaluate_ensemble_loss(translator, pairs)
     with progress_bar(len(pairs), 'sentence') as bar:
-        scores, translations = evaluate_translation(translator, pairs, more_references=more, progress=bar.update)
+        scores, translations = evaluate_translation(
+            translator, pairs, more_references=more, tokens=tokens, progress=bar.update
+        )
     if options.json:
         print(json.dumps({'set': name, **asdict(scores), **loss}, ensure_ascii=False))
     else:
@@ -83,6 +87,13 @@ def check_files(source: Path | None, reference: tuple[Path, ...]) -> None:
     """Raises UserError unless both are given, or neither."""
     if (source is None) != (not reference):
         raise UserError('got one of --source and --reference, expected both or neither')
+
+
+def tokens_of(data: DataConfig, language: str | None = None) -> 'ScoreTokens':
+    """What BLEU counts in the target language; `language`, if given, is that instead of the data's."""
+    from flax_transformer.tasks.translation.score_tokens import score_tokens
+
+    return score_tokens(language or data.target_language, data.bleu_tokenizer)
 
 
 def read_set(

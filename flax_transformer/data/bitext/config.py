@@ -1,6 +1,7 @@
 """The fields of parallel text: where it comes from and how it is mixed."""
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from flax_transformer.common.checks import check, check_positive, check_rates, check_types
 from flax_transformer.common.fields import setting
@@ -61,6 +62,11 @@ class DataConfig:
     train: str = DEFAULT_TRAIN
     validation: str = DEFAULT_VALIDATION  # empty: none
     test: str = setting('number_words:test', 'resumable')  # empty: none
+    # BLEU's tokenizer, by sacreBLEU's names; auto: its choice for the target language, 13a for most.
+    bleu_tokenizer: Literal[
+        *('auto', '13a', 'intl', 'zh', 'ja-mecab', 'ko-mecab', 'char', 'none'),
+        *('flores101', 'flores200', 'spBLEU-1K', 'spm'),
+    ] = setting('auto', 'resumable')
     mixture: tuple[CorpusConfig, ...] = ()  # several corpora instead of `train` and `validation`
     mixture_temperature: float = 1.0  # without weights, corpora are mixed by number of pairs ^ (1 / temperature)
     language_tags: bool = False  # begin each source with the target language (`<2de>`): one model, many languages

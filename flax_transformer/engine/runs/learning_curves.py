@@ -29,6 +29,7 @@ def table(runs: Sequence[RunDirectory]) -> str:
     header = ['run', 'steps', 'train loss', *best, 'tokens/s', 'spikes']
     rows = [header, *([str(run.path), *_row(of, scores)] for run, of in zip(runs, records, strict=True))]
     lines = [_aligned(rows)]
+    lines += _signatures(runs, records, scores)
     differing = _differences(configs)
     if differing:
         lines += ['', _aligned([['field', *(str(run.path) for run in runs)], *differing])]
@@ -83,6 +84,21 @@ def _row(records: Records, scores: Sequence[str]) -> list[str]:
         best = choose(found, key=lambda record, name=name: record[name], default=None)
         cells += [f'{best[name]:.4g}', f'{best["step"]:,}'] if best else ['-', '-']
     return [*cells, _speed(train), str(sum(record['kind'] == 'spike' for record in records))]
+
+
+def _signatures(runs: Sequence[RunDirectory], records: Sequence[Records], scores: Sequence[str]) -> list[str]:
+    """For each score that has signatures, one line; where runs differ, one for each signature."""
+    lines = []
+    for name in scores:
+        found: dict[str, list[str]] = {}
+        for run, of_run in zip(runs, records, strict=True):
+            for signature in dict.fromkeys(record.get(f'{name}_signature') for record in of_run):
+                if signature:
+                    found.setdefault(signature, []).append(str(run.path))
+        for signature, paths in found.items():
+            whose = f' of {", ".join(paths)}' if len(found) > 1 else ''
+            lines.append(f'{SCORES[name]}{whose}: {signature}')
+    return lines
 
 
 def _speed(train: Records) -> str:

@@ -19,6 +19,7 @@ from flax_transformer.tasks.translation.inference.translator import Translation,
 from flax_transformer.tasks.translation.loss import loss_sums
 from flax_transformer.tasks.translation.metrics import Scores, score
 from flax_transformer.tasks.translation.model import make_model
+from flax_transformer.tasks.translation.score_tokens import ScoreTokens, score_tokens
 from flax_transformer.tasks.translation.task import per_token
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -28,14 +29,21 @@ def evaluate_translation(
     pairs: Pairs,
     *,
     more_references: Sequence[Sequence[str]] = (),
+    tokens: ScoreTokens | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[Scores, list[Translation]]:
-    """The translator's translations of the sources, and their scores against the targets and any further references."""
+    """The translator's translations of the sources, and their scores against the targets and any further references.
+
+    Args:
+      tokens: what BLEU counts; None: as sacreBLEU does in the translator's target language.
+    """
     translations = translator(pairs.sources, progress=progress)
     truncated = sum(translation.truncated for translation in translations)
     references = [pairs.targets, *more_references]
     texts = [translation.text for translation in translations]
-    return score(texts, references, sources=pairs.sources, num_truncated=truncated), translations
+    tokens = tokens or score_tokens(translator.target_language)
+    scores = score(texts, references, sources=pairs.sources, num_truncated=truncated, tokens=tokens)
+    return scores, translations
 
 
 def evaluate_ensemble_loss(translator: Translator, pairs: Pairs) -> dict[str, float]:

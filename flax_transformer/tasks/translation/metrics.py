@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.translation.score_tokens import SPACED, ScoreTokens, note_on
+from flax_transformer.text.scripts import count_unspaced, is_unspaced
 
-BUCKETS = (10, 20, 30, 50)  # upper limits, in words of the source; the last bucket has none
+BUCKETS = (10, 20, 30, 50)  # upper limits, in words or characters of the source; the last bucket has none
 
 
 @dataclass(frozen=True)
 class BucketScores:
-    """Scores of the lines whose sources have a similar number of words."""
+    """Scores of the lines whose sources are similarly long."""
 
-    words: str  # such as `11-20`
+    words: str  # such as `11-20`; of sources that are written without spaces, characters
     num_lines: int
     bleu: float
     chrf: float
@@ -24,7 +26,7 @@ class BucketScores:
 class Scores:
     """How translations compare with their references, on detokenized text."""
 
-    bleu: float  # sacreBLEU, 0 to 100; 0 if no line has four words
+    bleu: float  # sacreBLEU, 0 to 100; 0 if no line has four tokens
     bleu_signature: str
     bleu_details: str  # n-gram precisions, brevity penalty, lengths
     chrf: float  # chrF2, 0 to 100
@@ -37,15 +39,19 @@ class Scores:
     length_ratio: float  # tokens of translations / references, as BLEU counts them
     num_lines: int
     num_truncated: int
-    has_four_words: bool  # whether any translation has 4-grams for BLEU to count
+    has_four_words: bool  # whether any translation has 4-grams of tokens for BLEU to count
     by_length: tuple[BucketScores, ...] = ()  # if the sources are known
+    length_unit: str = 'words'  # of by_length: or characters
+    bleu_note: str = ''  # what to know about BLEU's tokenizer; see `score_tokens`
 
     def __str__(self) -> str:
         lines = [f'exact matches: {self.exact:.1%} of {self.num_lines:,} lines']
         if self.has_four_words:
             lines += [f'BLEU {self.bleu:.2f}  {self.bleu_details}', f'  {self.bleu_signature}']
         else:
-            lines.append('BLEU is not defined here: it counts four words in a row, and no translation has as many')
+            lines.append('BLEU is not defined here: it counts four tokens in a row, and no translation has as many')
+            lines.append(f'  {self.bleu_signature}')
+        lines += [f'  {self.bleu_note}'] if self.bleu_note else []
         for name, value, signature in (
             ('chrF', self.chrf, self.chrf_signature),
             ('chrF++', self.chrf_plus_plus, self.chrf_plus_plus_signature),
@@ -62,10 +68,12 @@ class Scores:
         if len(self.by_length) < 2:
             return []
         title = '    BLEU' if self.has_four_words else ''
-        rows = [f'source words   lines{title}    chrF  length ratio']
+        name = f'source {self.length_unit}'
+        width = len(name)
+        rows = [f'{name}   lines{title}    chrF  length ratio']
         for one in self.by_length:
             bleu = f'{one.bleu:8.2f}' if self.has_four_words else ''
-            rows.append(f'{one.words:<12}{one.num_lines:8,}{bleu}{one.chrf:8.2f}{one.length_ratio:14.3f}')
+            rows.append(f'{one.words:<{width}}{one.num_lines:8,}{bleu}{one.chrf:8.2f}{one.length_ratio:14.3f}')
         return rows
 
     @property
@@ -87,17 +95,19 @@ def score(
     *,
     sources: Sequence[str] | None = None,
     num_truncated: int = 0,
+    tokens: ScoreTokens = SPACED,
 ) -> Scores:
     """Scores of detokenized lines against one set of references or several.
 
-    With the sources, scores by their length too. Raises ValueError for unequal numbers of lines.
+    With the sources, scores by their length too. `tokens`: those of the target language, from `score_tokens`. Raises
+    ValueError for unequal numbers of lines.
     """
     references = _reference_sets(references)
     for theirs in references:
         if len(translations) != len(theirs):
             raise ValueError(f'{len(translations)} translations, {len(theirs)} references; expected equal numbers')
     ours = list(translations)
-    metrics = make_metrics()
+    metrics = make_metrics(tokens)
     results = {name: metric.corpus_score(ours, references) for name, metric in metrics.items()}
     signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
     bleu = results['bleu']
@@ -117,15 +127,19 @@ def score(
         num_lines=len(ours),
         num_truncated=num_truncated,
         has_four_words=bleu.totals[3] > 0,
-        by_length=() if sources is None else _by_length(ours, references, sources),
+        by_length=() if sources is None else _by_length(ours, references, sources, tokens),
+        length_unit='characters' if sources is not None and is_unspaced(sources) else 'words',
+        bleu_note=note_on(tokens, references[0]),
     )
 
 
-def make_metrics() -> dict[str, Any]:
-    """sacreBLEU's metrics with its default settings, by our names."""
+def make_metrics(tokens: ScoreTokens = SPACED) -> dict[str, Any]:
+    """sacreBLEU's metrics with its default settings but for the target language's tokens, by our names."""
     from sacrebleu.metrics import BLEU, CHRF, TER
 
-    return {'bleu': BLEU(), 'chrf': CHRF(), 'chrf++': CHRF(word_order=2), 'ter': TER()}
+    # TER's support for Chinese characters only works along with its normalization.
+    ter = TER(normalized=True, asian_support=True) if tokens.is_asian else TER()
+    return {'bleu': BLEU(tokenize=tokens.bleu), 'chrf': CHRF(), 'chrf++': CHRF(word_order=2), 'ter': ter}
 
 
 def _reference_sets(references: Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
@@ -133,9 +147,12 @@ def _reference_sets(references: Sequence[str] | Sequence[Sequence[str]]) -> list
     return [list(references)] if is_one else [list(one) for one in references]
 
 
-def _by_length(ours: list[str], references: list[list[str]], sources: Sequence[str]) -> tuple[BucketScores, ...]:
-    metrics = make_metrics()
-    counts = [len(source.split()) for source in sources]
+def _by_length(
+    ours: list[str], references: list[list[str]], sources: Sequence[str], tokens: ScoreTokens
+) -> tuple[BucketScores, ...]:
+    metrics = make_metrics(tokens)
+    count = count_unspaced if is_unspaced(sources) else lambda line: len(line.split())
+    counts = [count(source) for source in sources]
     out = []
     for low, high in zip((0, *(end + 1 for end in BUCKETS)), (*BUCKETS, None), strict=True):
         chosen = [i for i, count in enumerate(counts) if low <= count and (high is None or count <= high)]
@@ -169,6 +186,7 @@ def paired_tests(
     *,
     resamples: int = 1000,
     trials: int = 10_000,
+    tokens: ScoreTokens = SPACED,
 ) -> list[Comparison]:
     """How probable differences of this size are if the two systems are equally good, by sacreBLEU's paired tests.
 
@@ -185,7 +203,7 @@ def paired_tests(
     systems = [('baseline', list(baseline)), ('system', list(system))]
     p_values = {}
     for kind, count in (('bs', resamples), ('ar', trials)):
-        test = PairedTest(systems, make_metrics(), references, test_type=kind, n_samples=count)
+        test = PairedTest(systems, make_metrics(tokens), references, test_type=kind, n_samples=count)
         _, results = test()
         p_values[kind] = {name: found[1].p_value for name, found in results.items() if name != 'System'}
         scores = {name: found for name, found in results.items() if name != 'System'}

@@ -6,12 +6,14 @@ output higher, no search could have helped. The reference is scored as the token
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.tasks.translation.inference.result import Translation
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.metrics import make_metrics
+from flax_transformer.tasks.translation.score_tokens import ScoreTokens, score_tokens
 
 NEAR = 1e-5  # scores closer than this tie: two programs computed them, in float32
 
@@ -41,6 +43,7 @@ class WidthReport:
     num_model_faults: int
     num_left_out: int  # lines that were split or are blank: nothing to compare
     faults: tuple[Fault, ...]
+    bleu_signature: str = ''
 
 
 def analyse(
@@ -48,27 +51,33 @@ def analyse(
     pairs: Pairs,
     widths: Sequence[int] = (1, 2, 4, 8, 16),
     *,
+    tokens: ScoreTokens | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[WidthReport]:
-    """The faults at each beam width, on pairs of source and reference. Raises UserError for int8 weights."""
+    """The faults at each beam width, on pairs of source and reference. Raises UserError for int8 weights.
+
+    Args:
+      tokens: what BLEU counts; None: as sacreBLEU does in the translator's target language.
+    """
     if translator.decoding.weights != 'float32':
         raise UserError(
             f"decoding.weights={translator.decoding.weights!r}: expected 'float32'; in int8 the scores that two "
             'programs give to one translation are too far apart to tell whose fault it is'
         )
+    bleu = make_metrics(tokens or score_tokens(translator.target_language))['bleu']
     references = translator.score(pairs.sources, pairs.targets)
     reports = []
     for width in widths:
         decoding = replace(translator.decoding, beam_width=width, n_best=1, groups=1, mbr='none', search='beam')
         translations = translator.with_decoding(decoding)(pairs.sources, progress=progress)
-        reports.append(_report(width, pairs, translations, references))
+        reports.append(_report(width, pairs, translations, references, bleu))
     return reports
 
 
 def _report(
-    width: int, pairs: Pairs, translations: Sequence[Translation], references: Sequence[Translation]
+    width: int, pairs: Pairs, translations: Sequence[Translation], references: Sequence[Translation], metric: Any
 ) -> WidthReport:
-    """What the search at one width did, given its translations and the references with their scores."""
+    """What the search at one width did, given its translations, the references with their scores, and the BLEU."""
     faults, num_right, num_left_out = [], 0, 0
     for source, target, ours, theirs in zip(pairs.sources, pairs.targets, translations, references, strict=True):
         if ours.split or not source.strip():
@@ -78,11 +87,12 @@ def _report(
         else:
             is_of_search = theirs.score > ours.score + NEAR
             faults.append(Fault(source, target, ours.text, theirs.score, ours.score, is_of_search))
-    bleu = make_metrics()['bleu'].corpus_score([t.text for t in translations], [pairs.targets])
+    bleu = metric.corpus_score([t.text for t in translations], [pairs.targets])
     num_search_faults = sum(fault.is_of_search for fault in faults)
     return WidthReport(
         beam_width=width,
         bleu=bleu.score,
+        bleu_signature=str(metric.get_signature()),
         length_ratio=bleu.sys_len / max(bleu.ref_len, 1),
         mean_score=sum(t.score for t in translations) / max(len(translations), 1),
         num_right=num_right,
@@ -123,11 +133,12 @@ def recommendation(reports: Sequence[WidthReport]) -> str:
 
 
 def table(reports: Sequence[WidthReport]) -> str:
-    """The reports as a table, a line each."""
+    """The reports as a table, a line each, and BLEU's signature."""
     lines = ['beam    BLEU  length ratio  mean score   right  faults of the search  of the model']
+    signatures = dict.fromkeys(one.bleu_signature for one in reports)
     for one in reports:
         lines.append(
             f'{one.beam_width:4}{one.bleu:8.2f}{one.length_ratio:14.3f}{one.mean_score:12.4f}{one.num_right:8,}'
             f'{one.num_search_faults:22,}{one.num_model_faults:14,}'
         )
-    return '\n'.join(lines)
+    return '\n'.join([*lines, *(f'  BLEU {signature}' for signature in signatures if signature)])

@@ -12,8 +12,10 @@ from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.state import TrainState
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.metrics import make_metrics
+from flax_transformer.tasks.translation.score_tokens import note_on
 from flax_transformer.tasks.translation.validation_sets import ValidationSet, interleaved, of_each_corpus
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -32,8 +34,8 @@ class Validation:
         count = sum(len(each.pairs) for each in sets) if training.evaluate_bleu is None else training.evaluate_bleu
         self._scored = interleaved(sets, count)
         self._samples = interleaved(sets, training.sample_translations)
-        self._translator: Translator | None = None
-        self._can_draw = training.draw_attention
+        self._programs: Programs | None = None
+        self._can_draw, self._is_explained = training.draw_attention, False
 
     def __call__(self, state: TrainState, reporter: Reporter) -> dict[str, Any]:
         """Loss, perplexity and, if sentences are translated for it, BLEU with its signature; {} without sets."""
@@ -52,7 +54,11 @@ class Validation:
             params = devices.gather(state.params_to_keep)
             # Other processes wait for the first: scores decide when to stop, so all need the same.
             step = int(state.step)
-            found = json.dumps(self._translate_and_score(step, params, reporter)) if multihost.is_first() else None
+            try:
+                found = json.dumps(self._translate_and_score(step, params, reporter)) if multihost.is_first() else None
+            finally:
+                if self._programs:
+                    self._programs.runner.release()  # training needs the memory
             scores |= json.loads(multihost.share(f'scores after step {step}', found))
         return scores
 
@@ -63,7 +69,10 @@ class Validation:
             reporter.sample(step, number, source=line, reference=each.pairs.targets[i], translation=translation)
             if number == 1 and self._can_draw:
                 self._draw(params, step, each, line, translation, reporter)
-        return self._score(translations)
+        scores = self._score(translations)
+        if scores and not self._is_explained:
+            self._explain(scores['bleu_signature'], reporter)
+        return scores
 
     def _translate(self, params: Any) -> Translated:
         """Translates the sentences that are scored or shown, each once."""
@@ -77,18 +86,20 @@ class Validation:
 
     def _translator_of(self, params: Any, each: ValidationSet) -> Translator:
         """The run's translator, compiled once, with these parameters and the target language of a set."""
-        if self._translator is None:
-            config = self._config
+        config = self._config
+        translator = Translator(
+            config.model,
+            params,
+            self._tokenizer,
+            replace(config.decoding, target_language=each.target_language),
             # Each device translates its own lines with all parameters, however training splits them.
-            self._translator = Translator(
-                config.model,
-                params,
-                self._tokenizer,
-                replace(config.decoding, target_language=each.target_language),
-                parallel=ParallelConfig(config.parallel.strategy, config.parallel.num_devices),
-                source_language=config.data.source_language,
-            )
-        return self._translator.with_params(params, target_language=each.target_language)
+            parallel=ParallelConfig(config.parallel.strategy, config.parallel.num_devices),
+            source_language=config.data.source_language,
+            target_language=each.language,
+            programs=self._programs,
+        )
+        self._programs = translator.programs
+        return translator
 
     def _draw(
         self, params: Any, step: int, each: ValidationSet, line: str, translation: str, reporter: Reporter
@@ -102,19 +113,32 @@ class Validation:
             reporter.say('no pictures of attention: matplotlib is not installed (extra `notebooks`)')
             self._can_draw = False
 
+    def _explain(self, signature: str, reporter: Reporter) -> None:
+        self._is_explained = True
+        reporter.say(f'BLEU is {signature}')
+        for note in dict.fromkeys(note_on(each.tokens, each.pairs.targets) for each in self._sets):
+            if note:
+                reporter.say(note)
+
     def _score(self, translations: Translated) -> dict[str, Any]:
         """BLEU; with several sets, that of each and their mean, since they may be in different languages."""
-        metric, scores = make_metrics()['bleu'], {}
+        scores, signatures = {}, {}
         for each in self._sets:
             chosen = [i for one, i in self._scored if one is each]
             if chosen:
-                lines = [translations[each.name, i] for i in chosen]
+                metric, lines = make_metrics(each.tokens)['bleu'], [translations[each.name, i] for i in chosen]
                 scores[each.name] = metric.corpus_score(lines, [[each.pairs.targets[i] for i in chosen]]).score
+                signatures[each.name] = str(metric.get_signature())
         if not scores:
             return {}
+        shared = set(signatures.values())
         return {
             'bleu': sum(scores.values()) / len(scores),
             **({f'bleu/{name}': score for name, score in scores.items()} if len(scores) > 1 else {}),
             'bleu_sentences': len(self._scored),
-            'bleu_signature': str(metric.get_signature()),
+            'bleu_signature': shared.pop() if len(shared) == 1 else _listed(signatures),
         }
+
+
+def _listed(signatures: dict[str, str]) -> str:
+    return '; '.join(f'{name} {signature}' for name, signature in signatures.items())

@@ -8,6 +8,7 @@ from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten, tokenize
+from flax_transformer.tasks.translation.score_tokens import SPACED, ScoreTokens, score_tokens
 from flax_transformer.text.tokenizer import Tokenizer
 
 
@@ -18,6 +19,8 @@ class ValidationSet(NamedTuple):
     pairs: Pairs
     tokenized: TokenizedPairs
     target_language: str | None  # whose tag its sources begin with
+    language: str | None = None  # of its targets
+    tokens: ScoreTokens = SPACED  # what BLEU counts
 
 
 def read_validation(
@@ -33,7 +36,8 @@ def read_validation(
             f"each of the {len(pairs)} pairs of {name} has a blank side; repair it, or set --data.validation '' to "
             'train without validation'
         )
-    return ValidationSet(corpus.name, pairs, tokenized, language)
+    tokens = score_tokens(corpus.target_language, data.bleu_tokenizer)
+    return ValidationSet(corpus.name, pairs, tokenized, language, corpus.target_language, tokens)
 
 
 def interleaved(sets: Sequence[ValidationSet], count: int) -> list[tuple[ValidationSet, int]]:

@@ -50,6 +50,18 @@ def test_the_table_has_the_best_and_what_differs(runs: list[Path], tmp_path: Pat
     assert 'field' not in table([Run(runs[0])])
 
 
+def test_the_table_says_whose_bleu_it_is(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / name, [5.0], [10.0]) for name in 'abc']
+    for run, tokenizer in zip(runs, ('zh', 'zh', '13a'), strict=True):
+        record = {'kind': 'validation', 'step': 40, 'loss': 1.0, 'bleu': 30.0, 'bleu_signature': f'tok:{tokenizer}'}
+        with (run / 'metrics.jsonl').open('a') as file:
+            file.write(json.dumps(record) + '\n')
+    assert 'BLEU: tok:zh' in table([*map(Run, runs[:2])]).splitlines()
+    lines = table([*map(Run, runs)]).splitlines()
+    assert f'BLEU of {runs[0]}, {runs[1]}: tok:zh' in lines
+    assert f'BLEU of {runs[2]}: tok:13a' in lines
+
+
 def test_the_curves_have_a_line_for_each_run(runs: list[Path]) -> None:
     figure = plot_curves(runs)
     assert [axes.get_title() for axes in figure.axes] == [

@@ -35,7 +35,8 @@ def test_no_bleu_is_printed_where_no_translation_has_four_words() -> None:
     scores = score(['eins', 'zwei'], ['eins', 'zwei'], sources=['one', ' '.join(['two'] * 11)])
     assert scores.exact == 1.0
     (line,) = [line for line in str(scores).splitlines() if 'BLEU' in line]
-    assert line == 'BLEU is not defined here: it counts four words in a row, and no translation has as many'
+    assert line == 'BLEU is not defined here: it counts four tokens in a row, and no translation has as many'
+    assert scores.bleu_signature in str(scores)
     assert 'BLEU is not defined' not in str(score(OURS, THEIRS))
 
 

@@ -14,6 +14,8 @@ from flax_transformer.tasks.translation.search_errors import WidthReport, analys
 class Scripted:
     """A translator whose scores and translations are given: by beam width, (text, score) of each line."""
 
+    target_language = 'de'
+
     def __init__(self, by_width: dict[int, list[tuple[str, float]]], references: list[float], width: int = 1) -> None:
         self.by_width, self.references, self.width = by_width, references, width
         self.decoding = DecodingConfig()
@@ -41,7 +43,8 @@ def test_a_better_reference_is_the_searchs_fault_and_a_worse_one_the_models() ->
     fault = next(fault for fault in reports[0].faults if fault.is_of_search)
     assert (fault.source, fault.reference, fault.translation) == ('t', 'missed', 'other')
     assert (fault.reference_score, fault.translation_score) == (-1.5, -2.0)
-    assert table(reports).count('\n') == 2
+    assert table(reports).count('\n') == 3
+    assert '|tok:13a|' in table(reports)
 
 
 def test_scores_that_tie_within_rounding_are_no_fault_of_the_search() -> None:

@@ -73,6 +73,10 @@ class Runner:
                 progress(len(chosen))
         return done
 
+    def release(self) -> None:
+        """Drops the copies of the last parameters, which are kept for the next lines."""
+        self._placed = None
+
     def _slots(self, column: Sequence[Sequence[int]], chosen: Sequence[int]) -> int:
         slots = bucket(max(len(column[i]) for i in chosen))
         return slots if self.max_positions is None else min(slots, self.max_positions)

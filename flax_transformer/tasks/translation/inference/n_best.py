@@ -27,11 +27,14 @@ def make_translation(
     )
 
 
-def best_of(found: Hypotheses, tokenizer: Tokenizer, decoding: DecodingConfig) -> Translation:
+def best_of(
+    found: Hypotheses, tokenizer: Tokenizer, decoding: DecodingConfig, language: str | None = None
+) -> Translation:
     """The translation that the search, or minimum Bayes risk, ranks first; with the n best if n_best is above 1.
 
     Args:
       found: the hypotheses of one sentence, tokens [W, L].
+      language: the target language, whose tokens BLEU counts.
     """
     wanted = len(found.lengths) if decoding.mbr != 'none' or decoding.n_best > 1 else 1
     candidates = [
@@ -46,18 +49,20 @@ def best_of(found: Hypotheses, tokenizer: Tokenizer, decoding: DecodingConfig) -
         if i == 0 or found.lengths[i]
     ]
     if decoding.mbr != 'none':
-        candidates = _by_expected_utility(candidates, decoding)
+        candidates = _by_expected_utility(candidates, decoding, language)
     if decoding.n_best == 1:
         return candidates[0]
     n_best = distinct(candidates)[: decoding.n_best]
     return replace(n_best[0], n_best=n_best)
 
 
-def _by_expected_utility(candidates: list[Translation], decoding: DecodingConfig) -> list[Translation]:
+def _by_expected_utility(
+    candidates: list[Translation], decoding: DecodingConfig, language: str | None
+) -> list[Translation]:
     from flax_transformer.tasks.translation.inference.mbr import expected_utilities
 
     log_probs = np.array([candidate.log_prob for candidate in candidates])
     # Samples come as often as they are probable; hypotheses of a beam come once, so they are weighted.
     weights = np.ones(len(candidates)) if decoding.search == 'sample' else np.exp(log_probs - log_probs.max())
-    worth = expected_utilities([candidate.text for candidate in candidates], weights, decoding.mbr)
+    worth = expected_utilities([candidate.text for candidate in candidates], weights, decoding.mbr, language)
     return [candidates[i] for i in np.argsort(-worth, kind='stable')]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from flax_transformer.tasks.translation.inference.lines import Line
+from flax_transformer.text.scripts import count_unspaced
 
 _LINE_BREAKS = {ord(character): ' ' for character in '\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029'}
 LONGEST_LOOP = 8  # tokens; a loop of up to this length is a repetition if it comes TIMES times in a row
@@ -71,13 +72,16 @@ def has_loop(ids: Sequence[int]) -> bool:
 def is_untranslated(source: str, text: str) -> bool:
     """Whether the translation is empty, or a source of three words or more unchanged (a name may well stay).
 
+    In scripts without spaces, nine characters count as three words.
+
     >>> is_untranslated('Der Hund schläft .', 'der hund schläft.'), is_untranslated('New York', 'New York')
     (True, False)
     """
     if not text.strip():
         return True
     same = ''.join(source.casefold().split()) == ''.join(text.casefold().split())
-    return same and sum(any(map(str.isalpha, word)) for word in source.split()) >= 3
+    words = sum(any(map(str.isalpha, word)) for word in source.split())
+    return same and (words >= 3 or count_unspaced(source) >= 9)
 
 
 def joined(parts: Sequence[Translation], line: Line) -> Translation:

@@ -39,6 +39,7 @@ class Translator:
         *,
         parallel: ParallelConfig | None = None,
         source_language: str = 'en',
+        target_language: str | None = None,
         programs: Programs | None = None,
     ) -> None:
         """
@@ -47,6 +48,7 @@ class Translator:
           params: its parameters; for an ensemble the tuple of its members'.
           parallel: the devices; None: one.
           source_language: whose rules split_sentences follows.
+          target_language: whose tokens BLEU counts; None: decoding.target_language.
           programs: compiled for the same models, tokenizer and search; None: new ones. See `with_params`.
         """
         models = model if isinstance(model, Sequence) else [model]
@@ -54,6 +56,7 @@ class Translator:
         self.tokenizer = tokenizer
         self.decoding = decoding or DecodingConfig()
         self.source_language = source_language
+        self.target_language = self.decoding.target_language or target_language
         tokenizer.tag_id(self.decoding.target_language)  # an unknown language is refused now rather than later
         self.programs = programs or Programs([make_model(one) for one in models], tokenizer, self.decoding, parallel)
 
@@ -85,6 +88,7 @@ class Translator:
             settings,
             parallel=parallel,
             source_language=config.data.source_language,
+            target_language=config.data.target_language,
         )
 
     @classmethod
@@ -106,8 +110,8 @@ class Translator:
         return self._like(self.params, decoding, parallel=self.programs.parallel)
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> Self:
-        options['source_language'] = self.source_language
-        return type(self)(self.models, params, self.tokenizer, decoding, **options)
+        languages = {'source_language': self.source_language, 'target_language': self.target_language}
+        return type(self)(self.models, params, self.tokenizer, decoding, **languages, **options)
 
     @property
     def models(self) -> tuple[TranslationModel, ...]:
@@ -235,7 +239,7 @@ class Translator:
         columns = [sources] if prefixes is None else [sources, prefixes]
         found = self.runner.map(self.translate_ids, self.weights, columns, progress)
         self.programs.check_numbers(self.params, (hypotheses.scores[0] for hypotheses in found))
-        best = [best_of(hypotheses, self.tokenizer, self.decoding) for hypotheses in found]
+        best = [best_of(hypotheses, self.tokenizer, self.decoding, self.target_language) for hypotheses in found]
         if not alignment:
             return best
         links = self._links(sources, [list(translation.token_ids) for translation in best])

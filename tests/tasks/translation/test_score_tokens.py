@@ -1,0 +1,199 @@
+"""Scores of other scripts: near-perfect translations score high, by sacreBLEU's own tokenizer wherever it is there."""
+
+import typing
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+from flax_transformer.cli import main
+from flax_transformer.common.errors import UserError
+from flax_transformer.config import DataConfig
+from flax_transformer.tasks.translation import score_tokens as module
+from flax_transformer.tasks.translation.inference.mbr import expected_utilities
+from flax_transformer.tasks.translation.inference.result import is_untranslated
+from flax_transformer.tasks.translation.metrics import paired_tests, score
+from flax_transformer.tasks.translation.score_tokens import ScoreTokens, note_on, score_tokens
+
+# References, and translations that differ from them in a word.
+LINES = {
+    'zh': (
+        [
+            '一个男人在街上骑自行车。',
+            '两个孩子正在公园里踢足球。',
+            '她昨天买了一本关于历史的书。',
+        ],
+        [
+            '一个男人在街上骑摩托车。',
+            '两个孩子正在公园里踢足球。',
+            '她昨天买了一本关于历史的书。',
+        ],
+    ),
+    'ja': (
+        [
+            '男の人が道で自転車に乗っている。',
+            '二人の子供が公園でサッカーをしています。',
+            '彼女は昨日、歴史の本を買いました。',
+        ],
+        [
+            '男の人が道でバイクに乗っている。',
+            '二人の子供が公園でサッカーをしています。',
+            '彼女は昨日、歴史の本を買いました。',
+        ],
+    ),
+    'ko': (
+        [
+            '한 남자가 거리에서 자전거를 타고 있다.',
+            '두 아이가 공원에서 축구를 하고 있습니다.',
+            '그녀는 어제 역사책을 샀다.',
+        ],
+        [
+            '한 남자가 거리에서 오토바이를 타고 있다.',
+            '두 아이가 공원에서 축구를 하고 있습니다.',
+            '그녀는 어제 책을 샀다.',
+        ],
+    ),
+    'th': (
+        [
+            'ผู้ชายคนหนึ่งขี่จักรยานบนถนน',
+            'เด็กสองคนกำลังเล่นฟุตบอลในสวนสาธารณะ',
+            'เมื่อวานเธอซื้อหนังสือประวัติศาสตร์',
+        ],
+        [
+            'ผู้ชายคนหนึ่งขี่จักรยานยนต์บนถนน',
+            'เด็กสองคนกำลังเล่นฟุตบอลในสวนสาธารณะ',
+            'เมื่อวานเธอซื้อหนังสือ',
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize('language', LINES)
+def test_near_perfect_translations_score_high_as_sacrebleu_itself_says(language: str) -> None:
+    references, ours = LINES[language]
+    tokens = score_tokens(language)
+    scores = score(ours, references, sources=references, tokens=tokens)
+    expected = sacrebleu.BLEU(tokenize=tokens.bleu)
+    assert scores.bleu == expected.corpus_score(ours, [references]).score > 60
+    assert scores.bleu_signature == str(expected.get_signature())
+    assert scores.bleu_signature in str(scores)
+    assert scores.chrf == sacrebleu.corpus_chrf(ours, [references]).score
+    if language != 'ko':
+        assert score(ours, references).bleu < 10, 'by spaces, a sentence is a word'
+        assert 0.9 < scores.length_ratio < 1.1
+    (found,) = [one for one in paired_tests(ours, ours, references, resamples=2, trials=2, tokens=tokens)][:1]
+    assert (found.baseline, found.signature) == (pytest.approx(scores.bleu), scores.bleu_signature)
+
+
+def test_ter_counts_chinese_characters() -> None:
+    references, ours = LINES['zh']
+    expected = sacrebleu.TER(normalized=True, asian_support=True)
+    found = score(ours, references, tokens=score_tokens('zh'))
+    assert found.ter == expected.corpus_score(ours, [references]).score < 10
+    assert found.ter_signature == str(expected.get_signature())
+    assert score(ours, references).ter > 30
+
+
+@pytest.mark.parametrize(
+    ('languages', 'tokenizer'),
+    [
+        ('zh zh_CN zh-Hans zh_TW.UTF-8 zho zho_Hant cmn_Hans chi yue', 'zh'),
+        ('de en_US fr cs ru ar hi vi out', '13a'),
+        ('th tha_Thai lo khm_Khmr my', 'char'),
+    ],
+)
+def test_codes_of_all_kinds_are_understood(languages: str, tokenizer: str) -> None:
+    assert {language: score_tokens(language).bleu for language in languages.split()} == dict.fromkeys(
+        languages.split(), tokenizer
+    )
+    assert score_tokens(None) == ScoreTokens('13a')
+
+
+@pytest.mark.parametrize(('languages', 'extra'), [('ja ja_JP jpn_Jpan', 'ja'), ('ko ko-KR kor_Hang', 'ko')])
+def test_without_a_package_characters_are_counted_and_a_note_says_so(
+    languages: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module.score_tokens.cache_clear()
+    missing = f'its package is not installed: pip install "sacrebleu[{extra}]"'
+    with monkeypatch.context() as patch:
+        patch.setattr(module, '_problem_with', lambda name: missing)
+        for language in languages.split():
+            tokens = score_tokens(language)
+            assert (tokens.bleu, missing in tokens.note) == ('char', True)
+        scores = score(*LINES[extra][::-1], tokens=tokens)
+        assert 'tok:char' in scores.bleu_signature
+        assert str(scores).count(tokens.note) == 1
+        module.score_tokens.cache_clear()
+        patch.setattr(module, '_problem_with', lambda name: '')
+        assert score_tokens(languages.split()[1]) == ScoreTokens(f'{extra}-mecab', extra == 'ja')
+    module.score_tokens.cache_clear()
+
+
+def test_every_tokenizer_of_sacrebleu_can_be_chosen() -> None:
+    (names,) = [typing.get_args(typing.get_type_hints(DataConfig)['bleu_tokenizer'])]
+    assert set(names) == {'auto', *sacrebleu.BLEU.TOKENIZERS}
+    with pytest.raises(UserError, match=r"bleu_tokenizer='13b': expected one of .*\. Did you mean 13a"):
+        DataConfig(bleu_tokenizer='13b')
+    for name in ('none', 'char', 'intl', 'zh', '13a'):
+        assert score_tokens('de', name) == ScoreTokens(name, name == 'zh')
+    assert score_tokens('zh', '13a') == ScoreTokens('13a', True)
+
+
+def test_a_model_that_is_not_downloaded_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('sacrebleu.utils.SACREBLEU_DIR', str(tmp_path))
+    load = r'python -c \'import sacrebleu; sacrebleu.BLEU\(tokenize="flores200"\)\''
+    module.score_tokens.cache_clear()
+    with pytest.raises(UserError, match=rf"data.bleu_tokenizer='flores200': its model is not downloaded: {load}"):
+        score_tokens('de', 'flores200')
+
+
+def test_references_in_another_script_than_the_language_says_are_noted() -> None:
+    references, ours = LINES['zh']
+    scores = score(ours, references, tokens=score_tokens('out'))
+    assert 'set data.target_language to their language' in scores.bleu_note
+    assert scores.bleu_note in str(scores)
+    assert note_on(ScoreTokens(), LINES['ko'][0]) == note_on(ScoreTokens('zh'), references) == ''
+
+
+def test_sources_without_spaces_are_as_long_as_their_characters() -> None:
+    sources = ['狗在睡觉。', '一个男人在街上骑着一辆红色的自行车。']
+    scores = score(['A dog is asleep.'] * 2, ['A dog is asleep.'] * 2, sources=sources)
+    assert [(one.words, one.num_lines) for one in scores.by_length] == [('0-10', 1), ('11-20', 1)]
+    assert 'source characters   lines' in str(scores)
+
+
+def test_one_word_translations_have_no_bleu_unless_their_tokens_are_characters() -> None:
+    assert 'BLEU is not defined' in str(score(['五'], ['五'], tokens=score_tokens('zh')))
+    assert 'BLEU 100.00' in str(score(['四百七十一'], ['四百七十一'], tokens=score_tokens('zh')))
+    assert 'BLEU is not defined' in str(score(['四百七十一'], ['四百七十一']))
+
+
+def test_minimum_bayes_risk_counts_the_target_languages_tokens() -> None:
+    texts = ['一个男人骑自行车。', '一个男人骑摩托车。', '今天下雨。']
+    expected = [sum(sacrebleu.sentence_bleu(a, [b], tokenize='zh').score for b in texts) / 3 for a in texts]
+    assert list(expected_utilities(texts, [1.0] * 3, 'bleu', 'zh')) == pytest.approx(expected)
+    assert expected[0] > expected[2]
+
+
+def test_a_copied_sentence_without_spaces_is_untranslated_and_a_name_is_not() -> None:
+    assert is_untranslated('一个男人在街上骑自行车。', '一个男人在街上骑自行车。')
+    assert not is_untranslated('王小明', '王小明')
+
+
+@pytest.mark.parametrize('options', [['--data.target-language', 'zh_CN'], ['--data.bleu-tokenizer', 'zh']])
+def test_files_are_compared_in_their_language(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    references, ours = LINES['zh']
+    files = {name: tmp_path / name for name in ('source', 'reference', 'one', 'other')}
+    for name, lines in (('source', references), ('reference', references), ('one', ours), ('other', references)):
+        files[name].write_text('\n'.join(lines) + '\n', encoding='utf-8')
+    command = ['compare', files['one'], files['other'], '--source', files['source'], '--reference', files['reference']]
+    command += ['--resamples', '5', '--trials', '5']
+    assert main([*map(str, command), *options]) == 0
+    printed = capsys.readouterr().out
+    expected = sacrebleu.corpus_bleu(ours, [references], tokenize='zh').score
+    assert f'{expected:.2f}  100.00' in printed
+    assert '|tok:zh|' in printed
+    assert main([*map(str, command)]) == 0
+    assert 'the references have few spaces' in capsys.readouterr().out
