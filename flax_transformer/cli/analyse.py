@@ -46,6 +46,7 @@ def main(argv: list[str]) -> None:
     prepare_devices(options.parallel.num_devices)
 
     from flax_transformer.tasks.translation.inference.translator import Translator
+    from flax_transformer.tasks.translation.score_tokens import note_on
     from flax_transformer.tasks.translation.search_errors import analyse, recommendation, table
 
     tokens = tokens_of(options.data, options.decoding.target_language)
@@ -61,6 +62,8 @@ def main(argv: list[str]) -> None:
     _print_examples(own, options.examples)
     print(f'{name}, {len(pairs):,} lines, {own.num_left_out} of them left out of the faults (blank, or split)')
     print(table(reports))
+    if note := note_on(tokens, pairs.targets):
+        print(f'  {note}')
     print(recommendation(reports))
 
 

@@ -46,6 +46,7 @@ class CTranslate2Translator(Translator):
             translator.tokenizer,
             translator.decoding,
             source_language=translator.source_language,
+            target_language=translator.target_language,
             programs=translator.programs,
             compute_type=compute_type,
         )
