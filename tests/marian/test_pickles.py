@@ -1,0 +1,193 @@
+"""Reading a stranger's pickle: nothing runs, nothing breaks, and a small file takes little memory."""
+
+import io
+import json
+import os
+import pickle
+import pickletools
+import random
+import struct
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import TESTS
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.marian.pickles import Storage, View, load, read_pickle
+
+FIXTURE = TESTS / 'fixtures' / 'marian'
+FLOATS = Storage('0', np.dtype('<f4'))
+
+
+@pytest.mark.parametrize(
+    ('offset', 'shape', 'strides', 'expected'),
+    [
+        (0, (5,), (1,), 'beyond its storage'),
+        (3, (2,), (1,), 'beyond its storage'),
+        (0, (2, 2), (3, 1), 'beyond its storage'),
+        (0, (2, 3), (1, 1), 'beyond its storage'),
+        (0, (2,), (-1,), 'at least 0'),
+        (-1, (1,), (1,), 'at least 0'),
+        (0, (2.0,), (1,), 'at least 0'),
+        (True, (2,), (1,), 'at least 0'),
+        (0, (2**60,), (1,), 'at least 0'),
+        (0, (10**9,), (0,), 'repeats elements'),
+        (0, (2,), (1, 1), '1 dimensions and 2 strides'),
+    ],
+)
+def test_a_tensor_that_is_no_window_on_its_storage_is_refused(offset, shape, strides, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        View(FLOATS, offset, shape, strides).check().of(bytes(16))
+
+
+def test_a_tensor_is_a_window_on_its_storage() -> None:
+    storage = np.arange(6, dtype=np.float32).tobytes()
+    assert View(FLOATS, 1, (3,), (1,)).check().of(storage).tolist() == [1, 2, 3]
+    assert View(FLOATS, 0, (3, 2), (1, 3)).check().of(storage).tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert View(FLOATS, 5, (1, 1), (0, 0)).check().of(storage).tolist() == [[5]]
+    assert View(FLOATS, 9, (0, 4), (4, 1)).check().of(storage).shape == (0, 4)
+
+
+def test_a_pickle_cannot_change_the_state_of_a_live_data_type(tmp_path: Path) -> None:
+    """BUILD hands a state to the object below it; Python's unpickler would call bfloat16's __setstate__ with it."""
+    state = pickle.dumps((3, '<', None, None, None, 1 << 20, 1, 63), protocol=2)[2:-1]
+    content = b'\x80\x02ctorch\nBFloat16Storage\n' + state + b'b.'
+    file = tmp_path / 'pytorch_model.bin'
+    with zipfile.ZipFile(file, 'w') as archive:
+        archive.writestr('archive/data.pkl', content)
+    with pytest.raises(UserError, match='got a Name where a dict is expected'):
+        read_pickle(file)
+    assert np.dtype(ml_dtypes.bfloat16).itemsize == 2
+
+
+@pytest.mark.parametrize(
+    ('content', 'expected'),
+    [
+        (b'\x80\x02' + b'(' * 10 + b'.', 'object'),
+        (b'cbuiltins\nexec\n.', r'asks for builtins\.exec'),
+        (b'\x8c\x05torch\x8c\x04load\x93.', r'asks for torch\.load'),
+        (b'ccollections\nOrderedDict\n)\x81.', 'opcode NEWOBJ'),
+        (b'K\x01K\x02\x86K\x01R.', 'got a int where a tuple'),
+        (b'}K\x01K\x02s.', 'got a int where a str'),
+    ],
+)
+def test_only_the_opcodes_and_names_of_a_state_dict_are_read(content: bytes, expected: str) -> None:
+    with pytest.raises(Exception, match=expected):
+        View.check(load(io.BytesIO(content)))
+
+
+def test_nested_tuples_that_repeat_themselves_take_no_time() -> None:
+    """Each level holds the one before twice: printing, hashing or comparing the value would take 2^60 steps."""
+    nested = b')' + b'q\x00h\x00\x86' * 60
+    for ending in (b'Q.', b')R.', b'}' + nested + b'K\x01s.', b'\x8c\x01a\x93.'):
+        with pytest.raises((ValueError, UserError)):
+            load(io.BytesIO(nested + ending))
+
+
+@pytest.mark.parametrize('kind', ['compressed', 'overlapping', 'many views'])
+def test_a_small_file_does_not_unpack_into_gigabytes(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / 'pytorch_model.bin'
+    with zipfile.ZipFile(FIXTURE / 'zip.bin') as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    (top,) = (name for name in parts if name.endswith('data.pkl'))
+    if kind == 'compressed':
+        with zipfile.ZipFile(file, 'w', zipfile.ZIP_DEFLATED) as archive:
+            for name, part in parts.items():
+                archive.writestr(name, part if name == top else bytes(1 << 20))
+    elif kind == 'overlapping':
+        with zipfile.ZipFile(file, 'w') as archive:
+            archive.writestr(top, parts[top])
+            archive.writestr('archive/data/0', bytes(100_000))
+            for copy in range(1, 50):
+                entry = zipfile.ZipInfo(f'archive/data/{copy}')
+                last = archive.infolist()[1]
+                for field in ('file_size', 'compress_size', 'CRC', 'header_offset'):
+                    setattr(entry, field, getattr(last, field))
+                archive.filelist.append(entry)
+    else:
+        tensor = (
+            b'ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\n'
+            b'X\x01\x00\x00\x000NJ\x00\x00\x01\x00tQK\x00J\x00\x00\x01\x00\x85K\x01\x85tR'
+        )
+        named = b''.join(b'X\x04\x00\x00\x00' + b'%04d' % n + b'h\x00' for n in range(1000))
+        with zipfile.ZipFile(file, 'w') as archive:
+            archive.writestr('archive/data.pkl', b'\x80\x02}(X\x01\x00\x00\x00a' + tensor + b'q\x00' + named + b'u.')
+            archive.writestr('archive/data/0', bytes(4 << 16))
+    expected = {'compressed': 'are compressed', 'many views': 'tensors are larger than the file'}
+    with pytest.raises(UserError, match=expected.get(kind, 'parts are larger than the file')):
+        read_pickle(file)
+
+
+def mutated(whole: bytes, drawn: random.Random) -> bytes:
+    """The file with some bytes, numbers or stretches of it changed, cut out or repeated."""
+    content = bytearray(whole)
+    for _ in range(drawn.choice((1, 1, 2, 4, 16))):
+        at = drawn.randrange(len(content) or 1)
+        match drawn.randrange(5):
+            case 0:
+                content[at : at + 1] = bytes([drawn.randrange(256)])
+            case 1:
+                content[at : at + 4] = struct.pack(
+                    '<I', drawn.choice((0, 1, 2**31 - 1, 2**32 - 1, drawn.getrandbits(32)))
+                )
+            case 2:
+                del content[at : at + drawn.randrange(64)]
+            case 3:
+                content[at:at] = content[at : at + drawn.randrange(64)]
+            case 4:
+                opcode = drawn.choice(pickletools.opcodes)
+                content[at:at] = opcode.code.encode('latin-1') + drawn.randbytes(drawn.randrange(10))
+    return bytes(content)
+
+
+def fuzz(file: Path, name: str, count: int, seed: int) -> dict[str, int]:
+    """What became of `count` mutations of a file: refused with a UserError, or read. Anything else is raised.
+
+    Of an archive its parts are mutated, half of the time, or its checksums would refuse nearly all.
+    """
+    whole, outcomes = (FIXTURE / name).read_bytes(), {'refused': 0, 'read': 0}
+    for number in range(count):
+        drawn = random.Random(f'{seed} {name} {number}')
+        if name != 'legacy.bin' and drawn.random() < 0.5:
+            with zipfile.ZipFile(io.BytesIO(whole)) as archive, zipfile.ZipFile(file, 'w') as changed:
+                for part in archive.namelist():
+                    content = archive.read(part)
+                    changed.writestr(part, mutated(content, drawn) if part.endswith('data.pkl') else content)
+        else:
+            file.write_bytes(mutated(whole, drawn))
+        try:
+            read_pickle(file)
+            outcomes['read'] += 1
+        except UserError:
+            outcomes['refused'] += 1
+    return outcomes
+
+
+FUZZ = """
+import json, resource, sys
+from pathlib import Path
+from test_pickles import fuzz
+size = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 30),) * 2)
+print(json.dumps([fuzz(Path(sys.argv[1]), name, int(sys.argv[2]), 0) for name in sys.argv[3:]]))
+"""
+
+
+def test_mutated_pickles_are_read_or_refused_and_nothing_else(tmp_path: Path) -> None:
+    """In a process of its own, which may take 1 GiB more than it has at the start."""
+    names, count = ('zip.bin', 'legacy.bin', 'bfloat16.bin'), 500
+    ended = subprocess.run(
+        [sys.executable, '-c', FUZZ, str(tmp_path / 'm.bin'), str(count), *names],
+        env=os.environ | {'PYTHONPATH': os.pathsep.join([str(Path(__file__).parent), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ended.returncode == 0, ended.stderr
+    outcomes = json.loads(ended.stdout)
+    assert all(sum(each.values()) == count and min(each.values()) > 9 for each in outcomes), outcomes
