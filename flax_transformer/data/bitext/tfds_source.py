@@ -1,6 +1,8 @@
 """TensorFlow Datasets without TensorFlow: translation builders, prepared as array_record."""
 
+import json
 import logging
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -13,6 +15,8 @@ from typing import Any
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.bitext.corpus import Corpus, Records
 from flax_transformer.data.lines import CHUNK
+
+_OWN_FEATURE = re.compile(r'tensorflow_datasets\.core\.features(\.[a-z_]+)*\.[A-Z]\w*')
 
 
 class TfdsCorpus(Corpus):
@@ -103,6 +107,8 @@ def tfds_builder(name: str, root: Path) -> Any:
     # A builder from the user's own code is read without that code once it is prepared.
     if not any((folder / builder_name).glob('*/dataset_info.json')):
         _check_is_known(name, builder_name, tfds)
+    for file in (folder / builder_name.partition('/')[0]).rglob('features.json'):
+        _check_features(file)
     try:
         return tfds.builder(builder_name, data_dir=folder, file_format='array_record')
     except ValueError as error:
@@ -118,9 +124,34 @@ def tfds_builder(name: str, root: Path) -> Any:
 def _parsed(name: str) -> tuple[str, str]:
     """The builder and the split."""
     builder_name, _, split = name.removeprefix('tfds:').partition(':')
-    if not builder_name or not split or ':' in split.partition('[')[0]:
+    parts = builder_name.split('/')
+    if not {'', '.', '..'}.isdisjoint(parts) or not split or ':' in split.partition('[')[0]:
         raise UserError(f'corpus {name!r}: expected tfds:NAME/CONFIG:SPLIT')
     return builder_name, split
+
+
+def _check_features(file: Path) -> None:
+    """Raises UserError if a prepared data set asks for classes that are not TFDS's own.
+
+    TFDS imports the module of each class that features.json names, so a stranger's data set could run any code.
+    """
+    try:
+        left = [json.loads(file.read_text(encoding='utf-8'))]
+    except (ValueError, RecursionError, OSError) as error:
+        raise UserError(f'{file} is damaged ({error}); prepare the data set again') from None
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            # TFDS reads it as a protocol buffer, which has two spellings of a field's name.
+            names = [value[key] for key in ('pythonClassName', 'python_class_name') if key in value]
+            if foreign := [name for name in names if not _OWN_FEATURE.fullmatch(str(name))]:
+                raise UserError(
+                    f'{file} asks for the class {str(foreign[0])[:80]}, expected one of TensorFlow Datasets; reading '
+                    'the data set would run code that came with it'
+                )
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
 
 
 def _command(name: str, root: Path) -> str:

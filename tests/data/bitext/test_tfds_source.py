@@ -1,7 +1,9 @@
 """TensorFlow Datasets are read without TensorFlow, and what is not prepared says at once how to prepare it."""
 
+import json
 import re
 import shlex
+import shutil
 import sys
 import time
 
@@ -141,6 +143,28 @@ def test_a_prepared_builder_is_read_without_its_code(root, tmp_path):
     assert 'no_code' not in tfds.list_builders(with_community_datasets=False)
     config = DataConfig(root=str(tmp_path))
     assert both(read_corpus('tfds:no_code/some_config:train', config)) == sorted(PAIRS['train'])
+
+
+@pytest.mark.parametrize('spelling', ['pythonClassName', 'python_class_name'])
+def test_a_prepared_builder_that_asks_for_a_foreign_class_is_refused(root, tmp_path, monkeypatch, spelling):
+    """TFDS would import the module that the data set brings."""
+    (tmp_path / 'evil.py').write_text(f'open({str(tmp_path / "ran")!r}, "w")')
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = tmp_path / 'tensorflow_datasets' / 'tiny_translate' / '1.0.0'
+    shutil.copytree(root / 'tensorflow_datasets' / 'tiny_translate' / '1.0.0', folder)
+    features = json.loads((folder / 'features.json').read_text())
+    features['translation' if 'translation' in features else 'featuresDict'] = {
+        'features': {'en': {spelling: 'evil.Text', 'text': {}}}
+    }
+    (folder / 'features.json').write_text(json.dumps(features))
+    with pytest.raises(UserError, match=r'asks for the class evil\.Text, expected one of TensorFlow Datasets'):
+        read_corpus('tfds:tiny_translate:train', DataConfig(root=str(tmp_path)))
+    assert not (tmp_path / 'ran').exists()
+
+
+@pytest.mark.parametrize('name', ['../tiny_translate', 'a/../../b', '/etc', 'a//b'])
+def test_a_name_that_leaves_the_data_root_is_refused(tmp_path, refused, name):
+    assert 'expected tfds:NAME/CONFIG:SPLIT' in refused(f'tfds:{name}:train', tmp_path)
 
 
 def test_a_split_that_is_not_there_is_told_with_those_that_are(root, refused):
