@@ -28,6 +28,7 @@ from flax_transformer.engine.runs.full_disk import no_space_left
 from flax_transformer.engine.runs.replacement import set_aside, settle
 from flax_transformer.engine.state import TrainState
 
+_MERGED = 'manifest.ocdbt'  # in the folder of an item whose parts, one for each process, Orbax has merged
 DAMAGED = 'damaged_checkpoints'  # next to the checkpoints: where training moves those it cannot resume from
 
 
@@ -123,6 +124,9 @@ class Checkpoints:
         """Called by Orbax, in its thread, once all files are written but before the checkpoint gets its final name."""
         unfinished = f'{self._saving_step}.orbax-checkpoint-tmp*'
         for folder in self.folder.glob(unfinished) if multihost.is_first() else ():
+            for item in folder.glob('*/_METADATA'):  # of arrays
+                if not (item.parent / _MERGED).exists():
+                    raise ValueError(f'Orbax has not merged the parts of {item.parent}: it could not be read again')
             write_manifest(folder)
 
     def _move_damaged_aside(self) -> str:

@@ -12,6 +12,7 @@ A task adds whatever its model needs besides parameters, such as a tokenizer.
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,6 +25,7 @@ from flax_transformer.common.locks import LOCK_FILE, in_use
 from flax_transformer.engine.runs.environment import environment
 
 CONFIG_FILE = 'config.json'
+_UNSAVABLE = re.compile(r'[*?\[\\\ud800-\udfff]|:(?=/|$)')  # lone surrogates stand for bytes that are not UTF-8
 CHECKPOINTS = ('last', 'best', 'average')  # the names after @; other checkpoints go by their step
 
 
@@ -61,6 +63,7 @@ class RunDirectory:
 
     def check(self, config: Any) -> None:
         """Raises UserError if this config cannot start or resume a run here; writes nothing."""
+        self._check_path()
         self._check_links()
         if not self.exists():
             if self.path.exists() and not self._is_empty():
@@ -75,6 +78,20 @@ class RunDirectory:
                 f'{self.path} holds a run of another config:\n'
                 + '\n'.join(refused)
                 + '\nGive another --workdir, or use the values there'
+            )
+
+    def _check_path(self) -> None:
+        """Raises UserError for a path under which Orbax saves checkpoints that cannot be read.
+
+        It merges a checkpoint's parts by a glob of the whole path, and a pattern that does not match itself merges
+        nothing, without an error. `gs:` and the like name other file systems.
+        """
+        path = str(self.path.absolute())
+        if found := _UNSAVABLE.search(path):
+            raise UserError(
+                f'{path!r}: checkpoints cannot be saved below a folder with {found[0]!r} in its name; expected a path '
+                'without * ? [ \\ and without a colon at the end of a name, in UTF-8: rename the folder, or give '
+                'another --workdir'
             )
 
     def _check_links(self) -> None:

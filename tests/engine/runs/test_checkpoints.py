@@ -32,6 +32,17 @@ def test_a_state_comes_back_to_the_bit(tmp_path: Path, ema: bool) -> None:
     checkpoints.close()
 
 
+def test_a_checkpoint_that_could_not_be_read_again_gets_no_manifest(tmp_path: Path) -> None:
+    """Orbax finds the parts to merge by a glob of the whole path, which here matches another folder."""
+    checkpoints = Checkpoints(tmp_path / 'y[b]')
+    checkpoints.save(make_state(3), {}, {})
+    with pytest.raises(
+        ValueError, match=r'has not merged the parts of .*params|has not merged the parts of .*training'
+    ):
+        checkpoints.wait()
+    assert not list(tmp_path.rglob('manifest.json'))
+
+
 def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
     """The newest is kept even where its loss is poor, and the best however old it is."""
     checkpoints = Checkpoints(tmp_path, keep_last=2)

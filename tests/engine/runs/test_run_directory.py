@@ -137,6 +137,18 @@ def test_a_foreign_folder_is_refused_and_left_alone(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ['thesis.tex']
 
 
+@pytest.mark.parametrize('name', ['y[b]', 'a*', 'a?/run', 'a\\b', 'gs:/bucket/run', 'a\udcff'])
+def test_a_path_under_which_checkpoints_would_be_lost_is_refused(tmp_path, name):
+    with pytest.raises(UserError, match=r'checkpoints cannot be saved below a folder with .+ in its name'):
+        Run(tmp_path / name).check(Config())
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_paths_of_any_script_are_taken(tmp_path):
+    for name in ('a b', "quote'", 'a:b', '{x}', 'größe', '走', '#1', '$HOME', '~', 'x]'):
+        Run(tmp_path / name / 'run').check(Config())
+
+
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / 'run').write_text('words')
     with pytest.raises(UserError, match='is not a run directory'):
