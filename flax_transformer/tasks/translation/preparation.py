@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
-from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext import cache as data_cache
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.data.bitext.corpus import Corpus
@@ -18,7 +17,7 @@ from flax_transformer.data.file_listing import Listed, listed
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.corpus_checks import check_corpora, files_of, refuse_changed_files
-from flax_transformer.tasks.translation.run import Run
+from flax_transformer.tasks.translation.run import Run, check_tokenizer
 from flax_transformer.tasks.translation.validation_sets import ValidationSet, of_each_corpus, read_validation
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
@@ -150,20 +149,6 @@ def _tokenized(
     )
     with tqdm(desc=f'tokenizing {corpus.name}', unit=' pairs', disable=not sys.stderr.isatty(), delay=1) as bar:
         return data_cache.cached_pairs(corpus, tokenizer, how, cache, say=say, progress=bar.update)
-
-
-def check_tokenizer(config: Config, tokenizer: Tokenizer) -> None:
-    """Raises UserError if the tokenizer does not fit the config's model."""
-    for name in ('vocab_size', 'pad_id', 'eos_id'):
-        got, expected = getattr(tokenizer, name), getattr(config.model, name)
-        if got != expected:
-            raise UserError(f'model.{name}={expected}, but the tokenizer has {name} {got}; set --model.{name} {got}')
-    got, expected = tokenizer.unk_id, config.tokenizer.unk_id
-    if got != expected:
-        raise UserError(f'tokenizer.unk_id={expected}, but the tokenizer has unk_id {got}; set --tokenizer.unk-id')
-    got, expected = tokenizer.target_vocab_size, config.model.vocab_size_of_target
-    if got != expected:
-        raise UserError(f'model.target_vocab_size: {expected} pieces, but the tokenizer has {got} on the target side')
 
 
 def _report_filtered_pairs(name: str, pairs: TokenizedPairs, data: DataConfig, say: Say) -> None:

@@ -80,8 +80,34 @@ class Run(RunDirectory):
         folder = self.path / 'tokenizer'
         return (MarianTokenizer if kind_of(folder) == KIND else SentencePieceTokenizer).load(folder)
 
+    def read_matching_tokenizer(self, config: Config) -> Tokenizer:
+        """The run's tokenizer. Raises UserError if it is not the one that the run's model was trained with."""
+        tokenizer = self.read_tokenizer()
+        try:
+            check_tokenizer(config, tokenizer)
+        except UserError as error:
+            raise UserError(
+                f'{self.path / "tokenizer"} is not the tokenizer of this model: {error.args[0].partition(";")[0]}. '
+                'Restore the one that the run was trained with'
+            ) from None
+        return tokenizer
+
     def write_tokenizer(self, tokenizer: Tokenizer) -> None:
         tokenizer.save(self.path / 'tokenizer')
+
+
+def check_tokenizer(config: Config, tokenizer: Tokenizer) -> None:
+    """Raises UserError if the tokenizer does not fit the config's model."""
+    for name in ('vocab_size', 'pad_id', 'eos_id'):
+        got, expected = getattr(tokenizer, name), getattr(config.model, name)
+        if got != expected:
+            raise UserError(f'model.{name}={expected}, but the tokenizer has {name} {got}; set --model.{name} {got}')
+    got, expected = tokenizer.unk_id, config.tokenizer.unk_id
+    if got != expected:
+        raise UserError(f'tokenizer.unk_id={expected}, but the tokenizer has unk_id {got}; set --tokenizer.unk-id')
+    got, expected = tokenizer.target_vocab_size, config.model.vocab_size_of_target
+    if got != expected:
+        raise UserError(f'model.target_vocab_size: {expected} pieces, but the tokenizer has {got} on the target side')
 
 
 def _files_in(path: Path) -> list[Path]:

@@ -50,7 +50,7 @@ def load_run(reference: Path | str, *, step: int | None = None, **decoding: Any)
             params, _ = checkpoints.restore_params(like, chosen)
     finally:
         checkpoints.close()
-    return LoadedRun(config, params, run.read_tokenizer())
+    return LoadedRun(config, params, run.read_matching_tokenizer(config))
 
 
 def load_ensemble(references: Sequence[Path | str], *, step: int | None = None, **decoding: Any) -> list[LoadedRun]:

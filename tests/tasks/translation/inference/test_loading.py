@@ -1,0 +1,52 @@
+"""A run whose parts do not belong together is refused by name, never translated with."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from flax_transformer.cli import main
+from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.translation.inference.loading import load_run
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+
+
+@pytest.fixture
+def run(copy_run: Path, tmp_path: Path) -> Path:
+    """A copy of a trained run, to be spoilt."""
+    return Path(shutil.copytree(copy_run, tmp_path / 'run'))
+
+
+def test_a_tokenizer_of_another_model_is_refused(run: Path, capsys) -> None:
+    lines = [f'{word} {other}' for word in ('one', 'two', 'three', 'four') for other in ('red', 'green', 'blue')]
+    shutil.rmtree(run / 'tokenizer')
+    SentencePieceTokenizer.train(lines, vocab_size=300).save(run / 'tokenizer')
+    with pytest.raises(
+        UserError, match=r'tokenizer is not the tokenizer of this model: .*the tokenizer has vocab_size 300'
+    ):
+        load_run(run)
+    assert main(['translate', str(run), 'one']) == 2
+    assert 'Restore the one that the run was trained with' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ('fields', 'expected'),
+    [
+        ({'d_model': 16}, r'decoder/layers_0/\S+: \('),
+        ({'d_ff': 24}, r'feed_forward/inner/\S+: \('),
+        ({'num_encoder_layers': 2}, r'encoder/layers_1/\S+: absent there'),
+        ({'num_decoder_layers': 2}, r'decoder/layers_1/\S+: absent there'),
+        ({'norm_first': True}, r'norm/\S+: absent there'),
+        ({'attention_bias': True}, r'attention/\S+/bias: absent there'),
+        ({'tie_embeddings': 'none'}, r'embedding\S*: '),
+        ({'positions': 'learned'}, r'positions\S*: absent there'),
+    ],
+)
+def test_a_config_of_another_model_is_refused_with_the_parameters_that_differ(run: Path, fields, expected: str) -> None:
+    values = json.loads((run / 'config.json').read_text())
+    assert set(fields) <= set(values['model'])
+    values['model'] |= fields
+    (run / 'config.json').write_text(json.dumps(values))
+    with pytest.raises(UserError, match=rf'was made by another model than the config describes:(.|\n)*{expected}'):
+        load_run(run)
