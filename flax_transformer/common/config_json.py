@@ -9,6 +9,7 @@ import typing
 from typing import Any, TypeVar
 
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.json_text import parse_json
 
 SCHEMA_VERSION = 2
 T = TypeVar('T')
@@ -35,8 +36,8 @@ def from_json(text: str, config_class: type[T]) -> T:
 
 def _read(text: str) -> tuple[str | None, dict[str, Any]]:
     try:
-        values = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+        values = parse_json(text)
+    except ValueError as error:
         raise UserError(f'config is not JSON ({error})') from None
     if not isinstance(values, dict):
         raise UserError(f'config: got {type(values).__name__}, expected a JSON object')

@@ -1,10 +1,10 @@
 """Reading JSON files that hold an object, as Hugging Face writes them."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.json_text import parse_json
 
 
 def read_object(file: Path) -> dict[str, Any]:
@@ -12,7 +12,7 @@ def read_object(file: Path) -> dict[str, Any]:
     if not file.is_file():
         raise UserError(f'{file} is missing; expected a folder as save_pretrained writes it')
     try:
-        values = json.loads(file.read_text(encoding='utf-8'))
+        values = parse_json(file.read_text(encoding='utf-8'))
     except ValueError as error:
         raise UserError(f'{file} is damaged: {error}') from None
     if not isinstance(values, dict):

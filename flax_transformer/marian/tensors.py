@@ -3,7 +3,6 @@
 torch is not needed: `pickles` reads its files, and runs nothing that they name.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.json_text import parse_json
 from flax_transformer.marian.pickles import read_pickle
 
 SAFETENSORS, PICKLE = 'model.safetensors', 'pytorch_model.bin'
@@ -57,7 +57,7 @@ def _read_safetensors(file: Path) -> dict[str, np.ndarray]:
 
 def _read_shards(index: Path, read: Callable[[Path], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     try:
-        homes = dict(json.loads(index.read_text(encoding='utf-8'))['weight_map'])
+        homes = dict(parse_json(index.read_text(encoding='utf-8'))['weight_map'])
         names = sorted(set(homes.values()))
     except (ValueError, TypeError, KeyError):
         raise UserError(f'{index} is damaged: expected {{"weight_map": {{tensor: file}}}}') from None

@@ -19,6 +19,7 @@ import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import write_whole
+from flax_transformer.common.json_text import parse_json
 from flax_transformer.text.sentencepiece_training import train_sentencepiece
 from flax_transformer.text.subword_sampling import Segmenter
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, kind_of
@@ -48,7 +49,7 @@ class SentencePieceTokenizer:
         if (kind := kind_of(folder)) != KIND:
             raise UserError(f'{folder / DESCRIPTION_FILE}: kind is {kind!r}, expected "{KIND}"')
         model = (folder / MODEL_FILE).read_bytes()
-        checksum = json.loads((folder / DESCRIPTION_FILE).read_text(encoding='utf-8')).get('sha256')
+        checksum = parse_json((folder / DESCRIPTION_FILE).read_text(encoding='utf-8')).get('sha256')
         try:
             # SentencePiece loads an empty file as a tokenizer without pieces, and half a model as one with half of
             # them. Earlier versions stored no checksum.

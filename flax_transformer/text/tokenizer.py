@@ -1,6 +1,5 @@
 """Text to ids and back: what the package asks of a tokenizer, whichever library is inside."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -8,6 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.json_text import parse_json
 
 DESCRIPTION_FILE = 'tokenizer.json'  # in every stored tokenizer: its kind, and more of that kind's own
 
@@ -110,6 +110,6 @@ def kind_of(folder: Path) -> str | None:
     if not file.is_file():
         return None
     try:
-        return json.loads(file.read_text(encoding='utf-8'))['kind']
+        return parse_json(file.read_text(encoding='utf-8'))['kind']
     except (ValueError, TypeError, KeyError):
         raise UserError(f'{file} is damaged: expected {{"kind": "sentencepiece"}}') from None

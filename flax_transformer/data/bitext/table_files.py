@@ -1,10 +1,10 @@
 """Parallel text in files with both sides of a pair on one line: tab-separated columns, or JSON."""
 
-import json
 from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 
+from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.corpus import Records
 from flax_transformer.data.bitext.text_files import TextFiles
 from flax_transformer.data.lines import lines_of
@@ -50,10 +50,10 @@ class JsonLines(TableFiles):
 
     def parse(self, line: bytes) -> Pair:
         try:
-            row = json.loads(line)
+            row = parse_json(line)
         except UnicodeDecodeError:
             return line, line  # decoding it reports what is wrong
-        except (ValueError, RecursionError):
+        except ValueError:
             return None, None
         if isinstance(row, dict) and isinstance(row.get('translation'), dict):
             row = row['translation']

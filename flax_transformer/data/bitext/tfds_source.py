@@ -1,6 +1,5 @@
 """TensorFlow Datasets without TensorFlow: translation builders, prepared as array_record."""
 
-import json
 import logging
 import re
 import shlex
@@ -13,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.corpus import Corpus, Records
 from flax_transformer.data.lines import CHUNK
 
@@ -136,8 +136,8 @@ def _check_features(file: Path) -> None:
     TFDS imports the module of each class that features.json names, so a stranger's data set could run any code.
     """
     try:
-        left = [json.loads(file.read_text(encoding='utf-8'))]
-    except (ValueError, RecursionError, OSError) as error:
+        left = [parse_json(file.read_text(encoding='utf-8'))]
+    except (ValueError, OSError) as error:
         raise UserError(f'{file} is damaged ({error}); prepare the data set again') from None
     while left:
         value = left.pop()

@@ -21,8 +21,9 @@ def rank(value: float, score: str) -> float:
 
 
 def rank_of_checkpoint(metrics: dict[str, float], score: str) -> float:
-    """`rank` of a checkpoint by its metrics; one without this score is worst."""
-    return rank(metrics.get(f'validation_{score}', math.nan), score)
+    """`rank` of a checkpoint by its metrics; one without this score, or with damaged metrics, is worst."""
+    value = metrics.get(f'validation_{score}') if isinstance(metrics, dict) else None
+    return rank(value if isinstance(value, (int, float)) else math.nan, score)
 
 
 def checkpoint_metrics(scores: dict[str, Any]) -> dict[str, float]:

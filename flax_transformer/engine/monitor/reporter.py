@@ -10,6 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.monitor.append_file import AppendFile, end_last_line
 from flax_transformer.engine.monitor.loss_spikes import describe_spike
 from flax_transformer.engine.monitor.tensorboard import TensorBoardFile
@@ -157,12 +158,12 @@ def _width(is_terminal: bool) -> dict[str, Any]:
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The records of a run by step; of one reported twice, before and after a resume, the later."""
     records: dict[tuple[str, int], dict[str, Any]] = {}
-    for line in (folder / METRICS_FILE).read_text(encoding='utf-8').splitlines():
+    for line in (folder / METRICS_FILE).read_text(encoding='utf-8', errors='replace').splitlines():
         try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
+            record = parse_json(line)
+            records[str(record['kind']), int(record['step'])] = record
+        except (ValueError, TypeError, KeyError):
             continue  # the process was killed while writing it
-        records[record['kind'], record['step']] = record
     return sorted(records.values(), key=lambda record: record['step'])
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.files import sha256_of
+from flax_transformer.common.json_text import parse_json
 
 MANIFEST = 'manifest.json'
 # Orbax writes this one in a thread of its own: its handlers may come after the manifest, the commit time always does.
@@ -38,7 +39,7 @@ def faults(folder: Path, *, is_read: Callable[[str], bool] = lambda name: True) 
     are only compared with those in the folder, never opened.
     """
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding='utf-8'))
+        manifest = parse_json((folder / MANIFEST).read_text(encoding='utf-8'))
         known = {str(name): dict(entry) for name, entry in manifest['files'].items()}
     except (ValueError, TypeError, KeyError, AttributeError):
         return [f'{MANIFEST}: not a list of checksums']
@@ -87,7 +88,7 @@ def _metadata_entry(file: Path, *late: str) -> dict[str, Any]:
     """The entry of the file without its commit time, and without other fields that were added late."""
     content = file.read_bytes()
     try:
-        values = json.loads(content) | dict.fromkeys(('commit_timestamp_nsecs', *late))
+        values = parse_json(content) | dict.fromkeys(('commit_timestamp_nsecs', *late))
         content = json.dumps(values, sort_keys=True).encode()
     except (ValueError, TypeError):
         pass  # damaged: compared as it is

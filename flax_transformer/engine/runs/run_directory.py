@@ -21,6 +21,7 @@ from flax_transformer.common.config_json import changed_fields, from_json, to_js
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.fields import marked
 from flax_transformer.common.files import write_whole
+from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.locks import LOCK_FILE, in_use
 from flax_transformer.engine.runs.environment import environment
 
@@ -128,7 +129,7 @@ class RunDirectory:
         """Adds this start's versions and devices to environment.json."""
         file = self.path / 'environment.json'
         try:
-            starts = list(json.loads(file.read_text(encoding='utf-8')))
+            starts = list(parse_json(file.read_text(encoding='utf-8')))
         except (FileNotFoundError, ValueError, TypeError):
             starts = []  # the first start, or a damaged file: no reason not to train
         write_whole(file, json.dumps([*starts, environment(devices)], indent=2) + '\n')

@@ -1,0 +1,12 @@
+"""Reading JSON that a stranger may have written."""
+
+import json
+from typing import Any
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text. Raises ValueError if it is none, or nested too deeply for Python to read."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError('is nested too deeply') from None
