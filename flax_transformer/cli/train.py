@@ -40,7 +40,7 @@ def main(argv: list[str]) -> None:
 
     parallel = options.config.parallel
     prepare_devices(-(-parallel.least_devices // max(parallel.num_processes, 1)))
-    process_group.start(parallel, _facts(options))
+    process_group.start(parallel, _facts(options), options.workdir)
 
     from absl import logging
 

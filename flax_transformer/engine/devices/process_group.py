@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,7 +20,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices.jax_cluster import find_cluster, store
 from flax_transformer.engine.devices.multihost import count, is_first, number
-from flax_transformer.engine.devices.rendezvous import Facts, meet
+from flax_transformer.engine.devices.rendezvous import Facts, listening_address, meet
 from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 
 _PERIOD = 1.0  # seconds between signs of life
@@ -28,8 +29,10 @@ _is_ending = threading.Event()
 _watcher: threading.Thread | None = None
 
 
-def start(config: ParallelConfig, facts: Facts) -> None:
+def start(config: ParallelConfig, facts: Facts, folder: Path) -> None:
     """Joins the processes of a run, before JAX initializes its devices; `facts` must be the same in all.
+
+    `folder` is the run directory, which all hosts share.
 
     Raises UserError if one is missing or differs. From then on, a process exits with code 75 if another is lost.
     """
@@ -37,12 +40,14 @@ def start(config: ParallelConfig, facts: Facts) -> None:
         return
     address, count, number, local = _resolve(config)
     timeout = config.process_timeout
-    meet(address, number, count, facts, timeout)
+    meet(address, number, count, facts, timeout, folder)
     jax.distributed.initialize(
         address,
         count,
         number,
         local_device_ids=local,
+        # The others have just met it there. JAX's own service, which knows no secret, need not listen elsewhere.
+        coordinator_bind_address=listening_address(address) or None if number == 0 else None,
         initialization_timeout=timeout,
         # After this much silence JAX aborts the process. Our watch is earlier and says which one is lost.
         heartbeat_timeout_seconds=timeout + 60,

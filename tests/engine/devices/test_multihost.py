@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,6 @@ from flax_transformer import train
 from flax_transformer.common.config_json import to_json
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
-from flax_transformer.engine.devices.rendezvous import meet
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.checksums import faults
@@ -32,67 +30,6 @@ def free_port() -> int:
     with socket.socket() as any_socket:
         any_socket.bind(('127.0.0.1', 0))
         return any_socket.getsockname()[1]
-
-
-def meet_all(facts: list[dict[str, Any]], *, of: int | None = None, numbers: list[int] | None = None) -> list[str]:
-    """What each of some processes is told, as threads; '': all is well."""
-    address, told = f'127.0.0.1:{free_port()}', [''] * len(facts)
-
-    def one(i: int) -> None:
-        try:
-            meet(address, (numbers or range(len(facts)))[i], of or len(facts), facts[i], 2.0)
-        except UserError as error:
-            told[i] = str(error)
-
-    threads = [threading.Thread(target=one, args=(i,)) for i in range(len(facts))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return told
-
-
-def test_processes_with_the_same_facts_meet() -> None:
-    assert meet_all([{'a': (1, 2), 'b': None}] * 3) == ['', '', '']
-
-
-def test_one_that_is_about_to_do_something_else_is_named_to_all() -> None:
-    told = meet_all([{'model.d_model': 8, 'seed': 1}, {'model.d_model': 16, 'seed': 1}])
-    assert told[0] == told[1]
-    assert 'process 1 (' in told[0]
-    assert told[0].endswith('model.d_model: 16 there, 8 in process 0')
-
-
-def test_missing_processes_are_named_to_those_that_are_there() -> None:
-    told = meet_all([{}, {}], of=4, numbers=[0, 2])
-    assert told[0] == told[1]
-    assert 'processes 1, 3 of 4 did not come within 2 s; here are process 0 (' in told[0]
-
-
-def test_without_process_0_the_others_say_where_they_looked() -> None:
-    (told,) = meet_all([{}], of=2, numbers=[1])
-    assert 'process 0 cannot be reached at 127.0.0.1:' in told
-
-
-def test_a_number_that_is_given_twice_is_refused() -> None:
-    assert all('is process 1 already' in told for told in meet_all([{}] * 3, of=4, numbers=[0, 1, 1])[:1])
-
-
-def test_strangers_on_the_port_do_not_disturb() -> None:
-    """A port scanner says nothing, or something else."""
-    port = free_port()
-    told: list[Any] = []
-    thread = threading.Thread(target=lambda: told.append(meet(f'127.0.0.1:{port}', 0, 2, {}, 10.0)))
-    thread.start()
-    for said in (b'GET / HTTP/1.0\r\n\r\n', b''):
-        for _ in range(50):
-            with contextlib.suppress(OSError), socket.create_connection(('127.0.0.1', port)) as stranger:
-                stranger.sendall(said)
-                break
-            time.sleep(0.05)
-    meet(f'127.0.0.1:{port}', 1, 2, {}, 10.0)
-    thread.join()
-    assert told == [None]
 
 
 @pytest.mark.parametrize(
