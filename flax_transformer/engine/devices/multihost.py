@@ -86,6 +86,14 @@ class SharedStop:
         return name if step >= self._step else None
 
 
+def is_stopping() -> bool:
+    """Whether the processes have agreed, by their SharedStop, to stop after the same step."""
+    try:
+        return bool(store().key_value_try_get('stop'))
+    except jax.errors.JaxRuntimeError:
+        return False
+
+
 def _wait_for(key: str) -> str:
     client = store()
     while True:  # in slices, so that signals are handled; the watch ends the process if another is lost

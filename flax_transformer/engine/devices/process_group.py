@@ -3,7 +3,9 @@
 Without `parallel.num_processes` this does nothing.
 """
 
+import atexit
 import contextlib
+import json
 import os
 import sys
 import threading
@@ -19,7 +21,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices.jax_cluster import find_cluster, store
-from flax_transformer.engine.devices.multihost import count, is_first, number
+from flax_transformer.engine.devices.multihost import agree, count, is_first, is_stopping, number
 from flax_transformer.engine.devices.rendezvous import Facts, listening_address, meet
 from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 
@@ -32,12 +34,28 @@ _watcher: threading.Thread | None = None
 def start(config: ParallelConfig, facts: Facts, folder: Path) -> None:
     """Joins the processes of a run, before JAX initializes its devices; `facts` must be the same in all.
 
-    `folder` is the run directory, which all hosts share.
+    `folder` is the run directory, which all hosts share. A launcher such as Ray may have called
+    `jax.distributed.initialize` before: then its processes are taken, whatever the config says.
 
     Raises UserError if one is missing or differs. From then on, a process exits with code 75 if another is lost.
     """
-    if config.num_processes == 1:
+    timeout = config.process_timeout
+    if jax.distributed.is_initialized():
+        if count() == 1:
+            return
+        agree('the command', json.dumps(facts, sort_keys=True))
+    elif config.num_processes == 1:
         return
+    else:
+        _join(config, facts, folder)
+    global _watcher
+    _watcher = threading.Thread(target=_watch, args=(timeout,), daemon=True, name='processes')
+    _watcher.start()
+    atexit.register(_end_watch)
+    _exchange(timeout)
+
+
+def _join(config: ParallelConfig, facts: Facts, folder: Path) -> None:
     address, count, number, local = _resolve(config)
     timeout = config.process_timeout
     meet(address, number, count, facts, timeout, folder)
@@ -52,10 +70,6 @@ def start(config: ParallelConfig, facts: Facts, folder: Path) -> None:
         # After this much silence JAX aborts the process. Our watch is earlier and says which one is lost.
         heartbeat_timeout_seconds=timeout + 60,
     )
-    global _watcher
-    _watcher = threading.Thread(target=_watch, args=(timeout,), daemon=True, name='processes')
-    _watcher.start()
-    _exchange(timeout)
 
 
 def _resolve(config: ParallelConfig) -> tuple[str, int, int, Any]:
@@ -82,7 +96,9 @@ def together() -> Iterator[None]:
         return
     try:
         yield
-    except Interrupted:  # in all of them, after the same step
+    except Interrupted as stopped:
+        if not is_stopping():  # this process alone, as during preparation; the others wait for it
+            _fail(str(stopped), EXIT_CODE)
         _end()
         raise
     except (ValueError, jax.errors.JaxRuntimeError) as error:
@@ -99,11 +115,16 @@ def together() -> Iterator[None]:
 
 
 def _end() -> None:
-    """Leaves the group. The watch ends first: a thread still waiting in JAX's store would abort the exiting process."""
+    """Leaves the group; waits until the others do."""
+    _end_watch()
+    jax.distributed.shutdown()
+
+
+def _end_watch() -> None:
+    """Ends the watch: a thread that still waits in JAX's store aborts a process whose interpreter ends."""
     _is_ending.set()
     if _watcher is not None:
         _watcher.join()
-    jax.distributed.shutdown()
 
 
 def _fail(message: str, code: int) -> None:
@@ -156,7 +177,8 @@ def _watch(timeout: float) -> None:
                 for key, value in client.key_value_dir_get('failed/'):
                     number_of, (of_failed, _, why) = key.rpartition('/')[2], value.partition(' ')
                     code = int(of_failed)  # not 75 for what the user must fix: restarting would not help
-                    gone.append(f'process {number_of} failed: {why}')
+                    how = 'stopped' if code == EXIT_CODE else 'failed'
+                    gone.append(f'process {number_of} {how}: {why}')
                 for key, value in client.key_value_dir_get('alive/'):
                     who = key.rpartition('/')[2]
                     if seen[who][0] != value:
