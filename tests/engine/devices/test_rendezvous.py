@@ -418,6 +418,12 @@ def test_it_listens_only_where_the_others_will_call(
     assert listening_address(f'{host}:9911') == expected
 
 
-def test_where_jax_is_to_listen_elsewhere_so_does_the_rendezvous(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize('has_ipv6', [True, False])
+def test_where_jax_is_to_listen_elsewhere_the_rendezvous_listens_everywhere(
+    has_ipv6: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv('JAX_COORDINATOR_BIND_ADDRESS', '0.0.0.0:9911')
+    monkeypatch.setattr(rendezvous.socket, 'has_dualstack_ipv6', lambda: has_ipv6)
     assert listening_address('127.0.0.1:9911') == ''
+    with process_0(tmp_path) as address:
+        assert address.startswith('127.0.0.1:')
