@@ -195,7 +195,7 @@ async def _receive(address: str, own: Facts, timeout: float, folder: Path) -> st
 async def _ask(address: str, own: Facts, timeout: float, folder: Path) -> str:
     host, port = _split(address)
     deadline = time.monotonic() + timeout
-    what = 'cannot be reached'
+    what = 'cannot be reached'  # '': its secret is another one
     while time.monotonic() < deadline:
         channel = None
         try:
@@ -207,13 +207,18 @@ async def _ask(address: str, own: Facts, timeout: float, folder: Path) -> str:
             async with asyncio.timeout(max(deadline - time.monotonic(), 1) + _PATIENCE):
                 return str(await channel.receive())
         except WrongSecretError:
-            what = f'does not know the secret in {folder}, which must be one folder that all hosts share,'
+            what = ''
         except (StrangerError, OSError, TimeoutError):
             pass
         finally:
             if channel:
                 channel.abort()
         await asyncio.sleep(0.1)
+    if not what:
+        return (
+            f'process 0 at {address} does not know the secret in {folder} (tried for {timeout:.0f} s); give --workdir '
+            'a folder that all hosts share, the same in all processes, and a port that nothing else uses'
+        )
     return (
         f'process 0 {what} at {address} within {timeout:.0f} s; start it, see that parallel.coordinator names its '
         'host and that the port is open, or raise parallel.process_timeout'

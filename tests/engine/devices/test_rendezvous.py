@@ -100,7 +100,7 @@ def test_another_run_directory_is_named_as_the_cause(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(one, range(2)))
     assert f'connections came with the secret of another run directory than {tmp_path / "0"}' in learned[0]
-    assert f'process 0 does not know the secret in {tmp_path / "1"}' in learned[1]
+    assert f'does not know the secret in {tmp_path / "1"} (tried for 2 s); give --workdir' in learned[1]
 
 
 def test_a_port_in_use_is_an_error_of_the_user(tmp_path: Path) -> None:
