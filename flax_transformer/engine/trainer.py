@@ -82,11 +82,11 @@ class Trainer:
 
     def _split(self, batch: Batch) -> Batch:
         """The batch on its devices. Raises ValueError unless it has as many rows as the task says."""
-        own = self.devices.own_rows(self.task.rows_per_step)
+        own = len(self.devices.own_rows(self.task.rows_per_step))
         rows = {np.shape(x)[0] for x in jax.tree.leaves(batch)}
-        if rows != {own.stop - own.start}:
+        if rows != {own}:
             raise ValueError(
-                f'a batch has {", ".join(map(str, sorted(rows)))} rows; expected {own.stop - own.start}, from '
+                f'a batch has {", ".join(map(str, sorted(rows)))} rows; expected {own}, from '
                 f'Task.rows_per_step={self.task.rows_per_step} (with several processes: Devices.own_rows)'
             )
         return self.devices.split(batch, self.task.rows_per_step)

@@ -11,11 +11,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices import multihost
+from flax_transformer.engine.devices.layout import in_process_order, lay_out, rows_of_process
 from flax_transformer.engine.devices.sharding import AXES, ROWS, Rules, state_shardings
 
 AXIS = 'data'
@@ -57,11 +58,14 @@ class Devices:
         self.strategy = config.strategy
         self.devices = get_devices(config) if devices is None else list(devices)
         shape = _mesh_shape(config, len(self.devices))
-        self.mesh = jax.make_mesh(shape, AXES, axis_types=(AxisType.Auto,) * len(AXES), devices=self.devices)
-        replicas = self.mesh
         if self.strategy == 'pmap':
-            # Matches pmap's output sharding, or the first step would compile twice.
-            replicas = jax.make_mesh((len(self.devices),), (AXIS,), axis_types=(AxisType.Auto,), devices=self.devices)
+            self.devices = in_process_order(self.devices)
+            layout = np.array(self.devices, object).reshape(shape)
+        else:
+            layout = lay_out(self.devices, shape)
+        self.mesh = Mesh(layout, AXES, axis_types=(AxisType.Auto,) * len(AXES))
+        # What pmap returns is sharded so; a first state that differs would be compiled for separately.
+        replicas = Mesh(layout.reshape(-1), (AXIS,)) if self.strategy == 'pmap' else self.mesh
         self.replicated = NamedSharding(replicas, PartitionSpec())
         self.by_rows = NamedSharding(self.mesh, ROWS)
 
@@ -99,24 +103,16 @@ class Devices:
             return jax.tree.map(lambda _: self.replicated, state)
         return state_shardings(state, state.params, self.mesh, rules)
 
-    def own_rows(self, rows: int) -> slice:
-        """Which of a batch's rows are on this process's devices: all, if it is the only process.
+    def own_rows(self, rows: int) -> np.ndarray:
+        """The numbers, in ascending order, of a batch's rows on this process's devices: all, if it is the only process.
 
-        Raises UserError if they are not contiguous.
+        They need not be consecutive; processes that share a tensor group hold the same rows.
         """
+        self.check_rows(rows)
         if multihost.count() == 1:
-            return slice(0, rows)
-        if self.strategy == 'pmap':
-            share = rows // multihost.count()
-            return slice(multihost.number() * share, (multihost.number() + 1) * share)
-        parts = {each[0].indices(rows)[:2] for each in self.by_rows.addressable_devices_indices_map((rows,)).values()}
-        first, last = min(part[0] for part in parts), max(part[1] for part in parts)
-        if sum(end - begin for begin, end in parts) != last - first:
-            raise UserError(
-                f'the rows of process {multihost.number()} are not contiguous on this mesh; give each host a whole '
-                'number of fsdp x tensor groups'
-            )
-        return slice(first, last)
+            return np.arange(rows)
+        # Not multihost.number(): TPUs count processes by their place in the slice.
+        return rows_of_process(self.mesh.devices, jax.process_index(), rows)
 
     def replicate(self, tree: Any) -> Any:
         """The tree with a whole copy on every device."""
@@ -155,19 +151,25 @@ class Devices:
     def split(self, batch: Any, rows: int | None = None) -> Any:
         """The batch with its rows split over the devices.
 
-        Each process passes the whole batch or, if `rows` gives the total number of rows, only its own rows.
+        Each process passes the whole batch or, if `rows` gives the total number of rows, only its `own_rows`.
         """
-        if multihost.count() == 1:
-            if self.strategy == 'pmap':
-                return jax.tree.map(lambda x: x.reshape(len(self), -1, *np.shape(x)[1:]), batch)
-            return jax.device_put(batch, self.by_rows)
-        if rows is None:
-            rows = len(jax.tree.leaves(batch)[0])
-            batch = jax.tree.map(lambda x: x[self.own_rows(rows)], batch)
         if self.strategy == 'pmap':
-            here = len(jax.local_devices())
+            if rows is None and multihost.count() > 1:
+                own = self.own_rows(len(jax.tree.leaves(batch)[0]))
+                batch = jax.tree.map(lambda x: x[own], batch)
+            here = len(self.replicated.addressable_devices)
             return jax.tree.map(lambda x: x.reshape(here, -1, *np.shape(x)[1:]), batch)
-        place = lambda x: jax.make_array_from_process_local_data(self.by_rows, x, (rows, *np.shape(x)[1:]))
+        if rows is None or multihost.count() == 1:
+            return self.place(batch, self.by_rows)
+        own = self.own_rows(rows)
+
+        def cut(x: np.ndarray, index: tuple[slice, ...]) -> np.ndarray:
+            """A device's rows, which are consecutive among this process's as they are in the whole batch."""
+            first, end, _ = index[0].indices(rows)
+            begin = int(np.searchsorted(own, first))
+            return x[begin : begin + end - first]
+
+        place = lambda x: jax.make_array_from_callback((rows, *np.shape(x)[1:]), self.by_rows, partial(cut, x))
         return jax.tree.map(place, batch)
 
     def compile(self, step: Callable, *, state: Any = None, result: Any = None, donate_state: bool = False) -> Callable:
@@ -178,17 +180,20 @@ class Devices:
         """
         donate = (0,) if donate_state else ()
         if self.strategy == 'pmap':
-            return jax.pmap(
-                partial(step, axis_name=AXIS),
-                axis_name=AXIS,
-                in_axes=(None, 0, None),
-                out_axes=None,
-                donate_argnums=donate,
-                devices=self.devices,
-            )
+            step = partial(step, axis_name=AXIS)
+            return self.pmap(step, in_axes=(None, 0, None), out_axes=None, donate_argnums=donate)
         state, result = (self.replicated if each is None else each for each in (state, result))
         shardings = (state, self.by_rows, self.replicated)
         return jax.jit(step, in_shardings=shardings, out_shardings=result, donate_argnums=donate)
+
+    def pmap(self, function: Callable, **settings: Any) -> Callable:
+        """`jax.pmap` over these devices. Raises UserError if this JAX has none: it is no longer developed."""
+        if not hasattr(jax, 'pmap'):
+            raise UserError(
+                f"parallel.strategy='pmap': jax {jax.__version__} has no jax.pmap; expected 'mesh', which computes the "
+                'same and reads the same checkpoints: --parallel.strategy mesh'
+            )
+        return jax.pmap(function, axis_name=AXIS, devices=self.devices, **settings)
 
 
 def _mesh_shape(config: ParallelConfig, num_devices: int) -> tuple[int, int, int]:

@@ -151,7 +151,8 @@ def _exchange(timeout: float) -> None:
     alarm.daemon = True
     alarm.start()
     devices = jax.devices()
-    mesh = jax.make_mesh((len(devices),), ('all',), axis_types=(jax.sharding.AxisType.Auto,), devices=devices)
+    # Not jax.make_mesh, which refuses several slices: each GPU host is one.
+    mesh = jax.sharding.Mesh(devices, ('all',), axis_types=(jax.sharding.AxisType.Auto,))
     cut = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec('all'))
     whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     ones = jax.make_array_from_callback((len(devices),), cut, lambda index: np.ones(len(devices), np.int32)[index])

@@ -10,7 +10,7 @@ from jax.sharding import PartitionSpec
 
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices import multihost as processes
-from flax_transformer.engine.devices.devices import AXIS, Devices
+from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.tasks.translation.inference.batching import bucket, plan
 
 Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
@@ -116,8 +116,7 @@ class Runner:
 
     def _on_all(self, function: Function, num_arrays: int) -> Function:
         if self.devices.strategy == 'pmap':
-            in_axes = (None, *[0] * num_arrays)
-            return jax.pmap(function, axis_name=AXIS, in_axes=in_axes, devices=self.devices.devices)
+            return self.devices.pmap(function, in_axes=(None, *[0] * num_arrays))
         rows = self.devices.by_rows.spec
         specs = (PartitionSpec(), *[rows] * num_arrays)
         return jax.jit(jax.shard_map(function, mesh=self.devices.mesh, in_specs=specs, out_specs=rows, check_vma=False))
