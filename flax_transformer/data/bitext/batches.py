@@ -94,11 +94,11 @@ class PackedBatches(grain.IterDataset):
             raise ValueError(f'{num_rows} rows of a batch do not divide among {num_processes} processes')
         self.plan, self.num_rows = plan, num_rows
         share = num_rows // num_processes
-        self.slice = slice(process * share, (process + 1) * share)
+        self.own_rows = range(process * share, (process + 1) * share)
         self._fill = (source_slots, target_slots, pad_id)
 
     def batch(self, rows: list[list[TokenPair]]) -> Batch:
-        return make_batch(rows[self.slice], *self._fill, with_corpora=len(self.plan.corpora) > 1)
+        return make_batch([rows[i] for i in self.own_rows], *self._fill, with_corpora=len(self.plan.corpora) > 1)
 
     def sentences(self, state: dict[str, Any]) -> list[list[int]]:
         """The sentences of the batch at this state: for each corpus their numbers in it, from 1."""

@@ -30,10 +30,8 @@ class TrainingData(PackedBatches):
             sampling=Sampling(prepared.tokenizer, alpha, tags) if alpha else None,
         )
         rows = config.rows_per_step
-        own = devices.own_rows(rows) if devices else slice(0, rows)
-        share = own.stop - own.start
-        part = {'process': own.start // share, 'num_processes': rows // share}
-        super().__init__(plan, num_rows=rows, **slots, pad_id=config.model.pad_id, **part)
+        super().__init__(plan, num_rows=rows, **slots, pad_id=config.model.pad_id)
+        self.own_rows = devices.own_rows(rows) if devices else range(rows)
         self.name = ', '.join(corpus.train for corpus in data.corpora)
         self._corpora = [corpus.name for corpus in data.corpora]
         fingerprints = '\n'.join(pairs.fingerprint for pairs in prepared.corpora)
