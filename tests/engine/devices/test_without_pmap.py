@@ -1,0 +1,22 @@
+"""pmap is no longer developed: a JAX without it leaves a package that works."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import TESTS
+
+
+def test_without_pmap_every_module_is_imported_and_meshes_train_and_translate(tmp_path: Path) -> None:
+    run = TESTS / 'golden' / 'number_words'
+    command = [sys.executable, str(TESTS / 'without_pmap.py'), str(tmp_path), str(run)]
+    environment = os.environ | {'JAX_NUM_CPU_DEVICES': '2'}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    modules, *translated, trained, translating = done.stdout.splitlines()
+    assert int(modules.split()[0]) > 100
+    assert translated == ['sieben einhundert'] * 2
+    for message in (trained, translating):
+        assert message.startswith("parallel.strategy='pmap': jax ")
+        assert message.endswith('--parallel.strategy mesh')
