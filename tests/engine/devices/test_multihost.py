@@ -48,10 +48,10 @@ def test_what_cannot_be_meant_is_refused(values: dict[str, Any], expected: str) 
 class Started:
     """The processes of one run, by the command line."""
 
-    def __init__(self, folder: Path, run: Path, count: int, *options: str) -> None:
+    def __init__(self, folder: Path, run: Path, count: int, *options: str, devices_each: int = 1) -> None:
         self.logs = [folder / f'{run.name}_{i}_of_{count}.log' for i in range(count)]
-        # One device each; the config comes from JSON, since each field is set.
-        environment = os.environ | {'JAX_NUM_CPU_DEVICES': '1', 'PYTHONUNBUFFERED': '1'}
+        # The config comes from JSON, since each field is set.
+        environment = os.environ | {'JAX_NUM_CPU_DEVICES': str(devices_each), 'PYTHONUNBUFFERED': '1'}
         command = [sys.executable, '-m', 'flax_transformer.cli', 'train', str(folder / 'config.py')]
         command += ['--workdir', str(run), *options]
         if count > 1:
@@ -116,24 +116,29 @@ def same_end(config: Any, one: Path, other: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ('count', 'strategy'),
+    ('count', 'strategy', 'devices_each'),
     [
-        (2, 'mesh'),
-        pytest.param(2, 'pmap', marks=pytest.mark.slow),
-        pytest.param(4, 'mesh', marks=pytest.mark.slow),
-        pytest.param(4, 'fsdp', marks=pytest.mark.slow),
+        (2, 'mesh', 1),
+        pytest.param(2, 'pmap', 1, marks=pytest.mark.slow),
+        pytest.param(2, 'pmap', 2, marks=pytest.mark.slow),
+        pytest.param(2, 'fsdp', 2, marks=pytest.mark.slow),
+        pytest.param(4, 'mesh', 1, marks=pytest.mark.slow),
+        pytest.param(4, 'fsdp', 1, marks=pytest.mark.slow),
     ],
 )
-def test_processes_train_as_one_does(count: int, strategy: str, copy_folder: Path, tmp_path: Path) -> None:
+def test_processes_train_as_one_does(
+    count: int, strategy: str, devices_each: int, copy_folder: Path, tmp_path: Path
+) -> None:
     """The same sentences in the same order, sums over all of them; files and messages of process 0 alone."""
     config = config_for(copy_folder, tmp_path)
     train(config, tmp_path / 'one')
     mesh = ['--parallel.fsdp', '4'] if strategy == 'fsdp' else []
     name = 'mesh' if strategy == 'fsdp' else strategy
-    started = Started(tmp_path, tmp_path / 'many', count, '--parallel.strategy', name, *mesh)
+    options = ['--parallel.strategy', name, *mesh]
+    started = Started(tmp_path, tmp_path / 'many', count, *options, devices_each=devices_each)
     assert started.wait() == [0] * count, [started.log(i) for i in range(count)]
     assert losses(tmp_path / 'many') == pytest.approx(losses(tmp_path / 'one'), rel=1e-5)
-    assert f'on {count} cpu devices by {name} in {count} processes' in started.log(0)
+    assert f'on {count * devices_each} cpu devices by {name} in {count} processes' in started.log(0)
     assert 'loss' not in started.log(1)
     same_end(config, tmp_path / 'many', tmp_path / 'one')
     starts = json.loads((tmp_path / 'many' / 'environment.json').read_text())
