@@ -4,6 +4,8 @@ Shapes: B batch, T queries, S keys, H heads, K head_dim, D d_model, W hypotheses
 Masks are boolean, True = may attend, and broadcast to [B, H, T, S].
 """
 
+from functools import partial
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -63,7 +65,34 @@ def masked_softmax(scores: jax.Array, mask: jax.Array | None = None) -> jax.Arra
 
 def weighted_values(weights: jax.Array, v: jax.Array, axes: str = 'BHTS,BSHK->BTHK') -> jax.Array:
     """The sums of values under weights; `axes` are those of weights, values and sums."""
-    return jnp.einsum(axes, weights.astype(v.dtype), v)
+    if weights.dtype == v.dtype:
+        return jnp.einsum(axes, weights, v)
+    return _mixed_sums(axes, weights, v)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _mixed_sums(axes: str, weights: jax.Array, v: jax.Array) -> jax.Array:
+    return _mixed_forward(axes, weights, v)[0]
+
+
+def _mixed_forward(axes: str, weights: jax.Array, v: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    """The sums in the dtype of v, and what their gradients read."""
+    weights = weights.astype(v.dtype)
+    return jnp.einsum(axes, weights, v, preferred_element_type=jnp.float32).astype(v.dtype), (weights, v)
+
+
+def _mixed_backward(axes: str, kept: tuple[jax.Array, jax.Array], of_sums: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The gradients of weights and values: products of rounded arrays, summed in float32."""
+    weights, v = kept
+    of_weights, (of_v, sums) = axes.split(',')[0], axes.split(',')[1].split('->')
+    einsum = partial(jnp.einsum, preferred_element_type=jnp.float32)
+    return (
+        einsum(f'{sums},{of_v}->{of_weights}', of_sums, v),
+        einsum(f'{of_weights},{sums}->{of_v}', weights, of_sums).astype(v.dtype),
+    )
+
+
+_mixed_sums.defvjp(_mixed_forward, _mixed_backward)
 
 
 def attention_weights(q: jax.Array, k: jax.Array, mask: jax.Array | None = None) -> jax.Array:

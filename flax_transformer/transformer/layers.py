@@ -13,7 +13,7 @@ import numpy as np
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.ops.dense import Dense
 from flax_transformer.transformer.ops.dropout import Dropout
-from flax_transformer.transformer.ops.product import look_up, product
+from flax_transformer.transformer.ops.product import add_to_rows, look_up, product
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     'relu': nn.relu,
@@ -90,7 +90,7 @@ class Positions(nn.Module):
             table = self.param('table', init, (self.max_length, self.d_model), jnp.float32)
         else:
             table = jnp.asarray(sinusoids(length, self.d_model, self.layout))
-        return x + table.astype(self.dtype)[positions]
+        return add_to_rows(x, look_up(table, positions, jnp.float32))
 
 
 class FeedForward(nn.Module):

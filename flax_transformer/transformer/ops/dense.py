@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.transformer.ops.product import product, products
+from flax_transformer.transformer.ops.product import add_to_rows, product, products
 
 
 class Dense(nn.Module):
@@ -31,7 +31,7 @@ class Dense(nn.Module):
     def finish(self, rows: jax.Array, x: jax.Array) -> jax.Array:
         """[..., features]: rows of products plus the bias, in the shape of x."""
         if self.bias is not None:
-            rows = rows + self.bias.astype(self.dtype)[None]
+            rows = add_to_rows(rows, self.bias)
         return rows.reshape(*x.shape[:-1], self.features)
 
 

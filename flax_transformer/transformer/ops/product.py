@@ -1,7 +1,12 @@
-"""What layers do with a weight, a float array or `Quantized`: multiply by it and look up its rows."""
+"""What layers do with a weight, a float array or `Quantized`: multiply by it, look up its rows, add it to rows.
+
+Parameters are float32 and are cast to the dtype of computation here. A parameter's gradient is a sum over all tokens of
+a batch; it stays in float32 where the computation is in bfloat16, whose eight bits would lose most of a long sum.
+"""
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -19,15 +24,14 @@ def product(x: jax.Array, weight: Weight, *, axis: int = 0, dtype: jnp.dtype | N
     result = dtype or x.dtype
     if isinstance(weight, Quantized):
         return int8_product(x, weight, axis).astype(result)
-    weight = weight.astype(x.dtype)
     if axis == 1:
         return _against_rows(x, weight, result)
     if dtype is None and _num_rows(x) == 1 and (blocks := math.gcd(len(weight), 4)) > 1:
         # A single row, as in greedy decoding: XLA for CPUs is up to 1.8 times as fast where it can add up blocks.
-        parts = weight.reshape(blocks, -1, weight.shape[1])
+        parts = weight.astype(x.dtype).reshape(blocks, -1, weight.shape[1])
         sums = jnp.einsum('BD,BDF->BF', x.reshape(blocks, -1), parts, preferred_element_type=jnp.float32)
         return sums.sum(axis=0, keepdims=True).astype(result)
-    return jnp.einsum('...D,DF->...F', x, weight, preferred_element_type=result)
+    return _product('...D,DF->...F', x, weight, result)
 
 
 def products(rows: jax.Array, weights: Sequence[Weight]) -> list[jax.Array]:
@@ -38,8 +42,7 @@ def products(rows: jax.Array, weights: Sequence[Weight]) -> list[jax.Array]:
     if any(isinstance(weight, Quantized) for weight in weights):
         return [product(rows, weight) for weight in weights]
     # On an axis of their own, not concatenated: features that are sharded over devices stay where they are.
-    stacked = jnp.stack(weights, axis=1).astype(rows.dtype)
-    together = jnp.einsum('ND,DMF->NMF', rows, stacked)
+    together = _product('ND,DMF->NMF', rows, jnp.stack(weights, axis=1), rows.dtype)
     return [together[:, number] for number in range(len(weights))]
 
 
@@ -47,7 +50,12 @@ def look_up(table: Weight, ids: jax.Array, dtype: jnp.dtype) -> jax.Array:
     """Rows [..., D] of a table [V, D], for ids [...]."""
     if isinstance(table, Quantized):
         return (table.values[ids] * table.scale[ids][..., None]).astype(dtype)
-    return table.astype(dtype)[ids]
+    return table[ids].astype(dtype)  # cast last, so that the gradient adds up float32
+
+
+def add_to_rows(x: jax.Array, vector: jax.Array) -> jax.Array:
+    """x [..., D] plus a vector that broadcasts to its shape, in the dtype of x."""
+    return x + jnp.broadcast_to(vector, x.shape).astype(x.dtype)  # cast last, as above
 
 
 def _against_rows(x: jax.Array, table: jax.Array, dtype: jnp.dtype) -> jax.Array:
@@ -55,10 +63,45 @@ def _against_rows(x: jax.Array, table: jax.Array, dtype: jnp.dtype) -> jax.Array
     blocks = math.gcd(size, 8)
     if 1 < _num_rows(x) <= 64 and blocks > 1:
         # Few rows, as in decoding: XLA for CPUs is up to 1.6 times as fast with the table in blocks.
-        parts = table.reshape(blocks, size // blocks, width)
+        parts = table.astype(x.dtype).reshape(blocks, size // blocks, width)
         logits = jnp.einsum('ND,BVD->BNV', x, parts, preferred_element_type=dtype)
         return logits.swapaxes(0, 1).reshape(x.shape[0], size)
-    return jnp.einsum('...D,VD->...V', x, table, preferred_element_type=dtype)
+    return _product('...D,VD->...V', x, table, dtype)
+
+
+def _product(axes: str, x: jax.Array, weight: jax.Array, dtype: jnp.dtype) -> jax.Array:
+    """x [..., D] times a weight, by `axes` as in einsum, in the dtype of x; the result has `dtype`."""
+    if weight.dtype == jnp.float32 and jnp.finfo(x.dtype).bits < 32:
+        return _mixed_product(axes, dtype, x, weight)
+    return jnp.einsum(axes, x, weight.astype(x.dtype), preferred_element_type=dtype)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _mixed_product(axes: str, dtype: jnp.dtype, x: jax.Array, weight: jax.Array) -> jax.Array:
+    return _mixed_forward(axes, dtype, x, weight)[0]
+
+
+def _mixed_forward(
+    axes: str, dtype: jnp.dtype, x: jax.Array, weight: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    weight = weight.astype(x.dtype)
+    return jnp.einsum(axes, x, weight, preferred_element_type=dtype), (x, weight)
+
+
+def _mixed_backward(
+    axes: str, dtype: jnp.dtype, kept: tuple[jax.Array, jax.Array], of_result: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The gradients of x, in its dtype, and of the weight, never rounded below float32."""
+    x, weight = kept
+    rows, features = tuple(range(x.ndim - 1)), tuple(range(x.ndim - 1, of_result.ndim))
+    inputs = axes.partition(',')[2].index('D')  # the weight's axis that x is multiplied along
+    outputs = tuple(axis for axis in range(weight.ndim) if axis != inputs)
+    of_x = jax.lax.dot_general(of_result, weight, ((features, outputs), ((), ())), preferred_element_type=dtype)
+    of_weight = jax.lax.dot_general(of_result, x, ((rows, rows), ((), ())), preferred_element_type=jnp.float32)
+    return of_x.astype(x.dtype), jnp.moveaxis(of_weight, -1, inputs)
+
+
+_mixed_product.defvjp(_mixed_forward, _mixed_backward)
 
 
 def _num_rows(x: jax.Array) -> int:

@@ -1,0 +1,120 @@
+"""Gradients in bfloat16: what is summed over a batch is summed in float32."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.core import jaxprs_in_params
+
+from flax_transformer.transformer.config import TransformerConfig
+from flax_transformer.transformer.layers import Embedding, Positions, Residual
+from flax_transformer.transformer.model import Transformer
+from flax_transformer.transformer.ops.dense import Dense
+
+ROWS, SOURCE, TARGET = 11, 5, 7  # none is the size of anything else
+TOKENS = {ROWS, SOURCE, TARGET, ROWS * SOURCE, ROWS * TARGET}
+SIZES = {'vocab_size': 29, 'd_model': 16, 'num_heads': 2, 'head_dim': 10, 'd_ff': 24, 'max_length': 13}
+LAYERS = {'num_encoder_layers': 1, 'num_decoder_layers': 1}
+COUNT = 2000  # occurrences of a token
+
+
+def equations(jaxpr: Any) -> Iterator[Any]:
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jaxprs_in_params(equation.params):
+            yield from equations(inner)
+
+
+def sums_over_tokens(jaxpr: Any) -> Iterator[tuple[str, jnp.dtype]]:
+    """What sums over rows or positions, as text, and the dtype of the result."""
+    for equation in equations(jaxpr):
+        name, operands = equation.primitive.name, [getattr(x, 'aval', None) for x in equation.invars]
+        summed: set[int] = set()
+        if name == 'dot_general':
+            (axes, _), _ = equation.params['dimension_numbers']
+            summed = {operands[0].shape[axis] for axis in axes}
+        elif name == 'reduce_sum':
+            summed = {operands[0].shape[axis] for axis in equation.params['axes']}
+        elif name.replace('_', '-') == 'scatter-add':
+            summed = TOKENS
+        out = equation.outvars[0].aval
+        if summed & TOKENS:
+            yield f'{name} of {", ".join(map(str, operands))} is {out}', out.dtype
+
+
+@pytest.mark.parametrize(
+    ('departures', 'remat'),
+    [
+        ({}, False),
+        ({}, True),
+        ({'norm_first': True, 'attention_bias': True, 'positions': 'learned', 'logits_bias': True}, False),
+        ({'tie_embeddings': 'none', 'attention_dropout_rate': 0.1, 'activation': 'swish'}, False),
+        ({'tie_embeddings': 'target', 'pad_row': 'neither', 'attention_bias': True}, False),
+    ],
+    ids=['paper', 'remat', 'pre-norm', 'untied', 'target tied'],
+)
+def test_no_sum_over_a_batch_is_in_bfloat16(departures, remat) -> None:
+    model = Transformer(TransformerConfig(**SIZES, **LAYERS, **departures, dtype='bfloat16'), remat)
+    ids = jnp.ones((ROWS, SOURCE), jnp.int32), jnp.ones((ROWS, TARGET), jnp.int32)
+    shapes = jax.eval_shape(model.init, jax.random.key(0), *ids)
+    options = {'deterministic': False, 'rngs': {'dropout': jax.random.key(0)}}
+    gradient = jax.grad(lambda variables: (model.apply(variables, *ids, **options) ** 2).sum())
+    found = list(sums_over_tokens(jax.make_jaxpr(gradient)(shapes).jaxpr))
+    assert len(found) > 40
+    assert [text for text, dtype in found if dtype != jnp.float32] == []
+
+
+class Logits(nn.Module):
+    """A table as it gives logits."""
+
+    dtype: jnp.dtype
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return Embedding(24, 16, pad_id=0, dtype=self.dtype).logits(x)
+
+
+def case_of(name: str, dtype: jnp.dtype) -> tuple[nn.Module, tuple[Any, ...]]:
+    """A module and its inputs, in which parameters are used COUNT times."""
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(1, COUNT, 16)), jnp.bfloat16).astype(dtype)
+    token = jnp.full((1, COUNT), 5)
+    return {
+        'embedding': lambda: (Embedding(24, 16, pad_id=0, dtype=dtype), (token,)),
+        'positions': lambda: (Positions(16, 'learned', 8, dtype), (x, token, 8)),
+        'positions of a batch': lambda: (Positions(16, 'learned', 8, dtype), (x.reshape(-1, 4, 16), token[:, :4], 8)),
+        'dense': lambda: (Dense(16, 24, dtype=dtype), (x,)),
+        'norm': lambda: (Residual(0.0, dtype=dtype), (x, jnp.zeros_like)),
+        'logits': lambda: (Logits(dtype), (x,)),
+    }[name]()
+
+
+@pytest.mark.parametrize('name', ['embedding', 'positions', 'positions of a batch', 'dense', 'norm', 'logits'])
+def test_gradient_of_what_occurs_2000_times(name) -> None:
+    """Every number that enters has eight bits, so that the sum alone could lose any.
+
+    Cotangents lean one way, as those of a frequent token may: a bfloat16 sum of them stops growing halfway.
+    """
+
+    def gradients(dtype: jnp.dtype) -> Any:
+        module, inputs = case_of(name, dtype)
+        shapes = jax.eval_shape(lambda: module.init(jax.random.key(0), *inputs))
+        rng = np.random.default_rng(1)
+        rounded = lambda shape: jnp.asarray(rng.normal(size=shape), jnp.bfloat16).astype(jnp.float32)
+        variables = jax.tree.map(lambda leaf: rounded(leaf.shape), shapes)
+        shape = jax.eval_shape(lambda: module.apply(variables, *inputs)).shape
+        weights = (rounded(shape) + 1).astype(jnp.bfloat16).astype(jnp.float32)
+        return jax.grad(lambda variables: (module.apply(variables, *inputs) * weights).sum())(variables)
+
+    exact, found = gradients(jnp.float32), gradients(jnp.bfloat16)
+    for expected, got in zip(jax.tree.leaves(exact), jax.tree.leaves(found), strict=True):
+        assert got.dtype == jnp.float32
+        np.testing.assert_allclose(
+            got,
+            expected,
+            rtol=0,
+            atol=1e-5 * np.abs(expected).max(),  # the order of float32 sums
+        )
