@@ -184,7 +184,12 @@ class Devices:
             return self.pmap(step, in_axes=(None, 0, None), out_axes=None, donate_argnums=donate)
         state, result = (self.replicated if each is None else each for each in (state, result))
         shardings = (state, self.by_rows, self.replicated)
-        return jax.jit(step, in_shardings=shardings, out_shardings=result, donate_argnums=donate)
+
+        def step_on_mesh(*args: Any) -> Any:
+            with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):  # for the step's own sharding constraints
+                return step(*args)
+
+        return jax.jit(step_on_mesh, in_shardings=shardings, out_shardings=result, donate_argnums=donate)
 
     def pmap(self, function: Callable, **settings: Any) -> Callable:
         """`jax.pmap` over these devices. Raises UserError if this JAX has none: it is no longer developed."""

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.transformer.ops.int8 import Quantized, int8_product
+from flax_transformer.transformer.sharding_rules import whole_rows
 
 Weight = jax.Array | Quantized
 
@@ -50,7 +51,7 @@ def look_up(table: Weight, ids: jax.Array, dtype: jnp.dtype) -> jax.Array:
     """Rows [..., D] of a table [V, D], for ids [...]."""
     if isinstance(table, Quantized):
         return (table.values[ids] * table.scale[ids][..., None]).astype(dtype)
-    return table[ids].astype(dtype)  # cast last, so that the gradient adds up float32
+    return whole_rows(table)[ids].astype(dtype)  # cast last, so that the gradient adds up float32
 
 
 def add_to_rows(x: jax.Array, vector: jax.Array) -> jax.Array:
