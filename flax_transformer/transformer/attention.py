@@ -113,10 +113,21 @@ def dot_product_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Ar
 
 
 def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-    """`dot_product_attention` by cuDNN, on NVIDIA GPUs and in bfloat16; the weights are never all in memory."""
-    if mask is not None:
-        mask = jnp.broadcast_to(mask, (mask.shape[0], 1, q.shape[1], k.shape[1]))
-    return jax.nn.dot_product_attention(q, k, v, mask=mask, implementation='cudnn')
+    """`dot_product_attention` by cuDNN, on NVIDIA GPUs and in bfloat16; the weights are never all in memory.
+
+    JAX's rule for its gradient takes even lengths only: odd ones get one more position, which nothing sees. cuDNN hides
+    keys by a large negative score, not minus infinity, so that a query that may attend to nothing gets equal
+    weights here, too (with an odd number of keys, also one for the added zero).
+    """
+    length, keys = q.shape[1], k.shape[1]
+    if mask is None:
+        if length % 2 == keys % 2 == 0:
+            return jax.nn.dot_product_attention(q, k, v, implementation='cudnn')
+        mask = jnp.ones((1, 1, 1, 1), bool)
+    mask = jnp.broadcast_to(mask, (mask.shape[0], 1, length, keys))
+    mask = jnp.pad(mask, ((0, 0), (0, 0), (0, length % 2), (0, keys % 2)))
+    q, k, v = (jnp.pad(x, ((0, 0), (0, x.shape[1] % 2), (0, 0), (0, 0))) for x in (q, k, v))
+    return jax.nn.dot_product_attention(q, k, v, mask=mask, implementation='cudnn')[:, :length]
 
 
 class MultiHeadAttention(nn.Module):

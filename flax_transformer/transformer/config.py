@@ -38,7 +38,8 @@ class TransformerConfig:
     pad_row: Literal['output', 'neither', 'both'] = 'output'
     eos_id: int = 1  # ends every source and target
     max_length: int = 512  # positions of a learned table; sinusoids have no limit
-    # cudnn: fused, on NVIDIA GPUs; plain on other devices.
+    # cudnn: fused, on NVIDIA GPUs, for heads of a multiple of 8 values, at most 128 (256 from Hopper on); plain on
+    # other devices.
     attention: Literal['plain', 'cudnn'] = setting('plain', 'transferable')
     # Of computation; auto: bfloat16 on TPU and GPU.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
@@ -61,6 +62,12 @@ class TransformerConfig:
         check(
             self.head_dim is not None or self.d_model % self.num_heads == 0,
             f'd_model={self.d_model} is not divisible by num_heads={self.num_heads}; change one, or set head_dim',
+        )
+        width = self.width_of_head
+        check(
+            self.attention != 'cudnn' or (width % 8 == 0 and width <= 256),
+            f"attention='cudnn': heads are {width} wide; expected a multiple of 8, at most 128, or 256 on Hopper GPUs "
+            'and later; change num_heads or head_dim',
         )
         check(self.d_model % 2 == 0, f'd_model={self.d_model}: expected an even number, for pairs of sine and cosine')
         check(self.norm_epsilon > 0, f'norm_epsilon={self.norm_epsilon}: expected more than 0')

@@ -481,7 +481,8 @@ def test_what_is_not_a_json_object_is_refused(text):
         from_json(text, Config)
 
 
-def test_fused_attention_is_for_bfloat16_and_drops_no_weights():
-    for changes in ({'dtype': 'float32'}, {'attention_dropout_rate': 0.1}):
+def test_fused_attention_is_for_bfloat16_and_some_widths_and_drops_no_weights():
+    TransformerConfig(attention='cudnn', head_dim=128)
+    for changes in ({'dtype': 'float32'}, {'attention_dropout_rate': 0.1}, {'head_dim': 20}, {'head_dim': 264}):
         with pytest.raises(ValueError, match="attention='cudnn'"):
             TransformerConfig(attention='cudnn', **changes)

@@ -234,6 +234,51 @@ def test_fused_attention_is_attention(kind, monkeypatch):
     np.testing.assert_allclose(found[:, :-1], expected[:, :-1], atol=1e-5)
 
 
+def test_fused_attention_pads_odd_lengths_unseen(monkeypatch):
+    """Values and gradients, also where a query sees nothing: then its weights are equal and its gradient is finite."""
+    fused, taken = jax.nn.dot_product_attention, []
+
+    def record(*args, implementation, **rest):
+        taken.extend(x.shape[1] % 2 for x in args)
+        return fused(*args, **rest)
+
+    monkeypatch.setattr(jax.nn, 'dot_product_attention', record)
+    queries, keys = 5, 7
+    q, k, v = normal(B, queries, H, K), normal(B, keys, H, K, seed=1), normal(B, keys, H, K, seed=2)
+    mask = np.random.default_rng(3).random((B, 1, queries, keys)) < 0.5
+    mask[:, :, 0, 0], mask[:, :, 1:3] = True, [[True], [False]]  # the first query sees something, the third nothing
+    seen = mask.any(axis=-1)[:, 0, :, None, None]
+    weights = normal(B, queries, H, K, seed=4) * seen
+
+    def compute(attend):
+        def loss(*args):
+            values = attend(*args, jnp.asarray(mask)) * weights
+            return values.sum(), values
+
+        return jax.tree.leaves(jax.jit(jax.grad(loss, argnums=(0, 1, 2), has_aux=True))(q, k, v))
+
+    for got, expected in zip(compute(fused_attention), compute(dot_product_attention), strict=True):
+        np.testing.assert_allclose(got, expected, atol=1e-5)
+    assert taken == [0, 0, 0]
+
+
+@pytest.mark.parametrize('kind', ['none', 'causal', 'padding', 'segments'])
+def test_odd_lengths_are_lowered_for_cuda(kind, monkeypatch):
+    """cuDNN's backward pass refuses them under a mask, at the first step only."""
+    monkeypatch.setattr(fused_attention_stablehlo, 'check_cudnn_version', lambda: 91000)
+    numbers = jnp.ones((2, 63), jnp.int32)
+    mask = {
+        'none': None,
+        'causal': causal_mask(63),
+        'padding': padding_mask(numbers, 0),
+        'segments': segment_mask(numbers, numbers),
+    }[kind]
+    shape = jax.ShapeDtypeStruct((2, 63, 2, 64), jnp.bfloat16)
+    gradient = jax.grad(lambda *qkv: fused_attention(*qkv, mask).astype(jnp.float32).sum(), argnums=(0, 1, 2))
+    text = jax.jit(gradient).trace(shape, shape, shape).lower(lowering_platforms=('cuda',)).as_text()
+    assert len(re.findall(r'@__cudnn[$\w]+Backward', text)) == 1
+
+
 def test_fused_attention_is_what_cudnn_gets(monkeypatch):
     """Lowered for CUDA from here: forward and backward are cuDNN's own, of the model as it trains."""
     monkeypatch.setattr(fused_attention_stablehlo, 'check_cudnn_version', lambda: 91000)

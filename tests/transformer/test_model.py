@@ -381,7 +381,7 @@ def test_bfloat16_computes_on_float32_parameters_and_gives_float32_logits(tie_em
     ],
 )
 def test_auto_is_resolved_by_platform(platform, dtype, attention):
-    resolved = resolve_dtype(small(dtype='auto', attention='cudnn'), platform)
+    resolved = resolve_dtype(small(dtype='auto', attention='cudnn', head_dim=8), platform)
     assert (resolved.dtype, resolved.attention) == (dtype, attention)
     assert resolve_dtype(resolved, platform) == resolved
 
