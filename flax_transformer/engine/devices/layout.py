@@ -49,8 +49,8 @@ def in_process_order(devices: Sequence[jax.Device]) -> list[jax.Device]:
     counts = Counter(sorted(device.process_index for device in devices))
     if len(set(counts.values())) > 1:
         raise UserError(
-            f"parallel.strategy='pmap': the processes have {', '.join(map(str, counts.values()))} devices; expected the "
-            'same number in each; use parallel.strategy=mesh'
+            f"parallel.strategy='pmap': the processes have {', '.join(map(str, counts.values()))} devices; expected "
+            'the same number in each; use parallel.strategy=mesh'
         )
     return sorted(devices, key=lambda device: device.process_index)
 

@@ -28,7 +28,6 @@ from flax_transformer.engine.runs.full_disk import no_space_left
 from flax_transformer.engine.runs.replacement import set_aside, settle
 from flax_transformer.engine.state import TrainState
 
-_MERGED = 'manifest.ocdbt'  # in the folder of an item whose parts, one for each process, Orbax has merged
 DAMAGED = 'damaged_checkpoints'  # next to the checkpoints: where training moves those it cannot resume from
 
 
@@ -124,9 +123,6 @@ class Checkpoints:
         """Called by Orbax, in its thread, once all files are written but before the checkpoint gets its final name."""
         unfinished = f'{self._saving_step}.orbax-checkpoint-tmp*'
         for folder in self.folder.glob(unfinished) if multihost.is_first() else ():
-            for item in folder.glob('*/_METADATA'):  # of arrays
-                if not (item.parent / _MERGED).exists():
-                    raise ValueError(f'Orbax has not merged the parts of {item.parent}: it could not be read again')
             write_manifest(folder)
 
     def _move_damaged_aside(self) -> str:
@@ -292,7 +288,7 @@ def _without_warnings() -> Iterator[None]:
 
 def _steps_in(folder: Path) -> list[int]:
     """The steps of the checkpoints in a folder, ascending."""
-    return sorted(int(each.name) for each in folder.iterdir() if each.name.isdigit()) if folder.is_dir() else []
+    return sorted(int(each.name) for each in folder.iterdir() if each.name.isdecimal()) if folder.is_dir() else []
 
 
 def _training(state: TrainState) -> dict[str, Any]:

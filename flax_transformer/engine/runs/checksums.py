@@ -20,8 +20,12 @@ _MAX_SHOWN = 5  # faults listed in a message
 def write_manifest(folder: Path) -> None:
     """Writes the name, size and SHA-256 of every file below the folder to its manifest.json.
 
-    Call it before the folder gets its final name: then no checkpoint ever exists without its manifest.
+    Call it before the folder gets its final name: then no checkpoint ever exists without its manifest. Raises
+    ValueError if Orbax has not merged what the processes have written, since nothing could read the checkpoint.
     """
+    for item in folder.glob('*/_METADATA'):  # of arrays
+        if not (item.parent / 'manifest.ocdbt').exists():
+            raise ValueError(f'Orbax has not merged the parts of {item.parent}: it could not be read again')
     files = {name: _entry(folder, name) for name in _names(folder) if name != MANIFEST}
     text = json.dumps({'format': 1, 'files': files}, indent=1) + '\n'
     (folder / MANIFEST).write_text(text, encoding='utf-8')
