@@ -105,6 +105,7 @@ def test_the_fields_that_may_change_are_these():
         'data.cache',
         'data.test',
         'training.steps',
+        'data.bleu_tokenizer',
         'training.log_every',
         'training.evaluate_every',
         'training.checkpoint_every',
