@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
-import grain
 import numpy as np
+
+from flax_transformer.data.index_shuffle import shuffled
 
 _SMALL = 1 << 16  # sentences; up to this size a whole epoch is shuffled at once
 
@@ -22,8 +24,8 @@ class Order:
     """The endless order of sentences, by block.
 
     Each corpus is a stream in which every sentence comes once an epoch, reshuffled each time. A block takes each
-    stream's share from it, so the shares hold in every stretch of training. No memory grows with the corpora: Grain
-    computes a place in a shuffled epoch on demand.
+    stream's share from it, so the shares hold in every stretch of training. No memory grows with the corpora: places
+    in a shuffled epoch are computed on demand.
     """
 
     def __init__(self, sizes: Sequence[int], shares: Sequence[Fraction], *, block_size: int, seed: int) -> None:
@@ -33,10 +35,6 @@ class Order:
         self._block_size = min(block_size, sum(sizes))  # no sentence comes twice in a block of a tiny corpus
         seeds = np.random.SeedSequence([seed, len(sizes)]).generate_state(len(sizes))
         self._seeds = [int(state) >> 1 for state in seeds]
-        self._streams = [
-            grain.MapDataset.range(size).seed(state).shuffle().repeat()
-            for size, state in zip(sizes, self._seeds, strict=True)
-        ]
 
     def block(self, number: int) -> Drawn:
         """The sentences of a block: about block_size, exactly that on average."""
@@ -51,14 +49,15 @@ class Order:
         """The sentences at consecutive places of a corpus's stream."""
         size, seed = self._sizes[corpus], self._seeds[corpus]
         if size > _SMALL or not len(places):
-            stream = self._streams[corpus]
-            return np.array([stream[int(place)] for place in places], np.int64)
-        # Grain shuffles small ranges by trial and error: 50 ms an epoch, however small.
+            return shuffled(places, size, seed)
+        # The cipher is slow for tiny corpora.
         epochs = range(places[0] // size, places[-1] // size + 1)
-        shuffled = [
-            np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, e]))).permutation(size) for e in epochs
-        ]
-        return np.concatenate(shuffled)[places - epochs[0] * size]
+        return np.concatenate([_permutation(size, seed, epoch) for epoch in epochs])[places - epochs[0] * size]
+
+
+@lru_cache(4)  # many blocks of an epoch use it
+def _permutation(size: int, seed: int, epoch: int) -> np.ndarray:
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, epoch]))).permutation(size)
 
 
 def shares(sizes: Sequence[int], weights: Sequence[float | None], temperature: float) -> list[Fraction]:
