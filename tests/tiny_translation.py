@@ -8,7 +8,8 @@ import numpy as np
 
 from flax_transformer.config import TransformerConfig
 from flax_transformer.data.bitext.batches import Batch, make_batch
-from flax_transformer.data.bitext.packing import TokenPair
+from flax_transformer.data.bitext.packing import one_pair_a_row
+from flax_transformer.data.bitext.tokenized import flatten, offsets
 from flax_transformer.tasks.translation.loss import loss_sums
 from flax_transformer.transformer.model import Transformer, init_params
 
@@ -29,5 +30,7 @@ def uneven_batch(rows: int = 8, slots: int = 12) -> Batch:
     sentences = [[*rng.integers(3, 30, n), 1] for n in (1, 9, 3, 2, 5, 4, 10, 1)]
     rows_of = [[0], [1], [2, 3], [], [4], [5, 7], [6], []]
     assert len(rows_of) == rows
-    examples = [TokenPair(np.array(sentence), np.array(sentence)) for sentence in sentences]
-    return make_batch([[examples[i] for i in row] for row in rows_of], slots, slots, 0)
+    order = [i for row in rows_of for i in row]
+    side = flatten([sentences[i] for i in order])
+    pairs = one_pair_a_row(side, side, np.zeros(len(order), int), np.array(order))
+    return make_batch(pairs._replace(bounds=offsets(np.array([len(row) for row in rows_of]))), slots, slots, 0)

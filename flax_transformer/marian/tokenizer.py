@@ -156,7 +156,7 @@ class MarianTokenizer:
     def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         return _flat(self.encode_target(lines))
 
-    def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
+    def sample_flat(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         raise UserError(
             'data.bpe_dropout and unigram_alpha are not for the tokenizer of an imported model; set them to 0'
         )

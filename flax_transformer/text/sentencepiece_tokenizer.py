@@ -35,6 +35,9 @@ class SentencePieceTokenizer:
         self.model = model  # SentencePiece's own bytes
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
 
+    def __reduce__(self) -> tuple[type, tuple[bytes]]:
+        return type(self), (self.model,)
+
     @classmethod
     def train(cls, lines: Iterable[str], **settings: Any) -> 'SentencePieceTokenizer':
         """A tokenizer learned from lines of text; settings as of `train_sentencepiece`."""
@@ -150,8 +153,9 @@ class SentencePieceTokenizer:
     def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         return self.encode_flat(lines)
 
-    def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
-        return [*self._segmenter.sample(line, seed=seed, alpha=alpha), self.eos_id]
+    def sample_flat(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+        ids, lengths = self._segmenter.sample(lines, seeds=seeds, alpha=alpha)
+        return np.insert(ids, np.cumsum(lengths), self.eos_id), lengths + 1
 
     def has_piece_for(self, character: str) -> bool:
         """Whether a character becomes pieces, neither bytes nor unk. What normalization removes needs none."""

@@ -1,19 +1,24 @@
 """Random segmentations from a SentencePiece model, the same for a seed in every process.
 
 SentencePiece's own sampling differs between processes: a resumed run would see other segmentations than an
-uninterrupted one. Pieces never span a space, so each word is sampled by itself.
+uninterrupted one. Pieces never span a space, so each word is sampled by itself, and since few words make up most of a
+text, what becomes of a word is remembered.
 """
 
-import heapq
 import math
-import random
-import re
+from bisect import bisect
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate, chain, count, pairwise
 
+import numpy as np
 import sentencepiece
+
+from flax_transformer.common.hashing import hashed, uniform
 
 _SPACE = '\u2581'  # begins each word
 _LONGEST_CACHED = 32  # characters; longer ones are not words
+_CACHED = 1 << 17  # segmentations that are remembered, each in some 400 bytes
 
 
 class Segmenter:
@@ -29,83 +34,134 @@ class Segmenter:
         self._is_bpe = all(score == int(score) for score in self._scores.values())
         self._longest = max(map(len, self._ids), default=1)
         self._unknown = min(self._scores.values(), default=0.0) - 10.0  # SentencePiece's penalty, log-probability
-        words = not any(_SPACE in piece[1:] for piece in self._ids)
-        self._words = re.compile(f'{_SPACE}[^{_SPACE}]*|[^{_SPACE}]+' if words else '.+', re.DOTALL)
+        self._are_words_apart = not any(_SPACE in piece[1:] for piece in self._ids)
+        self._unk, self._first_byte = processor.unk_id(), processor.piece_to_id('<0x00>')
+        best_first = sorted(self._ids, key=lambda piece: -self._scores[piece])
+        self._ranks = {piece: rank for rank, piece in enumerate(best_first)}
+        self._ids_by_rank = {rank: [self._ids[piece]] for piece, rank in self._ranks.items()}
+        self._pairs = {
+            (self._ranks[piece[:cut]], self._ranks[piece[cut:]]): rank
+            for piece, rank in self._ranks.items()
+            for cut in range(1, len(piece))
+            if piece[:cut] in self._ranks and piece[cut:] in self._ranks
+        }
+        self._merges: dict[tuple[str, tuple[int, ...]], tuple[tuple[int, ...], int]] = {}  # remembered
         self._cached_ways = lru_cache(1 << 16)(self._ways)
 
-    def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
-        """Ids of one segmentation, without EOS.
+    def sample(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+        """Ids [tokens] int32 of one segmentation of each line, without EOS, and their lengths [lines].
 
-        alpha: for BPE the rate of dropped merges (Provilkov et al. 2020, section 3.1), for unigram the power of the
-        probabilities (Kudo 2018, section 3.2, with l = infinity).
+        Each is a pure function of its line and seed ([lines] uint64). alpha: for BPE the rate of dropped merges
+        (Provilkov et al. 2020, section 3.1), for unigram the power of the probabilities (Kudo 2018, section 3.2, with
+        l = infinity).
         """
-        drawn = random.Random(seed)
-        ids: list[int] = []
-        for word in self._words.findall(self._processor.normalize(line)):
-            pieces = self._merged(word, alpha, drawn) if self._is_bpe else self._walked(word, alpha, drawn)
-            for piece in pieces:
-                ids += self._ids_of(piece, after=ids)
-        return ids
+        words = [self._words_of(self._processor.normalize(line)) for line in lines]
+        counts = np.fromiter(map(len, words), np.int64, len(words))
+        ends = np.cumsum(counts)
+        numbers = np.arange(counts.sum()) - np.repeat(ends - counts, counts)  # in its line
+        keys = hashed(np.repeat(seeds, counts), numbers)
+        found = (self._merged if self._is_bpe else self._walked)(list(chain.from_iterable(words)), keys, alpha)
+        lengths = np.fromiter(map(len, found), np.int64, len(found))
+        ids = np.fromiter(chain.from_iterable(found), np.int32, int(lengths.sum()))
+        lines_of = np.repeat(np.arange(len(words)), counts).repeat(lengths)
+        # Unknown characters in a row, in several words too, become one unk.
+        is_again = np.zeros(len(ids), bool)
+        is_again[1:] = (ids[1:] == self._unk) & (ids[:-1] == self._unk) & (lines_of[1:] == lines_of[:-1])
+        return ids[~is_again], np.bincount(lines_of[~is_again], minlength=len(words))
 
-    def _ids_of(self, piece: str, after: list[int]) -> list[int]:
-        """The id of a piece; an unknown character gives its bytes, or one unk for all in a row."""
+    def _words_of(self, line: str) -> list[str]:
+        """Parts of a line that no piece spans."""
+        if not self._are_words_apart:
+            return [line] if line else []
+        first, *others = line.split(_SPACE)
+        words = [_SPACE + word for word in others]
+        return [first, *words] if first else words
+
+    def _merged(self, words: Sequence[str], keys: np.ndarray, alpha: float) -> list[tuple[int, ...]]:
+        """BPE: the ids of each word, each merge dropped at a rate of alpha.
+
+        What is drawn is how many merges are kept until the next one is dropped: for most words nothing else.
+        """
+        if len(self._merges) > _CACHED:
+            self._merges.clear()
+        merges, dropped = self._merges, [()] * len(words)
+        found = [merges.get((word, ())) or self._merge(word, ()) for word in words]
+        most = 3 * max(map(len, words), default=0)  # of n characters: n pairs at first, and 2 more by each merge
+        kept = np.cumprod(np.full(most, 1 - alpha))  # the probabilities to keep 1, 2, ... merges
+        left, begins = np.arange(len(words)), np.zeros(len(words), np.int64)
+        for draw in count():
+            at = begins + np.searchsorted(-kept, -uniform(hashed(keys[left], draw)))
+            is_dropped = at < [found[word][1] for word in left.tolist()]
+            left, at = left[is_dropped], at[is_dropped]
+            if not len(left):
+                return [ids for ids, _ in found]
+            for word, merge in zip(left.tolist(), at.tolist(), strict=True):
+                key = words[word], (*dropped[word], merge)
+                dropped[word] = key[1]
+                found[word] = merges.get(key) or self._merge(*key)
+            begins = at + 1
+
+    def _walked(self, words: Sequence[str], keys: np.ndarray, alpha: float) -> list[list[int]]:
+        """Unigram: the ids of each word, its pieces sampled from last to first, each by its share of probability."""
+        found: list[list[list[int]]] = [[] for _ in words]
+        ways = [(self._cached_ways if len(word) <= _LONGEST_CACHED else self._ways)(word, alpha) for word in words]
+        ends = np.fromiter(map(len, words), np.int64, len(words))
+        left = np.arange(len(words))
+        for draw in count():
+            left = left[ends[left] > 0]
+            if not len(left):
+                return [list(chain.from_iterable(reversed(pieces))) for pieces in found]
+            for word, share in zip(left.tolist(), uniform(hashed(keys[left], draw)).tolist(), strict=True):
+                end = ends[word]
+                begins, shares = ways[word][end - 1]
+                ends[word] = begins[bisect(shares, share, hi=len(shares) - 1)]
+                found[word].append(self._ids_of(words[word][ends[word] : end]))
+
+    def _ids_of(self, piece: str) -> list[int]:
+        """The id of a piece; an unknown character gives its bytes, or unk."""
         if piece in self._ids:
             return [self._ids[piece]]
-        first = self._processor.piece_to_id('<0x00>')
-        if self._processor.is_byte(first):
+        if self._processor.is_byte(self._first_byte):
             return [self._processor.piece_to_id(f'<0x{byte:02X}>') for byte in piece.encode()]
-        unk = self._processor.unk_id()
-        return [] if after and after[-1] == unk else [unk]
+        return [self._unk]
 
-    def _merged(self, word: str, alpha: float, drawn: random.Random) -> list[str]:
-        """BPE: the best adjacent pair is merged, again and again; each merge is dropped at a rate of alpha."""
-        pieces: list[str | None] = list(word)
-        before, after = list(range(-1, len(word) - 1)), list(range(1, len(word) + 1))
-        agenda: list[tuple[float, int, str]] = []
+    def _merge(self, word: str, dropped: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+        """BPE: of all adjacent pairs the best is merged, again and again, unless its number is among `dropped`.
 
-        def consider(left: int, right: int) -> None:
-            if left >= 0 and right < len(pieces) and (pair := pieces[left] + pieces[right]) in self._scores:
-                heapq.heappush(agenda, (-self._scores[pair], left, pair))
+        Returns, and remembers, the ids and how many merges were considered.
+        """
+        pieces = [self._ranks.get(character, character) for character in word]
+        merged, none = self._pairs.get, len(self._ranks)
+        pairs = [merged(pair, none) for pair in pairwise(pieces)]  # what each pair becomes
+        considered = 0
+        while pairs and (best := min(pairs)) < none:
+            at = pairs.index(best)
+            if considered in dropped:
+                pairs[at] = none
+            else:
+                pieces[at : at + 2] = [best]
+                del pairs[at]
+                if at:
+                    pairs[at - 1] = merged((pieces[at - 1], best), none)
+                if at < len(pairs):
+                    pairs[at] = merged((best, pieces[at + 1]), none)
+            considered += 1
+        ids = tuple([i for piece in pieces for i in (self._ids_by_rank.get(piece) or self._ids_of(piece))])
+        self._merges[word, dropped] = ids, considered
+        return ids, considered
 
-        for left in range(len(word) - 1):
-            consider(left, left + 1)
-        while agenda:
-            _, left, pair = heapq.heappop(agenda)
-            right = after[left]
-            if pieces[left] is None or right >= len(pieces) or pieces[left] + pieces[right] != pair:
-                continue  # one of them has been merged already
-            if drawn.random() < alpha:
-                continue
-            pieces[left], pieces[right] = pair, None
-            after[left] = after[right]
-            if after[left] < len(pieces):
-                before[after[left]] = left
-            consider(before[left], left)
-            consider(left, after[left])
-        return [piece for piece in pieces if piece is not None]
-
-    def _ways(self, word: str, alpha: float) -> list[list[tuple[int, float]]]:
-        """For each end in the word (1, 2, ...), where the last piece can begin and how probable that is."""
+    def _ways(self, word: str, alpha: float) -> list[tuple[list[int], list[float]]]:
+        """For each end in the word (1, 2, ...), where the last piece can begin, and the cumulative probabilities."""
         total = [0.0]  # log of the sum over all segmentations up to here
         ways = []
         for end in range(1, len(word) + 1):
-            logs = []
+            begins, logs = [], []
             for begin in range(max(0, end - self._longest), end):
                 score = self._scores.get(word[begin:end], self._unknown if end - begin == 1 else None)
                 if score is not None:
-                    logs.append((begin, total[begin] + alpha * score))
-            most = max(log for _, log in logs)
-            total.append(most + math.log(sum(math.exp(log - most) for _, log in logs)))
-            ways.append([(begin, math.exp(log - total[end])) for begin, log in logs])
+                    begins.append(begin)
+                    logs.append(total[begin] + alpha * score)
+            most = max(logs)
+            total.append(most + math.log(sum(math.exp(log - most) for log in logs)))
+            ways.append((begins, list(accumulate(math.exp(log - total[end]) for log in logs))))
         return ways
-
-    def _walked(self, word: str, alpha: float, drawn: random.Random) -> list[str]:
-        """Unigram: pieces sampled from last to first, each by its share of the probability."""
-        ways = (self._cached_ways if len(word) <= _LONGEST_CACHED else self._ways)(word, alpha)
-        end, pieces = len(word), []
-        while end:
-            begins, shares = zip(*ways[end - 1], strict=True)
-            (begin,) = drawn.choices(begins, shares)
-            pieces.append(word[begin:end])
-            end = begin
-        return pieces[::-1]

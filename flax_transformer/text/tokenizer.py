@@ -84,8 +84,8 @@ class Tokenizer(Protocol):
     def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The same for target lines."""
 
-    def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
-        """Ids of a random segmentation of a line, EOS last: a pure function of the seed (1 to 2^32 - 2).
+    def sample_flat(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+        """As `encode_flat`, a random segmentation of each line: a pure function of it and its seed, uint64.
 
         For BPE, alpha is the rate of dropped merges (Provilkov et al. 2020); for unigram, how strongly likelier
         segmentations are preferred, 0 not at all (Kudo 2018, section 3.2).

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tokenizer_lines import LINES
 
@@ -17,25 +18,30 @@ TEXT = [*LINES, 'one two three four five six seven', 'once upon a time there was
 ODD = [*LINES, '', ' ', '  one   two ', '猫 und 犬犬', 'a\u2581b', 'tab\there', '🙂🙂 one 🙂']
 BPE = SentencePieceTokenizer.train(TEXT, vocab_size=340)
 BPE_UNK = SentencePieceTokenizer.train(TEXT, vocab_size=90, byte_fallback=False)
+BPE_WIDE = SentencePieceTokenizer.train(TEXT, vocab_size=150, byte_fallback=False)
 UNIGRAM = SentencePieceTokenizer.train(TEXT, vocab_size=330, algorithm='unigram')
+
+
+def sample(tokenizer: Tokenizer, line: str, *, seed: int, alpha: float) -> list[int]:
+    return tokenizer.sample_flat([line], seeds=np.array([seed]), alpha=alpha)[0].tolist()
 
 
 @pytest.mark.parametrize('tokenizer', [BPE, BPE_UNK], ids=['bytes', 'unk'])
 def test_bpe_without_dropout_is_what_sentencepiece_gives(tokenizer: Tokenizer) -> None:
     """The whole algorithm, on odd lines too: 0 leaves no merge out."""
     for line in ODD:
-        assert tokenizer.sample(line, seed=1, alpha=0.0) == tokenizer.encode([line])[0]
+        assert sample(tokenizer, line, seed=1, alpha=0.0) == tokenizer.encode([line])[0]
 
 
 def test_bpe_with_full_dropout_is_characters_and_bytes() -> None:
     for line in ODD:
-        pieces = [BPE.piece(i) for i in BPE.sample(line, seed=1, alpha=1.0)[:-1]]
+        pieces = [BPE.piece(i) for i in sample(BPE, line, seed=1, alpha=1.0)[:-1]]
         assert all(len(piece) == 1 or piece.startswith('<0x') for piece in pieces)
 
 
 def test_a_sharp_unigram_draw_is_the_best_segmentation() -> None:
     for line in ODD:
-        assert UNIGRAM.sample(line, seed=1, alpha=1000.0) == UNIGRAM.encode([line])[0]
+        assert sample(UNIGRAM, line, seed=1, alpha=1000.0) == UNIGRAM.encode([line])[0]
 
 
 def segmentation_scores(word: str, alpha: float) -> dict[tuple[str, ...], float]:
@@ -59,7 +65,7 @@ def test_unigram_draws_have_the_probabilities_of_all_segmentations(alpha: float)
     assert len(scores) > 3
     draws = 4000
     counts = Counter(
-        tuple(UNIGRAM.piece(i) for i in UNIGRAM.sample(word, seed=seed, alpha=alpha)[:-1]) for seed in range(draws)
+        tuple(UNIGRAM.piece(i) for i in sample(UNIGRAM, word, seed=seed, alpha=alpha)[:-1]) for seed in range(draws)
     )
     assert counts.keys() <= scores.keys()
     for pieces, score in scores.items():
@@ -68,10 +74,77 @@ def test_unigram_draws_have_the_probabilities_of_all_segmentations(alpha: float)
         assert abs(counts[pieces] / draws - expected) < 5 * math.sqrt(expected / draws) + 1e-3
 
 
+def bpe_probabilities(pieces: tuple[str, ...], alpha: float) -> Counter[tuple[str, ...]]:
+    """The exact probability of each outcome of BPE-dropout, as in SentencePiece: a dropped pair is not tried again."""
+    scores, found = BPE_WIDE._segmenter._scores, Counter()
+
+    def go_on(pieces: tuple[str, ...], refused: frozenset[int], probability: float) -> None:
+        """`refused`: the ends of the left pieces of pairs that were dropped as they are now."""
+        ends = list(itertools.accumulate(map(len, pieces)))
+        pairs = [
+            (-scores[left + right], i)
+            for i, (left, right) in enumerate(itertools.pairwise(pieces))
+            if left + right in scores and ends[i] not in refused
+        ]
+        if not pairs:
+            found[pieces] += probability
+            return
+        _, i = min(pairs)
+        go_on(pieces, refused | {ends[i]}, probability * alpha)
+        beside = {ends[i], ends[i - 1] if i else 0, ends[i + 1]}  # these pairs are others after the merge
+        merged = (*pieces[:i], pieces[i] + pieces[i + 1], *pieces[i + 2 :])
+        go_on(merged, refused - beside, probability * (1 - alpha))
+
+    go_on(pieces, frozenset(), 1.0)
+    return found
+
+
+@pytest.mark.parametrize('alpha', [0.1, 0.5])
+def test_bpe_dropout_has_the_exact_probabilities_of_all_outcomes(alpha: float) -> None:
+    """Of each word, enumerated merge by merge, kept or dropped."""
+    words = {word for word in ' '.join(TEXT).split() if len(word) < 9}
+    all_exact = sorted((bpe_probabilities(('\u2581', *word), alpha) for word in sorted(words)), key=len)[-6:]
+    assert len(all_exact[-1]) > 15
+    draws = 20_000
+    for number, exact in enumerate(all_exact):
+        assert sum(exact.values()) == pytest.approx(1)
+        word = ''.join(next(iter(exact)))[1:]
+        ids, lengths = BPE_WIDE.sample_flat([word] * draws, seeds=np.arange(draws) + draws * number, alpha=alpha)
+        ends = np.cumsum(lengths).tolist()
+        counts = Counter(tuple(ids[a : b - 1].tolist()) for a, b in itertools.pairwise([0, *ends]))
+        counts = {tuple(map(BPE_WIDE.piece, drawn)): count for drawn, count in counts.items()}
+        assert counts.keys() <= exact.keys()
+        for pieces, probability in exact.items():
+            # Five standard deviations of a count.
+            allowed = 5 * math.sqrt(probability * (1 - probability) / draws) + 1 / draws
+            assert abs(counts.get(pieces, 0) / draws - probability) < allowed
+
+
+def test_what_is_remembered_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawn line by line, all at once, after others, or with a memory that is emptied every time."""
+    seeds = np.arange(len(TEXT), dtype=np.uint64) + 2**63
+    ids, lengths = BPE.sample_flat(TEXT, seeds=seeds, alpha=0.3)
+    fresh = SentencePieceTokenizer(BPE.model)
+    monkeypatch.setattr('flax_transformer.text.subword_sampling._CACHED', 0)
+    ends = np.cumsum(lengths).tolist()
+    for i in reversed(range(0, len(TEXT), 7)):
+        alone, (length,) = fresh.sample_flat([TEXT[i]], seeds=seeds[i : i + 1], alpha=0.3)
+        assert length == lengths[i]
+        np.testing.assert_array_equal(alone, ids[ends[i] - length : ends[i]])
+
+
+def test_no_lines_give_no_ids() -> None:
+    for tokenizer in (BPE, UNIGRAM):
+        ids, lengths = tokenizer.sample_flat([], seeds=np.zeros(0, np.uint64), alpha=0.1)
+        assert ids.tolist() == lengths.tolist() == []
+        ids, lengths = tokenizer.sample_flat(['', ''], seeds=np.zeros(2, np.uint64), alpha=0.1)
+        assert ids.tolist() == [tokenizer.eos_id] * 2
+
+
 def test_half_of_the_merges_of_two_characters_are_left_out() -> None:
     """Provilkov et al. 2020: a word of one merge stays apart at the rate of alpha."""
     pair = next(piece for piece in BPE._segmenter._ids if len(piece) == 2 and piece[0] == '\u2581')
-    apart = sum(len(BPE.sample(pair[1], seed=seed, alpha=0.3)) == 3 for seed in range(2000))
+    apart = sum(len(sample(BPE, pair[1], seed=seed, alpha=0.3)) == 3 for seed in range(2000))
     assert abs(apart / 2000 - 0.3) < 0.05
 
 
@@ -82,10 +155,11 @@ def test_another_process_draws_the_same(name: str, tmp_path: Path) -> None:
     tokenizer.save(tmp_path)
     code = (
         'from pathlib import Path; '
+        'import numpy as np; '
         'from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer; '
         f't = SentencePieceTokenizer.load(Path({str(tmp_path)!r})); '
-        f'print([t.sample(line, seed=i + 1, alpha=0.3) for i, line in enumerate({LINES!r})])'
+        f'print(t.sample_flat({LINES!r}, seeds=np.arange({len(LINES)}), alpha=0.3)[0].tolist())'
     )
     other = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True, timeout=60)
-    expected = [tokenizer.sample(line, seed=i + 1, alpha=0.3) for i, line in enumerate(LINES)]
-    assert other.stdout.strip() == str(expected)
+    expected, _ = tokenizer.sample_flat(LINES, seeds=np.arange(len(LINES)), alpha=0.3)
+    assert other.stdout.strip() == str(expected.tolist())

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import grain
 import numpy as np
 
-from flax_transformer.data.bitext.packing import TokenPair
+from flax_transformer.data.bitext.packing import Rows, join_rows
 from flax_transformer.data.bitext.plan import PackingPlan
 
 _ROW_BITS = 24  # a position is block * 2^24 + row
@@ -43,39 +43,42 @@ class Batch(NamedTuple):
 
 
 def make_batch(
-    rows: list[list[TokenPair]], source_slots: int, target_slots: int, pad_id: int, *, with_corpora: bool = False
+    rows: Rows,
+    source_slots: int,
+    target_slots: int,
+    pad_id: int,
+    *,
+    num_rows: int | None = None,
+    with_corpora: bool = False,
 ) -> Batch:
-    """A batch of these rows; an empty row is padding."""
-    sides = [
-        _fill([[pair[side] for pair in row] for row in rows], slots, pad_id)
-        for side, slots in enumerate((source_slots, target_slots))
-    ]
-    corpora = None
+    """A batch of these rows, with padding for a row without a pair, and for those that are missing to `num_rows`."""
+    num_rows = rows.count if num_rows is None else num_rows
+    numbers = np.arange(len(rows.indices)) - np.repeat(rows.bounds[:-1], np.diff(rows.bounds)) + 1  # in their row
+    arrays, corpora = [], None
+    for side, slots in ((rows.source, source_slots), (rows.target, target_slots)):
+        filled = np.zeros((num_rows, slots), bool)
+        filled[: rows.count] = np.arange(slots) < np.diff(side.offsets[rows.bounds])[:, None]
+        lengths = side.lengths
+        positions = np.arange(len(side.ids)) - np.repeat(side.offsets[:-1], lengths)
+        for values, empty in ((side.ids, pad_id), (np.repeat(numbers, lengths), 0), (positions, 0)):
+            arrays.append(_scattered(values, filled, empty))
     if with_corpora:
-        numbers = [[np.full(len(pair.target), pair.corpus) for pair in row] for row in rows]
-        corpora = _fill(numbers, target_slots, 0)[0]
-    return Batch(*(array for both in zip(*sides, strict=True) for array in both), corpora)
+        corpora = _scattered(np.repeat(rows.corpora, lengths), filled, 0)
+    return Batch(*arrays[::3], *arrays[1::3], *arrays[2::3], corpora)
 
 
-def _fill(rows: list[list[np.ndarray]], slots: int, pad_id: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ids, segments and positions of one side."""
-    ids = np.full((len(rows), slots), pad_id, np.int32)
-    segments, positions = np.zeros_like(ids), np.zeros_like(ids)
-    for r, row in enumerate(rows):
-        end = 0
-        for number, sentence in enumerate(row, start=1):
-            begin, end = end, end + len(sentence)
-            ids[r, begin:end] = sentence
-            segments[r, begin:end] = number
-            positions[r, begin:end] = np.arange(len(sentence))
-    return ids, segments, positions
+def _scattered(values: np.ndarray, filled: np.ndarray, empty: int) -> np.ndarray:
+    """The values, one after the other, where `filled` is True; `empty` elsewhere; int32."""
+    out = np.full(filled.shape, empty, np.int32)
+    out[filled] = values
+    return out
 
 
 class PackedBatches(grain.IterDataset):
     """Training batches without end: `num_rows` consecutive rows of the plan each, from epoch to epoch.
 
-    Each process takes a slice of every global batch, so the order of the sentences does not depend on the number of
-    processes.
+    Each process plans the global batches and takes its rows from each, so the order of the sentences does not depend
+    on the number of processes.
     """
 
     def __init__(
@@ -86,30 +89,27 @@ class PackedBatches(grain.IterDataset):
         source_slots: int,
         target_slots: int,
         pad_id: int,
-        process: int = 0,
-        num_processes: int = 1,
+        own_rows: np.ndarray | None = None,
     ) -> None:
+        """`own_rows`: the numbers of the rows of a global batch that this process needs; None: all."""
         super().__init__()
-        if num_rows % num_processes:
-            raise ValueError(f'{num_rows} rows of a batch do not divide among {num_processes} processes')
-        self.plan, self.num_rows = plan, num_rows
-        share = num_rows // num_processes
-        self.own_rows = range(process * share, (process + 1) * share)
+        self.plan, self.num_rows, self.own_rows = plan, num_rows, own_rows
         self._fill = (source_slots, target_slots, pad_id)
 
-    def batch(self, rows: list[list[TokenPair]]) -> Batch:
-        return make_batch([rows[i] for i in self.own_rows], *self._fill, with_corpora=len(self.plan.corpora) > 1)
+    def batch(self, rows: Rows) -> Batch:
+        """The batch of this process, given the global one's rows."""
+        own = rows if self.own_rows is None else rows.take(self.own_rows)
+        return make_batch(own, *self._fill, with_corpora=len(self.plan.corpora) > 1)
 
     def sentences(self, state: dict[str, Any]) -> list[list[int]]:
-        """The sentences of the batch at this state: for each corpus their numbers in it, from 1."""
+        """The sentences of the global batch at this state: for each corpus their numbers in it, from 1."""
         iterator = PackedIterator(self)
         iterator.set_state(state)
-        found: list[list[int]] = [[] for _ in self.plan.corpora]
-        for row in iterator.next_rows():
-            for pair in row:
-                numbers = self.plan.corpora[pair.corpus].numbers
-                found[pair.corpus].append((pair.index if numbers is None else int(numbers[pair.index])) + 1)
-        return [sorted(numbers) for numbers in found]
+        rows, found = iterator.next_rows(), []
+        for number, corpus in enumerate(self.plan.corpora):
+            indices = rows.indices[rows.corpora == number]
+            found.append(sorted(((indices if corpus.numbers is None else corpus.numbers[indices]) + 1).tolist()))
+        return found
 
     def __iter__(self) -> 'PackedIterator':
         return PackedIterator(self)
@@ -122,24 +122,24 @@ class PackedIterator(grain.DatasetIterator):
         super().__init__()
         self._dataset = dataset
         self._place = Place(0, 0)
-        self._block: tuple[int, list[list[TokenPair]]] | None = None  # the last block planned, and its rows
+        self._block: tuple[int, Rows] | None = None  # the last block planned, and its rows
 
     def __next__(self) -> Batch:
         return self._dataset.batch(self.next_rows())
 
-    def next_rows(self) -> list[list[TokenPair]]:
-        """The sentences of the next batch, row by row; moves past them."""
-        rows: list[list[TokenPair]] = []
-        place = self._place
-        while len(rows) < self._dataset.num_rows:
+    def next_rows(self) -> Rows:
+        """The rows of the next global batch; moves past them."""
+        parts, missing, place = [], self._dataset.num_rows, self._place
+        while missing:
             if self._block is None or self._block[0] != place.block:
                 self._block = place.block, self._dataset.plan.rows(place.block)
-            taken = self._block[1][place.row : place.row + self._dataset.num_rows - len(rows)]
-            rows += taken
-            row = place.row + len(taken)
-            place = Place(place.block + 1, 0) if row >= len(self._block[1]) else Place(place.block, row)
+            block = self._block[1]
+            last = min(place.row + missing, block.count)
+            parts.append(block.take(np.arange(place.row, last)))
+            missing -= parts[-1].count
+            place = Place(place.block + 1, 0) if last == block.count else Place(place.block, last)
         self._place = place
-        return rows
+        return join_rows(parts)
 
     def get_state(self) -> dict[str, Any]:
         return {'position': self._place.position}

@@ -4,14 +4,15 @@ Each block of sentences is packed by itself, so a plan for any number of sentenc
 block are shuffled again, or a batch would hold sentences of one length.
 """
 
-import hashlib
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.data.bitext.packing import TokenPair, packed
-from flax_transformer.data.bitext.tokenized import TokenizedPairs
+from flax_transformer.common.hashing import hashed
+from flax_transformer.data.bitext.packing import Rows, one_pair_a_row, packed
+from flax_transformer.data.bitext.tokenized import Side, TokenizedPairs, joined, offsets
 from flax_transformer.data.order import Order
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -20,7 +21,7 @@ class Sampling(NamedTuple):
     """How segmentations are redrawn in each epoch of training."""
 
     tokenizer: Tokenizer
-    alpha: float  # as in Tokenizer.sample
+    alpha: float  # as in Tokenizer.sample_flat
     tags: Sequence[int | None]  # per corpus: what its sources begin with
 
 
@@ -41,34 +42,40 @@ class PackingPlan:
         self.corpora = tuple(corpora)
         self._order, self._slots, self._seed, self._sampling = order, (source_slots, target_slots), seed, sampling
 
-    def rows(self, block: int) -> list[list[TokenPair]]:
+    def rows(self, block: int) -> Rows:
         """The packed rows of a block."""
-        pairs = [self._pair(*map(int, place)) for place in zip(*self._order.block(block), strict=True)]
+        corpora, indices, epochs = self._order.block(block)
+        parts = [(corpus, corpora == corpus) for corpus in range(len(self.corpora))]
+        sides = (
+            joined([self._side(side, corpus, indices[here], epochs[here]) for corpus, here in parts]) for side in (0, 1)
+        )
+        pairs = one_pair_a_row(*sides, corpora, indices)
         for corpus in self.corpora:
             corpus.release()
-        rows = packed(pairs, *self._slots)
-        np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, block]))).shuffle(rows)
-        return rows
+        shuffle = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, block])))
+        return packed(pairs, *self._slots, shuffled_by=shuffle)
 
-    def _pair(self, corpus: int, index: int, epoch: int) -> TokenPair:
+    def _side(self, side: int, corpus: int, indices: np.ndarray, epochs: np.ndarray) -> Side:
+        """One side of these pairs of a corpus."""
         pairs = self.corpora[corpus]
-        # Copies, so that a block does not keep pages of the corpus in memory.
-        known = TokenPair(pairs.source.sentence(index).copy(), pairs.target.sentence(index).copy(), corpus, index)
+        known = (pairs.source, pairs.target)[side].take(indices)
         if self._sampling is None:
             return known
-        drawn = (self._draw(corpus, index, epoch, side) for side in (0, 1))
+        drawn = self._drawn(side, corpus, indices, epochs)
         # A segmentation that does not fit the row is replaced by the usual one: no sentence may be lost.
-        fitting = (
-            ids if len(ids) <= slots else old for ids, old, slots in zip(drawn, known, self._slots, strict=False)
-        )
-        return TokenPair(*fitting, corpus, index)
+        fits = drawn.lengths <= self._slots[side]
+        return joined([drawn, known]).take(np.arange(len(fits)) + np.where(fits, 0, len(fits)))
 
-    def _draw(self, corpus: int, index: int, epoch: int, side: int) -> np.ndarray:
-        """A segmentation of one side of a pair: a pure function of (seed, epoch, sentence)."""
+    def _drawn(self, side: int, corpus: int, indices: np.ndarray, epochs: np.ndarray) -> Side:
+        """Segmentations of one side of these pairs, each a pure function of (seed, epoch, sentence)."""
         tokenizer, alpha, tags = self._sampling
-        text = self.corpora[corpus].text[side].sentence(index).tobytes().decode('utf-8')
-        what = f'{self._seed} {epoch} {corpus} {index} {side}'.encode()
-        seed = int.from_bytes(hashlib.blake2b(what, digest_size=4).digest()) % (2**32 - 2) + 1
-        ids = tokenizer.sample(text, seed=seed, alpha=alpha)
+        text = self.corpora[corpus].text[side].take(indices)
+        encoded = text.ids.tobytes()
+        lines = [encoded[begin:end].decode('utf-8') for begin, end in pairwise(text.offsets.tolist())]
+        ids, lengths = tokenizer.sample_flat(
+            lines, seeds=hashed(self._seed, epochs, corpus, indices, side), alpha=alpha
+        )
         tag = tags[corpus] if side == 0 else None
-        return np.array(ids if tag is None else [tag, *ids], np.int32)
+        if tag is not None:
+            ids, lengths = np.insert(ids, offsets(lengths)[:-1], tag), lengths + 1
+        return Side(ids, offsets(lengths))

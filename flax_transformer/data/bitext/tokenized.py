@@ -24,6 +24,20 @@ class Side(NamedTuple):
     def sentence(self, index: int) -> np.ndarray:
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
+    def take(self, indices: np.ndarray) -> 'Side':
+        """A copy of these sentences, in this order."""
+        begins = self.offsets[indices]
+        lengths = self.offsets[indices + 1] - begins
+        return Side(self.ids[spans(begins, lengths)], offsets(lengths))
+
+
+def joined(sides: Sequence[Side]) -> Side:
+    """The sentences of all sides, one side after the other."""
+    if len(sides) == 1:
+        return sides[0]
+    lengths = np.concatenate([side.lengths for side in sides])
+    return Side(np.concatenate([side.ids for side in sides]), offsets(lengths))
+
 
 @dataclass(frozen=True)
 class TokenizedPairs:
@@ -90,6 +104,12 @@ def choose(
 def offsets(lengths: np.ndarray) -> np.ndarray:
     """[n] lengths -> [n + 1] int64: where each begins and the last ends."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+
+def spans(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The numbers of each span, one span after the other: begins [2, 7] and lengths [3, 1] -> [2, 3, 4, 7]."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(begins - ends + lengths, lengths)
 
 
 def flatten(sentences: Iterable[Sequence[int]]) -> Side:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.batches import Batch, make_batch
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.data.bitext.packing import TokenPair, packed
-from flax_transformer.data.bitext.tokenized import TokenizedPairs
+from flax_transformer.data.bitext.packing import one_pair_a_row, packed
+from flax_transformer.data.bitext.tokenized import TokenizedPairs, joined
 from flax_transformer.transformer.config import TransformerConfig
 
 
@@ -48,17 +50,15 @@ def validation_batches(
     The slots grow to hold the longest sentence, so none is left out. Empty rows fill up the last batch.
     """
     slots = max(source_slots, _longest(corpora, 'source')), max(target_slots, _longest(corpora, 'target'))
-    token_pairs = [
-        TokenPair(pairs.source.sentence(i), pairs.target.sentence(i), number)
-        for number, pairs in enumerate(corpora)
-        for i in range(len(pairs))
-    ]
-    if not token_pairs:
+    if not corpora or not sum(map(len, corpora)):
         return
-    rows = packed(token_pairs, *slots)
-    rows += [[] for _ in range(-len(rows) % num_rows)]
-    for first in range(0, len(rows), num_rows):
-        yield make_batch(rows[first : first + num_rows], *slots, pad_id, with_corpora=len(corpora) > 1)
+    numbers = np.repeat(np.arange(len(corpora)), [len(pairs) for pairs in corpora])
+    indices = np.concatenate([np.arange(len(pairs)) for pairs in corpora])
+    sides = (joined([getattr(pairs, side) for pairs in corpora]) for side in ('source', 'target'))
+    rows = packed(one_pair_a_row(*sides, numbers, indices), *slots)
+    for first in range(0, rows.count, num_rows):
+        batch = rows.take(np.arange(first, min(first + num_rows, rows.count)))
+        yield make_batch(batch, *slots, pad_id, num_rows=num_rows, with_corpora=len(corpora) > 1)
 
 
 def _longest(corpora: Sequence[TokenizedPairs], side: str) -> int:

@@ -3,6 +3,8 @@
 import hashlib
 from typing import Any
 
+import numpy as np
+
 from flax_transformer.data.bitext.batches import PackedBatches
 from flax_transformer.data.bitext.plan import PackingPlan, Sampling
 from flax_transformer.data.order import Order, shares
@@ -30,8 +32,8 @@ class TrainingData(PackedBatches):
             sampling=Sampling(prepared.tokenizer, alpha, tags) if alpha else None,
         )
         rows = config.rows_per_step
-        super().__init__(plan, num_rows=rows, **slots, pad_id=config.model.pad_id)
-        self.own_rows = devices.own_rows(rows) if devices else range(rows)
+        own = np.arange(rows)[devices.own_rows(rows)] if devices else None
+        super().__init__(plan, num_rows=rows, **slots, pad_id=config.model.pad_id, own_rows=own)
         self.name = ', '.join(corpus.train for corpus in data.corpora)
         self._corpora = [corpus.name for corpus in data.corpora]
         fingerprints = '\n'.join(pairs.fingerprint for pairs in prepared.corpora)

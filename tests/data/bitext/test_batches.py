@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.data.bitext.batches import Batch, PackedBatches, Place
+from flax_transformer.data.bitext.packing import join_rows
 from flax_transformer.data.bitext.plan import PackingPlan
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten
 from flax_transformer.data.bitext.validation_batches import validation_batches
@@ -125,11 +126,11 @@ def test_one_packed_row_drawn():
 def test_batches_are_the_rows_of_the_plan_one_after_the_other():
     """Whether blocks and epochs end inside a batch or not."""
     plan = plan_of(PAIRS)
-    rows = [row for block in range(20) for row in plan.rows(block)]
-    batches = take(iter(packed()), len(rows) // ROWS)
+    rows = join_rows([plan.rows(block) for block in range(20)])
+    batches = take(iter(packed()), rows.count // ROWS)
     assert len(batches) > 2 * MANY
     assert [i for batch in batches for i in indices_of(batch)] == [
-        int(example.source[0]) // 1000 for row in rows[: ROWS * len(batches)] for example in row
+        rows.source.sentence(i)[0] // 1000 for i in range(rows.bounds[ROWS * len(batches)])
     ]
 
 
@@ -144,12 +145,14 @@ def test_epochs_follow_without_a_gap_or_a_repetition():
     assert set(seen.values()) == {8} == {ended}
 
 
+def own_rows(process, num_processes):
+    return np.arange(ROWS).reshape(num_processes, -1)[process]
+
+
 @pytest.mark.parametrize('num_processes', [1, 2, 4])
 def test_processes_together_read_the_same_global_batches(num_processes):
     whole = take(iter(packed()), MANY)
-    shares = [
-        take(iter(packed(process=process, num_processes=num_processes)), MANY) for process in range(num_processes)
-    ]
+    shares = [take(iter(packed(own_rows=own_rows(process, num_processes))), MANY) for process in range(num_processes)]
     assert_equal(joined(shares), whole)
     assert shares[0][0].source.shape == (ROWS // num_processes, SOURCE)
 
@@ -165,7 +168,7 @@ def joined(shares):
 def test_a_run_goes_on_in_mid_epoch_from_two_processes_to_one_and_back():
     whole, got, state = take(iter(packed()), MANY), [], {'position': 0}
     for num_processes, count in ((2, 5), (1, 4), (2, 6), (4, 3)):
-        readers = [iter(packed(process=process, num_processes=num_processes)) for process in range(num_processes)]
+        readers = [iter(packed(own_rows=own_rows(process, num_processes))) for process in range(num_processes)]
         for reader in readers:
             reader.set_state(state)
         got += joined([take(reader, count) for reader in readers])
@@ -226,9 +229,14 @@ def test_one_sentence_alone_makes_batches_without_end():
         assert batch.target_segments.sum() == 8
 
 
-def test_rows_that_do_not_divide_among_processes_are_refused():
-    with pytest.raises(ValueError, match='8 rows of a batch do not divide among 3 processes'):
-        packed(num_processes=3)
+@pytest.mark.parametrize('own', [[0, 1, 6], [3], [1, 2, 4, 7]], ids=str)
+def test_a_process_may_have_any_rows_in_their_order(own):
+    """Of a mesh that is not in process order, or of one row part on several hosts."""
+    corpora = [made_up_pairs(count, seed=seed) for seed, count in enumerate((70, 20))]
+    settings = {'num_rows': ROWS, **SLOTS, 'pad_id': PAD}
+    whole = take(iter(PackedBatches(plan_of(*corpora), **settings)), MANY)
+    part = take(iter(PackedBatches(plan_of(*corpora), **settings, own_rows=np.array(own))), MANY)
+    assert_equal(part, [Batch(*(array[own] for array in batch)) for batch in whole])
 
 
 def test_different_seeds_give_different_batches():

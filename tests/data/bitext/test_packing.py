@@ -53,6 +53,27 @@ def best_fit(source, target, source_slots, target_slots):
 
 @PROPERTY
 @given(st.lists(st.tuples(st.integers(1, 32), st.integers(1, 24)), max_size=80))
+def test_of_rows_as_full_as_each_other_the_one_filled_last_is_taken(lengths):
+    """The rows themselves, looking at every row for every sentence: runs that have begun go on with them."""
+    source, target = np.array(lengths, int).reshape(-1, 2).T
+    rows, left, touched = [], [], []
+    for item in np.argsort(-np.maximum(source / 32, target / 24), kind='stable').tolist():
+        fitting = [r for r, (s, t) in enumerate(left) if s >= source[item] and t >= target[item]]
+        if fitting:
+            row = min(fitting, key=lambda r: (left[r][1], -touched[r]))
+        else:
+            row = len(rows)
+            rows.append([])
+            left.append((32, 24))
+            touched.append(0)
+        rows[row].append(item)
+        left[row] = left[row][0] - source[item], left[row][1] - target[item]
+        touched[row] = sum(map(len, rows))
+    assert pack(source, target, 32, 24) == rows
+
+
+@PROPERTY
+@given(st.lists(st.tuples(st.integers(1, 32), st.integers(1, 24)), max_size=80))
 def test_no_sentence_is_lost_or_doubled_and_no_row_overflows(lengths):
     source, target = np.array(lengths, int).reshape(-1, 2).T
     rows = pack(source, target, 32, 24)

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import copy_config
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig
 from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
+from flax_transformer.data.bitext.packing import join_rows
 from flax_transformer.tasks.translation.preparation import (
     check_tokenizer,
     open_corpora,
@@ -133,7 +135,7 @@ def test_each_set_is_tokenized_with_its_tag_and_validation_is_never_drawn(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, said, drawn = mixture(folder), [], []
-    monkeypatch.setattr(SentencePieceTokenizer, 'sample', lambda *_, **__: drawn.append(0))
+    monkeypatch.setattr(SentencePieceTokenizer, 'sample_flat', lambda *_, **__: drawn.append(0))
     prepared = prepare(config, None, folder / 'cache', say=said.append)
     tokenizer = prepared.tokenizer
     assert [each.name for each in prepared.validation] == ['en-de', 'ru-el']
@@ -161,11 +163,11 @@ def test_training_batches_mix_by_the_weights_with_the_tags_of_their_corpora(fold
     config = replace(config, data=replace(config.data, mixture=corpora))
     prepared = prepare(config, None, folder / 'cache', say=lambda _: None)
     plan = TrainingData(config, prepared).plan
-    examples = [example for block in range(8) for row in plan.rows(block) for example in row]
-    counts = [sum(example.corpus == number for example in examples) for number in range(3)]
+    rows = join_rows([plan.rows(block) for block in range(8)])
+    counts = np.bincount(rows.corpora, minlength=3).tolist()
     assert counts == pytest.approx([8 * 119 * weight / 4 for weight in weights], abs=1)
     tags = [prepared.tokenizer.tag_id(language) for language in ('de', 'el', 'el')]
-    assert all(example.source[0] == tags[example.corpus] for example in examples)
+    assert all(rows.source.sentence(i)[0] == tags[corpus] for i, corpus in enumerate(rows.corpora))
 
 
 def test_a_fault_in_a_validation_set_comes_before_any_corpus_is_tokenized(
