@@ -18,7 +18,7 @@ from flax_transformer.common.hashing import hashed, uniform
 
 _SPACE = '\u2581'  # begins each word
 _LONGEST_CACHED = 32  # characters; longer ones are not words
-_CACHED = 1 << 17  # segmentations that are remembered, each in some 400 bytes
+_CACHED = 1 << 16  # segmentations in each of two generations, each in some 400 bytes
 
 
 class Segmenter:
@@ -45,7 +45,8 @@ class Segmenter:
             for cut in range(1, len(piece))
             if piece[:cut] in self._ranks and piece[cut:] in self._ranks
         }
-        self._merges: dict[tuple[str, tuple[int, ...]], tuple[tuple[int, ...], int]] = {}  # remembered
+        self._merges: dict[tuple[str, tuple[int, ...]], tuple[tuple[int, ...], int]] = {}  # what was met lately
+        self._older: dict[tuple[str, tuple[int, ...]], tuple[tuple[int, ...], int]] = {}  # and before that
         self._cached_ways = lru_cache(1 << 16)(self._ways)
 
     def sample(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
@@ -83,9 +84,9 @@ class Segmenter:
         What is drawn is how many merges are kept until the next one is dropped: for most words nothing else.
         """
         if len(self._merges) > _CACHED:
-            self._merges.clear()
+            self._older, self._merges = self._merges, {}
         merges, dropped = self._merges, [()] * len(words)
-        found = [merges.get((word, ())) or self._merge(word, ()) for word in words]
+        found = [merges.get((word, ())) or self._remembered(word, ()) for word in words]
         most = 3 * max(map(len, words), default=0)  # of n characters: n pairs at first, and 2 more by each merge
         kept = np.cumprod(np.full(most, 1 - alpha))  # the probabilities to keep 1, 2, ... merges
         left, begins = np.arange(len(words)), np.zeros(len(words), np.int64)
@@ -98,7 +99,7 @@ class Segmenter:
             for word, merge in zip(left.tolist(), at.tolist(), strict=True):
                 key = words[word], (*dropped[word], merge)
                 dropped[word] = key[1]
-                found[word] = merges.get(key) or self._merge(*key)
+                found[word] = merges.get(key) or self._remembered(*key)
             begins = at + 1
 
     def _walked(self, words: Sequence[str], keys: np.ndarray, alpha: float) -> list[list[int]]:
@@ -125,10 +126,16 @@ class Segmenter:
             return [self._processor.piece_to_id(f'<0x{byte:02X}>') for byte in piece.encode()]
         return [self._unk]
 
+    def _remembered(self, word: str, dropped: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+        """As `_merge`, for a word that was not met lately."""
+        found = self._older.get((word, dropped)) or self._merge(word, dropped)
+        self._merges[word, dropped] = found
+        return found
+
     def _merge(self, word: str, dropped: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
         """BPE: of all adjacent pairs the best is merged, again and again, unless its number is among `dropped`.
 
-        Returns, and remembers, the ids and how many merges were considered.
+        Returns the ids and how many merges were considered.
         """
         pieces = [self._ranks.get(character, character) for character in word]
         merged, none = self._pairs.get, len(self._ranks)
@@ -146,9 +153,8 @@ class Segmenter:
                 if at < len(pairs):
                     pairs[at] = merged((best, pieces[at + 1]), none)
             considered += 1
-        ids = tuple([i for piece in pieces for i in (self._ids_by_rank.get(piece) or self._ids_of(piece))])
-        self._merges[word, dropped] = ids, considered
-        return ids, considered
+        ids = [i for piece in pieces for i in (self._ids_by_rank.get(piece) or self._ids_of(piece))]
+        return tuple(ids), considered
 
     def _ways(self, word: str, alpha: float) -> list[tuple[list[int], list[float]]]:
         """For each end in the word (1, 2, ...), where the last piece can begin, and the cumulative probabilities."""

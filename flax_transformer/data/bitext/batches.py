@@ -7,6 +7,7 @@ import numpy as np
 
 from flax_transformer.data.bitext.packing import Rows, join_rows
 from flax_transformer.data.bitext.plan import PackingPlan
+from flax_transformer.data.bitext.workers import Workers
 
 _ROW_BITS = 24  # a position is block * 2^24 + row
 
@@ -90,10 +91,14 @@ class PackedBatches(grain.IterDataset):
         target_slots: int,
         pad_id: int,
         own_rows: np.ndarray | None = None,
+        workers: int = 0,
     ) -> None:
-        """`own_rows`: the numbers of the rows of a global batch that this process needs; None: all."""
+        """Its iterators plan blocks with `workers` processes; 0: in the thread that reads.
+
+        `own_rows` are the numbers of the rows of a global batch that this process needs; None: all.
+        """
         super().__init__()
-        self.plan, self.num_rows, self.own_rows = plan, num_rows, own_rows
+        self.plan, self.num_rows, self.own_rows, self.workers = plan, num_rows, own_rows, workers
         self._fill = (source_slots, target_slots, pad_id)
 
     def batch(self, rows: Rows) -> Batch:
@@ -112,15 +117,16 @@ class PackedBatches(grain.IterDataset):
         return found
 
     def __iter__(self) -> 'PackedIterator':
-        return PackedIterator(self)
+        return PackedIterator(self, workers=self.workers)
 
 
 class PackedIterator(grain.DatasetIterator):
     """Reads on from a place; its state is one integer."""
 
-    def __init__(self, dataset: PackedBatches) -> None:
+    def __init__(self, dataset: PackedBatches, workers: int = 0) -> None:
         super().__init__()
         self._dataset = dataset
+        self._plan = Workers(dataset.plan, workers) if workers else dataset.plan
         self._place = Place(0, 0)
         self._block: tuple[int, Rows] | None = None  # the last block planned, and its rows
 
@@ -132,7 +138,7 @@ class PackedIterator(grain.DatasetIterator):
         parts, missing, place = [], self._dataset.num_rows, self._place
         while missing:
             if self._block is None or self._block[0] != place.block:
-                self._block = place.block, self._dataset.plan.rows(place.block)
+                self._block = place.block, self._plan.rows(place.block)
             block = self._block[1]
             last = min(place.row + missing, block.count)
             parts.append(block.take(np.arange(place.row, last)))
@@ -146,3 +152,8 @@ class PackedIterator(grain.DatasetIterator):
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._place = Place.of(int(state['position']))
+
+    def close(self) -> None:
+        super().close()
+        if isinstance(self._plan, Workers):
+            self._plan.close()

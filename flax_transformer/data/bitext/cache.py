@@ -45,6 +45,11 @@ class PreparedPairs(TokenizedPairs):
     fingerprint: str = ''  # of the ids and their order
     files: tuple[Listed, ...] = ()  # that the text came from
     maps: tuple[mmap.mmap, ...] = ()
+    folder: Path | None = None
+
+    def __reduce__(self) -> tuple[Callable[..., 'PreparedPairs'], tuple[Path | None, str]]:
+        """Another process maps the same files."""
+        return _mapped_again, (self.folder, self.fingerprint)
 
     def release(self) -> None:
         """Gives back the memory of pages read so far; the system keeps them cached as long as there is room."""
@@ -233,7 +238,17 @@ def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
         meta['fingerprint'],
         tuple(meta['files']),
         tuple(maps),
+        folder,
     )
+
+
+def _mapped_again(folder: Path, fingerprint: str) -> PreparedPairs:
+    """The pairs in a folder that another process has mapped. Raises UserError if they are no longer there."""
+    with contextlib.suppress(OSError, ValueError, LookupError):
+        meta = json.loads((folder / META_FILE).read_text(encoding='utf-8'))
+        if meta['fingerprint'] == fingerprint:
+            return _mapped(folder, meta)
+    raise UserError(f'{folder} was removed or changed while training started; start again')
 
 
 @contextlib.contextmanager

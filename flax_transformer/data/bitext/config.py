@@ -77,6 +77,8 @@ class DataConfig:
     source_length: int = 128  # tokens in a packed row; a longer sentence (with EOS) is left out and reported
     target_length: int = 128  # likewise
     block_size: int = 2048  # sentences packed together
+    # Processes that plan training batches, 0: none; None: for half of the cores, none for up to 65,536 pairs.
+    workers: int | None = setting(None, 'resumable', 'cosmetic')
     bpe_dropout: float = 0.0  # rate of merges dropped in training (Provilkov et al. 2020); for algorithm bpe
     unigram_alpha: float = 0.0  # sharpness of segmentations sampled in training (Kudo 2018), 0: off; for unigram
     numbers_below: int = 1_000_000  # number_words: exclusive upper bound
@@ -87,6 +89,7 @@ class DataConfig:
         check_types(self)
         check_positive(self, 'source_length', 'target_length', 'block_size', 'numbers_train', 'numbers_held_out')
         check_rates(self, 'bpe_dropout')
+        check(self.workers is None or self.workers >= 0, f'workers={self.workers}: expected at least 0, or None')
         for name in ('source_language', 'target_language', 'train'):
             check(bool(getattr(self, name)), f'{name} is empty: expected a value')
         check(self.unigram_alpha >= 0, f'unigram_alpha={self.unigram_alpha}: expected at least 0')

@@ -7,6 +7,7 @@ import numpy as np
 
 from flax_transformer.data.bitext.batches import PackedBatches
 from flax_transformer.data.bitext.plan import PackingPlan, Sampling
+from flax_transformer.data.bitext.workers import default_workers
 from flax_transformer.data.order import Order, shares
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.tasks.translation.config import Config
@@ -33,7 +34,8 @@ class TrainingData(PackedBatches):
         )
         rows = config.rows_per_step
         own = np.arange(rows)[devices.own_rows(rows)] if devices else None
-        super().__init__(plan, num_rows=rows, **slots, pad_id=config.model.pad_id, own_rows=own)
+        workers = default_workers(sum(sizes)) if data.workers is None else data.workers
+        super().__init__(plan, num_rows=rows, **slots, pad_id=config.model.pad_id, own_rows=own, workers=workers)
         self.name = ', '.join(corpus.train for corpus in data.corpora)
         self._corpora = [corpus.name for corpus in data.corpora]
         fingerprints = '\n'.join(pairs.fingerprint for pairs in prepared.corpora)
