@@ -10,6 +10,7 @@ from bisect import bisect
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, count, pairwise
+from typing import Any
 
 import numpy as np
 import sentencepiece
@@ -45,8 +46,9 @@ class Segmenter:
             for cut in range(1, len(piece))
             if piece[:cut] in self._ranks and piece[cut:] in self._ranks
         }
-        self._merges: dict[tuple[str, tuple[int, ...]], tuple[tuple[int, ...], int]] = {}  # what was met lately
-        self._older: dict[tuple[str, tuple[int, ...]], tuple[tuple[int, ...], int]] = {}  # and before that
+        # What `_merge` gave lately, and before that: by word or, if merges were dropped, by word and dropped merges.
+        self._merges: dict[Any, tuple[tuple[int, ...], int]] = {}
+        self._older: dict[Any, tuple[tuple[int, ...], int]] = {}
         self._cached_ways = lru_cache(1 << 16)(self._ways)
 
     def sample(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
@@ -86,7 +88,7 @@ class Segmenter:
         if len(self._merges) > _CACHED:
             self._older, self._merges = self._merges, {}
         merges, dropped = self._merges, [()] * len(words)
-        found = [merges.get((word, ())) or self._remembered(word, ()) for word in words]
+        found = [merges.get(word) or self._remembered(word, ()) for word in words]
         most = 3 * max(map(len, words), default=0)  # of n characters: n pairs at first, and 2 more by each merge
         kept = np.cumprod(np.full(most, 1 - alpha))  # the probabilities to keep 1, 2, ... merges
         left, begins = np.arange(len(words)), np.zeros(len(words), np.int64)
@@ -128,8 +130,8 @@ class Segmenter:
 
     def _remembered(self, word: str, dropped: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
         """As `_merge`, for a word that was not met lately."""
-        found = self._older.get((word, dropped)) or self._merge(word, dropped)
-        self._merges[word, dropped] = found
+        key = (word, dropped) if dropped else word
+        self._merges[key] = found = self._older.get(key) or self._merge(word, dropped)
         return found
 
     def _merge(self, word: str, dropped: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
