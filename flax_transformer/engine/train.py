@@ -75,7 +75,7 @@ def train(
     after saving, if asked to stop.
     """
     config = trainer.config.training
-    batches = iter(grain.experimental.ThreadPrefetchIterDataset(data, prefetch_buffer_size=2))
+    batches = iter(grain.experimental.ThreadPrefetchIterDataset(data, prefetch_buffer_size=8))
     multihost.agree('the training data', data.fingerprint)
     checkpoints = open_checkpoints(run, config)
     try:

@@ -77,7 +77,7 @@ class DataConfig:
     source_length: int = 128  # tokens in a packed row; a longer sentence (with EOS) is left out and reported
     target_length: int = 128  # likewise
     block_size: int = 2048  # sentences packed together
-    # Processes that plan training batches, 0: none; None: for half of the cores, none for up to 65,536 pairs.
+    # Processes that plan training batches, 0: none; None: for half of the cores, none for a small corpus.
     workers: int | None = setting(None, 'resumable', 'cosmetic')
     bpe_dropout: float = 0.0  # rate of merges dropped in training (Provilkov et al. 2020); for algorithm bpe
     unigram_alpha: float = 0.0  # sharpness of segmentations sampled in training (Kudo 2018), 0: off; for unigram

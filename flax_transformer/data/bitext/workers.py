@@ -23,15 +23,21 @@ from flax_transformer.data.bitext.packing import Rows
 from flax_transformer.data.bitext.plan import PackingPlan
 
 _AHEAD = 2  # blocks that each worker plans before they are asked for
-_SMALL = 1 << 16  # pairs: a corpus of up to this size is planned in less time than it takes to start workers
+# Pairs: a corpus of up to this size is planned soon enough by one thread; drawing segmentations takes it ten times as
+# long.
+_SMALL, _SMALL_DRAWN = 1 << 16, 1 << 13
 _MOST = 8  # workers by default
 _PROGRAM = 'from flax_transformer.data.bitext.workers import serve; serve()'
 
 
-def default_workers(pairs: int) -> int:
-    """How many workers plan a corpus of so many pairs: for half of the cores, none if it is small."""
+def default_workers(pairs: int, *, is_drawn: bool) -> int:
+    """How many workers plan a corpus of so many pairs: for half of the cores, none if it is small.
+
+    Args:
+      is_drawn: whether segmentations are drawn.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
-    return 0 if pairs <= _SMALL else min(_MOST, cores // 2)
+    return 0 if pairs <= (_SMALL_DRAWN if is_drawn else _SMALL) else min(_MOST, cores // 2)
 
 
 class Workers:

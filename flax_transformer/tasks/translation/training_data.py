@@ -3,8 +3,6 @@
 import hashlib
 from typing import Any
 
-import numpy as np
-
 from flax_transformer.data.bitext.batches import PackedBatches
 from flax_transformer.data.bitext.plan import PackingPlan, Sampling
 from flax_transformer.data.bitext.workers import default_workers
@@ -33,8 +31,8 @@ class TrainingData(PackedBatches):
             sampling=Sampling(prepared.tokenizer, alpha, tags) if alpha else None,
         )
         rows = config.rows_per_step
-        own = np.arange(rows)[devices.own_rows(rows)] if devices else None
-        workers = default_workers(sum(sizes)) if data.workers is None else data.workers
+        own = devices.own_rows(rows) if devices else None
+        workers = default_workers(sum(sizes), is_drawn=bool(alpha)) if data.workers is None else data.workers
         super().__init__(plan, num_rows=rows, **slots, pad_id=config.model.pad_id, own_rows=own, workers=workers)
         self.name = ', '.join(corpus.train for corpus in data.corpora)
         self._corpora = [corpus.name for corpus in data.corpora]

@@ -174,7 +174,9 @@ def test_workers_end_with_a_process_that_is_killed(plan: PackingPlan, tmp_path: 
 
 def test_small_corpora_are_planned_in_the_thread_that_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, 'sched_getaffinity', lambda _: set(range(4)))
-    assert [default_workers(pairs) for pairs in (1, 60_000, 1 << 16, (1 << 16) + 1, 10**9)] == [0, 0, 0, 2, 2]
+    sizes = (1, 1 << 13, (1 << 13) + 1, 1 << 16, (1 << 16) + 1, 10**9)
+    assert [default_workers(pairs, is_drawn=False) for pairs in sizes] == [0, 0, 0, 0, 2, 2]
+    assert [default_workers(pairs, is_drawn=True) for pairs in sizes] == [0, 0, 2, 2, 2, 2]
     for cores, expected in ((1, 0), (2, 1), (3, 1), (128, 8)):
         monkeypatch.setattr(os, 'sched_getaffinity', lambda _, cores=cores: set(range(cores)))
-        assert default_workers(10**9) == expected
+        assert default_workers(10**9, is_drawn=False) == expected
