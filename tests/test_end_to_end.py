@@ -350,7 +350,7 @@ def test_one_model_translates_into_the_language_that_is_asked_for(
     mixture_run: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, _ = mixture_run
-    monkeypatch.setattr(SentencePieceTokenizer, 'sample', lambda *_, **__: pytest.fail('drawn while translating'))
+    monkeypatch.setattr(SentencePieceTokenizer, 'sample_flat', lambda *_, **__: pytest.fail('drawn while translating'))
     texts = {}
     for language in ('low', 'up', None):
         options = [] if language is None else ['--decoding.target-language', language]

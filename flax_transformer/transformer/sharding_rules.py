@@ -34,6 +34,6 @@ def whole_rows(table: jax.Array) -> jax.Array:
     A look-up in split rows would have vectors split along D over `fsdp`, over which the batch is split too: XLA would
     gather the vectors of the whole batch on every device, and say so ("involuntary full rematerialization").
     """
-    if 'fsdp' not in jax.sharding.get_abstract_mesh().axis_names:
+    if 'fsdp' not in jax.sharding.get_abstract_mesh().auto_axes:
         return table
     return jax.lax.with_sharding_constraint(table, P(P.UNCONSTRAINED, None))

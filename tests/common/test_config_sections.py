@@ -306,6 +306,7 @@ def all_changed():
             source_language='de',
             target_language='fr',
             test='c',
+            bleu_tokenizer='char',
             mixture=(CorpusConfig('one', 'd', 'e', None, 'fr', 'de'), CorpusConfig('two', 'f')),
             mixture_temperature=5.0,
             language_tags=True,
