@@ -1,8 +1,10 @@
 """Settings of every test: CPU, float32 products, no silent broadcasting; and where real corpora lie."""
 
+import fcntl
 import os
 import signal
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,18 +97,33 @@ def copy_config(folder: Path, **training: Any) -> Config:
 
 
 @pytest.fixture(scope='session')
-def copy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus of lines to copy."""
-    folder = tmp_path_factory.mktemp('corpus')
-    copy_corpus(folder)
-    return folder
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this test session share."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if 'PYTEST_XDIST_WORKER' in os.environ else own
 
 
 @pytest.fixture(scope='session')
-def copy_run(copy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def copy_folder(shared_folder: Path) -> Path:
+    """A corpus of lines to copy. Read it only."""
+    return made_once(shared_folder / 'corpus', copy_corpus)
+
+
+@pytest.fixture(scope='session')
+def copy_run(copy_folder: Path, shared_folder: Path) -> Path:
     """A run directory that has learned to copy. Read it only."""
     from flax_transformer import train
 
-    run = tmp_path_factory.mktemp('runs') / 'copy'
-    train(copy_config(copy_folder, sample_translations=1), run)
-    return run
+    return made_once(shared_folder / 'copy', lambda run: train(copy_config(copy_folder, sample_translations=1), run))
+
+
+def made_once(folder: Path, make: Callable[[Path], Any]) -> Path:
+    """The folder, which whichever process comes first makes while the others wait."""
+    with folder.with_suffix('.lock').open('w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            being_made = folder.with_suffix('.being_made')
+            being_made.mkdir()
+            make(being_made)
+            being_made.rename(folder)
+    return folder
