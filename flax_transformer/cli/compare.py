@@ -27,8 +27,9 @@ class CompareOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse('compare', CompareOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults, most=None)
     names = positional(argv)
+    defaults = lambda _: _defaults(names)
+    options = parse('compare', CompareOptions, argv, first='RUN', description=DESCRIPTION, default=defaults, most=None)
     if len(names) != 2:
         raise UserError(f'compare: got {len(names)} systems, expected two: compare RUN RUN, or files of translations')
     check_files(options.source, options.reference)
@@ -85,6 +86,7 @@ def _is_file(name: str) -> bool:
     return Path(name).is_file()
 
 
-def _defaults(name: str) -> CompareOptions:
+def _defaults(names: list[str]) -> CompareOptions:
+    run = next((name for name in names if not _is_file(name)), None)
     # A file of translations has no test set.
-    return CompareOptions() if _is_file(name) else CompareOptions(data=read_run_config(name, 'translation').data)
+    return CompareOptions() if run is None else CompareOptions(data=read_run_config(run, 'translation').data)
