@@ -212,18 +212,22 @@ class Checkpoints:
         elif step not in steps:
             raise UserError(f'{self.folder} has no checkpoint of step {step}; there are {", ".join(map(str, steps))}')
         self._check(step)
+        # Not left to Orbax: it raises while other reads go on, whose callbacks then find its event loop closed.
+        self._refuse_other_shapes(like, step)
         args = ocp.args.Composite(params=ocp.args.StandardRestore(like))
-        try:
-            return self._manager.restore(step, args=args)['params'], step
-        except ValueError:
-            self._refuse_other_shapes(like, step)
-            raise
+        return self._manager.restore(step, args=args)['params'], step
 
     def _refuse_other_shapes(self, like: Any, step: int) -> None:
         """Raises UserError if the checkpoint's parameters do not have the names and shapes of `like`."""
         flat = lambda tree: {path: tuple(leaf.shape) for path, leaf in named_leaves(tree)}
-        with ocp.StandardCheckpointer() as reader:
-            there = flat(reader.metadata(self.folder.absolute() / str(step) / 'params').item_metadata.tree)
+        try:
+            with _without_warnings(), ocp.StandardCheckpointer() as reader:
+                there = flat(reader.metadata(self.folder.absolute() / str(step) / 'params').item_metadata.tree)
+        except Exception as error:  # Orbax may raise anything on a damaged file
+            raise UserError(
+                f'checkpoint {step} in {self.folder} is damaged ({type(error).__name__} on reading the names of its '
+                'parameters); restore it from a backup, or choose another'
+            ) from None
         expected = flat(like)
         names = [name for name in sorted(expected | there) if expected.get(name) != there.get(name)]
         if names:
@@ -241,8 +245,6 @@ class Checkpoints:
 
     def restore_mean(self, like: Any, steps: Sequence[int]) -> Any:
         """The mean of the parameters of some steps; holds two trees in memory."""
-        for step in steps:
-            self._refuse_other_shapes(like, step)
         total, _ = self.restore_params(like, steps[-1] if steps else None)
         for step in steps[:-1]:
             total = jax.tree.map(jnp.add, total, self.restore_params(like, step)[0])
@@ -277,7 +279,7 @@ class Checkpoints:
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Silences Orbax, which warns that a read-only manager is read-only."""
+    """Silences Orbax, which warns that a read-only manager is read-only, and of items without metadata of their own."""
     level = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)
     try:
