@@ -16,6 +16,7 @@ import numpy as np
 from flax_transformer.cli.options import note
 from flax_transformer.common.errors import BadInput, UserError
 from flax_transformer.common.files import written_whole
+from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.data import shards
 from flax_transformer.data.shards import InputFile, Shard, dealt, find_input, piece_file, pieces, shares, written_piece
@@ -65,7 +66,7 @@ class ShardOfFiles:
     def _check_record(self) -> None:
         file = self.folder / RECORD
         try:
-            there = dict(json.loads(file.read_bytes()))
+            there = dict(parse_json(file.read_bytes()))
         except (FileNotFoundError, ValueError, TypeError):
             raise UserError(
                 f'{file}, which says what made the outputs, is gone or damaged; give another --output'

@@ -1,7 +1,6 @@
 """`flax-transformer translate RUN [RUN ...] < lines > translations`."""
 
 import contextlib
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from flax_transformer.cli.lines import CHUNK, LineWriter, chunks, to_json
 from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
 from flax_transformer.common.errors import BadInput, UserError
+from flax_transformer.common.json_text import parse_json
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
 
@@ -177,7 +177,7 @@ def _read(chunk: list[str | bytes], form: str, done: int, place: str) -> Iterato
             yield {'text': line}
             continue
         try:
-            record = json.loads(line) if line.strip() else {'text': ''}
+            record = parse_json(line) if line.strip() else {'text': ''}
         except ValueError as error:
             raise BadInput(f'{place} {number} is not JSON ({error}); expected {{"text": "..."}}') from None
         record = {'text': record} if isinstance(record, str) else record

@@ -67,7 +67,10 @@ def test_jsonl_input_brings_prefixes_and_keeps_other_fields(copy_run, call) -> N
     assert [record['translation'] for record in records[1:]] == ['d e', '', 'b']
 
 
-@pytest.mark.parametrize('line', ['{', '[1]', '{"txt": "a"}', '{"text": 3}', '{"text": "a", "prefix": 1}'])
+@pytest.mark.parametrize(
+    'line',
+    ['{', '[1]', '{"txt": "a"}', '{"text": 3}', '{"text": "a", "prefix": 1}', pytest.param('[' * 100_000, id='nested')],
+)
 def test_a_line_that_is_no_record_is_named(line, copy_run, call) -> None:
     code, _, err = call('translate', copy_run, '--input-format', 'jsonl', text='"a"\n' + line + '\n')
     assert code == 2
@@ -157,6 +160,9 @@ def test_compare_prints_both_tests_of_two_systems(copy_run, call, folder) -> Non
     code, out, _ = call('compare', folder / 'other', folder / 'in', *files, '--json')
     assert [json.loads(line)['metric'] for line in out.splitlines()] == ['BLEU', 'chrF2', 'chrF2++', 'TER']
     assert 'got 1 systems, expected two' in call('compare', copy_run)[2]
+    own_set = 'test.in'  # the run's, whichever of the two it is
+    for names in ((copy_run, folder / 'other'), (folder / 'other', copy_run)):
+        assert own_set in call('compare', *names, '--data.root', folder)[2]
     assert 'give --source and --reference' in call('compare', folder / 'in', folder / 'other')[2]
 
 

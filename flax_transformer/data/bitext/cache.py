@@ -27,6 +27,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import sha256_of, write_whole
+from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
 from flax_transformer.data.bitext.tokenized import Chosen, Side, TokenizedPairs, choose
 from flax_transformer.data.file_listing import Listed, stat, unchanged
@@ -72,7 +73,7 @@ def find_cached(corpus: Corpus, tokenizer: Tokenizer, settings: Settings, cache:
     """The corpus, if the cache has it and its text has not changed; else None."""
     folder = cache / _key(corpus, tokenizer, settings)
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, ZeroDivisionError):  # missing, or damaged
-        meta = json.loads((folder / META_FILE).read_text(encoding='utf-8'))
+        meta = parse_json((folder / META_FILE).read_text(encoding='utf-8'))
         files = unchanged(meta['files'], corpus.files)
         if files is not None:
             pairs = _mapped(folder, {**meta, 'files': files})
