@@ -53,6 +53,8 @@ def as_text(line: str | bytes) -> tuple[str, bool]:
     try:
         if isinstance(line, bytes):
             return line.decode('utf-8'), False
+        if not isinstance(line, str):
+            raise TypeError(f'got a line of type {type(line).__name__}, expected str or bytes')
         line.encode('utf-8')
         return line, False
     except UnicodeDecodeError:

@@ -73,6 +73,8 @@ def test_blank_lines_give_blank_lines(translator: Translator) -> None:
 def test_one_string_is_refused(translator: Translator) -> None:
     with pytest.raises(TypeError, match='expected a list of lines'):
         translator('a b')
+    with pytest.raises(TypeError, match='got a line of type NoneType, expected str or bytes'):
+        translator(['a', None])
 
 
 def test_a_line_that_is_too_long_is_split_and_flagged(splitting: Translator) -> None:
