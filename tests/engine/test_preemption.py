@@ -106,6 +106,25 @@ def test_a_stop_requested_before_an_evaluation_does_not_wait_for_it() -> None:
     assert (evaluated, 'evaluate' in saved[9][1]) == ([9], False)
 
 
+def test_several_processes_finish_an_evaluation_under_way_and_owe_one_that_was_due() -> None:
+    """They evaluate together, so a signal is only noted; all stop after the step that they agree on."""
+
+    def signalled(state: TrainState) -> dict[str, float]:
+        evaluated.append(state.step)
+        if state.step == 3:
+            trainer.stop._handle(signal.SIGTERM, None)
+        return {}
+
+    for agreed in (5, 6):  # an evaluation is due after 6
+        saved, evaluated, trainer = Saved(), [], CountingTrainer(steps=9, evaluate_every=3, checkpoint_every=8)
+        trainer.stop.shared = lambda step, asked, agreed=agreed: asked if step >= agreed else None
+        with pytest.raises(Interrupted, match=f'stopped after step {agreed}, which is saved'):
+            run_loop(trainer, saved, validate=signalled)
+        assert (evaluated, list(saved), 'evaluate' in saved[agreed][1]) == ([3], [agreed], agreed == 6)
+        run_loop(CountingTrainer(steps=9, evaluate_every=3), saved, first=agreed, validate=signalled)
+        assert evaluated == [3, 6, 9]
+
+
 def test_the_command_ends_with_75_and_goes_on(copy_folder: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     """In this process: the signal comes at step 7, as the scheduler would send it."""
     config = copy_config(copy_folder, steps=12, checkpoint_every=100, evaluate_every=100, log_every=12)
