@@ -83,7 +83,7 @@ def joined(name: str, output: str = 'out') -> str:
     suffix = Path(name).suffix
     whole = Path(f'joined{suffix}')
     with whole.open('wb') as file:
-        subprocess.run(f'cat {output}/{name}.*', shell=True, stdout=file, check=True)
+        subprocess.run(f'cat {output}/{name}.??????', shell=True, stdout=file, check=True)
     return text_of(whole)
 
 
@@ -193,6 +193,13 @@ def test_a_damaged_file_is_named_and_the_others_are_translated(translator: Upper
     assert 'part-3.000001' not in outputs()
     assert 'part-3, line' not in call('1/1', '--invalid', 'replace')[1]
     assert joined('part-3').count('\n') == 10
+
+
+def test_a_name_that_begins_another_is_put_together_alone(translator: UpperCase, call: Call, files: Path) -> None:
+    for name in ('a', 'a.b'):
+        (files / name).write_text(f'{name}\n')
+    assert call('1/1', input='in/a*')[0] == 0
+    assert [joined('a'), joined('a.b')] == ['A\n', 'A.B\n']
 
 
 def test_records_are_numbered_within_their_file(translator: UpperCase, call: Call, files: Path) -> None:
