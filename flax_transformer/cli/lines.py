@@ -46,7 +46,7 @@ def chunks(
                 got = error.object[error.start]
                 raise BadInput(
                     f'{place} {number}: byte 0x{got:02x} is not valid UTF-8; expected UTF-8, for example '
-                    'from `iconv -f LATIN1 -t UTF-8`; or give --invalid replace. What was written before it stays'
+                    'from `iconv -f LATIN1 -t UTF-8`; or give --invalid replace. The lines written so far are kept'
                 ) from None
             chunk.append(line)
         if len(chunk) == size:

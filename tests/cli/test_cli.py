@@ -353,7 +353,9 @@ def test_lines_before_an_invalid_one_are_given_out_first():
     stream = io.BytesIO('one\ntwo\u2028half\r\n'.encode() + b'\xe4\nfour\n')
     reader = chunks(stream)
     assert next(reader) == ['one', 'two\u2028half']
-    with pytest.raises(UserError, match=r'input line 3: byte 0xe4 is not valid UTF-8.*iconv.*before it stays'):
+    with pytest.raises(
+        UserError, match=r'input line 3: byte 0xe4 is not valid UTF-8.*iconv.*The lines written so far are kept'
+    ):
         next(reader)
 
 
