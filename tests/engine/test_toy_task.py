@@ -104,7 +104,7 @@ def test_a_killed_run_goes_on_to_the_bit_and_imports_no_other_room(circle_run: C
     jax.tree.map(np.testing.assert_array_equal, last_state(run), last_state(circle_run))
 
 
-@pytest.mark.parametrize('parallel', [ParallelConfig(), ParallelConfig('pmap', 8), ParallelConfig('mesh', 8, fsdp=8)])
+@pytest.mark.parametrize('parallel', [ParallelConfig(), ParallelConfig('pmap', 2), ParallelConfig('mesh', 2, fsdp=2)])
 def test_a_resumed_run_holds_one_state(
     parallel: ParallelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

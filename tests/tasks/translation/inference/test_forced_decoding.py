@@ -1,6 +1,7 @@
 """Log-probabilities of given targets against the softmax of all logits at once."""
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,23 +17,38 @@ from flax_transformer.transformer.model import Transformer, init_params, shift_r
 ROWS, SLOTS = 3, 11
 
 
-@pytest.mark.parametrize(('num_models', 'mean'), [(1, 'log_probability'), (2, 'log_probability'), (2, 'probability')])
-def test_log_probs_in_chunks_are_those_of_all_logits(num_models, mean, monkeypatch) -> None:
-    monkeypatch.setattr(forced_decoding, 'CHUNK', 2 * ROWS)  # 2 slots at once, the last chunk half empty
+@pytest.fixture(scope='module')
+def pairs() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     source, target = (rng.integers(2, MODEL.vocab_size, (ROWS, SLOTS), np.int32) for _ in range(2))
     target[1, 5:] = MODEL.pad_id
-    params = tuple(init_params(MODEL, jax.random.key(i)) for i in range(num_models))
+    return source, target
+
+
+@pytest.fixture(scope='module')
+def members(pairs: tuple[np.ndarray, np.ndarray]) -> list[tuple[Any, np.ndarray]]:
+    """Two models' parameters, each with its probabilities [B, T, V]."""
+    source, target = pairs
+    apply = jax.jit(Transformer(MODEL).apply)
+    params = [init_params(MODEL, jax.random.key(i)) for i in range(2)]
+    logits = [apply({'params': one}, source, shift_right(jnp.asarray(target), 0)) for one in params]
+    return [(one, np.asarray(jax.nn.softmax(x), np.float64)) for one, x in zip(params, logits, strict=True)]
+
+
+@pytest.mark.parametrize(('num_models', 'mean'), [(1, 'log_probability'), (2, 'log_probability'), (2, 'probability')])
+def test_log_probs_in_chunks_are_those_of_all_logits(num_models, mean, pairs, members, monkeypatch) -> None:
+    monkeypatch.setattr(forced_decoding, 'CHUNK', 2 * ROWS)  # 2 slots at once, the last chunk half empty
+    source, target = pairs
+    params, probabilities = zip(*members[:num_models], strict=True)
+    given = params if num_models > 1 else params[0]
     models = (Transformer(MODEL),) * num_models
     settings = dict(models=models, vocabulary=Vocabulary(0, 1), decoding=DecodingConfig(ensemble=mean))
-    program = jax.jit(partial(score_ids, **settings)).lower(params if num_models > 1 else params[0], source, target)
+    program = jax.jit(partial(score_ids, **settings)).lower(given, source, target)
     assert f'x{SLOTS}x{MODEL.vocab_size}xf32' not in program.as_text(), 'all logits are in memory at once'
-    _, found = program.compile()(params if num_models > 1 else params[0], source, target)
+    _, found = program.compile()(given, source, target)
 
-    logits = [jax.jit(models[0].apply)({'params': one}, source, shift_right(jnp.asarray(target), 0)) for one in params]
-    probabilities = np.array([jax.nn.softmax(one) for one in logits], np.float64)
     if mean == 'probability':
-        expected = np.log(probabilities.mean(axis=0))
+        expected = np.log(np.mean(probabilities, axis=0))
     else:
         expected = np.log(probabilities).mean(axis=0)
         expected -= np.log(np.exp(expected).sum(axis=-1, keepdims=True))

@@ -4,12 +4,15 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from tiny_translation import MODEL
 
 from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig
+from flax_transformer.decoding import transforms
+from flax_transformer.decoding.problem import NEG_INF
 from flax_transformer.tasks.translation.inference.result import Translation
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import init_params
@@ -23,7 +26,9 @@ def translator() -> Translator:
     return Translator(config, init_params(config, jax.random.key(0)), tokenizer)
 
 
-@pytest.mark.parametrize('decoding', [{}, {'beam_width': 1}, {'beam_width': 4, 'groups': 2}], ids=str)
+@pytest.mark.parametrize(
+    'decoding', [{}, {'beam_width': 1}, pytest.param({'beam_width': 4, 'groups': 2}, marks=pytest.mark.slow)], ids=str
+)
 def test_parameters_that_are_not_numbers_are_refused(translator: Translator, decoding: dict) -> None:
     broken = jax.tree.map(lambda x: x * jnp.nan, translator.params)
     translator = translator.with_decoding(DecodingConfig(max_tokens=2, **decoding)).with_params(broken)
@@ -43,13 +48,14 @@ def test_a_ban_of_every_piece_is_refused(translator: Translator) -> None:
     translator.with_decoding(DecodingConfig(banned_ids=tuple(set(range(20)) - {2}), ban_unk=False))
 
 
-def test_options_of_sampling_reach_their_limits(translator: Translator) -> None:
-    options = {'search': 'sample', 'max_tokens': 3}
-    sample = lambda **more: translator.with_decoding(DecodingConfig(**options, **more))(['a b'])[0]
-    everything = sample()
-    assert sample(top_k=10**12) == everything  # more than the vocabulary, and than an int32
-    coldest = sample(temperature=1e-9)
-    assert coldest.token_ids == sample(top_k=1).token_ids
+def test_options_of_sampling_reach_their_limits() -> None:
+    log_probs = jax.nn.log_softmax(jax.random.normal(jax.random.key(0), (3, 20))).at[:, 5].set(NEG_INF)
+    everything = transforms.top_k(10**12)(log_probs, None)  # more than the vocabulary, and than an int32
+    np.testing.assert_array_equal(everything, log_probs)
+    coldest = transforms.temperature(DecodingConfig(search='sample', temperature=1e-9).temperature)(log_probs, None)
+    chosen = jax.random.categorical(jax.random.key(1), coldest)
+    assert np.isfinite(coldest).all()
+    np.testing.assert_array_equal(chosen, log_probs.argmax(axis=1))
     for temperature in (0.0, 1e-40):
         with pytest.raises(UserError, match=f'temperature={temperature}: expected'):
             DecodingConfig(temperature=temperature)
