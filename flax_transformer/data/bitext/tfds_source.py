@@ -107,8 +107,9 @@ def tfds_builder(name: str, root: Path) -> Any:
     # A builder from the user's own code is read without that code once it is prepared.
     if not any((folder / builder_name).glob('*/dataset_info.json')):
         _check_is_known(name, builder_name, tfds)
-    for file in (folder / builder_name.partition('/')[0]).rglob('features.json'):
-        _check_features(file)
+    for level in ('*', '*/*', '*/*/*'):  # version, config/version; not `**`, which passes over links to folders
+        for file in (folder / builder_name.partition('/')[0]).glob(f'{level}/features.json'):
+            _check_features(file)
     try:
         return tfds.builder(builder_name, data_dir=folder, file_format='array_record')
     except ValueError as error:

@@ -150,8 +150,10 @@ def test_a_prepared_builder_that_asks_for_a_foreign_class_is_refused(root, tmp_p
     """TFDS would import the module that the data set brings."""
     (tmp_path / 'evil.py').write_text(f'open({str(tmp_path / "ran")!r}, "w")')
     monkeypatch.syspath_prepend(tmp_path)
-    folder = tmp_path / 'tensorflow_datasets' / 'tiny_translate' / '1.0.0'
+    folder, link = tmp_path / 'elsewhere', tmp_path / 'tensorflow_datasets' / 'tiny_translate' / '1.0.0'
     shutil.copytree(root / 'tensorflow_datasets' / 'tiny_translate' / '1.0.0', folder)
+    link.parent.mkdir(parents=True)
+    link.symlink_to(folder)
     features = json.loads((folder / 'features.json').read_text())
     features['translation' if 'translation' in features else 'featuresDict'] = {
         'features': {'en': {spelling: 'evil.Text', 'text': {}}}
