@@ -104,6 +104,7 @@ def test_the_fields_that_may_change_are_these():
         'data.root',
         'data.cache',
         'data.test',
+        'data.workers',
         'training.steps',
         'data.bleu_tokenizer',
         'data.workers',
