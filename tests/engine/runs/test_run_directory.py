@@ -107,7 +107,6 @@ def test_the_fields_that_may_change_are_these():
         'data.workers',
         'training.steps',
         'data.bleu_tokenizer',
-        'data.workers',
         'training.log_every',
         'training.evaluate_every',
         'training.checkpoint_every',
