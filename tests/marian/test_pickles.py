@@ -190,4 +190,4 @@ def test_mutated_pickles_are_read_or_refused_and_nothing_else(count: int, tmp_pa
     )
     assert ended.returncode == 0, ended.stderr
     outcomes = json.loads(ended.stdout)
-    assert all(sum(each.values()) == count and min(each.values()) > 9 for each in outcomes), outcomes
+    assert all(sum(each.values()) == count and each['read'] > 2 for each in outcomes), outcomes
