@@ -36,8 +36,15 @@ def default_workers(pairs: int, *, is_drawn: bool) -> int:
     Args:
       is_drawn: whether segmentations are drawn.
     """
+    if not _has_interpreter():
+        return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
     return 0 if pairs <= (_SMALL_DRAWN if is_drawn else _SMALL) else min(_MOST, cores // 2)
+
+
+def _has_interpreter() -> bool:
+    """Whether `sys.executable` is Python; a program that embeds it, or was frozen with it, would start itself."""
+    return bool(sys.executable) and not getattr(sys, 'frozen', False)
 
 
 class Workers:
@@ -67,6 +74,10 @@ class Workers:
         return self._plan.rows(block) if is_new else self._planned.pop(block).result()
 
     def _start(self) -> None:
+        if not _has_interpreter():
+            raise UserError(
+                f'data.workers={self._count}: {sys.executable!r} is no Python interpreter to run them in; expected 0'
+            )
         self._threads = ThreadPoolExecutor(self._count, thread_name_prefix='batches')
         self._idle: SimpleQueue[_Worker] = SimpleQueue()
         plan, workers = pickle.dumps(self._plan, protocol=5), []
