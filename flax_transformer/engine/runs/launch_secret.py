@@ -38,10 +38,9 @@ def shared_secret(folder: Path) -> bytes:
 
 
 def remove_secret(folder: Path) -> None:
-    """Removes the secret, and the folder if it is then empty."""
+    """Removes the secret, not the folder: the user may have made it, with permissions or striping of its own."""
     with contextlib.suppress(OSError):
         (folder / SECRET_FILE).unlink()
-        folder.rmdir()
 
 
 def _create(file: Path) -> None:
