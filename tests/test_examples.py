@@ -76,6 +76,7 @@ def test_a_slurm_job_that_stopped_is_queued_again(code: int, is_requeued: bool, 
     ended, calls = run('slurm.sbatch', stand_ins=['srun', 'scontrol'], folder=tmp_path, code=code)
     assert ended == code
     assert calls[1:] == ([['scontrol', 'requeue', '17']] if is_requeued else [])
+    assert '--kill-on-bad-exit=0' in calls[0]  # else srun returns 143 or 137, not 75
     options = read(shlex.join(calls[0]))
     assert options.config.parallel == ParallelConfig('mesh', num_processes=0, fsdp=8)
 
