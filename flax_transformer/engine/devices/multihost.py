@@ -59,7 +59,9 @@ def agree(name: str, value: str) -> None:
     values = [_wait_for(f'agreed/{name}/{i}') for i in range(count())]
     others = [str(i) for i, each in enumerate(values) if each != values[0]]
     if others:
-        raise UserError(f'{name} of process {", ".join(others)} is not as in process 0; all must see the same files')
+        raise UserError(
+            f"{name} of process {', '.join(others)} differs from process 0's; give all the same command and files"
+        )
 
 
 class SharedStop:
