@@ -79,6 +79,7 @@ def _product(axes: str, x: jax.Array, weight: jax.Array, dtype: jnp.dtype) -> ja
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _mixed_product(axes: str, dtype: jnp.dtype, x: jax.Array, weight: jax.Array) -> jax.Array:
+    """As `_product`, with a gradient of its own; so `jax.jvp` works in float32 only."""
     return _mixed_forward(axes, dtype, x, weight)[0]
 
 
