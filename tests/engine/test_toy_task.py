@@ -2,7 +2,9 @@
 
 import contextlib
 import gc
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +19,7 @@ from conftest import TESTS
 from toy_task import CircleConfig, CircleRun, CircleTask, draw, make_trainer, train_circle
 
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
+from flax_transformer.engine.monitor.reporter import METRICS_FILE, Reporter, read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import TrainState
 
@@ -102,6 +104,18 @@ def test_a_killed_run_goes_on_to_the_bit_and_imports_no_other_room(circle_run: C
     assert int(last_state(run).step) in (20, 40)  # the save of step 40 may have been under way
     train_circle(run.path, CircleConfig(), accuracy_of)
     jax.tree.map(np.testing.assert_array_equal, last_state(run), last_state(circle_run))
+    assert train_records(run) == train_records(circle_run)
+
+
+def train_records(run: CircleRun) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl on training, without what depends on the clock."""
+    records = map(json.loads, (run.path / METRICS_FILE).read_text().splitlines())
+    clock = re.compile('time|seconds_per_step|.*_per_second|data_wait')
+    return [
+        {name: value for name, value in record.items() if not clock.fullmatch(name)}
+        for record in records
+        if record['kind'] == 'train'
+    ]
 
 
 @pytest.mark.parametrize('parallel', [ParallelConfig(), ParallelConfig('pmap', 2), ParallelConfig('mesh', 2, fsdp=2)])

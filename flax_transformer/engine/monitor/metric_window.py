@@ -30,7 +30,7 @@ class MetricWindow:
     def state(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return {
-            'sums': self._sums,
+            'sums': dict(self._sums),  # JSON is written later, in a thread, while these go on changing
             'steps': self.steps,
             'skipped': self._skipped,
             'waited': self._waited,

@@ -1,5 +1,6 @@
 """What a run reports: a progress bar, metrics.jsonl, TensorBoard."""
 
+import contextlib
 import json
 import os
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from flax_transformer.common.files import write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.monitor.append_file import AppendFile, end_last_line
 from flax_transformer.engine.monitor.loss_spikes import describe_spike
@@ -37,8 +39,12 @@ class Reporter:
         flops_per_step: float = 0.0,
         peak_flops: float | None = None,
     ) -> None:
-        """Given a step's FLOPs and the devices' peak, reports utilization; `amounts` of a step become rates."""
+        """Given a step's FLOPs and the devices' peak, reports utilization; `amounts` of a step become rates.
+
+        Records of later steps than the first, which an earlier start reported and then lost, are removed.
+        """
         end_last_line(folder / METRICS_FILE)
+        _remove_records_after(folder / METRICS_FILE, first_step)
         self._file = AppendFile(folder / METRICS_FILE, self.say)
         self._board = TensorBoardFile(folder / 'tensorboard', first_step=first_step, say=self.say)
         self._is_terminal = sys.stderr.isatty()
@@ -155,15 +161,29 @@ def _width(is_terminal: bool) -> dict[str, Any]:
     return {'dynamic_ncols': True}
 
 
+def _remove_records_after(file: Path, step: int) -> None:
+    if not file.exists():
+        return
+    lines = file.read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if (record := _parsed(line)) is None or record[1] <= step]
+    if len(kept) < len(lines):
+        with contextlib.suppress(OSError):  # a full disk: whoever reads them takes the later of two
+            write_whole(file, b''.join(kept))
+
+
+def _parsed(line: bytes) -> tuple[str, int, dict[str, Any]] | None:
+    """Kind, step and content of a record; None if the process was killed while writing it."""
+    try:
+        record = parse_json(line)
+        return str(record['kind']), int(record['step']), record
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The records of a run by step; of one reported twice, before and after a resume, the later."""
-    records: dict[tuple[str, int], dict[str, Any]] = {}
-    for line in (folder / METRICS_FILE).read_text(encoding='utf-8', errors='replace').splitlines():
-        try:
-            record = parse_json(line)
-            records[str(record['kind']), int(record['step'])] = record
-        except (ValueError, TypeError, KeyError):
-            continue  # the process was killed while writing it
+    lines = map(_parsed, (folder / METRICS_FILE).read_bytes().splitlines())
+    records = {record[:2]: record[2] for record in lines if record}
     return sorted(records.values(), key=lambda record: record['step'])
 
 

@@ -31,6 +31,16 @@ def test_a_window_gives_the_losses_of_the_corpora_that_came() -> None:
     assert 'nll/b' not in averages
 
 
+def test_a_saved_window_does_not_change_while_training_goes_on() -> None:
+    """Checkpoints write it later, in a thread of their own."""
+    window = MetricWindow(TASK)
+    window.add(STEP)
+    saved = window.state()
+    window.add(STEP)
+    assert saved['sums']['target_tokens'] == 5
+    assert MetricWindow(TASK, saved).steps == 1
+
+
 def test_skipped_steps_do_not_enter_the_averages() -> None:
     window = MetricWindow(TASK)
     for each in (STEP, STEP | {'loss': math.nan, 'grad_norm': math.inf, 'skipped': True}, STEP):

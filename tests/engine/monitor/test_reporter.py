@@ -50,6 +50,7 @@ def test_steps_that_were_done_twice_are_read_once(tmp_path: Path) -> None:
             for step, loss in losses.items():
                 reporter.train(step, TRAIN | {'loss': loss})
     assert [(record['step'], record['loss']) for record in read_metrics(tmp_path)] == [(10, 3.0), (20, 2.5), (30, 1.0)]
+    assert len((tmp_path / METRICS_FILE).read_text().splitlines()) == 3
 
 
 def test_a_line_cut_by_a_kill_is_passed_over(tmp_path: Path) -> None:
