@@ -1,5 +1,5 @@
 #!/bin/bash
-# One process on each host, the first of which coordinates:   bash examples/ssh.sh node0 node1 node2 node3
+# One process on each host; the first host coordinates:   bash examples/ssh.sh node0 node1 node2 node3
 # To stop, send SIGTERM to the process on any host: all save and end with code 75. The same command resumes.
 set -u
 hosts=("$@")

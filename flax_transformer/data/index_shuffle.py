@@ -14,7 +14,7 @@ _LEAST_BITS = 8  # of each half of a block
 def shuffled(places: np.ndarray, size: int, seed: int) -> np.ndarray:
     """The numbers below `size` at these places [n] of an endless stream that is reshuffled every `size` places.
 
-    Slow for sizes of less than a few hundred, of which there are few among the 2^16 numbers of the smallest cipher.
+    Slow for sizes below a few hundred: most of the 2^16 numbers of the smallest cipher are then outside the range.
     """
     numbers = np.empty(len(places), np.int64)
     first = int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint32)[0])  # as Grain derives it

@@ -22,9 +22,9 @@ class Trainer:
     """Steps of a task, compiled for its devices."""
 
     def __init__(self, task: Task, config: EngineConfig, devices: Devices) -> None:
-        devices.check_rows(task.rows_per_step)
         self.task, self.config, self.devices = task, config, devices
         shapes = jax.eval_shape(task.init, jax.random.key(config.seed))
+        self._num_own_rows = len(devices.own_rows(task.rows_per_step))
         self.is_frozen = frozen_by(config.optimizer.freeze, shapes) if config.optimizer.freeze else None
         schedule = {'d_model': task.d_model, 'steps': config.training.steps}
         self.tx = make_optimizer(config.optimizer, is_frozen=self.is_frozen, **schedule)
@@ -82,7 +82,7 @@ class Trainer:
 
     def _split(self, batch: Batch) -> Batch:
         """The batch on its devices. Raises ValueError unless it has as many rows as the task says."""
-        own = len(self.devices.own_rows(self.task.rows_per_step))
+        own = self._num_own_rows
         rows = {np.shape(x)[0] for x in jax.tree.leaves(batch)}
         if rows != {own}:
             raise ValueError(

@@ -1,6 +1,5 @@
 """What a run reports: a progress bar, metrics.jsonl, TensorBoard."""
 
-import contextlib
 import json
 import os
 import sys
@@ -11,7 +10,6 @@ from typing import Any
 
 from tqdm import tqdm
 
-from flax_transformer.common.files import write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.monitor.append_file import AppendFile, end_last_line
 from flax_transformer.engine.monitor.loss_spikes import describe_spike
@@ -162,13 +160,13 @@ def _width(is_terminal: bool) -> dict[str, Any]:
 
 
 def _remove_records_after(file: Path, step: int) -> None:
-    if not file.exists():
-        return
-    lines = file.read_bytes().splitlines(keepends=True)
-    kept = [line for line in lines if (record := _parsed(line)) is None or record[1] <= step]
-    if len(kept) < len(lines):
-        with contextlib.suppress(OSError):  # a full disk: whoever reads them takes the later of two
-            write_whole(file, b''.join(kept))
+    """Cuts off the last records as long as they are of later steps; they are in the order of the steps."""
+    lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
+    kept = len(lines)
+    while kept and ((record := _parsed(lines[kept - 1])) is None or record[1] > step):
+        kept -= 1
+    if kept < len(lines):
+        os.truncate(file, sum(map(len, lines[:kept])))
 
 
 def _parsed(line: bytes) -> tuple[str, int, dict[str, Any]] | None:

@@ -12,7 +12,7 @@ from flax_transformer.data.bitext.plan import PackingPlan
 from flax_transformer.data.bitext.tokenized import Side, TokenizedPairs, offsets
 from flax_transformer.data.order import Order
 
-PAIRS = 70_000  # a large corpus, of which no epoch is held
+PAIRS = 70_000  # large enough that no whole epoch is held
 SLOTS = {'source_slots': 128, 'target_slots': 128}
 
 
