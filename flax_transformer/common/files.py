@@ -1,10 +1,46 @@
-"""Files written whole or not at all, and their checksums."""
+"""Files written whole or not at all, their checksums, and reading files that a stranger may have made."""
 
 import contextlib
 import hashlib
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
+
+from flax_transformer.common.errors import UserError
+
+MOST_TEXT = 16 << 20  # bytes of a file of settings; JSON takes some 25 times as much in memory
+
+
+def open_regular(file: Path) -> BinaryIO:
+    """The file, opened for reading. Raises UserError unless it is a regular file, or a link to one.
+
+    Opening a FIFO would wait for ever, reading a device may never end, and opening one may have effects.
+    """
+    _check_regular(file, os.stat(file).st_mode)
+    opened = os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), 'rb')  # never waits, whatever it is
+    try:
+        _check_regular(file, os.fstat(opened.fileno()).st_mode)
+    except UserError:
+        opened.close()
+        raise
+    return opened
+
+
+def _check_regular(file: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        kinds = {stat.S_IFDIR: 'folder', stat.S_IFIFO: 'FIFO', stat.S_IFSOCK: 'socket'}
+        raise UserError(f'{file} is a {kinds.get(stat.S_IFMT(mode), "device")}, expected a regular file')
+
+
+def read_limited(file: Path, most: int = MOST_TEXT) -> bytes:
+    """The content of a regular file. Raises UserError for any other file, and for one of more than `most` bytes."""
+    with open_regular(file) as opened:
+        content = opened.read(most + 1) or b''  # None: /proc has regular files that would wait
+    if len(content) > most:
+        raise UserError(f'{file} is larger than {most:,} bytes; expected a small file')
+    return content
 
 
 @contextlib.contextmanager
@@ -33,5 +69,5 @@ def write_whole(file: Path, content: str | bytes) -> None:
 
 def sha256_of(file: Path) -> str:
     """The file's SHA-256 in hexadecimal."""
-    with file.open('rb') as opened:
+    with open_regular(file) as opened:
         return hashlib.file_digest(opened, 'sha256').hexdigest()

@@ -1,10 +1,13 @@
-"""Files are written whole or not at all."""
+"""Files are written whole or not at all; only regular files are read."""
 
+import os
+import socket
 from pathlib import Path
 
 import pytest
 
-from flax_transformer.common.files import sha256_of, write_whole, written_whole
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import open_regular, read_limited, sha256_of, write_whole, written_whole
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -22,3 +25,35 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
 def test_a_checksum_is_that_of_the_bytes(tmp_path: Path) -> None:
     write_whole(tmp_path / 'abc', b'abc')
     assert sha256_of(tmp_path / 'abc') == 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'
+
+
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    """Opening a FIFO that nobody writes to would wait for ever, and /dev/zero never ends."""
+    os.mkfifo(tmp_path / 'fifo')
+    (tmp_path / 'zero').symlink_to('/dev/zero')
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / 'socket'))
+    for name, kind in (('fifo', 'FIFO'), ('zero', 'device'), ('socket', 'socket'), ('.', 'folder')):
+        with pytest.raises(UserError, match=f'is a {kind}, expected a regular file'):
+            open_regular(tmp_path / name)
+        with pytest.raises(UserError, match=f'is a {kind}, expected a regular file'):
+            sha256_of(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        open_regular(tmp_path / 'absent')
+
+
+def test_a_file_that_becomes_a_fifo_while_it_is_opened_is_refused(tmp_path: Path, monkeypatch) -> None:
+    os.mkfifo(tmp_path / 'file')
+    monkeypatch.setattr(os, 'stat', lambda _: os.lstat(__file__))
+    with pytest.raises(UserError, match='is a FIFO'):
+        open_regular(tmp_path / 'file')
+
+
+def test_a_file_of_no_end_is_not_read_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / 'sparse').touch()
+    os.truncate(tmp_path / 'sparse', 1 << 40)
+    with pytest.raises(UserError, match='larger than 100 bytes'):
+        read_limited(tmp_path / 'sparse', 100)
+    (tmp_path / 'link').symlink_to('abc')
+    (tmp_path / 'abc').write_bytes(b'abc')
+    assert read_limited(tmp_path / 'link', 3) == b'abc'
