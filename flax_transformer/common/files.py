@@ -18,7 +18,7 @@ def open_regular(file: Path) -> BinaryIO:
 
     Opening a FIFO would wait for ever, reading a device may never end, and opening one may have effects.
     """
-    _check_regular(file, os.stat(file).st_mode)
+    check_regular(file)
     opened = os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), 'rb')  # never waits, whatever it is
     try:
         _check_regular(file, os.fstat(opened.fileno()).st_mode)
@@ -26,6 +26,11 @@ def open_regular(file: Path) -> BinaryIO:
         opened.close()
         raise
     return opened
+
+
+def check_regular(file: Path) -> None:
+    """Raises UserError as `open_regular` does: for files that a library opens."""
+    _check_regular(file, os.stat(file).st_mode)
 
 
 def _check_regular(file: Path, mode: int) -> None:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import written_whole
+from flax_transformer.common.files import open_regular, written_whole
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.task import Batch
@@ -55,6 +55,9 @@ def save_batch(file: Path, batch: Batch) -> Path:
 
 
 def load_batch(file: Path) -> dict[str, np.ndarray]:
-    """The arrays that `save_batch` wrote, by name; runs no code from the file."""
-    with np.load(file, allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}
+    """The arrays that `save_batch` wrote, by name; runs no code from the file. Raises UserError if it is damaged."""
+    try:
+        with open_regular(file) as opened, np.load(opened, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except Exception as error:  # a damaged file can raise anything
+        raise UserError(f'{file} is damaged, or no batch ({type(error).__name__}: {error})') from None

@@ -56,11 +56,16 @@ def read_marian(folder: Path | str) -> Marian:
         tensors = read_tensors(folder)
         config = replace(config, pad_row=_pad_row(tensors, config))
         params = from_marian(tensors, config)
+        limit = min(tokenizer.settings.get('model_max_length', config.max_length), config.max_length)
+        decoding = replace(decoding, max_source_tokens=int(limit))
     except UserError as error:
         message = str(error)
         raise UserError(message if str(folder) in message else f'{folder}: {message}') from None
-    limit = min(tokenizer.settings.get('model_max_length', config.max_length), config.max_length)
-    decoding = replace(decoding, max_source_tokens=int(limit))
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        what = f'{type(error).__name__}: {error}'
+        raise UserError(
+            f'{folder}: its settings cannot be read ({what}); expected those that save_pretrained writes'
+        ) from None
     return Marian(config, params, tokenizer, decoding)
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 
 
@@ -12,7 +13,7 @@ def read_object(file: Path) -> dict[str, Any]:
     if not file.is_file():
         raise UserError(f'{file} is missing; expected a folder as save_pretrained writes it')
     try:
-        values = parse_json(file.read_text(encoding='utf-8'))
+        values = parse_json(read_limited(file))
     except ValueError as error:
         raise UserError(f'{file} is damaged: {error}') from None
     if not isinstance(values, dict):

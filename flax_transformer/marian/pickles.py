@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import check_regular
 
 _STORAGES = {
     'DoubleStorage': np.dtype('<f8'),
@@ -93,6 +94,7 @@ def read_pickle(file: Path) -> dict[str, np.ndarray]:
     Raises UserError if the file is damaged or holds more than tensors. Takes no more memory than the file's size, and
     what the tensors are converted to is bounded by a multiple of it.
     """
+    check_regular(file)
     try:
         views, storage = _read_zip(file) if zipfile.is_zipfile(file) else _read_legacy(file)
         if not isinstance(views, dict) or not all(isinstance(view, View) for view in views.values()):

@@ -3,6 +3,7 @@
 torch is not needed: `pickles` reads its files, and runs nothing that they name.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import MOST_TEXT, open_regular, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.marian.pickles import read_pickle
 
@@ -50,14 +52,30 @@ def _safetensors() -> Any:
 def _read_safetensors(file: Path) -> dict[str, np.ndarray]:
     module = _safetensors()
     try:
+        _check_size(file)
         return module.numpy.load_file(file)
-    except module.SafetensorError as error:
+    except UserError:
+        raise
+    except Exception as error:  # a damaged file can raise anything
         raise UserError(f'{file} is damaged, or cut short: {error}; copy it again') from None
+
+
+def _check_size(file: Path) -> None:
+    """Raises ValueError unless the file is as long as its header says, before any of it is mapped into memory."""
+    with open_regular(file) as opened:
+        size = os.fstat(opened.fileno()).st_size
+        length = int.from_bytes(opened.read(8), 'little')
+        if length > min(size, MOST_TEXT):
+            raise ValueError(f'its header would have {length:,} bytes')
+        entries = parse_json(opened.read(length)).items()
+    end = max((entry['data_offsets'][1] for name, entry in entries if name != '__metadata__'), default=0)
+    if size != 8 + length + end:
+        raise ValueError(f'it has {size:,} bytes, and its header speaks of {8 + length + end:,}')
 
 
 def _read_shards(index: Path, read: Callable[[Path], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     try:
-        homes = dict(parse_json(index.read_text(encoding='utf-8'))['weight_map'])
+        homes = dict(parse_json(read_limited(index))['weight_map'])
         names = sorted(set(homes.values()))
     except (ValueError, TypeError, KeyError):
         raise UserError(f'{index} is damaged: expected {{"weight_map": {{tensor: file}}}}') from None

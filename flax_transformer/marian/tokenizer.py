@@ -19,6 +19,7 @@ import sentencepiece
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import write_whole
 from flax_transformer.marian.json_files import read_object
+from flax_transformer.text.sentencepiece_model import open_model, read_model
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable
 
 SETTINGS_FILE = 'tokenizer_config.json'
@@ -71,7 +72,7 @@ class MarianTokenizer:
         vocabulary = _read_vocabulary(folder / VOCABULARY_FILE)
         has_two = bool(settings.get('separate_vocabs'))
         target_vocabulary = _read_vocabulary(folder / TARGET_VOCABULARY_FILE) if has_two else None
-        models = [(folder / name).read_bytes() for name in (SOURCE_FILE, TARGET_FILE)]
+        models = [read_model(folder / name) for name in (SOURCE_FILE, TARGET_FILE)]
         for name, model, ids in zip(
             (SOURCE_FILE, TARGET_FILE), models, (vocabulary, target_vocabulary or vocabulary), strict=True
         ):
@@ -223,8 +224,11 @@ _SPECIALS = (('pad', '<pad>'), ('eos', '</s>'), ('unk', '<unk>'))
 
 
 def _content(token: Any) -> str:
-    """The text of a special token, which may be given as an object."""
-    return token['content'] if isinstance(token, dict) else token
+    """The text of a special token, which may be given as an object. Raises ValueError if it is no text."""
+    text = token['content'] if isinstance(token, dict) else token
+    if not isinstance(text, str):
+        raise ValueError(f'a special token is a {type(text).__name__}, expected text')
+    return text
 
 
 def _read_vocabulary(file: Path) -> dict[str, int]:
@@ -234,6 +238,10 @@ def _read_vocabulary(file: Path) -> dict[str, int]:
     numbers = list(ids.values())
     if not numbers or any(type(n) is not int or n < 0 for n in numbers) or len(set(numbers)) < len(numbers):
         raise UserError(f'{file}: expected another id, from 0 on, for each piece')
+    try:
+        ''.join(ids).encode()
+    except UnicodeEncodeError:
+        raise UserError(f'{file} has a piece that is not valid UTF-8; copy it again') from None
     return ids
 
 
@@ -267,11 +275,9 @@ def _check_pieces(folder: Path, name: str, model: bytes, ids: dict[str, int]) ->
     A few may be missing: those that the training text never needed. The model reads them as unk.
     """
     try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model) if model else None
-    except (RuntimeError, TypeError):
-        processor = None
-    if processor is None:
-        raise UserError(f'{folder / name} is not a SentencePiece model; copy it again')
+        processor = open_model(model)
+    except ValueError as error:
+        raise UserError(f'{folder / name} {error}; copy it again') from None
     pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size()) if not processor.is_control(i)]
     there = sum(piece in ids for piece in pieces)
     if there < len(pieces) / 2:

@@ -4,6 +4,7 @@ Under identity normalization every valid UTF-8 line survives the round trip, exc
 uses for the space, comes back as a space. Language tags are control pieces such as `<2de>`, which no text produces.
 """
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -18,8 +19,9 @@ import numpy as np
 import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.common.files import write_whole
+from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
+from flax_transformer.text.sentencepiece_model import open_model, read_model
 from flax_transformer.text.sentencepiece_training import train_sentencepiece
 from flax_transformer.text.subword_sampling import Segmenter
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, kind_of
@@ -51,15 +53,15 @@ class SentencePieceTokenizer:
                 raise UserError(f'{folder / name} is missing: a run directory keeps its tokenizer there')
         if (kind := kind_of(folder)) != KIND:
             raise UserError(f'{folder / DESCRIPTION_FILE}: kind is {kind!r}, expected "{KIND}"')
-        model = (folder / MODEL_FILE).read_bytes()
-        checksum = parse_json((folder / DESCRIPTION_FILE).read_text(encoding='utf-8')).get('sha256')
-        try:
-            # SentencePiece loads an empty file as a tokenizer without pieces, and half a model as one with half of
-            # them. Earlier versions stored no checksum.
-            if model and checksum in (None, hashlib.sha256(model).hexdigest()):
-                return cls(model)
-        except (RuntimeError, TypeError):
-            pass
+        model = read_model(folder / MODEL_FILE)
+        checksum = parse_json(read_limited(folder / DESCRIPTION_FILE)).get('sha256')
+        # SentencePiece loads half a model as one with half of the pieces. Earlier versions stored no checksum.
+        if checksum in (None, hashlib.sha256(model).hexdigest()):
+            with contextlib.suppress(ValueError):
+                open_model(model)
+                tokenizer = cls(model)
+                tokenizer.encode([''])  # raises for a model without EOS
+                return tokenizer
         raise UserError(
             f'{folder / MODEL_FILE} is damaged, or is not a SentencePiece model; copy it from the run again'
         )

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 
 DESCRIPTION_FILE = 'tokenizer.json'  # in every stored tokenizer: its kind, and more of that kind's own
@@ -110,6 +111,6 @@ def kind_of(folder: Path) -> str | None:
     if not file.is_file():
         return None
     try:
-        return parse_json(file.read_text(encoding='utf-8'))['kind']
+        return parse_json(read_limited(file))['kind']
     except (ValueError, TypeError, KeyError):
         raise UserError(f'{file} is damaged: expected {{"kind": "sentencepiece"}}') from None

@@ -49,6 +49,11 @@ class TransformerConfig:
         check_positive(
             self, 'vocab_size', 'd_model', 'num_heads', 'd_ff', 'num_encoder_layers', 'num_decoder_layers', 'max_length'
         )
+        for name in ('num_encoder_layers', 'num_decoder_layers'):
+            check(getattr(self, name) <= 1000, f'{name}={getattr(self, name)}: expected at most 1,000')
+        for name in ('vocab_size', 'd_model', 'num_heads', 'd_ff', 'max_length', 'head_dim', 'target_vocab_size'):
+            size = getattr(self, name)
+            check(size is None or size < 2**31, f'{name}={size}: expected less than 2^31')
         if self.attention == 'cudnn':
             check(
                 self.dtype != 'float32', "attention='cudnn' computes in bfloat16: expected dtype='auto' or 'bfloat16'"

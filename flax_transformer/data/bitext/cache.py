@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import sha256_of, write_whole
+from flax_transformer.common.files import open_regular, read_limited, sha256_of, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
 from flax_transformer.data.bitext.tokenized import Chosen, Side, TokenizedPairs, choose
@@ -73,7 +73,7 @@ def find_cached(corpus: Corpus, tokenizer: Tokenizer, settings: Settings, cache:
     """The corpus, if the cache has it and its text has not changed; else None."""
     folder = cache / _key(corpus, tokenizer, settings)
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, ZeroDivisionError):  # missing, or damaged
-        meta = parse_json((folder / META_FILE).read_text(encoding='utf-8'))
+        meta = parse_json(read_limited(folder / META_FILE))
         files = unchanged(meta['files'], corpus.files)
         if files is not None:
             pairs = _mapped(folder, {**meta, 'files': files})
@@ -217,7 +217,7 @@ def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
     maps: list[mmap.mmap] = []
 
     def array(name: str, dtype: Any) -> np.ndarray:
-        with (folder / name).open('rb') as file:
+        with open_regular(folder / name) as file:
             if os.fstat(file.fileno()).st_size != meta['sizes'][name]:
                 raise ValueError(f'{folder / name} is damaged')
             maps.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -246,7 +246,7 @@ def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
 def _mapped_again(folder: Path, fingerprint: str) -> PreparedPairs:
     """The pairs in a folder that another process has mapped. Raises UserError if they are no longer there."""
     with contextlib.suppress(OSError, ValueError, LookupError):
-        meta = json.loads((folder / META_FILE).read_text(encoding='utf-8'))
+        meta = parse_json(read_limited(folder / META_FILE))
         if meta['fingerprint'] == fingerprint:
             return _mapped(folder, meta)
     raise UserError(f'{folder} was removed or changed while training started; start again')

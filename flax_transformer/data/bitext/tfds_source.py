@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.corpus import Corpus, Records
 from flax_transformer.data.lines import CHUNK
@@ -137,7 +138,7 @@ def _check_features(file: Path) -> None:
     TFDS imports the module of each class that features.json names, so a stranger's data set could run any code.
     """
     try:
-        left = [parse_json(file.read_text(encoding='utf-8'))]
+        left = [parse_json(read_limited(file))]
     except (ValueError, OSError) as error:
         raise UserError(f'{file} is damaged ({error}); prepare the data set again') from None
     while left:

@@ -10,12 +10,14 @@ from typing import Any
 
 from tqdm import tqdm
 
+from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.monitor.append_file import AppendFile, end_last_line
 from flax_transformer.engine.monitor.loss_spikes import describe_spike
 from flax_transformer.engine.monitor.tensorboard import TensorBoardFile
 
 METRICS_FILE = 'metrics.jsonl'
+_MOST_METRICS = 256 << 20  # bytes, some 600,000 records
 DATA_WAIT_WARNING = 0.05  # share of the time
 # Metrics in the progress line, and their names there; besides these, every rate.
 SHOWN = {'loss': 'loss', 'loss_smoothed': 'smoothed', 'perplexity': 'perplexity', 'accuracy': 'accuracy'}
@@ -161,7 +163,7 @@ def _width(is_terminal: bool) -> dict[str, Any]:
 
 def _remove_records_after(file: Path, step: int) -> None:
     """Cuts off the last records as long as they are of later steps; they are in the order of the steps."""
-    lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
+    lines = read_limited(file, _MOST_METRICS).splitlines(keepends=True) if file.exists() else []
     kept = len(lines)
     while kept and ((record := _parsed(lines[kept - 1])) is None or record[1] > step):
         kept -= 1
@@ -170,17 +172,18 @@ def _remove_records_after(file: Path, step: int) -> None:
 
 
 def _parsed(line: bytes) -> tuple[str, int, dict[str, Any]] | None:
-    """Kind, step and content of a record; None if the process was killed while writing it."""
+    """Kind, step and content of a record; None if it is damaged, as when the process was killed."""
     try:
         record = parse_json(line)
-        return str(record['kind']), int(record['step']), record
+        kind, step = record['kind'], record['step']
     except (ValueError, TypeError, KeyError):
         return None
+    return (kind, step, record) if type(kind) is str and type(step) is int and 0 <= step < 2**63 else None
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The records of a run by step; of one reported twice, before and after a resume, the later."""
-    lines = map(_parsed, (folder / METRICS_FILE).read_bytes().splitlines())
+    lines = map(_parsed, read_limited(folder / METRICS_FILE, _MOST_METRICS).splitlines())
     records = {record[:2]: record[2] for record in lines if record}
     return sorted(records.values(), key=lambda record: record['step'])
 

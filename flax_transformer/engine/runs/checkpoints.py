@@ -24,6 +24,7 @@ from flax_transformer.common.trees import named_leaves
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.monitor.early_stopping import rank_of_checkpoint
 from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, write_manifest
+from flax_transformer.engine.runs.damaged_files import reading
 from flax_transformer.engine.runs.full_disk import no_space_left
 from flax_transformer.engine.runs.replacement import set_aside, settle
 from flax_transformer.engine.state import TrainState
@@ -69,10 +70,10 @@ class Checkpoints:
             enable_async_checkpointing=not read_only,
             async_options=None if read_only else ocp.AsyncOptions(post_finalization_callback=self._write_manifest),
         )
-        with _without_warnings():
+        with _without_warnings(), reading(f'a checkpoint in {folder}'):
             try:
                 self._manager = ocp.CheckpointManager(epath.Path(folder.absolute()), options=options)
-            except Exception:  # Orbax may raise anything on a damaged file
+            except Exception:
                 for step in _steps_in(folder):
                     self._check(step)
                 raise
@@ -191,7 +192,8 @@ class Checkpoints:
             training=ocp.args.StandardRestore(_training(like)),
             position=ocp.args.JsonRestore(),
         )
-        items = self._manager.restore(step, args=args)
+        with reading(f'checkpoint {step} in {self.folder}'):
+            items = self._manager.restore(step, args=args)
         params, training = items['params'], items['training']
         if like.ema is None:
             state = TrainState(training['step'], params, training['opt_state'], None)
@@ -215,19 +217,14 @@ class Checkpoints:
         # Not left to Orbax: it raises while other reads go on, whose callbacks then find its event loop closed.
         self._refuse_other_shapes(like, step)
         args = ocp.args.Composite(params=ocp.args.StandardRestore(like))
-        return self._manager.restore(step, args=args)['params'], step
+        with reading(f'checkpoint {step} in {self.folder}'):
+            return self._manager.restore(step, args=args)['params'], step
 
     def _refuse_other_shapes(self, like: Any, step: int) -> None:
         """Raises UserError if the checkpoint's parameters do not have the names and shapes of `like`."""
         flat = lambda tree: {path: tuple(leaf.shape) for path, leaf in named_leaves(tree)}
-        try:
-            with _without_warnings(), ocp.StandardCheckpointer() as reader:
-                there = flat(reader.metadata(self.folder.absolute() / str(step) / 'params').item_metadata.tree)
-        except Exception as error:  # Orbax may raise anything on a damaged file
-            raise UserError(
-                f'checkpoint {step} in {self.folder} is damaged ({type(error).__name__} on reading the names of its '
-                'parameters); restore it from a backup, or choose another'
-            ) from None
+        with reading(f'checkpoint {step} in {self.folder}'), _without_warnings(), ocp.StandardCheckpointer() as reader:
+            there = flat(reader.metadata(self.folder.absolute() / str(step) / 'params').item_metadata.tree)
         expected = flat(like)
         names = [name for name in sorted(expected | there) if expected.get(name) != there.get(name)]
         if names:

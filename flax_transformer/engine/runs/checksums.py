@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.common.files import sha256_of
+from flax_transformer.common.files import read_limited, sha256_of
 from flax_transformer.common.json_text import parse_json
 
 MANIFEST = 'manifest.json'
@@ -43,7 +43,7 @@ def faults(folder: Path, *, is_read: Callable[[str], bool] = lambda name: True) 
     are only compared with those in the folder, never opened.
     """
     try:
-        manifest = parse_json((folder / MANIFEST).read_text(encoding='utf-8'))
+        manifest = parse_json(read_limited(folder / MANIFEST))
         known = {str(name): dict(entry) for name, entry in manifest['files'].items()}
     except (ValueError, TypeError, KeyError, AttributeError):
         return [f'{MANIFEST}: not a list of checksums']
@@ -90,7 +90,7 @@ def _entry(folder: Path, name: str, *, is_read: bool = True) -> dict[str, Any]:
 
 def _metadata_entry(file: Path, *late: str) -> dict[str, Any]:
     """The entry of the file without its commit time, and without other fields that were added late."""
-    content = file.read_bytes()
+    content = read_limited(file)
     try:
         values = parse_json(content) | dict.fromkeys(('commit_timestamp_nsecs', *late))
         content = json.dumps(values, sort_keys=True).encode()

@@ -69,15 +69,29 @@ def _read(run: Path) -> Records:
     file = run / METRICS_FILE
     if not file.is_file():
         raise UserError(f'{run} has no {METRICS_FILE}: nothing was measured in it yet')
-    records = read_metrics(run)
+    records = [_readable(record) for record in read_metrics(run)]
     if not any(record['kind'] in ('train', 'validation') for record in records):
         raise UserError(f'{file} has no records yet; train for at least training.log_every steps')
     return records
 
 
+def _readable(record: dict[str, Any]) -> dict[str, Any]:
+    """The record without what is neither a finite number nor printable text: a stranger may have written it."""
+    is_text = lambda name: name == 'kind' or name.endswith('_signature')
+    is_sound = lambda name, value: (
+        isinstance(value, str) and value.isprintable()
+        if is_text(name)
+        else type(value) in (int, float) and abs(value) <= 1e300
+    )
+    return {name: value for name, value in record.items() if name == 'kind' or is_sound(name, value)}
+
+
 def _row(records: Records, scores: Sequence[str]) -> list[str]:
     train, validation = ([record for record in records if record['kind'] == kind] for kind in ('train', 'validation'))
-    cells = [f'{max(record["step"] for record in records):,}', f'{train[-1]["loss"]:.4g}' if train else '-']
+    cells = [
+        f'{max(record["step"] for record in records):,}',
+        f'{train[-1]["loss"]:.4g}' if train and 'loss' in train[-1] else '-',
+    ]
     for name in scores:
         found = [record for record in validation if name in record]
         choose = min if is_lower_better(name) else max
@@ -104,11 +118,11 @@ def _signatures(runs: Sequence[RunDirectory], records: Sequence[Records], scores
 def _speed(train: Records) -> str:
     """Tokens, or whatever the task counts, per second: total by total time, since reports cover different steps."""
     rates = [name for name in (train[0] if train else ()) if name.removesuffix('_per_second') in train[0]]
-    rate = next((name for name in rates if name.endswith('_per_second')), None)
-    if rate is None:
-        return '-'
-    amounts = [record[rate.removesuffix('_per_second')] for record in train]
-    seconds = sum(amount / record[rate] for amount, record in zip(amounts, train, strict=True))
+    rate = next((name for name in rates if name.endswith('_per_second')), '')
+    amount = rate.removesuffix('_per_second')
+    measured = [record for record in train if record.get(rate, 0) > 0 and amount in record]
+    amounts = [record[amount] for record in measured]
+    seconds = sum(record[amount] / record[rate] for record in measured)
     return f'{sum(amounts) / seconds:,.0f}' if seconds else '-'
 
 

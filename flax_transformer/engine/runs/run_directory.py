@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from flax_transformer.common.config_json import changed_fields, from_json, to_json
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.fields import marked
-from flax_transformer.common.files import write_whole
+from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.locks import LOCK_FILE, in_use
 from flax_transformer.engine.runs.environment import environment
@@ -103,7 +103,8 @@ class RunDirectory:
         for folder, folders, files in os.walk(self.path):
             for name in (*folders, *files):
                 file = Path(folder, name)
-                if file.is_symlink() and not file.resolve().is_relative_to(inside):
+                # Path.resolve raises for a link to itself.
+                if file.is_symlink() and not Path(os.path.realpath(file)).is_relative_to(inside):
                     raise UserError(
                         f'{file} is a link to {os.readlink(file)}, and training would write there; put the run itself '
                         'where there is room (--workdir)'
@@ -131,7 +132,7 @@ class RunDirectory:
         """Adds this start's versions and devices to environment.json."""
         file = self.path / 'environment.json'
         try:
-            starts = list(parse_json(file.read_text(encoding='utf-8')))
+            starts = list(parse_json(read_limited(file)))
         except (FileNotFoundError, ValueError, TypeError):
             starts = []  # the first start, or a damaged file: no reason not to train
         write_whole(file, json.dumps([*starts, environment(devices)], indent=2) + '\n')
@@ -144,7 +145,7 @@ def read_config_text(path: Path) -> str:
         what = f'has no {CONFIG_FILE}' if path.is_dir() else 'does not exist'
         raise UserError(f'{path} {what}; expected a run directory, as `flax-transformer train` writes it')
     try:
-        return file.read_text(encoding='utf-8')
+        return read_limited(file).decode('utf-8')
     except UnicodeDecodeError as error:
         raise UserError(f'{file}: {error}') from None
 

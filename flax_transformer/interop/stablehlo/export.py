@@ -2,7 +2,7 @@
 
 An export is a folder:
 
-export.json   format and versions, how to call the program, the SHA-256 of every other file
+export.json   format and versions, how to call the program, the size and SHA-256 of every other file
 program.bin   encoder, search, penalties and limits, serialised by jax.export for several platforms at once
 weights.npz   the parameters by name, float32 (or int8 with scales); absent if they are inside the program
 source.spm target.spm pieces.json   the tokenizer: SentencePiece models, and the ids of their pieces
@@ -69,7 +69,8 @@ def export_run(
     program = lower(translator, model, params, inside=weights == 'inside', platforms=platforms)
     files = _files(translator, program, None if weights == 'inside' else flat)
     description = _description(translator, model, program) | {
-        'sha256': {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
+        'bytes': {name: len(content) for name, content in sorted(files.items())},
+        'sha256': {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())},
     }
     files['export.json'] = (json.dumps(description, indent=1, ensure_ascii=False) + '\n').encode()
     partial = folder.with_name(folder.name + '.partial')

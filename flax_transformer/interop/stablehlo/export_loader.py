@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import io
 import json
 import sys
 from pathlib import Path
@@ -13,19 +14,24 @@ import numpy as np
 import sentencepiece
 from jax import export
 
+SIDES = ('source', 'target')
+
 
 def load(folder):
-    """A function from lines to (text, token ids, score) of each line's best translation."""
-    read = {file.name: file.read_bytes() for file in Path(folder).iterdir() if file.is_file()}
-    info = json.loads(read['export.json'])
-    if damaged := [n for n, s in info['sha256'].items() if hashlib.sha256(read.get(n, b'')).hexdigest() != s]:
-        raise ValueError(f'{folder}: {", ".join(damaged)} missing or damaged; copy the folder again')
-    program = jax.jit(export.deserialize(bytearray(read['program.bin'])).call)
-    weights = []
-    if 'weights.npz' in read:
-        weights = [jax.device_put(dict(np.load(Path(folder, 'weights.npz'), allow_pickle=False)))]
-    source, target = (sentencepiece.SentencePieceProcessor(model_proto=read[f'{s}.spm']) for s in ('source', 'target'))
-    pieces = json.loads(read['pieces.json'])
+    """A function from lines to (text, token ids, score) of each line's best translation.
+
+    Raises ValueError if a file is missing or damaged.
+    """
+    try:
+        read, info = read_files(Path(folder))
+        program = jax.jit(export.deserialize(bytearray(read['program.bin'])).call)
+        weights = []
+        if 'weights.npz' in read:
+            weights = [jax.device_put(dict(np.load(io.BytesIO(read.pop('weights.npz')), allow_pickle=False)))]
+        source, target = (sentencepiece.SentencePieceProcessor(model_proto=read[f'{s}.spm']) for s in SIDES)
+        pieces = json.loads(read['pieces.json'])
+    except Exception as error:  # a damaged file can raise anything
+        raise ValueError(f'{folder}: {error or type(error).__name__}; copy the folder again') from error
 
     def translate(lines):
         rows = [[pieces['source'].get(p, info['unk_id']) for p in source.encode(line, out_type=str)] for line in lines]
@@ -44,7 +50,22 @@ def load(folder):
     return translate
 
 
+def read_files(folder):
+    """The contents of the files that export.json lists, by name, and its own. Raises ValueError if one is damaged."""
+    info = json.loads((folder / 'export.json').read_bytes())
+    files = {name: folder / name for name in info['sha256']}
+    sizes = info.get('bytes', {})  # compared before anything is read; exports of earlier versions have none
+    is_whole = {name: file.is_file() and file.stat().st_size == sizes.get(name, 0) for name, file in files.items()}
+    read = {name: file.read_bytes() for name, file in files.items() if is_whole[name] or (file.is_file() and not sizes)}
+    if damaged := [n for n, s in info['sha256'].items() if hashlib.sha256(read.get(n, b'')).hexdigest() != s]:
+        raise ValueError(f'{", ".join(damaged)} missing or damaged')
+    return read, info
+
+
 if __name__ == '__main__':
-    translate = load(Path(__file__).parent)
+    try:
+        translate = load(Path(__file__).parent)
+    except ValueError as error:
+        sys.exit(str(error))
     for line in sys.stdin:
         print(translate([line.rstrip('\n')])[0][0], flush=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import write_whole
+from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.runs.run_directory import RunDirectory
@@ -42,7 +42,7 @@ class Run(RunDirectory):
     def read_data_files(self) -> dict[str, list[dict[str, Any]]]:
         """The files of each corpus when the run began, as `data.file_listing` lists them; {} for older runs."""
         try:
-            found = dict(parse_json(self.data_files.read_text(encoding='utf-8')))
+            found = dict(parse_json(read_limited(self.data_files)))
             fields = ('path', 'bytes', 'mtime_ns', 'sha256')
             return {name: [{field: entry[field] for field in fields} for entry in of] for name, of in found.items()}
         except FileNotFoundError:

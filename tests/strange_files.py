@@ -1,0 +1,295 @@
+"""Each reader of files that a stranger may have made, with sound files to damage."""
+
+import contextlib
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+TESTS = Path(__file__).parent
+GOLDEN, MARIAN = TESTS / 'golden' / 'number_words', TESTS / 'fixtures' / 'marian'
+LINES = ['seven', 'nine hundred and ninety-nine', '']
+
+
+class Reader(NamedTuple):
+    """What reads a kind of folder: `make` writes a sound one, `read` does what a user would with it."""
+
+    make: Callable[[Path], Any]
+    read: Callable[[Path], Any]
+    prepare: Callable[[Path, Any], Any] = lambda folder, rng: None  # after the damage
+    needs_jax: bool = False  # whether `make` or `read` computes with it
+
+
+def make_run(folder: Path) -> None:
+    """A run with everything that a run may have."""
+    from flax_transformer.engine.runs.checksums import write_manifest
+    from flax_transformer.tasks.translation.run import Run
+
+    shutil.copytree(GOLDEN, folder)
+    run = Run(folder)
+    run.write_config(run.read_config())
+    entry = {'path': '/absent/train.en', 'bytes': 3, 'mtime_ns': 1, 'sha256': '0' * 64}
+    run.write_data_files({'train.{lang} en-de': [entry, entry]})
+    (folder / 'average.json').write_text(json.dumps({'run': '/absent', 'steps': [1, 2]}) + '\n')
+    for step in (folder / 'checkpoints').iterdir():
+        write_manifest(step)
+
+
+def make_run_files(folder: Path) -> None:
+    make_run(folder)
+    shutil.rmtree(folder / 'checkpoints')
+
+
+def read_run_files(folder: Path) -> None:
+    """All of a run but its checkpoints, as the commands read it."""
+    from flax_transformer.engine.runs.learning_curves import table
+    from flax_transformer.tasks.find import open_run
+    from flax_transformer.tasks.translation.run import Run
+
+    def check_config() -> None:
+        config = open_run(folder).read_config()
+        run = Run(folder)
+        run.check(config)
+        run.read_matching_tokenizer(config)
+
+    run = Run(folder)
+    each_of(
+        check_config,
+        lambda: use_tokenizer(run.read_tokenizer()),
+        run.read_data_files,
+        lambda: run.note_environment('cpu'),
+        lambda: table([open_run(folder)]),
+    )
+
+
+def read_run(folder: Path) -> None:
+    from flax_transformer.engine.runs.checkpoints import Checkpoints
+    from flax_transformer.tasks.translation.inference.loading import load_run
+
+    def list_best() -> None:
+        with contextlib.closing(Checkpoints(folder / 'checkpoints', read_only=True, say=print)) as checkpoints:
+            checkpoints.best_steps(2)
+
+    each_of(lambda: load_run(folder), list_best)
+
+
+def forget_manifests(folder: Path, rng: Any) -> None:
+    """Half of the time, as in a run of an early version: nothing is stopped by a checksum."""
+    if rng.random() < 0.5:
+        for manifest in folder.glob('checkpoints/*/manifest.json'):
+            with contextlib.suppress(OSError):
+                manifest.unlink()
+
+
+def read_resumed(folder: Path) -> None:
+    """As training does: opens the checkpoints to write, and restores the whole state."""
+    from flax_transformer.engine.runs.checkpoints import Checkpoints
+    from flax_transformer.tasks.translation.run import Run
+
+    run = Run(folder)
+    run.check(run.read_config())
+    with contextlib.closing(Checkpoints(run.checkpoints, say=print)) as checkpoints:
+        checkpoints.restore(golden_state())
+
+
+_STATES: list[Any] = []
+
+
+def golden_state() -> Any:
+    if not _STATES:
+        from flax_transformer.tasks.translation.run import Run
+        from flax_transformer.tasks.translation.task import make_trainer
+
+        _STATES.append(make_trainer(Run(GOLDEN).read_config()).shapes)
+    return _STATES[0]
+
+
+def make_sentencepiece(folder: Path) -> None:
+    folder.mkdir()
+    shutil.copy(GOLDEN / 'tokenizer' / 'sentencepiece.model', folder)
+    for name in ('source', 'target'):
+        shutil.copy(MARIAN / f'{name}.spm', folder)
+
+
+def read_sentencepiece(folder: Path) -> None:
+    """Each model as the tokenizer of a run, whose checksum a stranger computes anew."""
+    from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+
+    def read_as_tokenizer(file: Path) -> None:
+        home = folder.with_name('tokenizer')
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir()
+        file.rename(home / 'sentencepiece.model')
+        (home / 'tokenizer.json').write_text('{"kind": "sentencepiece"}')
+        use_tokenizer(SentencePieceTokenizer.load(home))
+
+    each_of(*(lambda file=file: read_as_tokenizer(file) for file in sorted(folder.iterdir())))
+
+
+def use_tokenizer(tokenizer: Any) -> None:
+    import numpy as np
+
+    ids = tokenizer.encode(LINES)
+    tokenizer.encode_target_flat(LINES)
+    for line in ids:
+        tokenizer.decode(line)
+    tokenizer.decode(range(tokenizer.target_vocab_size))
+    tokenizer.portable()
+    _ = tokenizer.languages, tokenizer.digest, tokenizer.has_piece_for('a')
+    with contextlib.suppress(ValueError):  # refused for Marian's
+        tokenizer.sample_flat(LINES, seeds=np.arange(len(LINES), dtype=np.uint64), alpha=0.1)
+
+
+def make_marian(folder: Path, weights: str = 'model.safetensors') -> None:
+    folder.mkdir()
+    for file in MARIAN.iterdir():
+        if file.suffix in ('.json', '.spm') and file.name != 'expected.json':
+            shutil.copy(file, folder)
+    shutil.copy(MARIAN / weights, folder / ('pytorch_model.bin' if weights.endswith('.bin') else weights))
+
+
+def read_marian_folder(folder: Path) -> None:
+    from flax_transformer.marian.folder import read_marian
+
+    use_tokenizer(read_marian(folder).tokenizer)
+
+
+def read_weights(folder: Path) -> None:
+    from flax_transformer.marian.tensors import read_tensors
+
+    read_tensors(folder)
+
+
+def make_pickles(folder: Path) -> None:
+    folder.mkdir()
+    for name in ('zip.bin', 'legacy.bin', 'bfloat16.bin'):
+        shutil.copy(MARIAN / name, folder)
+
+
+def read_pickles(folder: Path) -> None:
+    from flax_transformer.marian.pickles import read_pickle
+
+    each_of(*(lambda file=file: read_pickle(file) for file in sorted(folder.iterdir())))
+
+
+def make_shards(folder: Path) -> None:
+    folder.mkdir()
+    tensors = {}
+    from safetensors.numpy import load_file, save_file
+
+    for number, (name, tensor) in enumerate(load_file(MARIAN / 'model.safetensors').items()):
+        tensors.setdefault(f'model-{number % 2}.safetensors', {})[name] = tensor
+    for name, some in tensors.items():
+        save_file(some, folder / name)
+    homes = {tensor: name for name, some in tensors.items() for tensor in some}
+    (folder / 'model.safetensors.index.json').write_text(json.dumps({'metadata': {}, 'weight_map': homes}))
+
+
+def make_cache(folder: Path) -> None:
+    from flax_transformer.data.bitext.cache import Settings, cached_pairs
+
+    folder.mkdir()
+    for keep_text in (False, True):
+        cached_pairs(*_corpus(), Settings(16, 16, keep_text=keep_text), folder)
+    for lock in folder.glob('*.lock'):
+        lock.unlink()
+
+
+def read_cache(folder: Path) -> None:
+    from flax_transformer.data.bitext.cache import Settings, find_cached
+
+    def read_all(keep_text: bool) -> None:
+        found = find_cached(*_corpus(), Settings(16, 16, keep_text=keep_text), folder)
+        if found is not None:
+            _ = len(found), int(found.source.offsets[-1])
+
+    each_of(lambda: read_all(False), lambda: read_all(True))
+
+
+def _corpus() -> tuple[Any, Any]:
+    from flax_transformer.data.bitext.config import DataConfig
+    from flax_transformer.data.bitext.sources import open_corpus
+    from flax_transformer.tasks.translation.run import Run
+
+    data = DataConfig(numbers_below=200, numbers_train=60, numbers_held_out=20)
+    return open_corpus('number_words:train', data), Run(GOLDEN).read_tokenizer()
+
+
+def make_export(folder: Path) -> None:
+    from flax_transformer import Translator
+    from flax_transformer.interop.stablehlo.export import export_run
+
+    export_run(Translator.from_run(GOLDEN, beam_width=1, max_tokens=8), folder, platforms=['cpu'])
+
+
+def read_export(folder: Path) -> None:
+    from flax_transformer.common.errors import UserError
+    from flax_transformer.interop.stablehlo.export_loader import load
+
+    try:
+        load(folder)
+    except ValueError as error:  # of which load.py prints the sentence alone
+        raise UserError(str(error)) from None
+
+
+def adjust_checksums(folder: Path, rng: Any) -> None:
+    """Half of the time, as a stranger would; but not of the program, which is code."""
+    if rng.random() < 0.5:
+        return
+    with contextlib.suppress(Exception):
+        file = folder / 'export.json'
+        info = json.loads(file.read_text())
+        for name in info['sha256'].keys() - {'program.bin', 'load.py'}:
+            if (folder / name).is_file():
+                info['sha256'][name] = hashlib.sha256((folder / name).read_bytes()[:1_000_000]).hexdigest()
+        file.write_text(json.dumps(info))
+
+
+def make_batch(folder: Path) -> None:
+    import numpy as np
+
+    folder.mkdir()
+    np.savez_compressed(folder / 'batch.npz', source=np.arange(12).reshape(3, 4), target=np.ones((3, 4), np.int32))
+
+
+def read_batch(folder: Path) -> None:
+    from flax_transformer.engine.non_finite import load_batch
+
+    load_batch(folder / 'batch.npz')
+
+
+def each_of(*readers: Callable[[], Any]) -> None:
+    """Reads in each way; raises the first refusal at the end."""
+    refused = None
+    for read in readers:
+        try:
+            read()
+        except (ValueError, OSError) as error:
+            if not is_refusal(error):
+                raise
+            refused = refused or error
+    if refused is not None:
+        raise refused
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether a command would print the error as a sentence."""
+    from flax_transformer.common.errors import UserError
+
+    return isinstance(error, (UserError, OSError))
+
+
+READERS = {
+    'run_files': Reader(make_run_files, read_run_files),
+    'checkpoint': Reader(make_run, read_run, forget_manifests, needs_jax=True),
+    'resume': Reader(make_run, read_resumed, forget_manifests, needs_jax=True),
+    'sentencepiece': Reader(make_sentencepiece, read_sentencepiece),
+    'marian': Reader(make_marian, read_marian_folder),
+    'pickles': Reader(make_pickles, read_pickles),
+    'shards': Reader(make_shards, read_weights),
+    'cache': Reader(make_cache, read_cache),
+    'export': Reader(make_export, read_export, adjust_checksums, needs_jax=True),
+    'batch': Reader(make_batch, read_batch),
+}
