@@ -15,6 +15,8 @@ os.environ.setdefault('JAX_NUM_CPU_DEVICES', '8')
 _COMPILED = tempfile.TemporaryDirectory(prefix='flax_transformer_tests_')
 os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1')
 os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', _COMPILED.name)
+if 'PYTEST_XDIST_WORKER' not in os.environ:  # workers share their parent's
+    os.environ['XDG_STATE_HOME'] = _COMPILED.name
 os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.3')
 if version('jaxlib').startswith('0.10.'):  # XLA aborts at a flag that it does not know
     os.environ.setdefault('XLA_FLAGS', '--xla_cpu_use_fusion_emitters=false')  # compiles a step in a third of the time

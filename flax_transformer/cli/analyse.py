@@ -26,6 +26,7 @@ class AnalyseOptions:
     reference: tuple[Path, ...] = ()  # its translations, line by line
     widths: tuple[int, ...] = (1, 2, 4, 8, 16)  # beam widths
     examples: int = 3  # faults of each kind to print, at the beam width nearest the run's own
+    trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
     json: bool = False  # print a JSON object per width instead
     data: DataConfig = field(default_factory=DataConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
@@ -50,7 +51,7 @@ def main(argv: list[str]) -> None:
     from flax_transformer.tasks.translation.search_errors import analyse, recommendation, table
 
     tokens = tokens_of(options.data, options.decoding.target_language)
-    name, pairs, _ = read_set(runs[0], options.source, options.reference, options.data)
+    name, pairs, _ = read_set(runs[0], options.source, options.reference, options.data, trust=options.trust_data)
     translator = Translator.from_run(*runs, parallel=options.parallel, **asdict(options.decoding))
     with progress_bar(len(pairs) * len(options.widths), 'sentence') as bar:
         reports = analyse(translator, pairs, options.widths, tokens=tokens, progress=bar.update)

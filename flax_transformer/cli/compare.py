@@ -21,6 +21,7 @@ class CompareOptions:
     reference: tuple[Path, ...] = ()  # its translations, line by line; several files: several references per line
     resamples: int = 1000  # of the bootstrap
     trials: int = 10_000  # of the randomisation
+    trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
     json: bool = False  # print a JSON object per metric instead
     data: DataConfig = field(default_factory=DataConfig)  # of the first run: its test set, and the language for BLEU
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
@@ -48,7 +49,7 @@ def main(argv: list[str]) -> None:
         raise UserError('two files of translations: give --source and --reference too')
     run = next((name for name in names if not _is_file(name)), names[0])
     tokens = tokens_of(options.data)
-    _, pairs, more = read_set(run, options.source, options.reference, options.data)
+    _, pairs, more = read_set(run, options.source, options.reference, options.data, trust=options.trust_data)
     outputs = [_output(name, pairs.sources, options.parallel) for name in names]
     sizes = {'resamples': options.resamples, 'trials': options.trials}
     found = paired_tests(*outputs, [pairs.targets, *more], tokens=tokens, **sizes)

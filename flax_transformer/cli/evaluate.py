@@ -10,6 +10,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.runs.run_directory import split_reference
 
 if TYPE_CHECKING:
     from flax_transformer.data.bitext.corpus import Pairs
@@ -28,6 +29,7 @@ class EvaluateOptions:
     output: Path | None = None  # a file for the translations
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     examples: int = 5  # translations to print
+    trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
     json: bool = False  # print one JSON object instead
     data: DataConfig = field(default_factory=DataConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
@@ -62,7 +64,7 @@ def main(argv: list[str]) -> None:
         settings['target_language'] = language
         options = replace(options, data=replace(options.data, target_language=language))
     tokens = tokens_of(options.data, settings['target_language'])
-    name, pairs, more = read_set(runs[0], options.source, options.reference, options.data)
+    name, pairs, more = read_set(runs[0], options.source, options.reference, options.data, trust=options.trust_data)
     translator = Translator.from_run(*runs, step=options.step, parallel=options.parallel, **settings)
     if len(runs) == 1:
         config = replace(read_run_config(runs[0]), data=options.data, decoding=translator.decoding)
@@ -97,17 +99,23 @@ def tokens_of(data: DataConfig, language: str | None = None) -> 'ScoreTokens':
 
 
 def read_set(
-    run: str, source: Path | None, reference: tuple[Path, ...], data: DataConfig
+    run: str, source: Path | None, reference: tuple[Path, ...], data: DataConfig, *, trust: bool
 ) -> tuple[str, 'Pairs', list[list[str]]]:
-    """The name of the set to score on, its pairs, and further references: from files, or the test set."""
+    """The name of the set to score on, its pairs, and further references: from files, or the run's test set.
+
+    Raises UserError, unless `trust`, for a test set outside the user's data folder that a stranger may have named.
+    """
     from flax_transformer.data.bitext.sources import read_corpus
     from flax_transformer.data.bitext.text_files import read_text_files
+    from flax_transformer.tasks.translation.run import Run
+    from flax_transformer.tasks.translation.trusted_data import check_test_set
 
     if source is not None:
         pairs, *others = [read_text_files(source, file) for file in reference]
         return str(source), pairs, [other.targets for other in others]
     if not data.test:
         raise UserError(f'{run} has no test set (data.test is empty); give --source and --reference')
+    check_test_set(Run(split_reference(run)[0]), data, trust=trust)
     pairs = read_corpus(data.test, data)
     return data.test, pairs, list(pairs.references)
 

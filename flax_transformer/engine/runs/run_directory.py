@@ -4,6 +4,7 @@ config.json        the config, with its schema version and task
 checkpoints/       parameters, optimizer state and place in the data, by step
 metrics.jsonl      training and validation metrics; the same in tensorboard/
 environment.json   versions and devices of each start
+seal               proof that this user trained here
 lock               held by the process that trains here
 rendezvous         a secret that several processes share while they start
 

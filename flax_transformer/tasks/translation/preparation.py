@@ -18,6 +18,7 @@ from flax_transformer.engine.devices.multihost import say
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.corpus_checks import check_corpora, files_of, refuse_changed_files
 from flax_transformer.tasks.translation.run import Run, check_tokenizer
+from flax_transformer.tasks.translation.trusted_data import seal_data
 from flax_transformer.tasks.translation.validation_sets import ValidationSet, of_each_corpus, read_validation
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
@@ -50,6 +51,7 @@ def prepare_run(config: Config, run: Run, *, processes: int = 1, tokenizer: Toke
             corpora = of_each_corpus(config.data, prepared.validation)
             loss_batches(corpora, config.model, config.data, num_rows=1)  # raises if a pair is too long
         run.open(config)
+        seal_data(run, config.data, say=say)
         run.write_data_files(prepared.files)
         if not run.has_tokenizer():
             run.write_tokenizer(prepared.tokenizer)
