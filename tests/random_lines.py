@@ -2,13 +2,16 @@
 
 import io
 from collections import Counter
+from pathlib import Path
 
 import jax
 import numpy as np
 
 from flax_transformer import Translator
 from flax_transformer.cli.lines import chunks
-from flax_transformer.config import DecodingConfig, TransformerConfig
+from flax_transformer.config import Config, DecodingConfig, TransformerConfig
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import init_params
 
@@ -52,6 +55,17 @@ def tiny_translator(*, seed: int = 0, **decoding: object) -> Translator:
     params = init_params(config, jax.random.key(seed))
     fields = {'beam_width': 1, 'max_tokens': 6, 'max_source_tokens': 64, 'batch_tokens': 16384, **decoding}
     return Translator(config, params, tokenizer, DecodingConfig(**fields))
+
+
+def tiny_run(path: Path, translator: Translator) -> Path:
+    """A run directory of the translator's model, for the commands."""
+    run = Run(path)
+    run.open(Config(model=translator.model.config, decoding=translator.decoding))
+    run.write_tokenizer(translator.tokenizer)
+    checkpoints = Checkpoints(run.checkpoints)
+    checkpoints.save_params(translator.params)
+    checkpoints.close()
+    return path
 
 
 def check_lines(translator: Translator, lines: list[bytes]) -> Counter:

@@ -13,6 +13,8 @@ from typing import Any, BinaryIO
 from flax_transformer.common.errors import BadInput, UserError
 
 CHUNK = 2048  # lines that are read, translated and written together; bounds memory
+CHUNK_BYTES = 1 << 24  # a chunk ends after as many, however few its lines are
+KEPT = '. The lines written so far are kept'  # ends what is said about a bad line
 
 
 def chunks(
@@ -24,7 +26,7 @@ def chunks(
     first: int = 1,
     place: str = 'input line',
 ) -> Iterator[list[str | bytes]]:
-    """Lists of up to `size` lines of UTF-8, ended by "\\n" alone, without the first `skip` lines.
+    """Lists of up to `size` lines of UTF-8, ended by "\\n" alone, without the first `skip` lines; fewer where long.
 
     A line that is not UTF-8 is yielded as bytes; with `refuse` it raises BadInput, with its number, after the lines
     before it.
@@ -34,6 +36,7 @@ def chunks(
       place: what messages put before a line's number.
     """
     chunk: list[str | bytes] = []
+    num_bytes = 0
     for number, raw in enumerate(stream, start=first):
         if number <= skip:
             continue
@@ -46,12 +49,13 @@ def chunks(
                 got = error.object[error.start]
                 raise BadInput(
                     f'{place} {number}: byte 0x{got:02x} is not valid UTF-8; expected UTF-8, for example '
-                    'from `iconv -f LATIN1 -t UTF-8`; or give --invalid replace. The lines written so far are kept'
+                    f'from `iconv -f LATIN1 -t UTF-8`; or give --invalid replace{KEPT}'
                 ) from None
             chunk.append(line)
-        if len(chunk) == size:
+        num_bytes += len(raw)
+        if len(chunk) == size or num_bytes >= CHUNK_BYTES:
             yield chunk
-            chunk = []
+            chunk, num_bytes = [], 0
     if chunk:
         yield chunk
 
@@ -128,7 +132,12 @@ def _uninterrupted() -> Iterator[None]:
 
 def to_json(record: dict[str, Any]) -> str:
     """The record as JSON on one line, for any reader's idea of a line end."""
-    text = json.dumps(record, ensure_ascii=False)
-    for character in '\x85\u2028\u2029':
+    return without_line_breaks(json.dumps(record, ensure_ascii=False))
+
+
+def without_line_breaks(text: str) -> str:
+    """The same JSON without characters that some reader takes for a line end."""
+    text = text.replace('\r', ' ')  # between values: within a string JSON has it escaped
+    for character in '' if text.isascii() else '\x85\u2028\u2029':
         text = text.replace(character, f'\\u{ord(character):04x}')
     return text

@@ -3,15 +3,15 @@
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from flax_transformer.cli.lines import CHUNK, LineWriter, chunks, to_json
+from flax_transformer.cli.lines import CHUNK, KEPT, LineWriter, chunks
 from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
-from flax_transformer.common.errors import BadInput, UserError
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.cli.records import Record, read_records, write_record
+from flax_transformer.common.errors import BadInput, BadLine, UserError
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
 
@@ -149,57 +149,48 @@ def _translate(
       place: what messages put before a line's number.
     """
     counts: Counter[str] = Counter()
-    with progress_bar(None, 'line') as bar:
-        for chunk in lines_in:
-            records = list(_read(chunk, options.input_format, done, place))
-            prefixes = [record.get('prefix', '') for record in records]
+
+    def finish(records: list[Record], first: int) -> None:
+        """Translates and writes records before which there are `first` lines."""
+        prefixes = [record.prefix for record in records]
+        try:
             translations = translator(
-                [record['text'] for record in records],
+                [record.text for record in records],
                 prefixes=prefixes if any(prefixes) else None,
                 alignment=links is not None,
                 progress=bar.update,
             )
-            lines = []
-            for number, (record, translation) in enumerate(zip(records, translations, strict=True), start=done):
-                lines += _write(translation, record, options, number)
-                counts.update(name for name in FLAGS if getattr(translation, name))
-            write(lines)
-            if links is not None:
-                links.writelines(_pharaoh(translation) + '\n' for translation in translations)
-            done += len(chunk)
+        except BadLine as bad:
+            finish(records[: bad.index], first)
+            raise BadInput(f'{place} {first + bad.index + 1}: {bad.fault}{KEPT}') from None
+        lines = []
+        for number, (record, translation) in enumerate(zip(records, translations, strict=True), start=first):
+            translation = replace(translation, replaced=True) if record.replaced else translation
+            lines += _write(translation, record, options, number)
+            counts.update(name for name in FLAGS if getattr(translation, name))
+        write(lines)
+        if links is not None:
+            links.writelines(_pharaoh(translation) + '\n' for translation in translations)
+
+    with progress_bar(None, 'line') as bar:
+        for records in read_records(lines_in, options.input_format, done, place):
+            finish(records, done)
+            done += len(records)
     return counts
 
 
-def _read(chunk: list[str | bytes], form: str, done: int, place: str) -> Iterator[dict[str, Any]]:
-    """The lines as records that have a `text`."""
-    for number, line in enumerate(chunk, start=done + 1):
-        if form == 'text':
-            yield {'text': line}
-            continue
-        try:
-            record = parse_json(line) if line.strip() else {'text': ''}
-        except ValueError as error:
-            raise BadInput(f'{place} {number} is not JSON ({error}); expected {{"text": "..."}}') from None
-        record = {'text': record} if isinstance(record, str) else record
-        has_text = isinstance(record, dict) and isinstance(record.get('text'), str)
-        if not has_text or not isinstance(record.get('prefix', ''), str):
-            raise BadInput(f'{place} {number}: expected {{"text": "..."}}, optionally with "prefix": "..."')
-        yield record
-
-
-def _write(translation: 'Translation', record: dict[str, Any], options: TranslateOptions, number: int) -> list[str]:
+def _write(translation: 'Translation', record: Record, options: TranslateOptions, number: int) -> list[str]:
     """The output lines for one input line."""
     n_best = options.decoding.n_best
     if options.format == 'jsonl':
-        others = {key: value for key, value in record.items() if key not in ('text', 'prefix')}
-        return [to_json(others | _record(translation, n_best))]
+        return [write_record(record, _fields(translation, n_best))]
     if n_best == 1:
         return [translation.text]
     found = translation.n_best or (translation,)
     return [f'{number} ||| {one.text} ||| {one.score:.6f}' for one in found]
 
 
-def _record(translation: 'Translation', n_best: int) -> dict[str, Any]:
+def _fields(translation: 'Translation', n_best: int) -> dict[str, Any]:
     """A translation's fields for JSON, the alignment in Pharaoh's notation."""
     fields = {'translation' if key == 'text' else key: value for key, value in asdict(translation).items()}
     fields.pop('n_best')

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import BadLine, UserError
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import NEG_INF, Hypotheses
 from flax_transformer.engine.config.parallel import ParallelConfig
@@ -103,14 +103,16 @@ class Programs:
         return min(self.decoding.max_source_tokens, self.max_positions or self.decoding.max_source_tokens)
 
     def check_lengths(self, name: str, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
-        """Raises UserError, which quotes the text, if one has more tokens than the models have positions."""
+        """Raises BadLine, which quotes the text, if one has more tokens than the models have positions."""
         limit = self.max_positions
-        for number, (text, tokens) in enumerate(zip(texts, ids, strict=True), start=1):
+        for index, (text, tokens) in enumerate(zip(texts, ids, strict=True)):
             if limit is not None and len(tokens) > limit:
                 begins = text if len(text) <= 60 else f'{text[:60]}...'
-                raise UserError(
-                    f'{name} {number} of {len(texts)}, {begins!r}, has {len(tokens)} tokens; expected at most {limit}, '
-                    'the positions that the model has learned: shorten it'
+                raise BadLine(
+                    f'{name} {index + 1} of {len(texts)}',
+                    f'the {name} {begins!r} has {len(tokens)} tokens; expected at most {limit}, the positions that the '
+                    'model has learned: shorten it',
+                    index,
                 )
 
     def check_numbers(self, params: Any, scores: Iterable[float]) -> None:

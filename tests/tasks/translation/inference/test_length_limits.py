@@ -94,7 +94,9 @@ def test_a_pair_of_any_length_is_scored_or_named(learned: Translator) -> None:
             assert len(learned.score([text(source)], [text(target)], alignment=True)[0].token_ids) == target
             continue
         name = 'source' if source > LIMIT else 'target'
-        with pytest.raises(UserError, match=rf"{name} 2 of 2, 'a a a.*', has {max(source, target)} tokens; .* 37, the"):
+        with pytest.raises(
+            UserError, match=rf"{name} 2 of 2: the {name} 'a a a.*' has {max(source, target)} tokens; .* 37"
+        ):
             learned.score(['a', text(source)], ['', text(target)])
 
 
@@ -103,9 +105,9 @@ def test_a_prefix_of_any_length_is_continued_or_named(learned: Translator) -> No
         if n <= LIMIT:  # EOS counts: it must still fit
             assert learned(['a', text(n)], prefixes=[text(n), ''])[0].num_tokens <= LIMIT
             continue
-        with pytest.raises(UserError, match=rf"prefix 2 of 3, 'a a a.*', has {n} tokens; expected at most 37"):
+        with pytest.raises(UserError, match=rf"prefix 2 of 3: the prefix 'a a a.*' has {n} tokens; .* most 37"):
             learned(['', 'a', ''], prefixes=['', text(n), 'a'])
-        with pytest.raises(UserError, match=rf"line 3 of 3, 'a a a.*', has {n} tokens; expected at most 37"):
+        with pytest.raises(UserError, match=rf"line 3 of 3: the line 'a a a.*' has {n} tokens; .* most 37"):
             learned(['', 'a', text(n)], prefixes=['', '', 'a'])
 
 
@@ -123,9 +125,9 @@ def test_sinusoids_have_no_limit(tokenizer: SentencePieceTokenizer) -> None:
 
 
 def test_a_map_of_attention_names_what_is_too_long(learned: Translator) -> None:
-    with pytest.raises(UserError, match=r"line 1 of 1, 'a a.*', has 38 tokens"):
+    with pytest.raises(UserError, match=r"line 1 of 1: the line 'a a.*' has 38 tokens"):
         attention_map(learned, text(LIMIT + 1), 'a')
-    with pytest.raises(UserError, match=r"translation 1 of 1, 'a a.*', has 40 tokens"):
+    with pytest.raises(UserError, match=r"translation 1 of 1: the translation 'a a.*' has 40 tokens"):
         attention_map(learned, 'a', text(LIMIT + 3))
 
 
