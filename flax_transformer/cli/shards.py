@@ -3,7 +3,6 @@
 import hashlib
 import json
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
@@ -15,7 +14,7 @@ import numpy as np
 
 from flax_transformer.cli.options import note
 from flax_transformer.common.errors import BadInput, UserError
-from flax_transformer.common.files import written_whole
+from flax_transformer.common.files import own_partial, written_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.data import shards
@@ -59,7 +58,7 @@ class ShardOfFiles:
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / RECORD
         if not file.exists():
-            with written_whole(file, file.with_name(f'.{RECORD}.{uuid.uuid4().hex[:12]}.partial')) as opened:
+            with written_whole(file, own_partial(file)) as opened:
                 opened.write(json.dumps(self._record, indent=1).encode() + b'\n')
         self._check_record()
 

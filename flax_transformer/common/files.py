@@ -1,9 +1,11 @@
 """Files written whole or not at all, their checksums, and reading files that a stranger may have made."""
 
 import contextlib
+import glob
 import hashlib
 import os
 import stat
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -52,7 +54,7 @@ def read_limited(file: Path, most: int = MOST_TEXT) -> bytes:
 def written_whole(file: Path, partial: Path | None = None) -> Iterator[BinaryIO]:
     """A binary file to write to, which gets its name when the block ends; if the block raises, nothing is left.
 
-    `partial` is its path until then. Give one that nobody else has if several processes may write the file at once.
+    `partial` is its path until then; `own_partial` makes one if several processes may write the file at once.
     """
     partial = partial or file.with_name(file.name + '.partial')
     try:
@@ -64,6 +66,16 @@ def written_whole(file: Path, partial: Path | None = None) -> Iterator[BinaryIO]
         raise
     finally:
         partial.unlink(missing_ok=True)
+
+
+def own_partial(file: Path) -> Path:
+    """A path for writing the file that no other process has; hidden, so that NAME.* does not match it."""
+    return file.with_name(f'.{file.name}.{uuid.uuid4().hex[:12]}.partial')
+
+
+def partials_of(file: Path) -> list[Path]:
+    """What processes that write the file, or were killed while they did, have made by `own_partial`."""
+    return list(file.parent.glob(f'.{glob.escape(file.name)}.*.partial'))
 
 
 def write_whole(file: Path, content: str | bytes) -> None:

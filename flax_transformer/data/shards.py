@@ -9,7 +9,6 @@ import glob
 import heapq
 import os
 import re
-import uuid
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import chain, islice
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import written_whole
+from flax_transformer.common.files import own_partial, partials_of, written_whole
 from flax_transformer.data.lines import compressing, raw_lines_of
 
 PIECE = 8192  # lines; the last piece of a file has fewer
@@ -119,10 +118,8 @@ def written_piece(file: Path, suffix: str) -> Iterator[BinaryIO]:
 
     Several processes may write the same piece: all write the same.
     """
-    # Hidden, lest NAME.* matches what a killed process leaves.
-    partial = file.with_name(f'.{file.name}.{uuid.uuid4().hex[:12]}.partial')
     try:
-        with written_whole(file, partial) as opened:
+        with written_whole(file, own_partial(file)) as opened:
             with compressing(opened, suffix) as compressed:
                 yield compressed
             opened.flush()
@@ -130,5 +127,5 @@ def written_piece(file: Path, suffix: str) -> Iterator[BinaryIO]:
     except FileNotFoundError:
         if not file.exists():  # else another process was faster, and has tidied up
             raise
-    for left in file.parent.glob(f'.{glob.escape(file.name)}.*.partial'):
+    for left in partials_of(file):
         left.unlink(missing_ok=True)

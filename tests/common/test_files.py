@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import open_regular, read_limited, sha256_of, write_whole, written_whole
+from flax_transformer.common.files import (
+    open_regular,
+    own_partial,
+    partials_of,
+    read_limited,
+    sha256_of,
+    write_whole,
+    written_whole,
+)
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -57,3 +65,12 @@ def test_a_file_of_no_end_is_not_read_to_its_end(tmp_path: Path) -> None:
     (tmp_path / 'link').symlink_to('abc')
     (tmp_path / 'abc').write_bytes(b'abc')
     assert read_limited(tmp_path / 'link', 3) == b'abc'
+
+
+def test_partials_of_a_file_are_hidden_distinct_and_found_again(tmp_path: Path) -> None:
+    file = tmp_path / 'out[1].gz'
+    partials = {own_partial(file), own_partial(file)}
+    for partial in (*partials, own_partial(tmp_path / 'out1.gz')):
+        partial.touch()
+    assert set(partials_of(file)) == partials
+    assert not list(tmp_path.glob('out*'))
