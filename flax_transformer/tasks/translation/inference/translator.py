@@ -154,7 +154,7 @@ class Translator:
 
         Args:
           lines: sentences without line ends; bytes are read as UTF-8, and invalid ones become U+FFFD and are flagged.
-          prefixes: what each line's translation begins with, or ''; such lines are not split.
+          prefixes: what each line's translation begins with, or ''; a line with one is not split.
           alignment: whether to say which source word each word comes from; takes a second pass.
           progress: called with the number of sentences of each finished batch.
         """
@@ -166,10 +166,10 @@ class Translator:
         split = [self._split(line) for line in lines]
         begins = None
         if prefixes is not None:
-            split = [line.whole() for line in split]
+            split = [line.whole() if prefix else line for line, prefix in zip(split, prefixes, strict=True)]
             begins = self.tokenizer.encode_target(list(prefixes))
             self.programs.check_lengths('prefix', prefixes, begins)
-            begins = [ids[:-1] for ids, line in zip(begins, split, strict=True) if line.parts]
+            begins = [ids[:-1] for ids, line in zip(begins, split, strict=True) for _ in line.parts]
         sources = self._encode([part for line in split for part in line.parts])
         each = iter(sources)
         longest = [max((next(each) for _ in line.parts), key=len, default=[]) for line in split]

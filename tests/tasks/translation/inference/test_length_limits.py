@@ -111,6 +111,10 @@ def test_a_prefix_of_any_length_is_continued_or_named(learned: Translator) -> No
             learned(['', 'a', text(n)], prefixes=['', '', 'a'])
 
 
+def test_a_long_line_is_split_though_another_has_a_prefix(learned: Translator) -> None:
+    assert [one.split for one in learned([text(LIMIT + 3), 'a'], prefixes=['', 'b'])] == [True, False]
+
+
 def test_every_shape_to_warm_up_is_within_the_positions(tokenizer: SentencePieceTokenizer) -> None:
     translator = with_shapes_alone(make_translator(tokenizer, LEARNED, beam_width=1, batch_tokens=LIMIT))
     assert translator.warm_up() == 4  # 1 and 2 rows of 16 slots, 1 of 32 and of 37
