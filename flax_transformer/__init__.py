@@ -1,7 +1,7 @@
 """The Transformer of "Attention Is All You Need" in JAX and Flax: train, evaluate, translate.
 
 from flax_transformer import Translator
-print(Translator.from_run('runs/number_words')(['forty-two'])[0].text)
+print(Translator.from_run('runs/number_words')('forty-two'))
 """
 
 from typing import TYPE_CHECKING, Any

@@ -62,11 +62,15 @@ def main(argv: list[str]) -> None:
     if options.n_best is not None:
         options = replace(options, decoding=replace(options.decoding, n_best=options.n_best))
     _check(options)
+    runs = positional(argv)
+    for run in runs[1:]:
+        if Path(run).is_file():
+            raise UserError(f'{run} is a file, not a run: to translate its lines, give --input {run}')
 
     from flax_transformer.engine.devices.devices import prepare_devices
 
     prepare_devices(options.parallel.num_devices)
-    counts = (_translate_stream if options.shard is None else _translate_shard)(positional(argv), options)
+    counts = (_translate_stream if options.shard is None else _translate_shard)(runs, options)
     for name, count in counts.items():
         note(f'{count} {FLAGS[name]}')
 

@@ -1,9 +1,11 @@
 """How to search for translations."""
 
+import dataclasses
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from flax_transformer.common.checks import check, check_positive, check_types
+from flax_transformer.common.errors import nearest
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,11 @@ class DecodingConfig:
             self.beam_width % self.groups == 0, f'beam_width={self.beam_width} is not divisible by groups={self.groups}'
         )
         where = 'samples' if self.search == 'sample' else 'beam_width'
+        option = f'--decoding.{where.replace("_", "-")}'
         check(
             self.n_best <= self.num_candidates,
-            f'n_best={self.n_best}: expected at most {where}={self.num_candidates}, the translations found',
+            f'n_best={self.n_best}: expected at most {where}={self.num_candidates}, the translations found; set '
+            f'{where} to {self.n_best} ({option} {self.n_best})',
         )
         check(
             self.mbr == 'none' or self.num_candidates > 1,
@@ -81,3 +85,12 @@ class DecodingConfig:
     def num_candidates(self) -> int:
         """Hypotheses per sentence that a search returns."""
         return self.samples if self.search == 'sample' else self.beam_width
+
+
+def override(decoding: DecodingConfig, fields: dict[str, Any]) -> DecodingConfig:
+    """The settings with other values of some fields. Raises TypeError, with the nearest, for one that it lacks."""
+    known = [field.name for field in dataclasses.fields(decoding)]
+    for name in fields:
+        if name not in known:
+            raise TypeError(f'{name!r} is no field of DecodingConfig.{nearest(name, known)} It has {", ".join(known)}')
+    return dataclasses.replace(decoding, **fields)

@@ -81,6 +81,13 @@ def test_more_translations_than_beams_are_refused(copy_run, call) -> None:
     code, _, err = call('translate', copy_run, '--n-best', '3', text='a\n')
     assert code == 2
     assert 'n_best=3: expected at most beam_width=2' in err
+    assert 'set beam_width to 3 (--decoding.beam-width 3)' in err
+
+
+def test_a_file_in_place_of_a_run_is_named_with_its_option(copy_run, call, folder) -> None:
+    code, _, err = call('translate', copy_run, folder / 'in')
+    assert code == 2
+    assert f'{folder / "in"} is a file, not a run: to translate its lines, give --input {folder / "in"}' in err
 
 
 def test_files_alignments_and_notes(copy_run, call, folder) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.decoding.config import override
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.translation.config import Config
@@ -32,7 +33,7 @@ def load_run(reference: Path | str, *, step: int | None = None, **decoding: Any)
     path, which = split_reference(reference)
     run = Run(path)
     config = run.read_config()
-    config = replace(config, decoding=replace(config.decoding, **decoding))
+    config = replace(config, decoding=override(config.decoding, decoding))
     if step is not None:
         if which is not None:
             raise UserError(f'{reference} names a checkpoint, and so does step={step}; expected one of them')

@@ -15,7 +15,7 @@ TIMES = 4
 
 @dataclass(frozen=True)
 class Translation:
-    """The best translation of one line."""
+    """The best translation of one line; as a string, its text."""
 
     text: str  # one line: no line break of any kind
     score: float  # what the search ranked by: log-probability / length penalty; the mean over the parts of a split line
@@ -25,12 +25,15 @@ class Translation:
     split: bool = False  # translated in parts: the line was too long, or split_sentences is set
     repetition: bool = False  # a few tokens come again and again, unlike in the source
     untranslated: bool = False  # equal to the source, or empty
-    replaced: bool = False  # the line was not valid UTF-8: invalid bytes became U+FFFD before translation
+    replaced: bool = False  # the line was not valid Unicode: what was not became U+FFFD before translation
     token_ids: tuple[int, ...] = ()  # with EOS; for a split line those of all parts
     tokens: tuple[str, ...] = ()  # the pieces of token_ids
     token_log_probs: tuple[float, ...] = ()  # nats; their sum is log_prob
     n_best: tuple['Translation', ...] = ()  # if n_best is above 1: distinct texts, best first, this one included
     alignment: tuple[tuple[int, int], ...] | None = None  # (source word, target word) from 0, if asked for
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class Translations(list[Translation]):

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from flax_transformer.common.compilation_cache import use_compilation_cache
-from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
@@ -28,7 +28,10 @@ Model = TransformerConfig | TranslationModel
 
 
 class Translator:
-    """`translator(lines)` translates lines of text. Compiles once for each length bucket and batch size."""
+    """`translator(lines)` translates lines of text, `translator(line)` one.
+
+    Compiles once for each length bucket and batch size.
+    """
 
     def __init__(
         self,
@@ -98,7 +101,7 @@ class Translator:
 
         use_compilation_cache()
         config, params, tokenizer, own = read_marian(folder)
-        return cls(config, params, tokenizer, replace(own, **decoding))
+        return cls(config, params, tokenizer, override(own, decoding))
 
     def with_params(self, params: Any, *, target_language: str | None = None) -> Self:
         """The same translator, with its compiled programs and other parameters of the same shapes."""
@@ -142,24 +145,32 @@ class Translator:
         """The parameters as the programs take them: int8 if decoding.weights asks for it."""
         return self.programs.weights_of(self.params)
 
+    @overload
+    def __call__(self, lines: str | bytes, **options: Any) -> Translation: ...
+
+    @overload
+    def __call__(self, lines: Sequence[str | bytes], **options: Any) -> Translations: ...
+
     def __call__(
         self,
-        lines: Sequence[str | bytes],
+        lines: str | bytes | Sequence[str | bytes],
         *,
-        prefixes: Sequence[str] | None = None,
+        prefixes: str | Sequence[str] | None = None,
         alignment: bool = False,
         progress: Callable[[int], None] | None = None,
-    ) -> Translations:
+    ) -> Translation | Translations:
         """One translation for each line, in order; a blank line gives a blank one without asking the model.
 
         Args:
           lines: sentences without line ends; bytes are read as UTF-8, and invalid ones become U+FFFD and are flagged.
+            A single line in place of a list gives a single translation.
           prefixes: what each line's translation begins with, or ''; a line with one is not split.
           alignment: whether to say which source word each word comes from; takes a second pass.
           progress: called with the number of sentences of each finished batch.
         """
+        prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
         if isinstance(lines, (str, bytes)):
-            raise TypeError('got one string, expected a list of lines: translator([line])')
+            return self([lines], prefixes=prefixes, alignment=alignment, progress=progress)[0]
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(f'{len(prefixes)} prefixes, {len(lines)} lines; expected equal numbers')
         before = self.runner.num_compilations

@@ -70,9 +70,18 @@ def test_blank_lines_give_blank_lines(translator: Translator) -> None:
     assert translator([]) == []
 
 
-def test_one_string_is_refused(translator: Translator) -> None:
-    with pytest.raises(TypeError, match='expected a list of lines'):
-        translator('a b')
+def test_one_string_gives_one_translation_which_prints_its_text(translator: Translator) -> None:
+    one = translator('a b')
+    assert (f'{one}', one) == ('a b', translator(['a b'])[0])
+    assert str(translator(b'a \xff')) == translator(['a \ufffd'])[0].text
+
+
+def test_an_unknown_field_is_refused_with_the_nearest(copy_run: Path) -> None:
+    with pytest.raises(TypeError, match=r"'beam' is no field of DecodingConfig. Did you mean beam_width\?"):
+        Translator.from_run(copy_run, beam=4)
+
+
+def test_what_is_no_line_is_refused(translator: Translator) -> None:
     with pytest.raises(TypeError, match='got a line of type NoneType, expected str or bytes'):
         translator(['a', None])
 
@@ -230,6 +239,7 @@ def test_a_prefix_is_kept_and_continued(translator: Translator) -> None:
     assert [one.text for one in found[:2]] == ['a b c d', 'b c']
     assert found[2].text.startswith('h h')
     assert found[3].text == ''
+    assert translator('b c', prefixes='a').text.startswith('a')
     with pytest.raises(ValueError, match='1 prefixes, 2 lines'):
         translator(['a', 'b'], prefixes=['a'])
 
