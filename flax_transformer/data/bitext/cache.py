@@ -8,6 +8,9 @@ folder is made again.
     numbers                                                 of each pair, its number in the corpus
     source.text source.text_offsets target.text ...         UTF-8, if segmentations are redrawn in each epoch
     meta.json                                               counts, checksums, the fingerprint of the ids
+
+Each process that maps a folder checks all of it first, or relies on another of its host that just did: an altered
+array would be trained on.
 """
 
 import contextlib
@@ -28,6 +31,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import open_regular, read_limited, sha256_of, write_whole
 from flax_transformer.common.json_text import parse_json
+from flax_transformer.data.bitext.cache_checks import DamagedCache, checked, checksums, fingerprint
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
 from flax_transformer.data.bitext.tokenized import Chosen, Side, TokenizedPairs, choose
 from flax_transformer.data.file_listing import Listed, stat, unchanged
@@ -36,6 +40,7 @@ from flax_transformer.text.tokenizer import Tokenizer
 META_FILE = 'meta.json'
 _FORMAT = 1  # of the files; another format gets another folder
 _SIDES = ('source', 'target')
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 Say = Callable[[str], None]
 
 
@@ -69,18 +74,27 @@ class Settings:
     keep_text: bool = False
 
 
-def find_cached(corpus: Corpus, tokenizer: Tokenizer, settings: Settings, cache: Path) -> PreparedPairs | None:
-    """The corpus, if the cache has it and its text has not changed; else None."""
+def find_cached(
+    corpus: Corpus, tokenizer: Tokenizer, settings: Settings, cache: Path, *, say: Say = lambda text: None
+) -> PreparedPairs | None:
+    """The corpus, if the cache has it sound and its text has not changed; else None."""
     folder = cache / _key(corpus, tokenizer, settings)
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, ZeroDivisionError):  # missing, or damaged
+    try:
         meta = parse_json(read_limited(folder / META_FILE))
         files = unchanged(meta['files'], corpus.files)
-        if files is not None:
-            pairs = _mapped(folder, {**meta, 'files': files})
-            if files != meta['files']:
-                with contextlib.suppress(OSError):  # a shared cache may be read-only
-                    _write_meta(folder, {**meta, 'files': files})
-            return pairs
+        if files is None:
+            return None
+        pairs = _mapped(folder, {**meta, 'files': files})
+        dtypes = {'source.ids': pairs.source.ids.dtype, 'target.ids': pairs.target.ids.dtype}
+        now = {**checked(folder, meta, dtypes, tokenizer.vocab_size), 'files': files}
+        if now != meta:
+            with contextlib.suppress(OSError):  # a shared cache may be read-only
+                _write_meta(folder, now)
+        return pairs
+    except DamagedCache as error:
+        say(f'the cache of {corpus.name} in {folder} is damaged: {error}')
+    except (OSError, ValueError, LookupError, TypeError, ZeroDivisionError):
+        pass  # missing, or damaged so that nothing can be said
     return None
 
 
@@ -104,7 +118,7 @@ def cached_pairs(
     folder = cache / _key(corpus, tokenizer, settings)
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(folder.with_suffix('.lock'), say):
-        found = find_cached(corpus, tokenizer, settings, cache)
+        found = find_cached(corpus, tokenizer, settings, cache, say=say)
         if found is not None:
             return found
         partial = folder.with_suffix('.partial')
@@ -134,7 +148,7 @@ def _write(
     counts = {'pairs': 0, 'blank': 0, 'too_long': 0, 'read': 0}
     tag = tokenizer.tag_id(settings.target_language)
     with ThreadPoolExecutor(1) as background, contextlib.ExitStack() as files:
-        checksums = background.submit(lambda: [sha256_of(file) for file in corpus.files])
+        digests = background.submit(lambda: [sha256_of(file) for file in corpus.files])
         arrays = _Arrays(folder, files)
         for pairs in corpus.pairs():
             chosen = choose(pairs, tokenizer, settings.source_slots, settings.target_slots, tag=tag)
@@ -144,7 +158,7 @@ def _write(
             counts['too_long'] += chosen.left_out[1]
             counts['read'] += len(pairs)
             progress(len(pairs))
-        checksums = checksums.result()
+        digests = digests.result()
     if not counts['pairs']:
         raise UserError(
             f'no pair of {corpus.name} is left to train on: {counts["blank"]} have a blank side, {counts["too_long"]} '
@@ -153,9 +167,10 @@ def _write(
         )
     if before != [stat(file) for file in corpus.files]:
         raise UserError(f'{corpus.name} was changed while it was read; start again when it is whole')
-    listed = [{**stat, 'sha256': checksum} for stat, checksum in zip(before, checksums, strict=True)]
+    listed = [{**stat, 'sha256': digest} for stat, digest in zip(before, digests, strict=True)]
     meta = {'corpus': corpus.name, **counts, 'files': listed, 'fingerprint': arrays.fingerprint()}
     meta['sizes'] = {file.name: file.stat().st_size for file in folder.iterdir()}
+    meta['checksums'] = checksums(folder, meta['sizes'])
     _write_meta(folder, meta)
     return meta
 
@@ -208,25 +223,26 @@ class _Arrays:
 
     def fingerprint(self) -> str:
         """A hash of all arrays: a position in the data means nothing in other arrays."""
-        named = [f'{name} {digest.hexdigest()}' for name, digest in sorted(self._digests.items())]
-        return hashlib.sha256('\n'.join(named).encode()).hexdigest()
+        return fingerprint({name: digest.hexdigest() for name, digest in self._digests.items()})
 
 
 def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
-    """The arrays in a folder. Raises ValueError if the length of a file has changed."""
+    """The arrays in a folder. Raises DamagedCache if a length does not fit."""
     maps: list[mmap.mmap] = []
 
     def array(name: str, dtype: Any) -> np.ndarray:
         with open_regular(folder / name) as file:
             if os.fstat(file.fileno()).st_size != meta['sizes'][name]:
-                raise ValueError(f'{folder / name} is damaged')
+                raise DamagedCache(f'{name} is not as long as it was written')
             maps.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         return np.frombuffer(maps[-1], dtype)
 
     def side(name: str, what: str, offsets: str) -> Side:
         ends = array(f'{name}.{offsets}', np.int64)
-        dtype = {1: np.uint8, 2: np.uint16, 4: np.uint32}[meta['sizes'][f'{name}.{what}'] // int(ends[-1])]
-        return Side(array(f'{name}.{what}', dtype), ends)
+        width, rest = divmod(meta['sizes'][f'{name}.{what}'], int(ends[-1]) or 1)
+        if rest or width not in _UNSIGNED or ends[0] or len(ends) != meta['pairs'] + 1:
+            raise DamagedCache(f'{name}.{offsets} does not divide {name}.{what} into {meta["pairs"]} sentences')
+        return Side(array(f'{name}.{what}', _UNSIGNED[width]), ends)
 
     has_text = 'source.text' in meta['sizes']
     return PreparedPairs(
