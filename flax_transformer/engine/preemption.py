@@ -3,8 +3,10 @@
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h, a temporary failure: schedulers restart the job
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -22,7 +24,7 @@ class Stop:
 
     def __init__(self) -> None:
         self.requested: str | None = None  # the name of the signal
-        self._is_deferred = False
+        self._is_deferred = self._is_lost = False
         self.shared: Callable[[int, str | None], str | None] | None = None  # with several processes, their SharedStop
 
     def after(self, step: int) -> str | None:
@@ -45,8 +47,35 @@ class Stop:
                 raise Interrupted(f'{self.requested}: stopped; the same command goes on')
             # Not print: the signal may have arrived during one.
             os.write(2, f'\n{self.requested}: saving after this step; another Ctrl-C stops at once\n'.encode())
+        elif self._is_lost:
+            self._is_lost = False
+            if not self._is_deferred:
+                raise Interrupted(f'{self.requested}: stopped; the same command goes on')
         elif number == signal.SIGINT:
             raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def _raised_again(self) -> Iterator[None]:
+        """Inside, an Interrupted that Python drops, for it arrived in a callback of the collector, is raised again."""
+        before, timers = sys.unraisablehook, []
+
+        def hook(unraisable: Any) -> None:
+            if not isinstance(unraisable.exc_value, Interrupted):
+                before(unraisable)
+                return
+            self._is_lost = True
+            # Later, when the callback is over. Not SIGINT: a second one ends the process.
+            timers.append(threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)))
+            timers[-1].start()
+
+        sys.unraisablehook = hook
+        try:
+            yield
+        finally:
+            sys.unraisablehook = before
+            for timer in timers:
+                timer.cancel()
+                timer.join()
 
 
 @contextlib.contextmanager
@@ -72,6 +101,7 @@ def stop_on_signals(*, exit_at_second: bool = False) -> Iterator[Stop]:
                 undo.callback(signal.signal, number, before or signal.SIG_DFL)
         if exit_at_second:
             undo.enter_context(_exit_at_second())
+        undo.enter_context(stop._raised_again())
         yield stop
 
 

@@ -89,7 +89,7 @@ def train(
             return
         report_start(trainer, state, before)
         with (
-            _open_reporter(trainer, run, int(state.step), peak_flops) as reporter,
+            _open_reporter(trainer, run, int(state.step), progress, peak_flops) as reporter,
             contextlib.closing(_profiler(run, config, reporter)) as profiler,
             stop.deferred(),
         ):
@@ -161,13 +161,16 @@ def _resume(
     return state, position.get('progress', {})
 
 
-def _open_reporter(trainer: Trainer, run: RunDirectory, first_step: int, peak_flops: float | None) -> Reporter:
+def _open_reporter(
+    trainer: Trainer, run: RunDirectory, first_step: int, progress: Progress, peak_flops: float | None
+) -> Reporter:
     """The run's reporter; one that does nothing in all processes but the first."""
     task = trainer.task
     return (Reporter if multihost.is_first() else NoReporter)(
         run.path,
         steps=trainer.config.training.steps,
         first_step=first_step,
+        is_evaluated=not progress.owes_evaluation,
         amounts={task.slot_name: task.rows_per_step * task.slots_per_row} if task.slots_per_row > 1 else {},
         flops_per_step=task.flops_per_step,
         peak_flops=peak_flops,

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -167,3 +168,17 @@ def test_training_in_a_thread_works(tmp_path: Path) -> None:
     thread.start()
     thread.join()
     assert ended
+
+
+def test_a_signal_whose_exception_python_drops_stops_all_the_same() -> None:
+    """Python drops what is raised in callbacks of the garbage collector, such as JAX's, and in __del__."""
+
+    class Interrupting:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = sys.unraisablehook
+    with stop_on_signals(exit_at_second=True), pytest.raises(Interrupted, match='SIGINT: stopped'):
+        Interrupting()
+        time.sleep(5)
+    assert sys.unraisablehook is before

@@ -35,16 +35,18 @@ class Reporter:
         *,
         steps: int,
         first_step: int,
+        is_evaluated: bool = True,
         amounts: Mapping[str, float] | None = None,
         flops_per_step: float = 0.0,
         peak_flops: float | None = None,
     ) -> None:
         """Given a step's FLOPs and the devices' peak, reports utilization; `amounts` of a step become rates.
 
-        Records of later steps than the first, which an earlier start reported and then lost, are removed.
+        Records of later steps than the first, which an earlier start reported and then lost, are removed; and of its
+        evaluation unless it `is_evaluated`.
         """
         end_last_line(folder / METRICS_FILE)
-        _remove_records_after(folder / METRICS_FILE, first_step)
+        _remove_lost_records(folder / METRICS_FILE, first_step, is_evaluated)
         self._file = AppendFile(folder / METRICS_FILE, self.say)
         self._board = TensorBoardFile(folder / 'tensorboard', first_step=first_step, say=self.say)
         self._is_terminal = sys.stderr.isatty()
@@ -161,11 +163,12 @@ def _width(is_terminal: bool) -> dict[str, Any]:
     return {'dynamic_ncols': True}
 
 
-def _remove_records_after(file: Path, step: int) -> None:
-    """Cuts off the last records as long as they are of later steps; they are in the order of the steps."""
+def _remove_lost_records(file: Path, step: int, is_evaluated: bool) -> None:
+    """Cuts off the last records as long as they are of what follows the step; they are in that order."""
+    is_lost = lambda kind, of: of > step or (kind, of, is_evaluated) == ('validation', step, False)
     lines = read_limited(file, _MOST_METRICS).splitlines(keepends=True) if file.exists() else []
     kept = len(lines)
-    while kept and ((record := _parsed(lines[kept - 1])) is None or record[1] > step):
+    while kept and ((record := _parsed(lines[kept - 1])) is None or is_lost(*record[:2])):
         kept -= 1
     if kept < len(lines):
         os.truncate(file, sum(map(len, lines[:kept])))
