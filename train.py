@@ -7,6 +7,7 @@ import sys
 
 from flax_transformer.cli import main
 from flax_transformer.cli.huge_pages import restart_with_huge_pages
+from flax_transformer.engine.preemption import exit_on_signals
 
 
 def positional(argv: list[str]) -> list[str]:
@@ -20,5 +21,6 @@ def positional(argv: list[str]) -> list[str]:
 
 
 if __name__ == '__main__':
+    exit_on_signals()
     restart_with_huge_pages()
     sys.exit(main(['train', *positional(sys.argv[1:])]))

@@ -6,7 +6,7 @@ import sys
 
 from flax_transformer.cli.huge_pages import restart_with_huge_pages
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
+from flax_transformer.engine.preemption import EXIT_CODE, Interrupted, exit_on_signals
 
 COMMANDS = {
     'prepare': 'prepare CONFIG|tfds:NAME: tokenize the corpora ahead of training, or download a corpus',
@@ -32,6 +32,7 @@ COMMANDS = {
 def launch() -> None:
     """The console script: `main` as a process of its own."""
     if sys.argv[1:2] == ['train']:
+        exit_on_signals()
         restart_with_huge_pages()
     sys.exit(main())
 

@@ -16,6 +16,18 @@ class Interrupted(KeyboardInterrupt):
     """Training saved and stopped on request; run the same command to resume."""
 
 
+def exit_on_signals() -> None:
+    """SIGTERM and Ctrl-C end the process with EXIT_CODE, as long as training has no handlers: nothing can be lost."""
+
+    def leave(number: int, _: object) -> None:
+        os.write(2, f'{signal.Signals(number).name}: stopped; the same command goes on\n'.encode())
+        os._exit(EXIT_CODE)
+
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, leave)
+
+
 class Stop:
     """Whether a signal has asked training to stop.
 

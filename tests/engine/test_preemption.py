@@ -177,8 +177,11 @@ def test_a_signal_whose_exception_python_drops_stops_all_the_same() -> None:
         def __del__(self) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
-    before = sys.unraisablehook
-    with stop_on_signals(exit_at_second=True), pytest.raises(Interrupted, match='SIGINT: stopped'):
+    def interrupted() -> None:
         Interrupting()
         time.sleep(5)
+
+    before = sys.unraisablehook
+    with stop_on_signals(exit_at_second=True), pytest.raises(Interrupted, match='SIGINT: stopped'):
+        interrupted()
     assert sys.unraisablehook is before
