@@ -18,7 +18,7 @@ from toy_task import CircleConfig, CircleRun, make_trainer, train_circle
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.preemption import Interrupted
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.runs.replacement import REPLACED
+from flax_transformer.engine.runs.places import REPLACED
 from flax_transformer.engine.state import TrainState
 
 LOSSES = {10: 0.9, 20: 0.5, 30: 0.1, 40: 0.6, 50: 0.7, 60: 0.3}  # the best of those saved, at 20, 40 and 60, comes last
@@ -49,7 +49,7 @@ def outcome(run: CircleRun) -> dict[str, Any]:
     with contextlib.closing(Checkpoints(run.checkpoints, read_only=True)) as checkpoints:
         state, position = checkpoints.restore(make_trainer(run.read_config()).shapes)
         best = checkpoints.best()
-        metrics = {step: checkpoints._manager.metrics(step) for step in {best, checkpoints.latest()}}
+        metrics = {step: checkpoints.metrics(step) for step in {best, checkpoints.latest()}}
     for name in ('seconds', 'waited'):
         position['progress']['window'].pop(name)
     records = [record for record in read_metrics(run.path) if record['kind'] == 'validation']

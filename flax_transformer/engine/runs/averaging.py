@@ -37,8 +37,9 @@ def average(
     with contextlib.closing(
         Checkpoints(run.checkpoints, best_by=config.training.best_by, read_only=True)
     ) as checkpoints:
-        chosen = _choose(run, checkpoints, last, best, steps, config.training.best_by)
-        params = checkpoints.restore_mean(shapes, chosen)
+        choose = lambda: _choose(run, checkpoints, last, best, steps, config.training.best_by)
+        choose()  # an error in the request comes before any reading
+        params, chosen = checkpoints.restore_mean(shapes, choose)
     # It has only this one checkpoint.
     made.open(replace(config, training=replace(config.training, average_last=1)))
     for name in run.model_files:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,15 +34,31 @@ def write_manifest(folder: Path) -> None:
 
 def has_manifest(folder: Path) -> bool:
     """False for checkpoints of versions that wrote none."""
-    return (folder / MANIFEST).exists()
+    return os.path.lexists(folder / MANIFEST)
+
+
+def strange_files(folder: Path) -> list[str]:
+    """What is neither a file nor a folder, one line each: opening a pipe may wait for ever, a link leads elsewhere."""
+    if folder.is_symlink():
+        return ['.: a link, which no checkpoint is']
+    return [f'{name}: {fault}' for name in _names(folder) if (fault := _strangeness(folder / name))]
+
+
+def _strangeness(file: Path) -> str:
+    mode = os.lstat(file).st_mode
+    return '' if stat.S_ISREG(mode) else 'a link, which no checkpoint has' if stat.S_ISLNK(mode) else 'not a file'
 
 
 def faults(folder: Path, *, is_read: Callable[[str], bool] = lambda name: True) -> list[str]:
-    """What is wrong with the files of a folder that has a manifest, one line each; [] if they are as written.
+    """What is wrong with the files of a checkpoint, one line each; [] if they are as written.
 
-    Compares the contents of files whose name satisfies `is_read`, and the sizes of the others. Names in the manifest
-    are only compared with those in the folder, never opened.
+    Without a manifest, that is only what no checkpoint has. Compares the contents of files whose name satisfies
+    `is_read`, and the sizes of the others. Names in the manifest are only compared with those in the folder, never
+    opened.
     """
+    strange = strange_files(folder)
+    if strange or not has_manifest(folder):
+        return strange
     try:
         manifest = parse_json(read_limited(folder / MANIFEST))
         known = {str(name): dict(entry) for name, entry in manifest['files'].items()}
@@ -53,8 +70,6 @@ def faults(folder: Path, *, is_read: Callable[[str], bool] = lambda name: True) 
 
 
 def _fault(folder: Path, name: str, expected: dict[str, Any] | None, *, is_read: bool) -> str:
-    if os.path.islink(folder / name):
-        return f'{name}: a link, which no checkpoint has'
     if expected is None:
         return f'{name}: not a file of this checkpoint'
     entry = _entry(folder, name, is_read=is_read)

@@ -2,9 +2,12 @@
 
 import contextlib
 import errno
-import shutil
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+_QUOTA = os.strerror(errno.EDQUOT)
 
 
 @contextlib.contextmanager
@@ -25,11 +28,47 @@ def human_size(count: int) -> str:
     return f'{count / unit:,.1f} {name}'
 
 
-def no_space_left(step: int, needed: int, folder: Path) -> OSError:
-    """The error for a checkpoint of up to `needed` bytes that did not fit."""
+def is_full_disk(error: Exception) -> bool:
+    """Whether Orbax failed for lack of room: it wraps the system's errors, and TensorStore's are texts."""
+    return any(text in str(error) for text in ('RESOURCE_EXHAUSTED', 'No space left', _QUOTA))
+
+
+class Room(NamedTuple):
+    """What a checkpoint takes on disk."""
+
+    size: int  # bytes, in whole blocks
+    files: int  # and folders
+
+    def __str__(self) -> str:
+        return f'{human_size(self.size)} in {self.files} files and folders'
+
+
+def room_for_checkpoint(least: int, checkpoints: Path) -> Room:
+    """The room that a checkpoint of at least so many bytes takes, as far as those that are there show."""
+    rooms = [_room_of(folder) for folder in checkpoints.iterdir()]
+    return Room(max([least, *(room.size for room in rooms)]), max((room.files for room in rooms), default=0))
+
+
+def _room_of(folder: Path) -> Room:
+    size = files = 0
+    with contextlib.suppress(FileNotFoundError):  # Orbax may remove files meanwhile
+        for path in (folder, *folder.rglob('*')):
+            size, files = size + path.lstat().st_blocks * 512, files + 1
+    return Room(size, files)
+
+
+def no_space_left(step: int, needed: Room, folder: Path, cause: Exception) -> OSError:
+    """The error for a checkpoint that did not fit, and of which nothing is left on the disk."""
+    disk = os.statvfs(folder)
+    if _QUOTA in str(cause):
+        problem = f'{needed}, and the disk quota is exceeded'
+    elif disk.f_files and disk.f_favail < needed.files:
+        problem = f'{needed.files} files and folders, and the file system has room for {disk.f_favail} (inodes)'
+    else:
+        free = human_size(disk.f_bavail * disk.f_frsize)
+        problem = f'{needed} of whole blocks ({disk.f_frsize:,} bytes), and {free} are free'
     message = (
-        f'no space left for the checkpoint of step {step}: it needs up to {human_size(needed)}, '
-        f'{human_size(shutil.disk_usage(folder).free)} are free; those before it are whole: make room, and the same '
-        'command goes on from the last one'
+        f'no space left for the checkpoint of step {step}: it needs up to {problem}; those before it are whole: make '
+        'room, and the same command goes on from the last one'
     )
     return OSError(errno.ENOSPC, message, str(folder))

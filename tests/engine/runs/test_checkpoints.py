@@ -12,7 +12,7 @@ import pytest
 from tiny_states import make_state
 
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.runs.replacement import REPLACED, set_aside
+from flax_transformer.engine.runs.places import REPLACED, set_aside
 
 
 @pytest.mark.parametrize('ema', [False, True])

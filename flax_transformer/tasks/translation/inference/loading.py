@@ -45,10 +45,9 @@ def load_run(reference: Path | str, *, step: int | None = None, **decoding: Any)
     try:
         like = parameter_shapes(config)
         if which == 'average':
-            params = checkpoints.restore_average(like, average_last if average_last > 1 else len(checkpoints.steps()))
+            params = checkpoints.restore_average(like, average_last if average_last > 1 else 0)
         else:
-            chosen = checkpoints.latest() if which == 'last' else None if which == 'best' else which
-            params, _ = checkpoints.restore_params(like, chosen)
+            params, _ = checkpoints.restore_params(like, None if which == 'best' else which)
     finally:
         checkpoints.close()
     return LoadedRun(config, params, run.read_matching_tokenizer(config))

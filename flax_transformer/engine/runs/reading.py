@@ -1,0 +1,235 @@
+"""Reading checkpoints, also while another process trains: it saves, replaces and deletes them meanwhile."""
+
+import contextlib
+import math
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import orbax.checkpoint as ocp
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.trees import named_leaves
+from flax_transformer.engine.monitor.early_stopping import rank_of_checkpoint
+from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, strange_files
+from flax_transformer.engine.runs.damaged_files import reading
+from flax_transformer.engine.runs.places import place_of, steps_of
+from flax_transformer.engine.runs.quiet import drop_late_callbacks, without_warnings
+from flax_transformer.engine.state import TrainState
+
+T = TypeVar('T')
+Which = int | str | None  # a step, 'last', or the best
+_TRIES = 100  # to read, each time that training has changed the checkpoint meanwhile
+
+
+def say_on_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+class CheckpointReader:
+    """The checkpoints of a run that exist now; writes nothing."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        best_by: str = 'loss',
+        say: Callable[[str], None] = say_on_stderr,
+    ) -> None:
+        self.folder, self._say = folder, say
+        self._rank = partial(rank_of_checkpoint, score=best_by)
+        drop_late_callbacks()
+
+    def steps(self) -> list[int]:
+        """The steps of all checkpoints, newest last."""
+        return steps_of(self.folder)
+
+    def latest(self) -> int | None:
+        """The step of the newest checkpoint."""
+        return max(self.steps(), default=None)
+
+    def best(self) -> int | None:
+        """The step of the best checkpoint; of the newest if none was evaluated."""
+        return max(self.best_steps(1), default=self.latest())
+
+    def best_steps(self, count: int) -> list[int]:
+        """The steps of the best `count` evaluated checkpoints, or of all if they are fewer; in ascending order."""
+        return self._retry(lambda: self._best_steps(count))
+
+    def _best_steps(self, count: int) -> list[int]:
+        ranks = {step: self._rank(self.metrics(step)) for step in self.steps()}
+        evaluated = sorted((step for step in ranks if ranks[step] > -math.inf), key=lambda step: (ranks[step], step))
+        return sorted(evaluated[-count:])
+
+    def metrics(self, step: int) -> dict[str, float]:
+        """The scores of a checkpoint; {} if it was not evaluated."""
+        place = place_of(self.folder, step)
+        self._refuse(step, strange_files(place))
+        try:
+            return parse_json((place / 'metrics' / 'metrics').read_bytes())
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            self._check(step)
+            raise self._damaged(step, error) from None
+
+    def restore(self, like: TrainState) -> tuple[TrainState, dict[str, Any]]:
+        """The newest state, and its place in the data.
+
+        `like` has its shapes, each with a sharding, as jax.ShapeDtypeStruct; arrays would be a second state in memory.
+
+        Raises UserError if the checkpoint holds only parameters.
+        """
+        return self._retry(lambda: self._restore(like, self.latest()))
+
+    def _restore(self, like: TrainState, step: int) -> tuple[TrainState, dict[str, Any]]:
+        place = place_of(self.folder, step)
+        if not (place / 'training').exists():
+            raise UserError(
+                f'{self.folder.parent} holds only parameters, no training to go on with; start another run from them: '
+                f'--init-from {self.folder.parent} --workdir ANOTHER'
+            )
+        self._is_verifiable(step)
+        items = self._read(
+            step,
+            params=ocp.args.StandardRestore(like.params_to_keep),
+            training=ocp.args.StandardRestore(training_part(like)),
+            position=ocp.args.JsonRestore(),
+        )
+        params, training = items['params'], items['training']
+        if like.ema is None:
+            state = TrainState(training['step'], params, training['opt_state'], None)
+        else:
+            state = TrainState(training['step'], training['params'], training['opt_state'], params)
+        return state, items['position']
+
+    def restore_params(self, like: Any, which: Which = None) -> tuple[Any, int]:
+        """The parameters of a checkpoint, placed as the shapes in `like` say; and its step.
+
+        Raises UserError if there is no such checkpoint, or if it is damaged.
+        """
+
+        def restore() -> tuple[Any, int]:
+            self._require_any()
+            step = self.best() if which is None else self.latest() if which == 'last' else which
+            return self._restore_params(like, step), step
+
+        return self._retry(restore)
+
+    def _restore_params(self, like: Any, step: int) -> Any:
+        steps = self.steps()
+        if step not in steps:
+            raise UserError(f'{self.folder} has no checkpoint of step {step}; there are {", ".join(map(str, steps))}')
+        self._check(step)
+        # Not left to Orbax: it raises while other reads go on, whose callbacks then find its event loop closed.
+        self._refuse_other_shapes(like, step)
+        return self._read(step, params=ocp.args.StandardRestore(like))['params']
+
+    def restore_average(self, like: Any, count: int) -> Any:
+        """The mean of the newest `count` checkpoints' parameters, or of all if there are fewer or the count is 0."""
+        return self.restore_mean(like, lambda: self.steps()[-count:])[0]
+
+    def restore_mean(self, like: Any, choose: Callable[[], Sequence[int]]) -> tuple[Any, Sequence[int]]:
+        """The mean of the parameters of the steps that are chosen, and these; holds two trees in memory.
+
+        `choose` is called again if training deletes one of them meanwhile.
+        """
+
+        def restore() -> tuple[Any, Sequence[int]]:
+            self._require_any()
+            steps = choose()
+            total = self._restore_params(like, steps[-1])
+            for step in steps[:-1]:
+                total = jax.tree.map(jnp.add, total, self._restore_params(like, step))
+            return jax.tree.map(lambda x: x / len(steps), total), steps
+
+        return self._retry(restore)
+
+    def _require_any(self) -> None:
+        if not self.steps():
+            raise UserError(f'{self.folder} holds no checkpoint yet; train until the first one is saved')
+
+    def _retry(self, read: Callable[[], T]) -> T:
+        """What `read` returns; reads again as long as it fails because training has changed the checkpoints."""
+        for _ in range(_TRIES):
+            before = self._listing()
+            try:
+                return read()
+            except Exception:
+                if self._listing() == before:
+                    raise
+        return read()
+
+    def _listing(self) -> dict[str, tuple[int, int]]:
+        """What identifies each checkpoint."""
+        found = {}
+        for step in self.steps():
+            with contextlib.suppress(FileNotFoundError):
+                status = os.stat(place_of(self.folder, step), follow_symlinks=False)
+                found[step] = (status.st_ino, status.st_ctime_ns)
+        return found
+
+    def _check(self, step: int) -> None:
+        """Raises UserError if the checkpoint is damaged; of `training`, which inference does not read, checks sizes."""
+        if not self._is_verifiable(step):
+            return
+        place = place_of(self.folder, step)
+        self._refuse(step, faults(place, is_read=lambda name: not name.startswith('training/')))
+
+    def _refuse(self, step: int, found: list[str]) -> None:
+        if found:
+            others = ', '.join(str(other) for other in self.steps() if other != step) or 'none'
+            raise UserError(
+                f'checkpoint {step} in {self.folder} is damaged:\n{format_faults(found)}\n'
+                f'Restore it from a backup, or choose another with --step: there are {others}'
+            )
+
+    def _damaged(self, step: int, error: Exception) -> UserError:
+        return UserError(
+            f'checkpoint {step} in {self.folder} is damaged ({type(error).__name__} on reading it); restore it from a '
+            'backup, or choose another'
+        )
+
+    def _is_verifiable(self, step: int) -> bool:
+        """False, and reported, for a checkpoint without checksums."""
+        if has_manifest(place_of(self.folder, step)):
+            return True
+        self._say(f'checkpoint {step} was written by an earlier version, without checksums: it cannot be verified')
+        return False
+
+    def _refuse_other_shapes(self, like: Any, step: int) -> None:
+        """Raises UserError if the checkpoint's parameters do not have the names and shapes of `like`."""
+        flat = lambda tree: {path: tuple(leaf.shape) for path, leaf in named_leaves(tree)}
+        place = place_of(self.folder, step).absolute()
+        with reading(f'checkpoint {step} in {self.folder}'), without_warnings(), ocp.StandardCheckpointer() as reader:
+            there = flat(reader.metadata(place / 'params').item_metadata.tree)
+        expected = flat(like)
+        names = [name for name in sorted(expected | there) if expected.get(name) != there.get(name)]
+        if names:
+            lines = [
+                f'  {name}: {there.get(name, "absent")} there, {expected.get(name, "none")} here' for name in names
+            ]
+            raise UserError(
+                f'checkpoint {step} in {self.folder} was made by another model than the config describes:\n'
+                + '\n'.join(lines[:5] + ['  ...'] * (len(lines) > 5))
+            )
+
+    def _read(self, step: int, **items: Any) -> Any:
+        handler = ocp.CompositeCheckpointHandler()
+        with reading(f'checkpoint {step} in {self.folder}'), without_warnings(), ocp.Checkpointer(handler) as reader:
+            return reader.restore(place_of(self.folder, step).absolute(), args=ocp.args.Composite(**items))
+
+    def close(self) -> None:
+        """Nothing is open between calls."""
+
+
+def training_part(state: TrainState) -> dict[str, Any]:
+    """What it takes to resume, besides `params_to_keep`."""
+    rest = {'step': state.step, 'opt_state': state.opt_state}
+    return rest if state.ema is None else rest | {'params': state.params}
