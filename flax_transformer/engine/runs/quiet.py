@@ -3,6 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from absl import logging
@@ -19,18 +20,20 @@ def without_warnings() -> Iterator[None]:
         logging.set_verbosity(level)
 
 
-def drop_late_callbacks() -> None:
+def drop_late_errors() -> None:
     """From now on, no traceback for each file that is still read or written when the first has failed.
 
     Orbax raises the first error and closes its event loop, which the threads of the other files then find closed.
     """
     before = sys.unraisablehook
-    if getattr(before, 'drops_late_callbacks', False):
+    if getattr(before, 'drops_late_errors', False):
         return
 
     def hook(unraisable: Any) -> None:
-        if not isinstance(unraisable.exc_value, RuntimeError) or str(unraisable.exc_value) != 'Event loop is closed':
+        code = getattr(unraisable.object, 'cr_code', None)  # of a coroutine that nobody awaits any more
+        is_of_orbax = code is not None and 'orbax' in Path(code.co_filename).parts
+        if not is_of_orbax and str(unraisable.exc_value) != 'Event loop is closed':
             before(unraisable)
 
-    hook.drops_late_callbacks = True
+    hook.drops_late_errors = True
     sys.unraisablehook = hook

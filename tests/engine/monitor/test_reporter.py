@@ -144,3 +144,13 @@ def test_a_terminal_gets_a_bar_also_where_it_does_not_know_its_width(tmp_path: P
     assert '5/10' in shown
     assert '50%' in shown
     assert 'loss 2 ' in shown
+
+
+def test_an_evaluation_that_is_made_again_is_not_reported_twice(tmp_path: Path) -> None:
+    """It was reported, and training was killed before the checkpoint had its scores."""
+    with Reporter(tmp_path, steps=9, first_step=0) as reporter:
+        for step in (3, 6):
+            reporter.evaluation(step, {'loss': 1.0})
+    for is_evaluated, expected in ((True, [3, 6]), (False, [3])):
+        Reporter(tmp_path, steps=9, first_step=6, is_evaluated=is_evaluated).close()
+        assert [record['step'] for record in read_metrics(tmp_path)] == expected

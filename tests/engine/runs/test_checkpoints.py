@@ -10,9 +10,11 @@ import jax
 import numpy as np
 import pytest
 from tiny_states import make_state
+from toy_task import CircleConfig, train_circle
 
+from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.runs.places import REPLACED, set_aside
+from flax_transformer.engine.runs.places import REPLACED, set_aside, steps_of
 
 
 @pytest.mark.parametrize('ema', [False, True])
@@ -41,6 +43,16 @@ def test_a_checkpoint_that_could_not_be_read_again_gets_no_manifest(tmp_path: Pa
     ):
         checkpoints.wait()
     assert not list(tmp_path.rglob('manifest.json'))
+
+
+def test_a_save_that_fails_in_the_background_ends_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Orbax calls it in a thread of its own; the command ends with code 1."""
+    monkeypatch.setattr(
+        'flax_transformer.engine.runs.checkpoints.write_manifest', Mock(side_effect=ValueError('has not merged'))
+    )
+    with pytest.raises(ValueError, match='has not merged'):
+        train_circle(tmp_path / 'run', CircleConfig(training=LoopConfig(steps=2)))
+    assert steps_of(tmp_path / 'run' / 'checkpoints') == []
 
 
 def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:

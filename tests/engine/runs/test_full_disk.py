@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orbax.checkpoint as ocp
@@ -20,6 +21,7 @@ from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.monitor.append_file import AppendFile
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.full_disk import Room, is_full_disk, no_space_left, room_for_checkpoint
 
 TRAIN = {
     'loss': 2.0,
@@ -149,6 +151,36 @@ def test_it_stops_otherwise_and_where_the_last_save_fails(
     assert steps_in(tmp_path / 'run') == set(range(1, step))
 
 
+@pytest.mark.parametrize(
+    ('cause', 'blocks', 'inodes', 'expected'),
+    [
+        ('No space left on device', 7, 99, '8.2 kB in 3 files and folders of whole blocks (4,096 bytes), and 28.7 kB'),
+        ('No space left on device', 999, 2, '3 files and folders, and the file system has room for 2 (inodes)'),
+        ('No space left on device', 7, None, '8.2 kB in 3 files'),  # btrfs counts no inodes
+        ('Disk quota exceeded', 999, 99, '8.2 kB in 3 files and folders, and the disk quota is exceeded'),
+    ],
+)
+def test_the_message_says_what_ran_out(
+    cause: str, blocks: int, inodes: int | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = {'f_frsize': 4096, 'f_bavail': blocks, 'f_bfree': 9999, 'f_files': inodes or 0, 'f_favail': inodes or 0}
+    monkeypatch.setattr(os, 'statvfs', lambda _: SimpleNamespace(**fields))
+    assert is_full_disk(ValueError(f'Failed to write: {cause}'))
+    message = str(no_space_left(4, Room(8192, 3), tmp_path, OSError(f'Failed to write: {cause}')))
+    assert f'for the checkpoint of step 4: it needs up to {expected}' in message
+
+
+def test_a_checkpoint_needs_as_much_as_those_before_it(tmp_path: Path) -> None:
+    for name, sizes in (('1', (1, 5000)), ('2.orbax-checkpoint-tmp', (1,))):
+        (tmp_path / name).mkdir()
+        for number, size in enumerate(sizes):
+            (tmp_path / name / str(number)).write_bytes(b'x' * size)
+    needed = room_for_checkpoint(100, tmp_path)
+    assert needed.files == 3
+    assert needed.size == sum(path.stat().st_blocks * 512 for path in (tmp_path / '1', *(tmp_path / '1').iterdir()))
+    assert room_for_checkpoint(10**6, tmp_path).size == 10**6
+
+
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[None]:
     """A file system of that size; the test is skipped where one cannot be mounted."""
@@ -163,8 +195,7 @@ def small_disk(folder: Path, size: str) -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')  # what Orbax leaves of a failed save
-def test_on_a_disk_that_is_really_full(copy_folder: Path, tmp_path: Path, capsys) -> None:
+def test_on_a_disk_that_is_really_full(copy_folder: Path, tmp_path: Path, capfd) -> None:
     """Room for the first checkpoints; then a file takes the rest, and is removed while training goes on."""
     with small_disk(tmp_path / 'disk', '4m'):
         filler = tmp_path / 'disk' / 'filler'
@@ -182,7 +213,9 @@ def test_on_a_disk_that_is_really_full(copy_folder: Path, tmp_path: Path, capsys
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Reporter, 'advance', fill_and_free)
             run = train(replace(config, data=replace(config.data, validation='')), tmp_path / 'disk' / 'run')
-        assert 'no space left for the checkpoint of step' in capsys.readouterr().err
+        errors = capfd.readouterr().err
+        assert 'no space left for the checkpoint of step' in errors
+        assert 'Traceback' not in errors
         with contextlib.closing(Checkpoints(run.checkpoints, read_only=True)) as checkpoints:
             assert checkpoints.latest() == 90
         assert [record['step'] for record in read_metrics(run.path)] == list(range(1, 91))
