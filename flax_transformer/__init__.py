@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flax_transformer.common.config_files import load_config
     from flax_transformer.common.errors import UserError
+    from flax_transformer.common.version import __version__
     from flax_transformer.tasks.translation.config import Config
     from flax_transformer.tasks.translation.inference.result import Translation
     from flax_transformer.tasks.translation.inference.translator import Translator
@@ -19,10 +20,11 @@ _HOMES = {
     'Translation': 'tasks.translation.inference.result',
     'Translator': 'tasks.translation.inference.translator',
     'UserError': 'common.errors',
+    '__version__': 'common.version',
     'load_config': 'common.config_files',
     'train': 'tasks.translation.train',
 }
-__all__ = ['Config', 'Translation', 'Translator', 'UserError', 'load_config', 'train']
+__all__ = ['Config', 'Translation', 'Translator', 'UserError', '__version__', 'load_config', 'train']
 
 
 def __getattr__(name: str) -> Any:

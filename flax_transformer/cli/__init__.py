@@ -1,11 +1,14 @@
 """`flax-transformer COMMAND CONFIG|RUN [--field value ...]`: one small file per command."""
 
+import contextlib
 import importlib
 import os
+import platform
 import sys
 
 from flax_transformer.cli.huge_pages import restart_with_huge_pages
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.quiet import quiet
 from flax_transformer.engine.preemption import EXIT_CODE, Interrupted, exit_on_signals
 
 COMMANDS = {
@@ -26,12 +29,15 @@ COMMANDS = {
     'export': 'export RUN FOLDER: write a trained model as a program that JAX alone can run',
     'import-marian': "import-marian FOLDER RUN: make a run from a Marian model in Hugging Face's format",
     'export-marian': 'export-marian RUN FOLDER: write a trained model in that format',
+    'completion': 'completion bash|zsh|fish: print a script that completes what is typed here',
+    'help': 'help [COMMAND]: this list, or what a command can do',
 }
+QUIET = ('-q', '--quiet')
 
 
 def launch() -> None:
     """The console script: `main` as a process of its own."""
-    if sys.argv[1:2] == ['train']:
+    if [arg for arg in sys.argv[1:] if arg not in QUIET][:1] == ['train']:
         exit_on_signals()
         restart_with_huge_pages()
     sys.exit(main())
@@ -46,15 +52,26 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors='backslashreplace')  # an unprintable character must not abort the output
+    is_quiet, argv = any(arg in QUIET for arg in argv), [arg for arg in argv if arg not in QUIET]
+    if argv[:1] == ['help']:
+        argv = [*argv[1:], '--help']
     if not argv or argv[0] in ('-h', '--help'):
         print(_usage())
         return 0 if argv else 2
-    name, *rest = argv
+    if argv[0] in ('-V', '--version'):
+        print(_versions())
+        return 0
+    with quiet() if is_quiet else contextlib.nullcontext():
+        return _run(*argv)
+
+
+def _run(name: str, *rest: str) -> int:
+    """Runs a command and returns its exit code."""
     try:
         if name not in COMMANDS:
             raise UserError(f'no command {name!r}.{nearest(name, COMMANDS)}\n{_usage()}')
         module = importlib.import_module(f'flax_transformer.cli.{name.replace("-", "_")}')
-        return module.main(rest) or 0
+        return module.main(list(rest)) or 0
     except UserError as error:
         return _fail(str(error), 2)
     except BrokenPipeError:
@@ -73,7 +90,17 @@ def main(argv: list[str] | None = None) -> int:
 def _usage() -> str:
     lines = ['usage: flax-transformer COMMAND CONFIG|RUN [--field value ...]', '']
     lines += [f'  {line}' for line in COMMANDS.values()]
-    return '\n'.join([*lines, '', '`flax-transformer COMMAND --help` lists all fields.'])
+    lines += ['', '-q, --quiet: no progress and no notes, only results and errors;  --version: what is installed']
+    return '\n'.join([*lines, '`flax-transformer COMMAND --help` lists the main fields of a command, --help-all all.'])
+
+
+def _versions() -> str:
+    """The versions of this package, of JAX and of Python; starts no device."""
+    from importlib import metadata
+
+    from flax_transformer.common.version import __version__
+
+    return f'flax-transformer {__version__}, jax {metadata.version("jax")}, Python {platform.python_version()}'
 
 
 def _fail(message: str, code: int) -> int:

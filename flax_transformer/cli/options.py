@@ -4,17 +4,21 @@ import sys
 import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 from tqdm import tqdm
 
+from flax_transformer.cli.help import short_help, wants_help
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.quiet import is_quiet, shows_progress
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.find import open_run, read_run_config, task_module
 from flax_transformer.tasks.translation.config import Config as TranslationConfig
-from flax_transformer.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from flax_transformer.text.tokenizer import Tokenizer
 
 T = typing.TypeVar('T')
 C = typing.TypeVar('C')  # a task's config; options generic in it serve any task
@@ -39,18 +43,22 @@ def parse(
       most: the maximum number of positional arguments; None: any number.
     """
     prog = f'flax-transformer {command} {first}'
-    given = positional(argv)
-    is_generic = bool(getattr(options, '__parameters__', ()))
+    given, asked = positional(argv), wants_help(argv)
+    values, rest = None, []
     if given:
         rest = argv[len(given) if most is None else min(len(given), most) :]
         values = default(given[0])
-        options = options[type(values.config)] if is_generic else options
-        return tyro.cli(options, prog=prog, description=description, args=rest, default=values)
-    if any(arg in ('-h', '--help') for arg in argv):
-        options = options[TranslationConfig] if is_generic else options
-        return tyro.cli(options, prog=prog, description=description, args=['--help'])
-    got = f'got {argv[0]!r}' if argv else 'got nothing'
-    raise UserError(f'{command}: {got}, expected {first} first: {prog} [--field value ...]')
+    elif not asked:
+        got = f'got {argv[0]!r}' if argv else 'got nothing'
+        raise UserError(f'{command}: {got}, expected {first} first: {prog} [--field value ...]')
+    if getattr(options, '__parameters__', ()):
+        options = options[TranslationConfig if values is None else type(values.config)]
+    if asked == 'short':
+        print(short_help(prog, description, options, values))
+        raise SystemExit(0)
+    rest = ['--help'] if asked else rest
+    shown = {} if values is None else {'default': values}
+    return tyro.cli(options, prog=prog, description=description, args=rest, **shown)
 
 
 def positional(argv: list[str]) -> list[str]:
@@ -77,16 +85,17 @@ def read_config_file(name: str, task: str | None = None) -> Any:
     return config
 
 
-def read_run_tokenizer(path: Path | None) -> Tokenizer | None:
+def read_run_tokenizer(path: Path | None) -> 'Tokenizer | None':
     """The tokenizer of a translation run's directory; None for None."""
     return None if path is None else open_run(path, 'translation').read_tokenizer()
 
 
 def progress_bar(total: int | None, unit: str) -> tqdm:
     """A bar on standard error, if that is a terminal."""
-    return tqdm(total=total, unit=unit, disable=not sys.stderr.isatty(), dynamic_ncols=True)
+    return tqdm(total=total, unit=unit, disable=not shows_progress(), dynamic_ncols=True)
 
 
 def note(text: str) -> None:
-    """Prints a message for people on standard error."""
-    print(f'flax-transformer: {text}', file=sys.stderr)
+    """Prints a message for people on standard error, unless they asked for quiet."""
+    if not is_quiet():
+        print(f'flax-transformer: {text}', file=sys.stderr)

@@ -12,7 +12,7 @@ from flax_transformer.common.errors import nearest
 class DecodingConfig:
     """How to search; the defaults are those of section 6.1 of the paper."""
 
-    beam_width: int = 4  # 1: greedy
+    beam_width: int = 4  # hypotheses kept at each step; 1: greedy
     length_penalty: Literal['gnmt', 'power', 'none'] = 'gnmt'  # gnmt: ((5 + length) / 6)^alpha; power: length^alpha
     alpha: float = 0.6  # exponent of the length penalty; length includes EOS
     max_extra_tokens: int = 50  # a translation has at most its source's tokens + this many, EOS included

@@ -10,11 +10,11 @@ from flax_transformer.common.checks import check, check_positive, check_types
 class TokenizerConfig:
     """SentencePiece, trained once on both sides of the training pairs and kept in the run directory."""
 
-    algorithm: Literal['bpe', 'unigram'] = 'bpe'
+    algorithm: Literal['bpe', 'unigram'] = 'bpe'  # how SentencePiece chooses its pieces
     normalization: Literal['identity', 'nfkc', 'nmt_nfkc'] = 'identity'  # identity: every line survives the round trip
     byte_fallback: bool = True  # spell characters outside the vocabulary as UTF-8 bytes, not unk (256 pieces)
     character_coverage: float = 0.9999  # share of the text's characters that get their own piece
-    unk_id: int = 2
+    unk_id: int = 2  # of the piece for what no other piece can spell
     max_sentences: int = 500_000  # pairs it is trained on, evenly spaced if there are more
 
     def __post_init__(self) -> None:

@@ -14,19 +14,19 @@ class TransformerConfig:
     vocab_size: int = 37_000  # pieces, including special ones
     target_vocab_size: int | None = None  # if the target has its own vocabulary; None: shared with the source
     d_model: int = 512  # width of the residual stream
-    num_heads: int = 8
+    num_heads: int = 8  # attention heads, of each layer
     head_dim: int | None = None  # width of one head; None: d_model / num_heads
     d_ff: int = 2048  # inner width of the feed-forward network
-    num_encoder_layers: int = 6
-    num_decoder_layers: int = 6
+    num_encoder_layers: int = 6  # layers over the source
+    num_decoder_layers: int = 6  # layers over the target
     # on each sublayer's output and on embedding + position (section 5.4)
     dropout_rate: float = setting(0.1, 'transferable')
     attention_dropout_rate: float = setting(0.0, 'transferable')  # on attention weights; 0 in the published model
     # after the feed-forward activation; 0 in the published model
     activation_dropout_rate: float = setting(0.0, 'transferable')
     norm_first: bool = False  # False: LayerNorm(x + sublayer(x)), the paper; True: x + sublayer(LayerNorm(x))
-    norm_epsilon: float = 1e-6
-    activation: Literal['relu', 'gelu', 'swish'] = 'relu'
+    norm_epsilon: float = 1e-6  # added to the variance in LayerNorm
+    activation: Literal['relu', 'gelu', 'swish'] = 'relu'  # of the feed-forward network
     positions: Literal['interleaved', 'concatenated', 'tensor2tensor', 'learned'] = 'interleaved'  # section 3.5
     scale_embedding: bool = True  # multiply embeddings by sqrt(d_model), section 3.4
     tie_embeddings: Literal['all', 'target', 'none'] = 'all'  # all: source = target = softmax; target: target = softmax

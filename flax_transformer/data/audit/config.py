@@ -12,22 +12,23 @@ class CheckConfig:
     before_training: bool = True  # check a corpus before it is tokenized; errors stop, warnings do not
     max_length_ratio: float = 4.0  # one side's characters, relative to what is usual for the other; more is damaged
     characters_per_piece: int = 100  # training text per piece of the vocabulary; less is a warning
-    # Shares of a corpus's pairs, 0 to 1, at which a kind of damage is a warning instead of a note.
-    swapped_pair: float = 0.005
-    wrong_language: float = 0.01
-    copy: float = 0.02
-    blank: float = 0.01
-    too_long: float = 0.01
-    length_ratio: float = 0.01
-    numbers: float = 0.05
-    control: float = 0.001
-    entity: float = 0.001
-    mojibake: float = 0.001
-    normalization: float = 0.001
-    duplicate: float = 0.1
-    contradiction: float = 0.5
-    leaked: float = 0.01  # of the pairs of the validation or test set
-    validation_is_test: float = 0.01  # of the pairs of the test set
+    # The rest: the share of a corpus's pairs, 0 to 1, from which a kind of damage is a warning instead of a note.
+
+    swapped_pair: float = 0.005  # warn from this share of pairs: each side in the language of the other
+    wrong_language: float = 0.01  # warn from this share of pairs: a side in neither language
+    copy: float = 0.02  # warn from this share of pairs: the target is the source
+    blank: float = 0.01  # warn from this share of pairs: a side of nothing but spaces
+    too_long: float = 0.01  # warn from this share of pairs: more tokens than a row has slots
+    length_ratio: float = 0.01  # warn from this share of pairs: more than max_length_ratio
+    numbers: float = 0.05  # warn from this share of pairs: digits that differ
+    control: float = 0.001  # warn from this share of pairs: lines with control or zero-width characters
+    entity: float = 0.001  # warn from this share of pairs: lines with HTML entities or tags
+    mojibake: float = 0.001  # warn from this share of pairs: lines decoded by the wrong encoding
+    normalization: float = 0.001  # warn from this share of pairs: lines in the rarer Unicode form
+    duplicate: float = 0.1  # warn from this share of pairs: repeats of an earlier pair
+    contradiction: float = 0.5  # warn from this share of pairs: other translations of an earlier source
+    leaked: float = 0.01  # warn from this share of validation or test pairs: a side is in the training data
+    validation_is_test: float = 0.01  # warn from this share of test pairs: they are in a validation set
 
     def __post_init__(self) -> None:
         check_types(self)

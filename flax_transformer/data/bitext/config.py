@@ -57,11 +57,11 @@ class DataConfig:
     Files may be compressed (.gz, .xz, .bz2, .zst); `*` in a path matches several files, read in order of their names.
     """
 
-    source_language: str = 'en'
-    target_language: str = 'de'
-    train: str = DEFAULT_TRAIN
-    validation: str = DEFAULT_VALIDATION  # empty: none
-    test: str = setting('number_words:test', 'resumable')  # empty: none
+    source_language: str = 'en'  # to translate from; stands for {lang} in paths
+    target_language: str = 'de'  # to translate into; likewise
+    train: str = DEFAULT_TRAIN  # what to train on, such as folder/train.{lang}.gz or pairs.tsv
+    validation: str = DEFAULT_VALIDATION  # what the best checkpoint is chosen by; empty: none
+    test: str = setting('number_words:test', 'resumable')  # what `evaluate` scores; empty: none
     # BLEU's tokenizer, by sacreBLEU's names; auto: its choice for the target language, 13a for most.
     bleu_tokenizer: Literal[
         *('auto', '13a', 'intl', 'zh', 'ja-mecab', 'ko-mecab', 'char', 'none'),
@@ -70,12 +70,12 @@ class DataConfig:
     mixture: tuple[CorpusConfig, ...] = ()  # several corpora instead of `train` and `validation`
     mixture_temperature: float = 1.0  # without weights, corpora are mixed by number of pairs ^ (1 / temperature)
     language_tags: bool = False  # begin each source with the target language (`<2de>`): one model, many languages
-    # What relative paths are relative to; None: $FLAX_TRANSFORMER_DATA, else data/.
+    # Where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
     root: str | None = setting(None, 'resumable', 'cosmetic')
     # Folder for tokenized corpora, which runs may share; None: in the run directory.
     cache: str | None = setting(None, 'resumable', 'cosmetic')
     source_length: int = 128  # tokens in a packed row; a longer sentence (with EOS) is left out and reported
-    target_length: int = 128  # likewise
+    target_length: int = 128  # the same for the target
     block_size: int = 2048  # sentences packed together
     # Processes that plan training batches, 0: none; None: for half of the cores, none for a small corpus.
     workers: int | None = setting(None, 'resumable', 'cosmetic')

@@ -3,7 +3,6 @@
 import logging
 import re
 import shlex
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Any
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.quiet import shows_progress
 from flax_transformer.data.bitext.corpus import Corpus, Records
 from flax_transformer.data.lines import CHUNK
 
@@ -74,7 +74,7 @@ def prepare_tfds(name: str, root: Path) -> Path:
     from tensorflow_datasets.core.download.download_manager import NonMatchingChecksumError
     from tensorflow_datasets.core.download.extractor import ExtractError
 
-    if not sys.stderr.isatty():
+    if not shows_progress():
         tfds.disable_progress_bar()
     try:
         with _local_files_and_few_retries():

@@ -14,9 +14,11 @@ class OptimizerConfig:
 
     # muon: Muon (Jordan et al. 2024) for the kernels of dense layers, adamw for the rest
     name: Literal['adam', 'adamw', 'adafactor', 'lion', 'muon'] = 'adam'
+    # How the learning rate changes after its warm-up.
     schedule: Literal['noam', 'inverse_sqrt', 'linear', 'cosine', 'constant'] = 'noam'
-    learning_rate: float = 1.0  # noam: a factor on d_model^-0.5 * min(step^-0.5, step * warmup^-1.5); others: the peak
-    warmup_steps: int = 4000
+    # The peak; noam: a factor on d_model^-0.5 * min(step^-0.5, step * warmup^-1.5).
+    learning_rate: float = 1.0
+    warmup_steps: int = 4000  # steps over which the learning rate rises
     beta1: float = 0.9  # all but adafactor; Muon's momentum
     beta2: float = 0.98  # all but adafactor
     epsilon: float = 1e-9  # adam and adamw

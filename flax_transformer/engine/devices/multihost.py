@@ -11,6 +11,7 @@ from typing import TypeVar
 import jax
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.quiet import is_quiet
 from flax_transformer.engine.devices.jax_cluster import process_count as count
 from flax_transformer.engine.devices.jax_cluster import process_number as number
 from flax_transformer.engine.devices.jax_cluster import store
@@ -24,8 +25,8 @@ def is_first() -> bool:
 
 
 def say(text: str) -> None:
-    """Prints a line on standard error, in process 0 only."""
-    if is_first():
+    """Prints a note on standard error, in process 0 only."""
+    if is_first() and not is_quiet():
         print(text, file=sys.stderr, flush=True)
 
 

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.quiet import is_quiet, shows_progress
 from flax_transformer.engine.monitor.append_file import AppendFile, end_last_line
 from flax_transformer.engine.monitor.loss_spikes import describe_spike
 from flax_transformer.engine.monitor.tensorboard import TensorBoardFile
@@ -49,7 +50,7 @@ class Reporter:
         _remove_lost_records(folder / METRICS_FILE, first_step, is_evaluated)
         self._file = AppendFile(folder / METRICS_FILE, self.say)
         self._board = TensorBoardFile(folder / 'tensorboard', first_step=first_step, say=self.say)
-        self._is_terminal = sys.stderr.isatty()
+        self._is_terminal = shows_progress()
         self._bar = tqdm(
             total=steps,
             initial=first_step,
@@ -119,7 +120,8 @@ class Reporter:
 
     def say(self, text: str) -> None:
         """Prints a line above the progress bar."""
-        tqdm.write(text, file=sys.stderr)
+        if not is_quiet():
+            tqdm.write(text, file=sys.stderr)
 
     def _record(self, kind: str, step: int, metrics: dict[str, Any]) -> None:
         record = {'kind': kind, 'step': step, 'time': round(time.time(), 3), **metrics}

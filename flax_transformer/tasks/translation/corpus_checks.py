@@ -1,12 +1,12 @@
 """Checks of corpora before a run trains on them: for damage, and for changes since it began."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from tqdm import tqdm
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.quiet import shows_progress
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.data.file_listing import Listed, unchanged
@@ -18,7 +18,7 @@ def check_corpora(config: Config, *, say: Callable[[str], None], processes: int 
     from flax_transformer.data.audit.checking import audit
     from flax_transformer.data.audit.vocabulary import Vocabulary
 
-    with tqdm(desc='checking', unit=' pairs', disable=not sys.stderr.isatty(), delay=1) as bar:
+    with tqdm(desc='checking', unit=' pairs', disable=not shows_progress(), delay=1) as bar:
         vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer)
         report = audit(config.data, config.check, vocabulary, processes=processes, progress=bar.update)
     if report.errors:

@@ -1,12 +1,12 @@
 """Preparation of a training run: the tokenizer, the corpora as ids, the validation sets."""
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tqdm import tqdm
 
+from flax_transformer.common.quiet import shows_progress
 from flax_transformer.data.bitext import cache as data_cache
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.data.bitext.corpus import Corpus
@@ -149,7 +149,7 @@ def _tokenized(
         data.tag_of(settings),
         keep_text=bool(data.bpe_dropout or data.unigram_alpha),
     )
-    with tqdm(desc=f'tokenizing {corpus.name}', unit=' pairs', disable=not sys.stderr.isatty(), delay=1) as bar:
+    with tqdm(desc=f'tokenizing {corpus.name}', unit=' pairs', disable=not shows_progress(), delay=1) as bar:
         return data_cache.cached_pairs(corpus, tokenizer, how, cache, say=say, progress=bar.update)
 
 

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import PartitionSpec
 
+from flax_transformer.common.quiet import is_quiet
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices import multihost as processes
 from flax_transformer.engine.devices.devices import Devices
@@ -92,7 +93,9 @@ class Runner:
             half = rows // 2 // len(self.devices) * len(self.devices)
             if 'RESOURCE_EXHAUSTED' not in str(error) or not half:
                 raise
-            print(f'flax-transformer: out of memory with {rows} lines at once; going on with {half}', file=sys.stderr)
+            if not is_quiet():
+                found = f'out of memory with {rows} lines at once'
+                print(f'flax-transformer: {found}; going on with {half}', file=sys.stderr)
             self.batch_tokens = half * slots[0]
             parts = [chosen[i : i + half] for i in range(0, len(chosen), half)]
             return [pair for part in parts for pair in self._batch(function, params, columns, part, half, slots)]

@@ -1,0 +1,138 @@
+"""`flax-transformer completion bash|zsh|fish`: a script that completes commands, options, values and files."""
+
+import dataclasses
+import importlib
+import shlex
+import sys
+from typing import Any
+
+from flax_transformer.cli import COMMANDS
+from flax_transformer.cli.help import Option, options_of, wants_help
+from flax_transformer.common.config_files import shipped_configs
+from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.tasks.translation.config import Config
+
+DESCRIPTION = """usage: flax-transformer completion bash|zsh|fish
+
+Print a script that completes commands, options, their values and file names. It starts nothing at each tab. Install:
+  bash  flax-transformer completion bash > ~/.local/share/bash-completion/completions/flax-transformer
+  zsh   flax-transformer completion zsh > ~/.zfunc/_flax-transformer, with ~/.zfunc in fpath before compinit
+  fish  flax-transformer completion fish > ~/.config/fish/completions/flax-transformer.fish"""
+
+COMMON = ('--help', '--help-all', '--quiet')
+_BASH = """\
+_flax_transformer() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} command=${{COMP_WORDS[1]}} words=
+    COMPREPLY=()
+    if [[ $COMP_CWORD == 1 ]]; then
+        COMPREPLY=($(compgen -W {commands} -- "$word"))
+        return
+    fi
+    case "$command $before" in
+{values}
+    esac
+    if [[ -n $words ]]; then
+        COMPREPLY=($(compgen -W "$words" -- "$word"))
+        return
+    fi
+    if [[ $word == -* ]]; then
+        case $command in
+{options}
+        esac
+    elif [[ $COMP_CWORD == 2 ]]; then
+        case $command in
+{first}
+        esac
+    fi
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+    [[ $word == -* ]] || COMPREPLY+=($(compgen -f -- "$word"))
+    return 0
+}}
+complete -o filenames -F _flax_transformer flax-transformer
+"""
+_ZSH = '#compdef flax-transformer\nautoload -U +X bashcompinit && bashcompinit\n'
+
+
+def main(argv: list[str]) -> None:
+    scripts = {'bash': bash, 'zsh': zsh, 'fish': fish}
+    if wants_help(argv):
+        print(DESCRIPTION)
+        return
+    if len(argv) != 1 or argv[0] not in scripts:
+        got = f'got {argv[0]!r}.{nearest(argv[0], scripts)}' if argv else 'got nothing'
+        raise UserError(f'completion: {got} Expected one of {", ".join(scripts)}')
+    sys.stdout.write(scripts[argv[0]]())
+
+
+def options_of_command(command: str) -> list[Option]:
+    """The options of a command: those of the first dataclass in its module that is named so."""
+    module = importlib.import_module(f'flax_transformer.cli.{command.replace("-", "_")}')
+    found = next((each for name, each in vars(module).items() if _is_options(name, each)), None)
+    if found is None:
+        return []
+    return list(options_of(found[Config] if getattr(found, '__parameters__', ()) else found))
+
+
+def bash() -> str:
+    """The script for bash, where options may be ended by a space only: `--beam-width 4`, not `=4`."""
+    of_choices: dict[str, list[str]] = {}
+    options, first = [], []
+    for command in COMMANDS:
+        listed = options_of_command(command)
+        for option in listed:
+            if option.choices:
+                of_choices.setdefault(' '.join(option.choices), []).append(f"'{command} {option.flag}'")
+        flags = ' '.join([*(option.flag for option in listed), *COMMON])
+        options.append(f'            {command}) words={shlex.quote(flags)} ;;')
+        first.append(f'            {command}) words={shlex.quote(" ".join(_first(command)))} ;;')
+    values = [f'        {"|".join(places)}) words={shlex.quote(words)} ;;' for words, places in of_choices.items()]
+    parts = {'values': values, 'options': options, 'first': first}
+    return _BASH.format(
+        commands=shlex.quote(' '.join(COMMANDS)), **{name: '\n'.join(lines) for name, lines in parts.items()}
+    )
+
+
+def zsh() -> str:
+    """The script for zsh, which runs that of bash."""
+    return _ZSH + bash()
+
+
+def fish() -> str:
+    """The script for fish."""
+    start = 'complete -c flax-transformer -n'
+    lines = [
+        f'{start} __fish_use_subcommand -f -a {command} -d {_fish_quoted(text.partition(": ")[2])}'
+        for command, text in COMMANDS.items()
+    ]
+    for command in COMMANDS:
+        seen = f"{start} '__fish_seen_subcommand_from {command}'"
+        if words := _first(command):
+            lines.append(f"{seen} -a '{' '.join(words)}'")
+        lines += [f'{seen} -l {flag[2:]}' for flag in COMMON]
+        lines += [f'{seen} {_fish_option(option)}' for option in options_of_command(command)]
+    return '\n'.join(lines) + '\n'
+
+
+def _is_options(name: str, found: Any) -> bool:
+    return name.endswith('Options') and isinstance(found, type) and dataclasses.is_dataclass(found)
+
+
+def _first(command: str) -> list[str]:
+    """Words for the first argument of a command, besides files and folders."""
+    usage = COMMANDS[command].partition(':')[0]
+    if command == 'completion':
+        return ['bash', 'zsh', 'fish']
+    if command == 'help':
+        return list(COMMANDS)
+    return list(shipped_configs()) if ' CONFIG' in usage else []
+
+
+def _fish_option(option: Option) -> str:
+    text = f'-l {option.flag[2:]} -d {_fish_quoted(option.text.partition("; ")[0])}'
+    if option.choices:
+        return f"{text} -x -a '{' '.join(map(str, option.choices))}'"
+    return f'{text} -r' if option.metavar else text
+
+
+def _fish_quoted(text: str) -> str:
+    return "'" + text.replace('\\', '\\\\').replace("'", "\\'") + "'"

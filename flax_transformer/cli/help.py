@@ -1,0 +1,164 @@
+"""Short help: what people set most, by theme; `--help-all` is tyro's, with every field."""
+
+import dataclasses
+import functools
+import inspect
+import re
+import shutil
+import textwrap
+import types
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+# Fields of configs in the short help; each command shows those that it has, after its own options.
+THEMES = {
+    'data': ('data.train', 'data.validation', 'data.test', 'data.source_language', 'data.target_language', 'data.root'),
+    'model': (
+        *('model.vocab_size', 'model.d_model', 'model.num_heads', 'model.d_ff', 'model.num_encoder_layers'),
+        *('model.num_decoder_layers', 'model.dropout_rate'),
+    ),
+    'training': (
+        *('training.steps', 'training.tokens_per_step', 'training.evaluate_every', 'training.patience'),
+        'optimizer.learning_rate',
+    ),
+    'decoding': (
+        *('decoding.beam_width', 'decoding.alpha', 'decoding.max_extra_tokens', 'decoding.batch_tokens'),
+        *('decoding.weights', 'decoding.target_language'),
+    ),
+    'devices': ('parallel.num_devices', 'parallel.strategy', 'model.dtype'),
+}
+# Commands that take a whole config show fewer of its themes.
+_ONLY_TO_TRANSLATE = set(THEMES['decoding']) - {'decoding.beam_width'}
+_HELP = ('-h', '--help')
+_ALL = '--help-all'
+_NAME = 34  # columns; the text of a longer one begins on the next line
+
+
+class Option(NamedTuple):
+    """A field as an option of a command."""
+
+    name: str  # 'training.steps'
+    kind: Any  # its type
+    value: Any  # its default, or that of the config given
+    text: str  # the comment at the field
+
+    @property
+    def flag(self) -> str:
+        """Its name on the command line."""
+        name = self.name.replace('_', '-')
+        if not _is_flag(self.kind):
+            return f'--{name}'
+        # A field that is on by default is turned off.
+        section, _, last = name.rpartition('.')
+        return f'--{section + "." if section else ""}no-{last}' if self.value else f'--{name}'
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Its values, if they are few and known."""
+        kinds = (self.kind, *typing.get_args(self.kind))
+        return next((typing.get_args(kind) for kind in kinds if typing.get_origin(kind) is Literal), ())
+
+    @property
+    def metavar(self) -> str:
+        """What its value looks like."""
+        if self.choices:
+            return '|'.join(map(str, self.choices))
+        return '' if _is_flag(self.kind) else _metavar(self.kind)
+
+
+def wants_help(argv: list[str]) -> Literal['short', 'all'] | None:
+    """Which help the arguments ask for."""
+    if _ALL in argv:
+        return 'all'
+    return 'short' if any(arg in _HELP for arg in argv) else None
+
+
+def options_of(kind: Any, values: Any = None) -> Iterator[Option]:
+    """Every field of a dataclass and its sections as an option, with the values of an instance, if given."""
+    made = kind if values is None else type(values)
+    made = typing.get_origin(made) or made
+    texts, hints = texts_of(made), typing.get_type_hints(made, include_extras=True)
+    for field in dataclasses.fields(made):
+        found = typing.get_args(kind)[0] if isinstance(hints[field.name], typing.TypeVar) else hints[field.name]
+        is_positional = 'Positional' in str(found)
+        found = typing.get_args(found)[0] if typing.get_origin(found) is typing.Annotated else found
+        if isinstance(found, typing.TypeVar):  # generic in the class of the config
+            found = next(iter(typing.get_args(kind)), None)
+        value = _default(field) if values is None else getattr(values, field.name)
+        if dataclasses.is_dataclass(found):
+            prefix = '' if field.name == 'config' else f'{field.name}.'
+            yield from (
+                each._replace(name=prefix + each.name)
+                for each in options_of(found, None if value is dataclasses.MISSING else value)
+            )
+        elif not is_positional and not dataclasses.is_dataclass(next(iter(typing.get_args(found)), None)):
+            yield Option(field.name, found, value, texts[field.name])
+
+
+@functools.cache
+def texts_of(kind: type) -> dict[str, str]:
+    """The comment at each field of a dataclass: after it, or in the lines above it."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__[:-1]):
+        if not dataclasses.is_dataclass(each):
+            continue
+        above: list[str] = []
+        for line in inspect.getsource(each).splitlines():
+            code, _, comment = (part.strip() for part in line.partition('# '))
+            if match := re.match(r'(\w+): ', code):
+                found[match[1]] = comment or ' '.join(above)
+            above = [*above, comment] if not code and comment else []
+    return {field.name: found.get(field.name, '') for field in dataclasses.fields(kind)}
+
+
+def short_help(prog: str, description: str, options: Any, values: Any = None) -> str:
+    """The help of a command: its own options, and those of its fields that people set most, by theme."""
+    width = min(shutil.get_terminal_size().columns, 120)
+    every = {option.name: option for option in options_of(options, values)}
+    shared = {name for names in THEMES.values() for name in names}
+    has_config = 'training.steps' in every
+    themes = {'options': [name for name in every if '.' not in name and name not in shared]}
+    for theme, names in THEMES.items():
+        themes[theme] = [name for name in names if name in every and not (has_config and name in _ONLY_TO_TRANSLATE)]
+    lines = [
+        f'usage: {prog} [--field value ...]',
+        '',
+        *textwrap.wrap(' '.join(description.split()), width, break_on_hyphens=False),
+    ]
+    for theme, names in themes.items():
+        if names:
+            lines += ['', f'{theme}:', *(line for name in names for line in _lines(every[name], width))]
+    hidden = len(every) - sum(map(len, themes.values()))
+    if hidden:
+        lines += ['', f'{prog} --help-all lists {hidden} fields more.']
+    return '\n'.join(lines)
+
+
+def _lines(option: Option, width: int) -> list[str]:
+    """An option, the first clause of its text, and its value."""
+    name = f'  {option.flag} {option.metavar}'.rstrip()
+    value = '' if option.value in (dataclasses.MISSING, None, ()) or _is_flag(option.kind) else f' ({option.value})'
+    text = option.text if option.choices else option.text.partition('; ')[0]  # what follows is about special values
+    text = textwrap.wrap(text.rstrip('.') + value, width - _NAME)
+    if len(name) >= _NAME:
+        text = ['', *text]
+    return [f'{name:{_NAME}}{text[0]}'.rstrip(), *(' ' * _NAME + line for line in text[1:])]
+
+
+def _default(field: dataclasses.Field) -> Any:
+    return field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+
+
+def _is_flag(kind: Any) -> bool:
+    return kind is bool
+
+
+def _metavar(kind: Any) -> str:
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple:
+        return f'{_metavar(parts[0])} ...'
+    if origin in (typing.Union, types.UnionType):
+        return '|'.join(_metavar(part) for part in parts if part is not type(None))
+    return 'PATH' if kind is Path else getattr(kind, '__name__', str(kind)).upper()

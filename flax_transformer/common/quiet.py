@@ -1,0 +1,32 @@
+"""Whether people want to see progress and notes; errors are always shown."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+
+VARIABLE = 'FLAX_TRANSFORMER_QUIET'  # of the environment, so that worker processes have it too
+
+
+def is_quiet() -> bool:
+    """Whether notes are left out: as `-q` says, or the environment."""
+    return os.environ.get(VARIABLE, '0') not in ('', '0')
+
+
+def shows_progress() -> bool:
+    """Whether standard error is a terminal on which progress is wanted."""
+    return sys.stderr.isatty() and not is_quiet()
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """No progress and no notes inside the block."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = '1'
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before

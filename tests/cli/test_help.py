@@ -1,0 +1,170 @@
+"""Short help, all help, versions, quiet, and completion."""
+
+import dataclasses
+import importlib
+import pkgutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+import flax_transformer
+from flax_transformer import tasks
+from flax_transformer.cli import COMMANDS, main
+from flax_transformer.cli.completion import bash, fish, options_of_command, zsh
+from flax_transformer.cli.help import THEMES, options_of, short_help
+from flax_transformer.cli.options import note, progress_bar
+from flax_transformer.common import quiet
+from flax_transformer.config import CorpusConfig
+from flax_transformer.engine.devices.multihost import say
+
+WITHOUT_OPTIONS = ('completion', 'help')
+
+
+def output_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    try:
+        code = main(list(argv))
+    except SystemExit as stopped:
+        code = stopped.code
+    assert code == 0
+    return capsys.readouterr().out
+
+
+def configs() -> list[type]:
+    """The config of every task."""
+    found = [each.name for each in pkgutil.iter_modules(tasks.__path__) if each.ispkg]
+    return [importlib.import_module(f'{tasks.__name__}.{name}.config').Config for name in found]
+
+
+def test_every_field_of_every_config_has_a_text() -> None:
+    silent = [option.name for kind in (*configs(), CorpusConfig) for option in options_of(kind) if not option.text]
+    assert not silent
+
+
+@pytest.mark.parametrize('command', [name for name in COMMANDS if name not in WITHOUT_OPTIONS])
+def test_every_option_of_a_command_has_a_text(command: str) -> None:
+    listed = options_of_command(command)
+    assert all(option.text for option in listed)
+    assert len({option.flag for option in listed}) == len(listed)
+
+
+def test_each_field_of_a_theme_is_an_option_of_train_or_translate() -> None:
+    known = {option.name for command in ('train', 'translate') for option in options_of_command(command)}
+    assert {name for names in THEMES.values() for name in names} <= known
+
+
+@pytest.mark.parametrize('command', [name for name in COMMANDS if name not in WITHOUT_OPTIONS])
+def test_short_help_fits_two_screens_and_names_the_rest(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = output_of(capsys, command, '--help').splitlines()
+    assert lines[0].startswith(f'usage: flax-transformer {command} ')
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 80
+    if len(options_of_command(command)) > 30:
+        assert '--help-all lists' in lines[-1]
+    assert output_of(capsys, 'help', command).splitlines() == lines
+
+
+def test_short_help_shows_the_values_of_a_config(capsys: pytest.CaptureFixture[str]) -> None:
+    text = output_of(capsys, 'train', 'multi30k_en_de', '-h')
+    line = next(line for line in text.splitlines() if '--training.steps ' in line)
+    assert '(7000)' in text[text.index(line) :][:160]
+    assert '--model.pad-row' not in text
+    assert '--model.pad-row' in output_of(capsys, 'train', 'multi30k_en_de', '--help-all')
+
+
+def test_a_field_that_is_on_by_default_is_shown_as_what_turns_it_off() -> None:
+    @dataclasses.dataclass
+    class Options:
+        is_on: bool = True  # one
+        is_off: bool = False  # two
+
+    text = short_help('prog', 'About.', Options)
+    assert '--no-is-on' in text
+    assert '--is-off' in text
+
+
+def test_the_version_is_that_of_the_package_and_starts_no_device(capsys: pytest.CaptureFixture[str]) -> None:
+    assert f'flax-transformer {flax_transformer.__version__}, jax ' in output_of(capsys, '--version')
+    script = "import sys; from flax_transformer.cli import main; main(['--version']); print('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, '-c', script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == 'False'
+
+
+def test_quiet_leaves_out_notes_and_bars_but_not_errors(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(quiet.VARIABLE, raising=False)
+
+    def command(_: list[str]) -> None:
+        note('a note')
+        say('a word')
+        assert progress_bar(1, 'line').disable == quiet.is_quiet()
+        raise flax_transformer.UserError('a mistake')
+
+    monkeypatch.setattr(sys.stderr, 'isatty', lambda: True)
+    monkeypatch.setattr('flax_transformer.cli.score.main', command)
+    for argv in (['score', '-q'], ['--quiet', 'score']):
+        assert main(argv) == 2
+        assert capsys.readouterr().err == 'flax-transformer: a mistake\n'
+        assert not quiet.is_quiet()
+    assert main(['score']) == 2
+    assert 'a note' in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------- completion
+
+
+@pytest.fixture(scope='module')
+def complete(tmp_path_factory: pytest.TempPathFactory):
+    """A function that presses tab after some words, in a bash, and returns what is offered."""
+    folder = tmp_path_factory.mktemp('completion')
+    (folder / 'script').write_text(bash())
+    (folder / 'my_config.py').write_text('')
+    (folder / 'my_run').mkdir()
+
+    def offered(*words: str) -> list[str]:
+        quoted = ' '.join(f"'{word}'" for word in ('flax-transformer', *words))
+        lines = f"""source ./script
+        COMP_WORDS=({quoted}) COMP_CWORD={len(words)}
+        _flax_transformer && printf '%s\\n' "${{COMPREPLY[@]}}"
+        complete -p flax-transformer >&2"""
+        done = subprocess.run(['bash', '-c', lines], cwd=folder, capture_output=True, text=True, timeout=60, check=True)
+        assert '-F _flax_transformer flax-transformer' in done.stderr
+        return done.stdout.split()
+
+    return offered
+
+
+def test_bash_completes_commands_options_values_configs_and_files(complete) -> None:
+    assert complete('tra') == ['train', 'translate']
+    assert complete('train', 'multi30k_e') == ['multi30k_en_de']
+    assert {'my_config.py', 'my_run'} == set(complete('train', 'my_'))
+    assert complete('translate', 'my_run', '--decoding.beam') == ['--decoding.beam-width']
+    assert complete('train', 'x', '--training.st') == ['--training.steps']
+    assert complete('train', 'x', '--optimizer.name', 'ada') == ['adam', 'adamw', 'adafactor']
+    assert complete('plan', 'x', '--format', '') == ['text', 'json']
+    assert complete('completion', 'f') == ['fish']
+    assert 'my_config.py' in complete('translate', 'my_run', '--input', 'my_c')
+
+
+def test_scripts_of_the_other_shells_name_every_command_and_option() -> None:
+    assert zsh().startswith('#compdef flax-transformer\n')
+    assert zsh().endswith('complete -o filenames -F _flax_transformer flax-transformer\n')
+    lines = fish().splitlines()
+    assert all(line.startswith('complete -c flax-transformer -n ') for line in lines)
+    assert any("from train' -l optimizer.name " in line and "-x -a 'adam adamw" in line for line in lines)
+    assert all(line.replace("\\'", '').count("'") % 2 == 0 for line in lines)
+
+
+def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['completion', 'bsh']) == 2
+    assert 'Did you mean bash' in capsys.readouterr().err
+    assert 'bash-completion' in output_of(capsys, 'completion', '--help')
+
+
+def test_pressing_tab_starts_no_python(complete) -> None:
+    start = time.monotonic()
+    complete('train', 'x', '--')
+    assert 'python' not in bash()
+    assert time.monotonic() - start < 5
