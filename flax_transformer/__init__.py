@@ -7,9 +7,9 @@ print(Translator.from_run('runs/number_words')('forty-two'))
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flax_transformer.common.config_files import load_config
     from flax_transformer.common.errors import UserError
     from flax_transformer.common.version import __version__
+    from flax_transformer.tasks.find import load_config
     from flax_transformer.tasks.translation.config import Config
     from flax_transformer.tasks.translation.inference.result import Translation
     from flax_transformer.tasks.translation.inference.translator import Translator
@@ -21,7 +21,7 @@ _HOMES = {
     'Translator': 'tasks.translation.inference.translator',
     'UserError': 'common.errors',
     '__version__': 'common.version',
-    'load_config': 'common.config_files',
+    'load_config': 'tasks.find',
     'train': 'tasks.translation.train',
 }
 __all__ = ['Config', 'Translation', 'Translator', 'UserError', '__version__', 'load_config', 'train']

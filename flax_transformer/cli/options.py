@@ -10,11 +10,10 @@ import tyro
 from tqdm import tqdm
 
 from flax_transformer.cli.help import short_help, wants_help
-from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import is_quiet, shows_progress
 from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.tasks.find import open_run, read_run_config, task_module
+from flax_transformer.tasks.find import load_config, open_run, read_run_config, task_module
 from flax_transformer.tasks.translation.config import Config as TranslationConfig
 
 if TYPE_CHECKING:

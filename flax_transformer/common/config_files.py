@@ -1,4 +1,4 @@
-"""Config files: Python files, by path or by the name of one that comes with the package."""
+"""Config files in Python, by path or by the name of one that comes with the package."""
 
 import ast
 import dataclasses

@@ -34,13 +34,17 @@ def from_json(text: str, config_class: type[T]) -> T:
     return _from_dict(config_class, values, '')
 
 
-def _read(text: str) -> tuple[str | None, dict[str, Any]]:
-    try:
-        values = parse_json(text)
-    except ValueError as error:
-        raise UserError(f'config is not JSON ({error})') from None
-    if not isinstance(values, dict):
-        raise UserError(f'config: got {type(values).__name__}, expected a JSON object')
+def from_table(values: dict[str, Any], config_class: type[T]) -> T:
+    """The config of a table of fields, by default those of the class. Raises UserError as `from_json`."""
+    return _from_dict(config_class, values, '')
+
+
+def split_header(values: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """The task that a table of fields names, and its fields without schema version and task.
+
+    Raises UserError for a later schema. The task is None in version 1.
+    """
+    values = dict(values)
     version = values.pop('schema_version', None)
     if type(version) is not int or version < 1:
         raise UserError(f'schema_version={version!r}: this version of flax_transformer reads 1 to {SCHEMA_VERSION}')
@@ -55,6 +59,16 @@ def _read(text: str) -> tuple[str | None, dict[str, Any]]:
     if not isinstance(task, str):
         raise UserError(f'task={task!r}: expected the name of a task')
     return task, values
+
+
+def _read(text: str) -> tuple[str | None, dict[str, Any]]:
+    try:
+        values = parse_json(text)
+    except ValueError as error:
+        raise UserError(f'config is not JSON ({error})') from None
+    if not isinstance(values, dict):
+        raise UserError(f'config: got {type(values).__name__}, expected a JSON object')
+    return split_header(values)
 
 
 def _from_dict(cls: type, values: Any, path: str) -> Any:

@@ -15,7 +15,9 @@ from types import ModuleType
 from typing import Any
 
 from flax_transformer import tasks
-from flax_transformer.common.config_json import task_of
+from flax_transformer.common import config_files
+from flax_transformer.common.config_json import SCHEMA_VERSION, from_table, split_header, task_of
+from flax_transformer.common.config_tables import SUFFIXES, read_table
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.engine.runs.run_directory import CONFIG_FILE, RunDirectory, read_config_text, split_reference
 
@@ -39,6 +41,25 @@ def task_module(task: str, module: str) -> ModuleType:
         raise UserError(
             f'task={task!r}: its folder has no {module}.py; docs/tasks.md lists what a task needs'
         ) from None
+
+
+def load_config(name: str) -> Any:
+    """The Config, of any task, of a Python, JSON or YAML file, or of a shipped config's name.
+
+    A table in JSON or YAML names the fields that differ from the defaults, and the task unless it is translation.
+    Raises UserError, with file and line, if there is no such file or it is no config.
+    """
+    path = Path(name)
+    if path.suffix not in SUFFIXES or not path.is_file():
+        return config_files.load_config(name)
+    table = read_table(path)
+    try:
+        header = {'schema_version': SCHEMA_VERSION, 'task': FIRST_TASK}
+        task, values = split_header(header | table.values)
+        return from_table(values, task_module(task or FIRST_TASK, 'config').Config)
+    except UserError as error:
+        line = table.line_of(str(error))
+        raise UserError(f'{path}{f", line {line}" if line else ""}: {error}') from None
 
 
 def open_run(path: Path | str, task: str | None = None) -> RunDirectory:

@@ -1,0 +1,111 @@
+"""Configs as JSON and YAML: the same fields, and errors that name the line."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from conftest import copy_config
+
+from flax_transformer import load_config
+from flax_transformer.common.config_files import shipped_configs
+from flax_transformer.common.config_json import to_json
+from flax_transformer.common.errors import UserError
+from flax_transformer.config import Config, CorpusConfig, DataConfig, OptimizerConfig, TransformerConfig
+
+
+@pytest.fixture
+def loaded(tmp_path: Path):
+    """A function that writes a config file of a kind and loads it."""
+
+    def load(text: str, suffix: str = '.yaml') -> Config:
+        file = tmp_path / f'mine{suffix}'
+        file.write_text(text, encoding='utf-8')
+        return load_config(str(file))
+
+    return load
+
+
+@pytest.fixture
+def refusal(loaded):
+    """A function that returns what load_config has against a file, after the file's name."""
+
+    def refused(text: str, suffix: str = '.yaml') -> str:
+        with pytest.raises(UserError) as caught:
+            loaded(text, suffix)
+        return str(caught.value).rpartition(f'mine{suffix}')[2]
+
+    return refused
+
+
+def test_a_partial_file_means_defaults_for_the_rest(loaded) -> None:
+    text = 'model:\n  d_model: 64\noptimizer:\n  epsilon: 1e-7\n  freeze: [encoder/.*]\nseed: 1_000\n'
+    expected = Config(
+        model=TransformerConfig(d_model=64), optimizer=OptimizerConfig(epsilon=1e-7, freeze=('encoder/.*',)), seed=1000
+    )
+    assert loaded(text) == expected
+    table = {'model': {'d_model': 64}, 'optimizer': {'epsilon': 1e-7, 'freeze': ['encoder/.*']}, 'seed': 1000}
+    assert loaded(json.dumps(table, indent='\t'), '.json') == expected
+    assert loaded('') == loaded('# nothing but a comment\n') == loaded('{}', '.json') == Config()
+
+
+def test_the_config_of_a_run_is_a_config(tmp_path: Path) -> None:
+    config = copy_config(tmp_path)
+    (tmp_path / 'config.json').write_text(to_json(config))
+    assert load_config(str(tmp_path / 'config.json')) == config
+
+
+@pytest.mark.parametrize('name', shipped_configs())
+def test_every_shipped_config_survives_as_yaml_and_json(name: str, loaded) -> None:
+    import yaml
+
+    config = load_config(name)
+    table = json.loads(json.dumps(dataclasses.asdict(config)))
+    assert loaded(yaml.safe_dump(table)) == config
+    assert loaded(json.dumps(table), '.json') == config
+
+
+def test_yaml_has_no_surprises(loaded) -> None:
+    text = "data:\n  source_language: no\n  mixture: [{name: a, train: 'a.{lang}', weight: .5}]\n  root: null\n"
+    corpus = CorpusConfig('a', 'a.{lang}', weight=0.5)
+    assert loaded(text) == Config(data=DataConfig(source_language='no', mixture=(corpus,)))
+
+
+ERRORS = {
+    'unknown field': ('model:\n  d_modell: 64\n', ', line 2: model.d_modell: no such field. Did you mean d_model'),
+    'unknown section': ('seed: 1\nmodle:\n  d_ff: 1\n', ', line 2: modle: no such field. Did you mean model?'),
+    'wrong type': ('seed: 1\nmodel:\n  d_ff: wide\n', ", line 3: model.d_ff='wide': expected int"),
+    'wrong word': ("optimizer:\n  name: 'adm'\n", ", line 2: optimizer.name='adm': expected one of adam"),
+    'value out of range': ('training:\n  steps: 0\n', ', line 2: training.steps=0: expected at least 1'),
+    'fields together': ('model:\n\n  num_heads: 7\n', ', line 3: model.d_model=512 is not divisible by num_heads=7'),
+    'sections together': (
+        'training:\n  tokens_per_step: 100\n',
+        ', line 2: tokens_per_step=100 is not a multiple of data.target_length=128',
+    ),
+    'in a mixture': ('data:\n  mixture:\n  - name: a\n    trian: b\n', ', line 4: data.mixture.0.trian: no such field'),
+    'no section': ('model: 5\n', ', line 1: model: got 5, expected a table of fields'),
+    'twice': ('model:\n  d_ff: 8\n  d_ff: 16\n', ', line 3: model.d_ff is set a second time, first in line 2'),
+    'list': ('- 1\n', ': got list, expected a table of fields'),
+    'not YAML': ('model:\n  d_ff: [8\nseed: 1\n', ', line 3: not YAML: '),
+    'unknown task': ('seed: 1\ntask: translatoin\n', ", line 2: task='translatoin': expected one of "),
+    'later version': ('schema_version: 99\n', ', line 1: schema_version=99: this version of flax_transformer reads 1'),
+    'code': ("seed: !!python/object/apply:os.system ['true']\n", ', line 1: not YAML: could not determine'),
+    'control character': ('seed: \x01\n', ': not YAML: '),
+    'endless': ('data: &a\n  mixture: [*a]\n', ': is nested too deeply'),
+    'deep': ('[' * 400, ': is nested too deeply'),
+}
+
+
+@pytest.mark.parametrize(('text', 'message'), ERRORS.values(), ids=ERRORS)
+def test_an_error_names_the_line_and_the_nearest_field(text: str, message: str, refusal) -> None:
+    assert refusal(text).startswith(message)
+
+
+def test_json_errors_name_the_line(refusal) -> None:
+    assert refusal('{\n  "seed": 1,\n}', '.json').startswith(', line 3: not JSON: ')
+    assert refusal('{\n\t"model": {\n\t\t"d_modell": 1}}', '.json').startswith(
+        ', line 3: model.d_modell: no such field'
+    )
+    assert refusal('{"seed": 1,\n"seed": 2}', '.json').startswith(', line 2: seed is set a second time')
+    assert refusal('{"seed": 1e999}', '.json').startswith(', line 1: seed=inf')
+    assert refusal('[' * 100_000, '.json') == ': is nested too deeply'
