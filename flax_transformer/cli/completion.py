@@ -45,6 +45,7 @@ _flax_transformer() {{
         esac
     fi
     COMPREPLY=($(compgen -W "$words" -- "$word"))
+    local IFS=$'\\n'
     [[ $word == -* ]] || COMPREPLY+=($(compgen -f -- "$word"))
     return 0
 }}
@@ -119,12 +120,10 @@ def _is_options(name: str, found: Any) -> bool:
 
 def _first(command: str) -> list[str]:
     """Words for the first argument of a command, besides files and folders."""
-    usage = COMMANDS[command].partition(':')[0]
-    if command == 'completion':
-        return ['bash', 'zsh', 'fish']
     if command == 'help':
         return list(COMMANDS)
-    return list(shipped_configs()) if ' CONFIG' in usage else []
+    kinds = COMMANDS[command].split()[1].rstrip(':').split('|')
+    return [kind for kind in kinds if kind.islower()] + (list(shipped_configs()) if 'CONFIG' in kinds else [])
 
 
 def _fish_option(option: Option) -> str:

@@ -1,16 +1,17 @@
-"""`flax-transformer prepare CONFIG|tfds:NAME/CONFIG:SPLIT`: prepare the data of a run before it trains."""
+"""`flax-transformer prepare CONFIG|CORPUS|tfds:NAME/CONFIG:SPLIT`: the data of a run before it trains."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from flax_transformer.cli import corpora
 from flax_transformer.cli.options import note, parse
 from flax_transformer.cli.train import TrainOptions, train_options
 from flax_transformer.data.bitext.config import DataConfig
 
 DESCRIPTION = """Do ahead of time what training does first: train the tokenizer and tokenize the corpora into the cache,
-on all cores, without an accelerator. The same command resumes where it was stopped. `prepare tfds:NAME/CONFIG:SPLIT`
-downloads a corpus from TensorFlow Datasets."""
+on all cores, without an accelerator. The same command resumes where it was stopped. `prepare multi30k`,
+`prepare tatoeba-en-de` and `prepare tfds:NAME/CONFIG:SPLIT`, the latter from TensorFlow Datasets, download a corpus."""
 
 TFDS_DESCRIPTION = """Download a corpus from TensorFlow Datasets and store it as array_record. Needs no TensorFlow."""
 
@@ -23,6 +24,8 @@ class TfdsOptions:
 def main(argv: list[str]) -> None:
     if argv and argv[0].startswith('tfds:'):
         return _prepare_tfds(argv)
+    if argv and corpora.is_public(argv[0]):
+        return corpora.main(argv)
     options = parse(
         'prepare',
         TrainOptions,

@@ -14,8 +14,9 @@ from flax_transformer.engine.runs.environment import environment
 from flax_transformer.tasks.find import read_run_config, task_module
 
 DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), a JSON or YAML file of the same fields, or
-the name of a shipped config. The same command resumes a run that was stopped. With --init-from, training starts from the parameters and tokenizer of
-another run, and model, tokenizer and decoding are that run's except for the fields given here."""
+the name of a shipped config. The same command resumes a run that was stopped. With --init-from, training starts from
+the parameters and tokenizer of another run, and model, tokenizer and decoding are that run's except for the fields
+given here."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
 from flax_transformer.data.bitext.text_files import AlignedFiles
-from flax_transformer.data.lines import content_suffix, no_such_file
+from flax_transformer.data.lines import SUFFIXES, content_suffix, no_such_file
 
 ROOT_VARIABLE = 'FLAX_TRANSFORMER_DATA'
 _WILDCARD = re.compile(r'(\*\*/|\*+|\?|\[[^\]]*\])')
@@ -75,7 +75,7 @@ def _form(name: str, root: Path) -> str:
     if '{lang}' in name:
         return '{lang}'
     # A comma may be part of the one path.
-    if kind in ('.tsv', '.jsonl') and (',' not in path or _path(path, root).is_file()):
+    if kind in ('.tsv', '.jsonl') and (',' not in path or _with_suffix(_path(path, root))):
         return kind
     return 'two paths' if ',' in name else ''
 
@@ -96,8 +96,8 @@ def _aligned(patterns: list[str], root: Path) -> list[tuple[Path, Path]]:
 def _files(pattern: str, root: Path) -> list[Path]:
     """The files that match a path with wildcards, sorted by name. Raises UserError if there are none."""
     path = _path(pattern, root)
-    if path.is_file():
-        return [path]
+    if (found := _with_suffix(path)) is not None:
+        return [found]
     start = f'relative paths start at --data.root, else ${ROOT_VARIABLE}, else data/'
     if not _WILDCARD.search(pattern):
         raise UserError(f'{no_such_file(path)}; {start}')
@@ -106,6 +106,11 @@ def _files(pattern: str, root: Path) -> list[Path]:
     if not files:
         raise UserError(f'{path} matches no file; {start}')
     return files
+
+
+def _with_suffix(path: Path) -> Path | None:
+    """The file of a path or, if there is none, the same compressed."""
+    return next((file for suffix in ('', *SUFFIXES) if (file := Path(f'{path}{suffix}')).is_file()), None)
 
 
 def _path(path: str, root: Path) -> Path:
@@ -119,7 +124,7 @@ def _expanded(path: str) -> str:
 def _wildcard(pattern: str, file: Path, root: Path) -> tuple[str, ...]:
     """What the wildcards of a pattern stand for in a file's path."""
     path = _path(pattern, root)
-    if file == path:
+    if file == _with_suffix(path):
         return ()
     parts = _WILDCARD.split(str(path))
     any_folders = '((?:.*/)?)'

@@ -1,0 +1,126 @@
+"""Downloading files, whole or not at all, by the standard library and so through the proxies of its environment."""
+
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path
+from typing import NamedTuple
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import sha256_of
+from flax_transformer.common.version import __version__
+
+BLOCK = 1 << 16  # bytes read at a time
+TRIES = 4  # of a file whose connection breaks
+TIMEOUT = 30.0  # seconds without a byte
+Progress = Callable[[int], object]  # called with the number of bytes that have come
+
+
+class Downloaded(NamedTuple):
+    """What came from where."""
+
+    url: str
+    bytes: int
+    modified: str | None  # as its server says
+    sha256: str
+
+
+class Unreachable(UserError):
+    """A file that its server does not hand out, or a server that does not answer."""
+
+
+def download(url: str, file: Path, *, sha256: str | None = None, progress: Progress = lambda count: None) -> Downloaded:
+    """Downloads a file, unless it is there with this checksum; a broken download of known checksum is continued.
+
+    Raises Unreachable if it does not come, and UserError, with both sums, if it is not the one expected.
+    """
+    if sha256 is not None and file.exists():
+        found = sha256_of(file)
+        if found != sha256:
+            raise UserError(
+                f'{file} is not what {url} is: got SHA-256 {found}, expected {sha256}; move it away, or choose another '
+                'folder'
+            )
+        return Downloaded(url, file.stat().st_size, None, found)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(file.name + '.partial')
+    if sha256 is None:
+        partial.unlink(missing_ok=True)  # the file may be another one today
+    was_begun = partial.exists()
+    modified = _fetch(url, partial, progress)
+    found = sha256_of(partial)
+    if was_begun and found != sha256:  # what was there may have been damaged
+        partial.unlink()
+        modified = _fetch(url, partial, progress)
+        found = sha256_of(partial)
+    if sha256 not in (None, found):
+        size = partial.stat().st_size
+        partial.unlink()
+        raise UserError(
+            f'{url} is not the file that was expected: got SHA-256 {found} ({size:,} bytes), expected {sha256}; '
+            'nothing of it was kept. A proxy or a login page may have answered instead'
+        )
+    partial.replace(file)
+    return Downloaded(url, file.stat().st_size, modified, found)
+
+
+def _fetch(url: str, partial: Path, progress: Progress) -> str | None:
+    """Continues a file until it is whole; returns the date that the server gives it. Raises Unreachable."""
+    validator = None  # says whether the server's file is still the one that was begun
+    why: object = ''
+    for attempt in range(TRIES):
+        begun = partial.stat().st_size if partial.exists() else 0
+        if attempt:
+            time.sleep(0.2 * attempt)
+        try:
+            return _fetch_once(url, partial, begun, validator, progress)
+        except _Broken as error:
+            why, validator = error, error.validator
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code == 416 and begun:  # more than the file has
+                partial.unlink()
+                continue
+            if error.code < 500:
+                raise Unreachable(f'{url} was not downloaded: the server says {error.code} {error.reason}') from None
+            why = f'the server says {error.code} {error.reason}'
+        except (OSError, HTTPException) as error:  # also URLError and time-outs
+            why = getattr(error, 'reason', None) or error
+            why = getattr(why, 'strerror', None) or why
+    raise Unreachable(f'{url} was not downloaded: {why}')
+
+
+class _Broken(Exception):
+    """A connection that ended before the file did."""
+
+    def __init__(self, why: str, validator: str | None) -> None:
+        super().__init__(why)
+        self.validator = validator
+
+
+def _fetch_once(url: str, partial: Path, begun: int, validator: str | None, progress: Progress) -> str | None:
+    headers = {'User-Agent': f'flax_transformer/{__version__}', 'Accept-Encoding': 'identity'}
+    if begun:
+        headers['Range'] = f'bytes={begun}-'
+        if validator:
+            headers['If-Range'] = validator
+    request = urllib.request.Request(url, headers=headers)
+    # A new opener, for urlopen keeps the proxies of its first call.
+    with urllib.request.build_opener().open(request, timeout=TIMEOUT) as response:
+        is_rest = getattr(response, 'status', 200) == 206
+        validator = response.headers['ETag'] or response.headers['Last-Modified']
+        expected = response.headers['Content-Length']
+        count = 0
+        with partial.open('ab' if is_rest else 'wb') as opened:
+            try:
+                while block := response.read(BLOCK):
+                    opened.write(block)
+                    count += len(block)
+                    progress(len(block))
+            except (TimeoutError, ConnectionError, HTTPException) as error:
+                raise _Broken(str(error) or type(error).__name__, validator) from None
+        if expected is not None and count < int(expected):
+            raise _Broken(f'the connection ended after {count:,} of {int(expected):,} bytes', validator)
+        return response.headers['Last-Modified']
