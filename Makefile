@@ -13,7 +13,8 @@ quickstart: .venv/installed
 	@echo
 	@echo 'Try it yourself:'
 	@echo "  echo 'four hundred and seventy-one' | $(BIN)/flax-transformer translate runs/number_words"
-	@echo 'Then train on your own text: copy configs/multi30k_en_de.py, change its paths and languages, and'
+	@echo 'Then train on your own text:'
+	@echo '  $(BIN)/flax-transformer new my_config.py --source train.en --target train.de'
 	@echo '  $(BIN)/flax-transformer train my_config.py --workdir runs/mine'
 
 test: .venv/installed-dev lint

@@ -12,6 +12,7 @@ from flax_transformer.common.quiet import quiet
 from flax_transformer.engine.preemption import EXIT_CODE, Interrupted, exit_on_signals
 
 COMMANDS = {
+    'new': 'new MY_CONFIG.py --source FILE --target FILE: write a config of a fitting size for two text files',
     'prepare': 'prepare CONFIG|multi30k|tatoeba-en-de|tfds:NAME: tokenize ahead of training, or download a corpus',
     'show': 'show CONFIG: its parameters, FLOPs, schedule and memory, before the first step',
     'plan': 'plan CONFIG [--topology v5e:4x4]: what a training step costs, on these devices or on TPUs',

@@ -1,0 +1,1 @@
+"""A config of a fitting size for given files."""

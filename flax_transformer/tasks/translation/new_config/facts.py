@@ -1,0 +1,137 @@
+"""What a config needs to know about two aligned files."""
+
+import hashlib
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import written_whole
+from flax_transformer.data.audit.language import is_known, is_language, language_of_side
+from flax_transformer.data.bitext.corpus import Pairs
+from flax_transformer.data.bitext.text_files import AlignedFiles
+from flax_transformer.data.lines import SUFFIXES, compressing, content_suffix
+from flax_transformer.text.scripts import count_unspaced, is_unspaced
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+
+SAMPLE = 50_000  # pairs at most that are kept, and at least half as many of a larger corpus
+_LANGUAGE = re.compile(r'[a-z]{2,3}([_-][A-Za-z]+)?')
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Counts over all pairs, and some of them, evenly spaced."""
+
+    pairs: int
+    words: tuple[int, int]  # of source and target; characters where words have no spaces between
+    characters: int  # of both sides
+    sample: Pairs
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """What the sample is in pieces, EOS included."""
+
+    vocab_size: int
+    lengths: np.ndarray  # [2, pairs]: of source and target
+
+    @property
+    def per_pair(self) -> tuple[float, float]:
+        return tuple(float(side.mean()) for side in self.lengths)
+
+
+def read_facts(source: Path, target: Path) -> Facts:
+    """Reads both files once. Raises UserError if they are damaged, empty, or not aligned."""
+    sources, targets, every, number, characters = [], [], 1, 0, 0
+    words = [0, 0]
+    for pairs in AlignedFiles(f'{source},{target}', [(source, target)]).pairs():
+        for side, lines in enumerate((pairs.sources, pairs.targets)):
+            words[side] += sum(len(line.split()) for line in lines)
+            characters += sum(map(len, lines))
+            if is_unspaced(lines[:100]):
+                words[side] += sum(map(count_unspaced, lines)) - sum(len(line.split()) for line in lines)
+        first = -number % every
+        sources += pairs.sources[first::every]
+        targets += pairs.targets[first::every]
+        number += len(pairs)
+        while len(sources) > SAMPLE:
+            del sources[1::2], targets[1::2]
+            every *= 2
+    return Facts(number, tuple(words), characters, Pairs(sources, targets))
+
+
+def language_of(file: Path, lines: list[str], side: str, given: str | None) -> tuple[str, str]:
+    """The language of a side, and a note if its text looks like another one.
+
+    It is the one given, else the end of the file's name (train.en.gz), else what the lines look like. Raises UserError
+    if none of these tells.
+    """
+    found = language_of_side(lines)
+    suffix = content_suffix(file).removeprefix('.')
+    if given is None and _LANGUAGE.fullmatch(suffix) and is_known(suffix):
+        given = suffix
+    if given is None and (found is None or found[1] < 0.5):
+        raise UserError(
+            f'{file}: the language is neither in the name, as in train.en, nor clear from the text; '
+            f'give --{side}-language'
+        )
+    language = given or found[0]
+    if found is not None and found[1] > 0.5 and not is_language(found[0], language) and is_known(language):
+        return language, f'{file} looks like {found[0]}, not {language}: --{side}-language names another'
+    return language, ''
+
+
+def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int) -> Pieces:
+    """The sample in pieces of a joint vocabulary: as many as wanted, or as its text has enough of to learn from."""
+    lines = [*facts.sample.sources, *facts.sample.targets]
+    seen = Counter(character for line in lines for character in line)
+    least = 300 + len(seen)  # bytes, special pieces, characters, and some to spare
+    size = max(min(wanted, facts.characters // characters_per_piece), least)
+    while True:
+        size = size if size < 1000 else round(size, -2)
+        try:
+            tokenizer = SentencePieceTokenizer.train(lines, vocab_size=size)
+            break
+        except UserError:
+            if size <= least:
+                raise
+            size = max(least, int(size * 0.8))
+    lengths = [tokenizer.encode(side) for side in (facts.sample.sources, facts.sample.targets)]
+    return Pieces(size, np.array([[len(line) for line in side] for side in lengths]))
+
+
+def hold_out(source: Path, target: Path, folder: Path, languages: tuple[str, str], count: int) -> tuple[str, str]:
+    """Copies the pairs into `folder`, some `count` of them as validation; returns the names of both corpora.
+
+    Pairs are chosen by their text, so that a repeated one is on one side only. Raises UserError if there is a file in
+    the way.
+    """
+    corpus = AlignedFiles(f'{source},{target}', [(source, target)])
+    total = sum(len(pairs) for pairs in corpus.pairs())
+    limit = int(count / total * 2**64)
+    suffix = source.suffix if source.suffix in SUFFIXES else ''
+    names = [f'{name}.{language}{suffix}' for name in ('train', 'valid') for language in languages]
+    if taken := [name for name in names if (folder / name).exists()]:
+        raise UserError(f'{folder / taken[0]} exists; remove it, or give --valid-source and --valid-target')
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        written_whole(folder / names[0]) as a,
+        written_whole(folder / names[1]) as b,
+        written_whole(folder / names[2]) as c,
+        written_whole(folder / names[3]) as d,
+        compressing(a, suffix) as train_source,
+        compressing(b, suffix) as train_target,
+        compressing(c, suffix) as valid_source,
+        compressing(d, suffix) as valid_target,
+    ):
+        for pairs in corpus.pairs():
+            for pair in zip(pairs.sources, pairs.targets, strict=True):
+                digest = hashlib.blake2b('\t'.join(pair).encode(), digest_size=8).digest()
+                is_held_out = int.from_bytes(digest, 'big') < limit
+                files = (valid_source, valid_target) if is_held_out else (train_source, train_target)
+                for file, line in zip(files, pair, strict=True):
+                    file.write(line.encode() + b'\n')
+    return tuple(str(folder / f'{name}.{{lang}}{suffix}') for name in ('train', 'valid'))

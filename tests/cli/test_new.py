@@ -1,0 +1,153 @@
+"""`new` writes a config that fits the files, parses, and can be trained."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flax_transformer.cli import main
+from flax_transformer.common.config_files import load_config
+from flax_transformer.config import DataConfig, TransformerConfig
+from flax_transformer.cost.measured import training_flops
+from flax_transformer.data.bitext.corpus import Pairs
+from flax_transformer.data.bitext.sources import read_corpus
+from flax_transformer.tasks.translation.new_config.facts import Facts, Pieces, language_of
+from flax_transformer.tasks.translation.new_config.sizes import sizes_of
+from flax_transformer.tasks.translation.new_config.text import Corpora, config_text
+
+WORDS = {'en': ['red', 'blue', 'green', 'house', 'tree', 'river', 'old', 'new', 'small', 'big']}
+WORDS['de'] = ['rot', 'blau', 'grün', 'Haus', 'Baum', 'Fluss', 'alt', 'neu', 'klein', 'groß']
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """2,000 aligned lines in train.en and train.de, the latter packed, in the working directory."""
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(10, size=rng.integers(3, 12)) for _ in range(2000)]
+    for language, words in WORDS.items():
+        text = ''.join(' '.join(words[i] for i in row) + '\n' for row in rows)
+        (tmp_path / f'train.{language}').write_text(text, encoding='utf-8')
+        (tmp_path / f'train.{language}.gz').write_bytes(gzip.compress(text.encode()))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+NEW = ('new', 'mine.py', '--no-measure')
+
+
+def test_a_config_fits_its_files_and_holds_pairs_out(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*NEW, '--source', 'train.en.gz', '--target', 'train.de.gz']) == 0
+    out = capsys.readouterr().out
+    assert 'train.en.gz and train.de.gz: 2,000 pairs en-de' in out
+    assert 'flax-transformer train mine.py --workdir runs/mine' in out
+    config = load_config('mine.py')
+    assert (config.data.source_language, config.data.target_language) == ('en', 'de')
+    assert 300 < config.model.vocab_size < 10_000
+    assert config.model.d_model == 128
+    everything = read_corpus(f'{files}/train.{{lang}}', DataConfig())
+    kept, held_out = (read_corpus(name, config.data) for name in (config.data.train, config.data.validation))
+    assert config.data.train == f'{files}/mine.data/train.{{lang}}.gz'
+    assert len(kept) + len(held_out) == 2000
+    assert len(held_out) == pytest.approx(200, abs=60)
+    both = lambda pairs: set(zip(pairs.sources, pairs.targets, strict=True))
+    assert both(kept) | both(held_out) == both(everything)
+    assert not both(kept) & both(held_out)
+    assert main([*NEW, '--source', 'train.en', '--target', 'train.de']) == 2
+    assert 'mine.py exists; give another name, or remove it' in capsys.readouterr().err
+
+
+def test_given_sets_are_named_and_nothing_is_copied(files: Path) -> None:
+    sides = {'source': 'train.en', 'target': 'train.de'}
+    given = [f'--{kind}{side}={file}' for kind in ('', 'valid-', 'test-') for side, file in sides.items()]
+    assert main([*NEW, *given, '--source-language', 'en-GB']) == 0
+    data = load_config('mine.py').data
+    assert data.source_language == 'en-GB'
+    assert data.train == data.test == f'{files}/train.en,{files}/train.de'
+    assert not (files / 'mine.data').exists()
+
+
+@pytest.mark.parametrize('pairs', [40, 5_000, 29_000, 300_000, 5_000_000])
+@pytest.mark.parametrize('validation', ['', 'valid.{lang}'])
+def test_every_text_is_a_config_of_its_sizes(pairs: int, validation: str, tmp_path: Path) -> None:
+    facts = Facts(pairs, (12 * pairs, 11 * pairs), 100 * pairs, Pairs([], []))
+    sizes = sizes_of(facts, Pieces(4000, np.full((2, 100), 15)))
+    corpora = Corpora('a "quoted" train.{lang}', validation, '')
+    text = config_text('x/mine.py', 'a and b', ('en', 'zh_TW'), corpora, facts, sizes)
+    (tmp_path / 'mine.py').write_text(text)
+    config = load_config(str(tmp_path / 'mine.py'))
+    assert config.data.train == corpora.train
+    assert config.model.d_model == sizes.tier.d_model
+    assert config.training.steps == sizes.steps
+    assert config.training.steps * config.training.tokens_per_step * 0.95 == pytest.approx(15 * pairs * sizes.epochs)
+    assert max(map(len, text.splitlines())) <= 120
+    if pairs > 40:
+        assert sizes.epochs == pytest.approx(sizes.tier.epochs, rel=0.05)
+
+
+def test_the_largest_tier_is_the_papers_base_model() -> None:
+    tier = sizes_of(Facts(5_000_000, (1, 1), 1, Pairs([], [])), Pieces(1, np.full((2, 9), 30))).tier
+    paper = TransformerConfig()
+    names = ('d_model', 'num_heads', 'd_ff', 'dropout_rate')
+    assert [getattr(tier, name) for name in names] == [getattr(paper, name) for name in names]
+    assert tier.layers == paper.num_encoder_layers
+
+
+def test_languages_come_from_names_then_from_text() -> None:
+    german = ['Das ist ein ziemlich langer Satz über das Wetter von gestern.'] * 20
+    name = Path('corpus/train.de.xz')
+    assert language_of(name, german, 'source', None) == ('de', '')
+    assert language_of(name, german, 'source', 'nds') == ('nds', '')
+    assert language_of(Path('train.txt'), german, 'source', None) == ('de', '')
+    language, text = language_of(Path('train.fr'), german, 'target', None)
+    assert (language, 'train.fr looks like de, not fr' in text) == ('fr', True)
+
+
+BAD = {
+    'nothing': ((), 'give --source and --target'),
+    'one side of validation': (
+        ('--source', 'train.en', '--target', 'train.de', '--valid-source', 'train.en'),
+        'got one of --valid-source and --valid-target',
+    ),
+    'no file': (('--source', 'train.xx', '--target', 'train.de'), 'train.xx does not exist'),
+    'unknown language': (('--source', 'short', '--target', 'short'), 'give --source-language'),
+    'unequal': (('--source', 'train.en', '--target', 'short'), 'expected equal counts'),
+}
+
+
+@pytest.mark.parametrize(('argv', 'message'), BAD.values(), ids=BAD)
+def test_a_mistake_is_explained_and_leaves_nothing(
+    argv: tuple[str, ...], message: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / 'short').write_text('one\n')
+    before = sorted(files.iterdir())
+    assert main([*NEW, *argv]) == 2
+    assert message in capsys.readouterr().err
+    assert sorted(files.iterdir()) == before
+
+
+def test_speed_is_the_work_of_a_step_over_its_time() -> None:
+    class Trainer:
+        """Steps that take 4, 2 and 3 seconds after the first, which compiles."""
+
+        class task:
+            flops_per_step = 10.0
+            batch_shapes = staticmethod(lambda: ())
+
+        def init_state(self) -> int:
+            return 0
+
+        def step(self, state: int, _: object) -> tuple[int, int]:
+            return state + 1, 0
+
+    times = iter([0.0, 4.0, 4.0, 6.0, 6.0, 9.0])
+    assert training_flops(Trainer(), clock=lambda: next(times)) == 5.0
+
+
+@pytest.mark.slow
+def test_a_written_config_is_trained(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['new', 'mine.py', '--source', 'train.en', '--target', 'train.de']) == 0
+    assert 'Training will take some ' in capsys.readouterr().out
+    assert main(['check', 'mine.py']) == 0
+    few = ('--training.steps', '3', '--training.evaluate-every', '3', '--training.sample-translations', '0')
+    assert main(['train', 'mine.py', '--workdir', 'run', *few]) == 0
