@@ -54,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors='backslashreplace')  # an unprintable character must not abort the output
     is_quiet, argv = any(arg in QUIET for arg in argv), [arg for arg in argv if arg not in QUIET]
-    if argv[:1] == ['help']:
+    while argv[:1] == ['help']:
         argv = [*argv[1:], '--help']
     if not argv or argv[0] in ('-h', '--help'):
         print(_usage())

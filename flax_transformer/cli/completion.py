@@ -16,7 +16,7 @@ DESCRIPTION = """usage: flax-transformer completion bash|zsh|fish
 
 Print a script that completes commands, options, their values and file names. It starts nothing at each tab. Install:
   bash  flax-transformer completion bash > ~/.local/share/bash-completion/completions/flax-transformer
-  zsh   flax-transformer completion zsh > ~/.zfunc/_flax-transformer, with ~/.zfunc in fpath before compinit
+  zsh   flax-transformer completion zsh > ~/.flax-transformer.zsh, and in ~/.zshrc after compinit: source that file
   fish  flax-transformer completion fish > ~/.config/fish/completions/flax-transformer.fish"""
 
 COMMON = ('--help', '--help-all', '--quiet')
@@ -51,7 +51,7 @@ _flax_transformer() {{
 }}
 complete -o filenames -F _flax_transformer flax-transformer
 """
-_ZSH = '#compdef flax-transformer\nautoload -U +X bashcompinit && bashcompinit\n'
+_ZSH = 'autoload -U +X bashcompinit && bashcompinit\n'
 
 
 def main(argv: list[str]) -> None:

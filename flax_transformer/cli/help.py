@@ -82,7 +82,6 @@ def options_of(kind: Any, values: Any = None) -> Iterator[Option]:
     texts, hints = texts_of(made), typing.get_type_hints(made, include_extras=True)
     for field in dataclasses.fields(made):
         found = typing.get_args(kind)[0] if isinstance(hints[field.name], typing.TypeVar) else hints[field.name]
-        is_positional = 'Positional' in str(found)
         found = typing.get_args(found)[0] if typing.get_origin(found) is typing.Annotated else found
         if isinstance(found, typing.TypeVar):  # generic in the class of the config
             found = next(iter(typing.get_args(kind)), None)
@@ -93,7 +92,9 @@ def options_of(kind: Any, values: Any = None) -> Iterator[Option]:
                 each._replace(name=prefix + each.name)
                 for each in options_of(found, None if value is dataclasses.MISSING else value)
             )
-        elif not is_positional and not dataclasses.is_dataclass(next(iter(typing.get_args(found)), None)):
+        elif not _is_positional(hints[field.name]) and not dataclasses.is_dataclass(
+            next(iter(typing.get_args(found)), None)
+        ):
             yield Option(field.name, found, value, texts[field.name])
 
 
@@ -122,11 +123,11 @@ def short_help(prog: str, description: str, options: Any, values: Any = None) ->
     themes = {'options': [name for name in every if '.' not in name and name not in shared]}
     for theme, names in THEMES.items():
         themes[theme] = [name for name in names if name in every and not (has_config and name in _ONLY_TO_TRANSLATE)]
-    lines = [
-        f'usage: {prog} [--field value ...]',
-        '',
-        *textwrap.wrap(' '.join(description.split()), width, break_on_hyphens=False),
-    ]
+    about = textwrap.wrap(' '.join(description.split()), width, break_on_hyphens=False)
+    others = [(name.upper(), text) for name, text in _positionals(options)]
+    words = ' '.join([prog, *(name for name, _ in others)])
+    lines = [f'usage: {words} [--field value ...]', '', *about]
+    lines += ['', *(f'  {name:{_NAME - 2}}{text}' for name, text in others)] if others else []
     for theme, names in themes.items():
         if names:
             lines += ['', f'{theme}:', *(line for name in names for line in _lines(every[name], width))]
@@ -149,6 +150,17 @@ def _lines(option: Option, width: int) -> list[str]:
 
 def _default(field: dataclasses.Field) -> Any:
     return field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+
+
+def _positionals(options: Any) -> Iterator[tuple[str, str]]:
+    """Name and text of the arguments that have no name on the command line, after the first."""
+    made = typing.get_origin(options) or options
+    hints = typing.get_type_hints(made, include_extras=True)
+    yield from ((name, text) for name, text in texts_of(made).items() if _is_positional(hints[name]))
+
+
+def _is_positional(hint: Any) -> bool:
+    return 'Positional' in str(hint)
 
 
 def _is_flag(kind: Any) -> bool:

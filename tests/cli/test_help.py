@@ -73,6 +73,17 @@ def test_short_help_shows_the_values_of_a_config(capsys: pytest.CaptureFixture[s
     assert '--model.pad-row' in output_of(capsys, 'train', 'multi30k_en_de', '--help-all')
 
 
+def test_help_names_the_further_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = output_of(capsys, 'average', '-h').splitlines()
+    assert lines[0] == 'usage: flax-transformer average RUN OUT [--field value ...]'
+    assert any(line.split() == ['OUT', 'the', 'run', 'directory', 'to', 'make'] for line in lines)
+
+
+def test_help_on_help_is_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    text = output_of(capsys, 'help', 'help')
+    assert all(name in text for name in COMMANDS)
+
+
 def test_a_field_that_is_on_by_default_is_shown_as_what_turns_it_off() -> None:
     @dataclasses.dataclass
     class Options:
@@ -149,7 +160,7 @@ def test_bash_completes_commands_options_values_configs_and_files(complete) -> N
 
 
 def test_scripts_of_the_other_shells_name_every_command_and_option() -> None:
-    assert zsh().startswith('#compdef flax-transformer\n')
+    assert zsh().startswith('autoload -U +X bashcompinit')
     assert zsh().endswith('complete -o filenames -F _flax_transformer flax-transformer\n')
     lines = fish().splitlines()
     assert all(line.startswith('complete -c flax-transformer -n ') for line in lines)

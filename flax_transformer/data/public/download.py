@@ -1,5 +1,6 @@
 """Downloading files, whole or not at all, by the standard library and so through the proxies of its environment."""
 
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -15,6 +16,7 @@ from flax_transformer.common.version import __version__
 BLOCK = 1 << 16  # bytes read at a time
 TRIES = 4  # of a file whose connection breaks
 TIMEOUT = 30.0  # seconds without a byte
+_LOST = (urllib.error.URLError, TimeoutError, ConnectionError, ssl.SSLError, HTTPException)
 Progress = Callable[[int], object]  # called with the number of bytes that have come
 
 
@@ -86,7 +88,7 @@ def _fetch(url: str, partial: Path, progress: Progress) -> str | None:
             if error.code < 500:
                 raise Unreachable(f'{url} was not downloaded: the server says {error.code} {error.reason}') from None
             why = f'the server says {error.code} {error.reason}'
-        except (OSError, HTTPException) as error:  # also URLError and time-outs
+        except _LOST as error:  # not a full disk, which no further try helps
             why = getattr(error, 'reason', None) or error
             why = getattr(why, 'strerror', None) or why
     raise Unreachable(f'{url} was not downloaded: {why}')
@@ -119,7 +121,7 @@ def _fetch_once(url: str, partial: Path, begun: int, validator: str | None, prog
                     opened.write(block)
                     count += len(block)
                     progress(len(block))
-            except (TimeoutError, ConnectionError, HTTPException) as error:
+            except _LOST as error:
                 raise _Broken(str(error) or type(error).__name__, validator) from None
         if expected is not None and count < int(expected):
             raise _Broken(f'the connection ended after {count:,} of {int(expected):,} bytes', validator)

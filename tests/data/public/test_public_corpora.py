@@ -151,6 +151,14 @@ def test_a_silent_server_is_given_up(server: Server, file: Path, monkeypatch: py
         download(f'http://127.0.0.1:{silent.getsockname()[1]}/file', file)
 
 
+def test_a_full_disk_is_no_matter_of_the_network(server: Server, file: Path) -> None:
+    file.parent.mkdir()
+    file.with_name('file.partial').symlink_to('/dev/full')
+    with pytest.raises(OSError, match='No space left on device'):
+        download(f'{server.url}/file', file, sha256=SUM)
+    assert len(server.asked) == 1
+
+
 def test_a_proxy_of_the_environment_is_used(server: Server, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv('http_proxy', server.url)
     monkeypatch.setenv('no_proxy', '')
