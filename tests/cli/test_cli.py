@@ -105,7 +105,8 @@ OF_NEITHER = ('completion', 'help')
 @pytest.mark.parametrize('argv', [(), ('--workdir', 'new')], ids=['nothing', 'an option'])
 def test_a_missing_first_argument_is_told_with_the_usage(refuse, folder, command, argv):
     code, message = refuse(command, *argv)
-    first = 'CONFIG' if command in OF_A_CONFIG + OF_EITHER else 'FOLDER' if command == 'import-marian' else 'RUN'
+    others = {'import-marian': 'FOLDER', 'new': 'MY_CONFIG.py'}
+    first = 'CONFIG' if command in OF_A_CONFIG + OF_EITHER else others.get(command, 'RUN')
     assert code == 2
     assert_says(message, f'expected {first} first', f'flax-transformer {command} {first} [--field value ...]')
     assert not (folder / 'new').exists()
@@ -319,7 +320,7 @@ def test_a_run_of_a_later_version_is_told_by_name(refuse, folder):
     Run('old').open(load_config('mine.py'))
     file = folder / 'old' / 'config.json'
     file.write_text(file.read_text().replace('"schema_version": 2', '"schema_version": 3'))
-    for command in COMMANDS.keys() - {'import-marian', *OF_NEITHER}:  # which read no run
+    for command in COMMANDS.keys() - {'import-marian', 'new', *OF_NEITHER}:  # which read no run
         code, message = refuse(command, *(('mine.py', '--workdir') if command in OF_A_CONFIG else ()), 'old')
         assert code == 2
         assert_says(message, 'config.json: schema_version=3', 'upgrade flax_transformer')

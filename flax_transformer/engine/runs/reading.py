@@ -96,8 +96,8 @@ class CheckpointReader:
                 f'--init-from {self.folder.parent} --workdir ANOTHER'
             )
         self._is_verifiable(step)
-        items = self._read(
-            step,
+        items = _read(
+            place,
             params=ocp.args.StandardRestore(like.params_to_keep),
             training=ocp.args.StandardRestore(training_part(like)),
             position=ocp.args.JsonRestore(),
@@ -129,7 +129,7 @@ class CheckpointReader:
         self._check(step)
         # Not left to Orbax: it raises while other reads go on, whose callbacks then find its event loop closed.
         self._refuse_other_shapes(like, step)
-        return self._read(step, params=ocp.args.StandardRestore(like))['params']
+        return _read(place_of(self.folder, step), params=ocp.args.StandardRestore(like))['params']
 
     def restore_average(self, like: Any, count: int) -> Any:
         """The mean of the newest `count` checkpoints' parameters, or of all if there are fewer or the count is 0."""
@@ -220,13 +220,14 @@ class CheckpointReader:
                 + '\n'.join(lines[:5] + ['  ...'] * (len(lines) > 5))
             )
 
-    def _read(self, step: int, **items: Any) -> Any:
-        handler = ocp.CompositeCheckpointHandler()
-        with reading(f'checkpoint {step} in {self.folder}'), without_warnings(), ocp.Checkpointer(handler) as reader:
-            return reader.restore(place_of(self.folder, step).absolute(), args=ocp.args.Composite(**items))
-
     def close(self) -> None:
         """Nothing is open between calls."""
+
+
+def _read(checkpoint: Path, **items: Any) -> Any:
+    what, handler = f'checkpoint {checkpoint.name} in {checkpoint.parent}', ocp.CompositeCheckpointHandler()
+    with reading(what), without_warnings(), ocp.Checkpointer(handler) as reader:
+        return reader.restore(checkpoint.absolute(), args=ocp.args.Composite(**items))
 
 
 def training_part(state: TrainState) -> dict[str, Any]:
