@@ -267,6 +267,9 @@ def kill_again_and_again(
         runs += 1
         for what in in_fork(lambda run=run: leftovers(run) + compared(run, alone, config)):
             killer.wrong.append(f'run {runs}: {what}')
+        print(
+            f'{strategy}: {runs} runs, {sum(killer.counts.values())} kills, wrong: {len(killer.wrong)}', file=sys.stderr
+        )
         if len(killer.wrong) == before:  # else it stays to be looked at
             shutil.rmtree(run)
     return {
