@@ -89,9 +89,9 @@ def read_run_tokenizer(path: Path | None) -> 'Tokenizer | None':
     return None if path is None else open_run(path, 'translation').read_tokenizer()
 
 
-def progress_bar(total: int | None, unit: str) -> tqdm:
+def progress_bar(total: int | None, unit: str, *, is_shown: bool = True) -> tqdm:
     """A bar on standard error, if that is a terminal."""
-    return tqdm(total=total, unit=unit, disable=not shows_progress(), dynamic_ncols=True)
+    return tqdm(total=total, unit=unit, disable=not (is_shown and shows_progress()), dynamic_ncols=True)
 
 
 def note(text: str) -> None:

@@ -1,6 +1,7 @@
 """`flax-transformer translate RUN [RUN ...] < lines > translations`."""
 
 import contextlib
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -8,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from flax_transformer.cli.interactive import explained_if_slow, typed_lines
 from flax_transformer.cli.lines import CHUNK, KEPT, LineWriter, chunks
 from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
 from flax_transformer.cli.records import Record, read_records, write_record
@@ -40,6 +42,7 @@ class TranslateOptions:
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with scores, tokens and flags
     input_format: Literal['text', 'jsonl'] = 'text'  # jsonl: {"text": ..., "prefix": ...} per line; prefix is optional
     n_best: int | None = None  # translations of each line; in text as `line ||| translation ||| score`
+    show_attention: bool = False  # typing: draw under each answer what it attended to, in characters
     alignments: Path | None = None  # a file for word alignments by attention, `0-0 1-2` per line
     backend: Literal['jax', 'ctranslate2'] = 'jax'  # ctranslate2: its search instead of ours, on the CPU
     compute_type: Literal['float32', 'int8'] = 'float32'  # for ctranslate2; int8: faster, not quite the same
@@ -79,6 +82,8 @@ def _check(options: TranslateOptions) -> None:
     """Raises UserError for options that exclude each other."""
     if options.shard is not None and (options.input is None or options.output is None):
         raise UserError("--shard reads files and writes numbered ones: give --input 'part-*.zst' and --output FOLDER")
+    if options.shard is not None and options.show_attention:
+        raise UserError('--show-attention draws as you type: without --shard only')
     if options.shard is not None and (options.resume or options.alignments is not None):
         unfit = '--resume: a shard always resumes' if options.resume else '--alignments: without --shard only'
         raise UserError(f'got {unfit}; leave it out')
@@ -96,14 +101,20 @@ def _translate_stream(runs: list[str], options: TranslateOptions) -> Counter[str
     """Translates one input to one output; returns how many translations have each flag."""
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
+        is_typed = options.input is None and stream.isatty()
+        if options.show_attention and not is_typed:
+            raise UserError('--show-attention draws under each answer as you type; got input that is not a terminal')
         translator = _load(runs, options)
         writer = stack.enter_context(LineWriter(options.output, resume=options.resume))
         links = None if options.alignments is None else stack.enter_context(options.alignments.open('w'))
         done = writer.num_before
-        # A person who types wants an answer to each line.
-        size = 1 if stream.isatty() else CHUNK
-        lines = chunks(stream, invalid=options.invalid, size=size, skip=done)
-        return _translate(translator, options, lines, writer.write, done=done, links=links)
+        if is_typed:
+            with explained_if_slow('compiling'):
+                translator('a')
+            lines = typed_lines(f'{translator.source_language}> ')
+        else:
+            lines = chunks(stream, invalid=options.invalid, size=1 if stream.isatty() else CHUNK, skip=done)
+        return _translate(translator, options, lines, writer.write, done=done, links=links, is_typed=is_typed)
 
 
 def _translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]:
@@ -144,6 +155,7 @@ def _translate(
     done: int,
     links: TextIO | None = None,
     place: str = 'input line',
+    is_typed: bool = False,
 ) -> Counter[str]:
     """Translates chunk by chunk; returns how many translations have each flag.
 
@@ -151,6 +163,7 @@ def _translate(
       done: the number of lines before the first.
       links: where word alignments go.
       place: what messages put before a line's number.
+      is_typed: whether a person waits for each answer, who needs no progress bar.
     """
     counts: Counter[str] = Counter()
 
@@ -175,8 +188,10 @@ def _translate(
         write(lines)
         if links is not None:
             links.writelines(_pharaoh(translation) + '\n' for translation in translations)
+        if options.show_attention:
+            _show_attention(translator, records, translations)
 
-    with progress_bar(None, 'line') as bar:
+    with progress_bar(None, 'line', is_shown=not is_typed) as bar:
         for records in read_records(lines_in, options.input_format, done, place):
             finish(records, done)
             done += len(records)
@@ -205,6 +220,16 @@ def _fields(translation: 'Translation', n_best: int) -> dict[str, Any]:
         keys = ('text', 'score', 'log_prob', 'num_tokens', 'truncated')
         fields['n_best'] = [{key: getattr(one, key) for key in keys} for one in translation.n_best]
     return fields
+
+
+def _show_attention(translator: 'Translator', records: list[Record], translations: list['Translation']) -> None:
+    """Draws on standard error, so that the output has translations alone."""
+    from flax_transformer.tasks.translation.attention_text import attention_text
+
+    for record, translation in zip(records, translations, strict=True):
+        drawn = attention_text(translator, record.text, translation, shutil.get_terminal_size().columns)
+        if drawn is not None:
+            print(drawn, file=sys.stderr, flush=True)
 
 
 def _pharaoh(translation: 'Translation') -> str:
