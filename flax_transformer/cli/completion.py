@@ -129,7 +129,7 @@ def _first(command: str) -> list[str]:
 def _fish_option(option: Option) -> str:
     text = f'-l {option.flag[2:]} -d {_fish_quoted(option.text.partition("; ")[0])}'
     if option.choices:
-        return f"{text} -x -a '{' '.join(map(str, option.choices))}'"
+        return f"{text} -x -a '{' '.join(option.choices)}'"
     return f'{text} -r' if option.metavar else text
 
 

@@ -58,13 +58,14 @@ class Option(NamedTuple):
     def choices(self) -> tuple[str, ...]:
         """Its values, if they are few and known."""
         kinds = (self.kind, *typing.get_args(self.kind))
-        return next((typing.get_args(kind) for kind in kinds if typing.get_origin(kind) is Literal), ())
+        found = next((typing.get_args(kind) for kind in kinds if typing.get_origin(kind) is Literal), ())
+        return tuple(map(str, found))
 
     @property
     def metavar(self) -> str:
         """What its value looks like."""
         if self.choices:
-            return '|'.join(map(str, self.choices))
+            return '|'.join(self.choices)
         return '' if _is_flag(self.kind) else _metavar(self.kind)
 
 

@@ -62,7 +62,8 @@ def main(argv: list[str]) -> None:
         print(f'  {name}  {words:,} words, {words / facts.pairs:.1f} a line, {tokens:.1f} tokens')
     if corpora.validation and options.valid_source is None:
         print(f'  validation pairs are held out in {Path(corpora.validation).parent}')
-    print(f'{file}: a {sizes.tier.name} model, {sizes.vocab_size:,} pieces, {sizes.steps:,} steps')
+    print(f'{file}: a {sizes.tier.name} model of {sizes.vocab_size:,} pieces, rows of {sizes.row} tokens')
+    print(f'  {sizes.steps:,} steps of {sizes.tier.tokens_per_step:,} tokens: some {sizes.epochs:.0f} passes')
     if options.measure:
         print(_prediction(config))
     print('Next:')
@@ -82,9 +83,11 @@ def _check(file: Path, options: NewOptions) -> None:
         given = [getattr(options, f'{kind}_{side}') is not None for side in ('source', 'target')]
         if any(given) and not all(given):
             raise UserError(f'got one of --{kind}-source and --{kind}-target, expected both or neither')
-    for given in (getattr(options, name) for name in vars(options)):
+    if not file.absolute().parent.is_dir():
+        raise UserError(f'{file}: there is no folder {file.parent}')
+    for given in (file, *(getattr(options, name) for name in vars(options))):
         if isinstance(given, Path):
-            if not given.is_file():
+            if given != file and not given.is_file():
                 raise UserError(f'{given} does not exist, or is no file')
             if ',' in str(given.absolute()) or '{lang}' in str(given.absolute()):
                 raise UserError(f'{given.absolute()}: a comma or {{lang}} has a meaning in names of corpora; rename it')

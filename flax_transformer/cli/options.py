@@ -91,10 +91,11 @@ def read_run_tokenizer(path: Path | None) -> 'Tokenizer | None':
 
 def progress_bar(total: int | None, unit: str, *, is_shown: bool = True) -> tqdm:
     """A bar on standard error, if that is a terminal."""
-    return tqdm(total=total, unit=unit, disable=not (is_shown and shows_progress()), dynamic_ncols=True)
+    is_shown = is_shown and shows_progress()
+    return tqdm(total=total, unit=unit, unit_scale=unit == 'B', disable=not is_shown, dynamic_ncols=True)
 
 
 def note(text: str) -> None:
     """Prints a message for people on standard error, unless they asked for quiet."""
     if not is_quiet():
-        print(f'flax-transformer: {text}', file=sys.stderr)
+        tqdm.write(f'flax-transformer: {text}', file=sys.stderr)  # above a bar, if there is one

@@ -73,7 +73,7 @@ def test_every_text_is_a_config_of_its_sizes(pairs: int, validation: str, tmp_pa
     facts = Facts(pairs, (12 * pairs, 11 * pairs), 100 * pairs, Pairs([], []))
     sizes = sizes_of(facts, Pieces(4000, np.full((2, 100), 15)))
     corpora = Corpora('a "quoted" train.{lang}', validation, '')
-    text = config_text('x/mine.py', 'a and b', ('en', 'zh_TW'), corpora, facts, sizes)
+    text = config_text('x/mi\\ne".py', 'a\\x and b"""', ('en', 'zh_TW'), corpora, facts, sizes)
     (tmp_path / 'mine.py').write_text(text)
     config = load_config(str(tmp_path / 'mine.py'))
     assert config.data.train == corpora.train
@@ -111,6 +111,7 @@ BAD = {
     ),
     'no file': (('--source', 'train.xx', '--target', 'train.de'), 'train.xx does not exist'),
     'unknown language': (('--source', 'short', '--target', 'short'), 'give --source-language'),
+    'no folder': (('--source', 'train.en', '--target', 'train.de'), 'there is no folder nowhere'),
     'unequal': (('--source', 'train.en', '--target', 'short'), 'expected equal counts'),
 }
 
@@ -121,7 +122,8 @@ def test_a_mistake_is_explained_and_leaves_nothing(
 ) -> None:
     (files / 'short').write_text('one\n')
     before = sorted(files.iterdir())
-    assert main([*NEW, *argv]) == 2
+    name = 'nowhere/mine.py' if 'nowhere' in message else 'mine.py'
+    assert main(['new', name, '--no-measure', *argv]) == 2
     assert message in capsys.readouterr().err
     assert sorted(files.iterdir()) == before
 

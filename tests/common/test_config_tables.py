@@ -92,7 +92,7 @@ ERRORS = {
     'code': ("seed: !!python/object/apply:os.system ['true']\n", ', line 1: not YAML: could not determine'),
     'control character': ('seed: \x01\n', ': not YAML: '),
     'endless': ('data: &a\n  mixture: [*a]\n', ': is nested too deeply'),
-    'deep': ('[' * 400, ': is nested too deeply'),
+    'deep': ('[' * 700, ': is nested too deeply'),
 }
 
 

@@ -80,9 +80,9 @@ def config_text(name: str, files: str, languages: tuple[str, str], corpora: Corp
     long = 'shared pieces, learned from both sides'
     no_validation = '' if corpora.validation else '  # none: the last checkpoint counts as the best'
     return _TEXT.format(
-        name=name,
-        stem=name.rpartition('/')[2].removesuffix('.py'),
-        files=files,
+        name=_in_docstring(name),
+        stem=_in_docstring(name.rpartition('/')[2].removesuffix('.py')),
+        files=_in_docstring(files),
         source_language=languages[0],
         target_language=languages[1],
         pairs=facts.pairs,
@@ -101,3 +101,7 @@ def config_text(name: str, files: str, languages: tuple[str, str], corpora: Corp
             for field in ('vocab_size', 'row', 'steps', 'warmup_steps', 'evaluate_every', 'ema_decay', 'epochs')
         },
     )
+
+
+def _in_docstring(text: str) -> str:
+    return text.replace('\\', '\\\\').replace('"', '\\"')
