@@ -85,6 +85,11 @@ def test_every_text_is_a_config_of_its_sizes(pairs: int, validation: str, tmp_pa
         assert sizes.epochs == pytest.approx(sizes.tier.epochs, rel=0.05)
 
 
+def test_a_name_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['new']) == 2
+    assert 'expected MY_CONFIG.py first: flax-transformer new MY_CONFIG.py' in capsys.readouterr().err
+
+
 def test_the_largest_tier_is_the_papers_base_model() -> None:
     tier = sizes_of(Facts(5_000_000, (1, 1), 1, Pairs([], [])), Pieces(1, np.full((2, 9), 30))).tier
     paper = TransformerConfig()
