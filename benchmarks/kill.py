@@ -53,7 +53,15 @@ from flax_transformer.tasks.translation.task import make_trainer
 
 STEPS = 40  # of a run
 STEPS_PER_LIFE = 16
-TIMES = {'time', 'target_tokens_per_second', 'target_slots_per_second', 'matrix_peak', 'seconds_per_step', 'data_wait'}
+TIMES = {
+    'time',
+    'seconds',
+    'target_tokens_per_second',
+    'target_slots_per_second',
+    'matrix_peak',
+    'seconds_per_step',
+    'data_wait',
+}
 TERM, INT, KILL = signal.SIGTERM, signal.SIGINT, signal.SIGKILL
 # How to end a process, how often of 12, and the exit codes that are right; 0 only where the run is complete.
 WAYS = {

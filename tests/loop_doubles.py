@@ -55,7 +55,7 @@ class Numbers(Iterator[int]):
 
 class SilentReporter:
     def __getattr__(self, _: str) -> Any:
-        return lambda *args: None
+        return lambda *args, **kwargs: None
 
 
 class Saved(dict[int, tuple[dict[str, float], Any, bool]]):

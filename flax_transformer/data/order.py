@@ -36,6 +36,10 @@ class Order:
         seeds = np.random.SeedSequence([seed, len(sizes)]).generate_state(len(sizes))
         self._seeds = [int(state) >> 1 for state in seeds]
 
+    def sentences_before(self, block: int) -> int:
+        """The number of sentences in all blocks before this one."""
+        return sum(block * self._block_size * share.numerator // share.denominator for share in self._shares)
+
     def block(self, number: int) -> Drawn:
         """The sentences of a block: about block_size, exactly that on average."""
         parts = []

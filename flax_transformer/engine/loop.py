@@ -1,5 +1,7 @@
 """The loop around the step: metrics, evaluations, checkpoints, skipped steps and requests to stop."""
 
+import contextlib
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -67,6 +69,7 @@ class Loop:
         stop: Stop | None = None,
         profiler: Profiler | None = None,
         describe: Callable[[Any], dict[str, Any]] = lambda place: {},
+        epoch: Callable[[Any], float] | None = None,
     ) -> None:
         """`batches` are at the place, and `progress` at the step, of the first state.
 
@@ -75,9 +78,11 @@ class Loop:
           validate: returns a state's scores; called every evaluate_every steps and after the last one. One that is cut
             short is called again at the next start, before the next step.
           describe: names the examples of the batch at a place, JSON; logged with a loss spike.
+          epoch: the passes over the data before a place; None: not counted.
         """
         self._trainer, self._batches, self._save, self._reporter = trainer, batches, save, reporter
         self._validate_state, self._describe, self._profiler = validate, describe, profiler
+        self._epoch, self._is_compiled = epoch, False
         self._stop = stop or Stop()
         self._config, self._progress = trainer.config.training, progress
         self._window, self._early_stopping = progress.window, progress.early_stopping
@@ -117,7 +122,9 @@ class Loop:
             batch = next(self._batches)
         if self._profiler:
             self._profiler.begin(step)
-        state, metrics = self._trainer.step(state, batch)
+        with contextlib.nullcontext() if self._is_compiled else self._window.pause():
+            state, metrics = self._trainer.step(state, batch)
+        self._is_compiled = True
         if self._profiler:
             self._profiler.end(step, metrics)
         self._read_pending(state)
@@ -136,7 +143,9 @@ class Loop:
         if self._is_due(step, config.log_every) and self._window.steps:
             rate = self._trainer.learning_rate(step - self._window.skipped_in_all)  # skipped steps do not advance it
             smoothed = {'loss_smoothed': self._progress.spikes.mean['loss'], 'learning_rate': float(rate)}
-            self._reporter.train(step, self._window.close() | smoothed)
+            # The batches are at the place after this step.
+            epoch = {'epoch': round(self._epoch(self._batches.get_state()), 4)} if self._epoch else {}
+            self._reporter.train(step, epoch | self._window.close() | smoothed)
 
     def _read_pending(self, state: TrainState) -> None:
         if self._pending is None:
@@ -160,6 +169,8 @@ class Loop:
         if self._stop.after(step):  # an evaluation may last for minutes; a scheduler waits for seconds
             self._save_unevaluated(state, step)
             raise self._stopped(step)
+        self._reporter.phase('evaluating')
+        began = time.perf_counter()
         with self._window.pause():
             try:
                 # Several processes evaluate together: none may leave alone.
@@ -178,7 +189,7 @@ class Loop:
         self._progress.owes_evaluation = False
         if scores:
             self._early_stopping.add(step, scores)
-            self._reporter.evaluation(step, scores)
+            self._reporter.evaluation(step, scores, seconds=time.perf_counter() - began)
             if self._early_stopping.is_over:
                 self._reporter.say(f'step {step}: {self._early_stopping}: training stops (training.patience)')
         return scores
@@ -187,12 +198,14 @@ class Loop:
         # A checkpoint that is there only because of a request to stop must not become the best one.
         is_scored = self._is_due(step, self._config.checkpoint_every) or self._early_stopping.is_over
         metrics = checkpoint_metrics(scores) if is_scored else {}
+        self._reporter.phase('saving')
         with self._window.pause():
             self._save(state, metrics, self._progress.to_json(), is_last=self._is_last(step))
 
     def _save_unevaluated(self, state: TrainState, step: int) -> None:
         if not self._progress.owes_evaluation:  # else the checkpoint that training resumed from says so already
             self._progress.owes_evaluation = True
+            self._reporter.phase('saving')
             self._save(state, {}, self._progress.to_json(), is_last=self._is_last(step))
 
     def _is_last(self, step: int) -> bool:

@@ -14,6 +14,7 @@ from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.loop import Loop, NotFinite, Scores
 from flax_transformer.engine.monitor.profiler import Profiler
 from flax_transformer.engine.monitor.progress import Progress
+from flax_transformer.engine.monitor.progress_bar import showing
 from flax_transformer.engine.monitor.reporter import NoReporter, Reporter
 from flax_transformer.engine.preemption import Stop, stop_on_signals
 from flax_transformer.engine.runs.checkpoints import Checkpoints
@@ -38,6 +39,8 @@ class Data(Protocol):
 
     def describe(self, place: Any) -> dict[str, Any]:
         """Names the examples of the batch at a place; JSON."""
+
+    # Optional, for reports: `epoch(place)` returns the passes over the data made before a place, such as 3.2.
 
 
 @contextlib.contextmanager
@@ -81,11 +84,12 @@ def train(
     multihost.agree('the training data', data.fingerprint)
     checkpoints = open_checkpoints(run, config)
     try:
-        if checkpoints.latest() is None:
-            state, saved = trainer.init_state(params), {}
-            params = None  # a copy, where the state is on several devices
-        else:
-            state, saved = _resume(trainer, batches, checkpoints, data, run)
+        with preparing():
+            if checkpoints.latest() is None:
+                state, saved = trainer.init_state(params), {}
+                params = None  # a copy, where the state is on several devices
+            else:
+                state, saved = _resume(trainer, batches, checkpoints, data, run)
         progress = Progress(trainer.task, config, saved)
         if is_done(run, config, int(state.step), progress):
             return
@@ -105,6 +109,7 @@ def train(
                 stop=stop,
                 profiler=profiler,
                 describe=data.describe,
+                epoch=getattr(data, 'epoch', None),
             ).run(state)
             checkpoints.wait()
     except NotFinite as found:
@@ -112,6 +117,11 @@ def train(
     finally:
         batches.close()
         checkpoints.close()
+
+
+def preparing() -> contextlib.AbstractContextManager[None]:
+    """Names what is done before the first step in the last line of a terminal, in process 0."""
+    return showing('preparing') if multihost.is_first() else contextlib.nullcontext()
 
 
 def open_checkpoints(run: RunDirectory, config: LoopConfig) -> Checkpoints:
@@ -167,12 +177,13 @@ def _open_reporter(
     trainer: Trainer, run: RunDirectory, first_step: int, progress: Progress, peak_flops: float | None
 ) -> Reporter:
     """The run's reporter; one that does nothing in all processes but the first."""
-    task = trainer.task
+    task, config = trainer.task, trainer.config.training
     return (Reporter if multihost.is_first() else NoReporter)(
         run.path,
-        steps=trainer.config.training.steps,
+        steps=config.steps,
         first_step=first_step,
         is_evaluated=not progress.owes_evaluation,
+        every={'evaluating': config.evaluate_every, 'saving': config.checkpoint_every},
         amounts={task.slot_name: task.rows_per_step * task.slots_per_row} if task.slots_per_row > 1 else {},
         flops_per_step=task.flops_per_step,
         peak_flops=peak_flops,

@@ -1,8 +1,9 @@
 """The loop around the step: in what order it dispatches, reads, evaluates and saves."""
 
+import time
 from typing import Any
 
-from loop_doubles import CountingTrainer, Saved, run_loop
+from loop_doubles import CountingTrainer, Saved, SilentReporter, run_loop
 
 from flax_transformer.engine.state import TrainState
 
@@ -46,3 +47,46 @@ def test_metrics_are_read_one_step_late() -> None:
     assert {step: (metrics, is_last) for step, (metrics, _, is_last) in saved.items()} == {
         4: ({'validation_loss': 2.0}, True)
     }
+
+
+class RecordingReporter(SilentReporter):
+    def __init__(self) -> None:
+        self.phases: list[str] = []
+        self.records: dict[int, dict[str, float]] = {}
+
+    def advance(self, step: int) -> None:
+        self.phases.append(f'step {step}')
+
+    def phase(self, name: str) -> None:
+        self.phases.append(name)
+
+    def train(self, step: int, metrics: dict[str, float]) -> None:
+        self.records[step] = metrics
+
+
+class CompilingTrainer(CountingTrainer):
+    def step(self, state: TrainState, batch: Any) -> tuple[TrainState, dict[str, Any]]:
+        if state.step == 0:
+            time.sleep(0.3)
+        return super().step(state, batch)
+
+
+def test_what_is_not_training_is_named_and_compiling_takes_no_time_from_it() -> None:
+    reporter = RecordingReporter()
+    trainer = CompilingTrainer(steps=4, log_every=2, evaluate_every=2, checkpoint_every=4)
+    run_loop(trainer, Saved(), reporter=reporter, validate=lambda state: {'loss': 2.0})
+    assert reporter.phases == ['step 1', 'step 2', 'evaluating', 'step 3', 'step 4', 'evaluating', 'saving']
+    assert reporter.records[2]['seconds_per_step'] < 0.1  # of 0.3 s for two steps
+
+
+def test_the_epoch_is_that_of_the_place_after_a_step_also_after_resuming() -> None:
+    """Numbers count the batches; an epoch has eight. The reports after a stop are those of an unbroken run."""
+    found = []
+    for stops in ([], [3, 5]):
+        saved, reporter, first = Saved(), RecordingReporter(), 0
+        for end in (*stops, 8):
+            trainer = CountingTrainer(steps=end, log_every=2, evaluate_every=99, checkpoint_every=99)
+            run_loop(trainer, saved, first=first, reporter=reporter, epoch=lambda place: place / 8)
+            first = end
+        found.append({step: metrics['epoch'] for step, metrics in reporter.records.items() if step % 2 == 0})
+    assert found[0] == found[1] == {2: 0.25, 4: 0.5, 6: 0.75, 8: 1.0}

@@ -121,13 +121,16 @@ class PackedBatches(grain.IterDataset):
 
 
 class PackedIterator(grain.DatasetIterator):
-    """Reads on from a place; its state is one integer."""
+    """Reads on from a place.
+
+    Its state is one integer, and the number of sentences before it, which follows from it, for reports.
+    """
 
     def __init__(self, dataset: PackedBatches, workers: int = 0) -> None:
         super().__init__()
         self._dataset = dataset
         self._plan = Workers(dataset.plan, workers) if workers else dataset.plan
-        self._place = Place(0, 0)
+        self._place, self._sentences = Place(0, 0), 0
         self._block: tuple[int, Rows] | None = None  # the last block planned, and its rows
 
     def __next__(self) -> Batch:
@@ -142,16 +145,19 @@ class PackedIterator(grain.DatasetIterator):
             block = self._block[1]
             last = min(place.row + missing, block.count)
             parts.append(block.take(np.arange(place.row, last)))
+            self._sentences = self._dataset.plan.sentences_before(place.block) + int(block.bounds[last])
             missing -= parts[-1].count
             place = Place(place.block + 1, 0) if last == block.count else Place(place.block, last)
         self._place = place
         return join_rows(parts)
 
     def get_state(self) -> dict[str, Any]:
-        return {'position': self._place.position}
+        return {'position': self._place.position, 'sentences': self._sentences}
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._place = Place.of(int(state['position']))
+        # Checkpoints of earlier versions don't have it; it is exact again after the next batch.
+        self._sentences = int(state.get('sentences', self._dataset.plan.sentences_before(self._place.block)))
 
     def close(self) -> None:
         super().close()

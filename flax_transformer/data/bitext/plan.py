@@ -42,6 +42,10 @@ class PackingPlan:
         self.corpora = tuple(corpora)
         self._order, self._slots, self._seed, self._sampling = order, (source_slots, target_slots), seed, sampling
 
+    def sentences_before(self, block: int) -> int:
+        """The number of sentences in all blocks before this one."""
+        return self._order.sentences_before(block)
+
     def rows(self, block: int) -> Rows:
         """The packed rows of a block."""
         corpora, indices, epochs = self._order.block(block)

@@ -4,17 +4,16 @@ Without `parallel.num_processes` there is one process, and nothing to exchange. 
 """
 
 import contextlib
-import sys
 from collections.abc import Callable
 from typing import TypeVar
 
 import jax
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.quiet import is_quiet
 from flax_transformer.engine.devices.jax_cluster import process_count as count
 from flax_transformer.engine.devices.jax_cluster import process_number as number
 from flax_transformer.engine.devices.jax_cluster import store
+from flax_transformer.engine.monitor import progress_bar
 
 T = TypeVar('T')
 
@@ -26,8 +25,8 @@ def is_first() -> bool:
 
 def say(text: str) -> None:
     """Prints a note on standard error, in process 0 only."""
-    if is_first() and not is_quiet():
-        print(text, file=sys.stderr, flush=True)
+    if is_first():
+        progress_bar.say(text)
 
 
 def share(name: str, value: str | None = None) -> str:

@@ -2,32 +2,31 @@
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.common.quiet import is_quiet, shows_progress
 from flax_transformer.engine.monitor.append_file import AppendFile, end_last_line
 from flax_transformer.engine.monitor.loss_spikes import describe_spike
+from flax_transformer.engine.monitor.progress_bar import ProgressBar, columns, is_terminal, say
 from flax_transformer.engine.monitor.tensorboard import TensorBoardFile
+from flax_transformer.engine.monitor.time_left import TimeLeft
 
 METRICS_FILE = 'metrics.jsonl'
 _MOST_METRICS = 256 << 20  # bytes, some 600,000 records
 DATA_WAIT_WARNING = 0.05  # share of the time
-# Metrics in the progress line, and their names there; besides these, every rate.
+# Metrics in the line of a report, and their names there; besides these, every rate.
 SHOWN = {'loss': 'loss', 'loss_smoothed': 'smoothed', 'perplexity': 'perplexity', 'accuracy': 'accuracy'}
+FIRST_LEFT_OUT = ('data wait', 'slots/s', 'smoothed', 'perplexity')  # where a terminal is too narrow for the line
 
 
 class Reporter:
     """Writes every record to metrics.jsonl and TensorBoard, and a summary to standard error.
 
-    A terminal has a progress bar at the bottom; a log file gets a plain line per record. A full disk does not stop it.
+    A terminal has a progress bar below these lines; a log file gets the lines alone. A full disk does not stop it.
     """
 
     def __init__(
@@ -37,36 +36,46 @@ class Reporter:
         steps: int,
         first_step: int,
         is_evaluated: bool = True,
+        every: Mapping[str, int] | None = None,
         amounts: Mapping[str, float] | None = None,
         flops_per_step: float = 0.0,
         peak_flops: float | None = None,
     ) -> None:
         """Given a step's FLOPs and the devices' peak, reports utilization; `amounts` of a step become rates.
 
-        Records of later steps than the first, which an earlier start reported and then lost, are removed; and of its
-        evaluation unless it `is_evaluated`.
+        `every` phase, such as 'evaluating', comes after so many steps. Records of later steps than the first, which an
+        earlier start reported and then lost, are removed; and of its evaluation unless it `is_evaluated`.
         """
         end_last_line(folder / METRICS_FILE)
         _remove_lost_records(folder / METRICS_FILE, first_step, is_evaluated)
+        known = _times(folder) if first_step else {}
         self._file = AppendFile(folder / METRICS_FILE, self.say)
         self._board = TensorBoardFile(folder / 'tensorboard', first_step=first_step, say=self.say)
-        self._is_terminal = shows_progress()
-        self._bar = tqdm(
-            total=steps,
-            initial=first_step,
-            unit='step',
-            disable=not self._is_terminal,
-            smoothing=0.05,
-            **_width(self._is_terminal),
-        )
         self._waits = False  # whether the last report exceeded DATA_WAIT_WARNING
         self._started = time.perf_counter()
-        self._steps, self._first_step = steps, first_step
+        self._steps, self._step = steps, first_step
         self._amounts, self._flops, self._peak = amounts or {}, flops_per_step, peak_flops
+        self._time_left = TimeLeft(steps, first_step, every=every, known=known)
+        self._bar, self._figures = ProgressBar(steps, first_step), []
+        self._show(now=True)
 
     def advance(self, step: int) -> None:
-        """Moves the bar."""
-        self._bar.update(step - self._bar.n)
+        """Moves the bar to a step that was dispatched."""
+        was_phase = self._time_left.phase
+        self._time_left.advance(step)
+        self._step = step
+        self._show(now=bool(was_phase))
+
+    def phase(self, name: str) -> None:
+        """Names what is done until the next step."""
+        self._time_left.enter(name)
+        self._show(now=True)
+
+    def _show(self, *, now: bool = False) -> None:
+        left, phase = self._time_left(), self._time_left.phase
+        parts = [phase] if phase else []
+        parts += [] if left is None else [f'{_clock(left)} left']
+        self._bar.show(self._step, parts if phase else [*parts, *self._figures], now=now)
 
     def train(self, step: int, metrics: dict[str, float]) -> None:
         """Reports the metrics of the steps since the last report."""
@@ -75,31 +84,27 @@ class Reporter:
         if self._peak:
             metrics = metrics | {'matrix_peak': self._flops / seconds / self._peak}
         self._record('train', step, metrics)
-        shown = {title: metrics[name] for name, title in SHOWN.items() if name in metrics}
-        # target_tokens_per_second is shown as tokens/s.
-        rates = {name.removesuffix('_per_second'): value for name, value in metrics.items() if 'per_second' in name}
-        shown |= {f'{name.rpartition("_")[2]}/s': value for name, value in rates.items()}
-        line = ' '.join(f'{title} {_short(value)}' for title, value in shown.items())
-        if 'matrix_peak' in metrics:
-            line += f' matrix peak {metrics["matrix_peak"]:.0%}'
         wait = metrics['data_wait']
-        line += f' data wait {wait:.0%}'
         if wait > DATA_WAIT_WARNING and not self._waits:
             self.say(
                 f'step {step}: {wait:.0%} of the time went into waiting for data; put it, or its cache, on a faster '
                 'disk, or leave this run more of the CPU'
             )
         self._waits = wait > DATA_WAIT_WARNING
-        if self._is_terminal:
-            self._bar.set_postfix_str(line)
+        begin, shown = f'step {step}/{self._steps}', _shown(metrics)
+        if is_terminal():
+            self.say(_fitting(begin, shown, columns() - 1))
+            names = ('epoch', *(name for name in shown if name.endswith('/s') and name != 'slots/s'), 'loss')
+            self._figures = [_figure(name, shown[name]) for name in names if name in shown]
+            self._show(now=True)
         else:
-            elapsed = time.perf_counter() - self._started
-            left = elapsed / max(step - self._first_step, 1) * (self._steps - step)
-            self.say(f'step {step}/{self._steps} {line} elapsed {_clock(elapsed)} left {_clock(left)}')
+            elapsed, left = time.perf_counter() - self._started, self._time_left()
+            end = '' if left is None else f' left {_clock(left)}'
+            self.say(f'{_fitting(begin, shown)} elapsed {_clock(elapsed)}{end}')
 
-    def evaluation(self, step: int, metrics: dict[str, Any]) -> None:
-        """Reports the scores of an evaluation."""
-        self._record('validation', step, metrics)
+    def evaluation(self, step: int, metrics: dict[str, Any], *, seconds: float) -> None:
+        """Reports the scores of an evaluation, which took so long."""
+        self._record('validation', step, metrics | {'seconds': seconds})
         numbers = {name: value for name, value in metrics.items() if not isinstance(value, str)}
         self.say(f'step {step} validation ' + ' '.join(f'{name} {_short(value)}' for name, value in numbers.items()))
 
@@ -109,9 +114,14 @@ class Reporter:
         self.say(describe_spike(step, spike))
 
     def sample(self, step: int, number: int, **parts: str) -> None:
-        """Shows an example and the model's output, such as a source, a reference and a translation."""
+        """Shows an example and the model's output, such as a source, a reference and a translation.
+
+        A terminal gets a line of each: before it has learned much, a model repeats itself without end.
+        """
         for name, text in parts.items():
-            self.say(f'  {name:<12} {text}')
+            line = f'  {name:<12} {text}'
+            is_cut = is_terminal() and len(line) > (width := columns() - 1)
+            self.say(f'{line[: width - 1]}…' if is_cut else line)
         self._board.text(f'sample/{number}', '\n\n'.join(f'{name}: {text}' for name, text in parts.items()), step)
 
     def picture(self, step: int, name: str, png: bytes) -> None:
@@ -120,8 +130,7 @@ class Reporter:
 
     def say(self, text: str) -> None:
         """Prints a line above the progress bar."""
-        if not is_quiet():
-            tqdm.write(text, file=sys.stderr)
+        say(text)
 
     def _record(self, kind: str, step: int, metrics: dict[str, Any]) -> None:
         record = {'kind': kind, 'step': step, 'time': round(time.time(), 3), **metrics}
@@ -158,11 +167,43 @@ class NoReporter:
         return lambda *_, **__: None
 
 
-def _width(is_terminal: bool) -> dict[str, Any]:
-    """tqdm's arguments for a bar as wide as the terminal; some terminals report a width of 0, which hides it."""
-    if is_terminal and not os.get_terminal_size(sys.stderr.fileno()).columns:
-        return {'ncols': 100}
-    return {'dynamic_ncols': True}
+def _shown(metrics: Mapping[str, float]) -> dict[str, str]:
+    """What the line of a report shows of its metrics, by the names there."""
+    shown = {'epoch': _epoch(metrics['epoch'])} if 'epoch' in metrics else {}
+    shown |= {title: _short(metrics[name]) for name, title in SHOWN.items() if name in metrics}
+    # target_tokens_per_second is shown as tokens/s.
+    rates = {name.removesuffix('_per_second'): value for name, value in metrics.items() if 'per_second' in name}
+    shown |= {f'{name.rpartition("_")[2]}/s': _short(value) for name, value in rates.items()}
+    if 'matrix_peak' in metrics:
+        shown['matrix peak'] = f'{metrics["matrix_peak"]:.0%}'
+    return shown | {'data wait': f'{metrics["data_wait"]:.0%}'}
+
+
+def _fitting(begin: str, shown: Mapping[str, str], width: int | None = None) -> str:
+    """The line of a report; in `width` columns, without what FIRST_LEFT_OUT names as far as it does not fit."""
+    shown = dict(shown)
+    for name in (None, *FIRST_LEFT_OUT):
+        shown.pop(name, None)
+        line = ' '.join([begin, *(f'{title} {value}' for title, value in shown.items())])
+        if width is None or len(line) <= width:
+            break
+    return line
+
+
+def _figure(name: str, value: str) -> str:
+    """A metric in the progress bar: 'loss 2.4', but '3,430 tokens/s'."""
+    return f'{value} {name}' if name.endswith('/s') else f'{name} {value}'
+
+
+def _times(folder: Path) -> dict[str, float]:
+    """Seconds per step and per evaluation as an earlier start measured them."""
+    found = {}
+    for record in read_metrics(folder) if (folder / METRICS_FILE).exists() else ():
+        if record['kind'] == 'train':
+            found['training'] = record.get('seconds_per_step')
+        elif record['kind'] == 'validation':
+            found['evaluating'] = record.get('seconds')
+    return {name: value for name, value in found.items() if isinstance(value, (int, float))}
 
 
 def _remove_lost_records(file: Path, step: int, is_evaluated: bool) -> None:
@@ -195,6 +236,10 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 def _short(value: float) -> str:
     return f'{value:,.0f}' if abs(value) >= 1000 else f'{value:.4g}'
+
+
+def _epoch(value: float) -> str:
+    return f'{value:.2f}' if value < 1 else f'{value:.1f}'
 
 
 def _clock(seconds: float) -> str:

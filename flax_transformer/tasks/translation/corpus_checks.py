@@ -18,7 +18,7 @@ def check_corpora(config: Config, *, say: Callable[[str], None], processes: int 
     from flax_transformer.data.audit.checking import audit
     from flax_transformer.data.audit.vocabulary import Vocabulary
 
-    with tqdm(desc='checking', unit=' pairs', disable=not shows_progress(), delay=1) as bar:
+    with tqdm(desc='checking', unit=' pairs', disable=not shows_progress(), leave=False, delay=1) as bar:
         vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer)
         report = audit(config.data, config.check, vocabulary, processes=processes, progress=bar.update)
     if report.errors:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
-from flax_transformer.common.quiet import shows_progress
 from flax_transformer.data.bitext import cache as data_cache
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.data.bitext.corpus import Corpus
@@ -15,6 +14,7 @@ from flax_transformer.data.bitext.tokenized import TokenizedPairs
 from flax_transformer.data.bitext.validation_batches import loss_batches
 from flax_transformer.data.file_listing import Listed, listed
 from flax_transformer.engine.devices.multihost import say
+from flax_transformer.engine.monitor.progress_bar import is_terminal
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.corpus_checks import check_corpora, files_of, refuse_changed_files
 from flax_transformer.tasks.translation.run import Run, check_tokenizer
@@ -149,7 +149,8 @@ def _tokenized(
         data.tag_of(settings),
         keep_text=bool(data.bpe_dropout or data.unigram_alpha),
     )
-    with tqdm(desc=f'tokenizing {corpus.name}', unit=' pairs', disable=not shows_progress(), delay=1) as bar:
+    look = {'unit': ' pairs', 'disable': not is_terminal(), 'leave': False, 'delay': 1}
+    with tqdm(desc=f'tokenizing {corpus.name}', **look) as bar:
         return data_cache.cached_pairs(corpus, tokenizer, how, cache, say=say, progress=bar.update)
 
 

@@ -44,11 +44,12 @@ def train(
         trainer = make_trainer(config)
         before = run.read_config() if run.exists() else config
         start = {} if init_from is None else _start(config, init_from)._asdict()
-        prepared = multihost.first_then_others(
-            'the run is prepared',
-            partial(prepare_run, config, run, processes=processes, tokenizer=start.get('tokenizer')),
-            partial(read_prepared, config, run),
-        )
+        with engine.preparing():
+            prepared = multihost.first_then_others(
+                'the run is prepared',
+                partial(prepare_run, config, run, processes=processes, tokenizer=start.get('tokenizer')),
+                partial(read_prepared, config, run),
+            )
         if multihost.is_first():
             run.note_environment(str(trainer.devices))
         validation = Validation(config, trainer, prepared.tokenizer, prepared.validation)

@@ -35,9 +35,18 @@ class TrainingData(PackedBatches):
         workers = default_workers(sum(sizes), is_drawn=bool(alpha)) if data.workers is None else data.workers
         super().__init__(plan, num_rows=rows, **slots, pad_id=config.model.pad_id, own_rows=own, workers=workers)
         self.name = ', '.join(corpus.train for corpus in data.corpora)
+        self._size = sum(sizes)
         self._corpora = [corpus.name for corpus in data.corpora]
         fingerprints = '\n'.join(pairs.fingerprint for pairs in prepared.corpora)
         self.fingerprint = hashlib.sha256(fingerprints.encode()).hexdigest()
+
+    def epoch(self, place: Any) -> float:
+        """Sentences drawn before a place, by the sentences of all corpora.
+
+        In a mixture by weight, where some corpora come around more often than others, that is the mean of their epochs
+        weighted by size.
+        """
+        return place['sentences'] / self._size
 
     def describe(self, place: Any) -> dict[str, Any]:
         """The sentences of the batch at a place, by their numbers in each corpus, from 1."""

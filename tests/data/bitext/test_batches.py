@@ -193,6 +193,29 @@ def test_a_resume_plans_one_block_again_and_no_more():
     assert planned[0] > 20
 
 
+def test_the_state_counts_the_sentences_before_it_also_after_resuming():
+    """Of the corpora of a mixture by weight, too, where a block takes uneven shares."""
+    corpora = [made_up_pairs(count, seed=seed) for seed, count in enumerate((70, 20, 40))]
+    order = Order([70, 20, 40], [Fraction(1, 7), Fraction(2, 7), Fraction(4, 7)], block_size=33, seed=0)
+    plan = PackingPlan(corpora, order, source_slots=SLOTS['source_slots'], target_slots=SLOTS['target_slots'], seed=0)
+    dataset = PackedBatches(plan, num_rows=ROWS, **SLOTS, pad_id=PAD)
+    reader, count = iter(dataset), 0
+    for batch in range(MANY):
+        assert reader.get_state()['sentences'] == count
+        if batch == MANY // 2:  # as a checkpoint of an earlier version has it, and as it is now
+            state = reader.get_state()
+            for known in ({'position': state['position']}, state):
+                again = iter(dataset)
+                again.set_state(known)
+                next(again)
+                after = again.get_state()
+        count += sum(map(len, dataset.sentences(reader.get_state())))
+        next(reader)
+        if batch == MANY // 2:
+            assert after == reader.get_state()
+    assert count > 2 * order.sentences_before(1)
+
+
 def test_each_token_says_of_which_corpus_it_is():
     corpora = [made_up_pairs(count, seed=seed) for seed, count in enumerate((70, 20, 40))]
     dataset = PackedBatches(plan_of(*corpora), num_rows=ROWS, **SLOTS, pad_id=PAD)
@@ -261,9 +284,9 @@ def iter_from(dataset, count):
     return iterator
 
 
-def test_the_state_is_one_integer():
+def test_the_state_is_one_integer_and_the_count_that_follows_from_it():
     iterator = iter_from(packed(), 11)
-    assert [type(value) for value in iterator.get_state().values()] == [int]
+    assert {name: type(value) for name, value in iterator.get_state().items()} == {'position': int, 'sentences': int}
 
 
 def test_a_reader_can_be_set_back():

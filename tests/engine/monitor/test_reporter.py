@@ -1,13 +1,19 @@
 """What a run tells, and what is read back."""
 
 import contextlib
+import fcntl
 import json
+import os
+import re
 import struct
+import termios
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flax_transformer.engine.monitor.progress_bar import showing
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, Reporter, read_metrics
 
 TRAIN = {
@@ -22,10 +28,13 @@ TRAIN = {
 def test_a_log_file_gets_plain_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Reporter(tmp_path, steps=10, first_step=0) as reporter:
         reporter.advance(5)
-        reporter.train(5, TRAIN)
-        reporter.evaluation(5, {'loss': 1.5})
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith('step 5/10 loss 2 perplexity 7.4 tokens/s 1,234 data wait 0% elapsed 0:0')
+        reporter.phase('evaluating')
+        reporter.train(5, {'epoch': 3.24} | TRAIN)
+        reporter.evaluation(5, {'loss': 1.5}, seconds=3.0)
+    text = capsys.readouterr().err
+    assert text.replace('\n', '').isprintable()
+    lines = text.splitlines()
+    assert lines[0].startswith('step 5/10 epoch 3.2 loss 2 perplexity 7.4 tokens/s 1,234 data wait 0% elapsed 0:0')
     assert lines[1] == 'step 5 validation loss 1.5'
     assert len(lines) == 2
     records = [json.loads(line) for line in (tmp_path / METRICS_FILE).read_text().splitlines()]
@@ -33,6 +42,7 @@ def test_a_log_file_gets_plain_lines(tmp_path: Path, capsys: pytest.CaptureFixtu
         ('train', 5, 2.0),
         ('validation', 5, 1.5),
     ]
+    assert (records[0]['epoch'], records[1]['seconds']) == (3.24, 3.0)
 
 
 def test_much_waiting_for_data_is_said_when_it_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,7 +95,7 @@ def test_tensorboard_gets_scalars_texts_and_pictures(tmp_path: Path) -> None:
     png = b'\x89PNG\r\n\x1a\n' + struct.pack('>I4sII', 13, b'IHDR', 640, 480) + b'the rest'
     with Reporter(tmp_path, steps=20, first_step=0) as reporter:
         reporter.train(5, TRAIN)
-        reporter.evaluation(5, {'loss': 1.5, 'bleu_signature': 'nrefs:1'})
+        reporter.evaluation(5, {'loss': 1.5, 'bleu_signature': 'nrefs:1'}, seconds=3.0)
         reporter.sample(5, 1, source='eins', reference='one', translation='won')
         reporter.picture(5, 'attention', png)
     with Reporter(tmp_path, steps=20, first_step=4) as reporter:
@@ -121,36 +131,75 @@ def test_what_the_devices_could_do_is_said_where_it_is_known(tmp_path: Path, cap
     assert 'peak' not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize('columns', [0, 200])
-def test_a_terminal_gets_a_bar_also_where_it_does_not_know_its_width(tmp_path: Path, columns: int, monkeypatch) -> None:
-    import fcntl
-    import os
-    import termios
-
+@contextlib.contextmanager
+def terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Standard error as a terminal; what is written comes into the list at the end."""
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
-    with os.fdopen(slave, 'w') as terminal:
-        monkeypatch.setattr('sys.stderr', terminal)
-        with Reporter(tmp_path, steps=10, first_step=0) as reporter:
-            reporter.advance(5)
-            reporter.train(5, TRAIN)
-        terminal.flush()
+    shown: list[str] = []
+    with os.fdopen(slave, 'w', encoding='utf-8') as stream:
+        monkeypatch.setattr('sys.stderr', stream)
+        yield shown
+        stream.flush()
         os.set_blocking(master, False)
-        shown = ''
+        written = b''
         with contextlib.suppress(BlockingIOError):
             while True:
-                shown += os.read(master, 4096).decode()
+                written += os.read(master, 4096)
     os.close(master)
-    assert '5/10' in shown
-    assert '50%' in shown
-    assert 'loss 2 ' in shown
+    shown.append(written.decode())
 
 
 def test_an_evaluation_that_is_made_again_is_not_reported_twice(tmp_path: Path) -> None:
     """It was reported, and training was killed before the checkpoint had its scores."""
     with Reporter(tmp_path, steps=9, first_step=0) as reporter:
         for step in (3, 6):
-            reporter.evaluation(step, {'loss': 1.0})
+            reporter.evaluation(step, {'loss': 1.0}, seconds=1.0)
     for is_evaluated, expected in ((True, [3, 6]), (False, [3])):
         Reporter(tmp_path, steps=9, first_step=6, is_evaluated=is_evaluated).close()
         assert [record['step'] for record in read_metrics(tmp_path)] == expected
+
+
+LONG = {'epoch': 13.71, 'loss_smoothed': 2.6573, 'target_slots_per_second': 81920.0} | TRAIN
+
+
+@pytest.mark.parametrize('columns', [0, 60, 80, 120, 200])
+def test_a_terminal_gets_a_bar_and_records_that_fit_it(columns: int, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv('TERM', 'xterm')
+    with terminal(columns, monkeypatch) as shown, Reporter(tmp_path, steps=300000, first_step=150000) as reporter:
+        reporter.advance(150001)
+        reporter.advance(150002)
+        reporter.train(150002, LONG)
+        reporter.phase('evaluating')
+    pieces = [piece for line in re.split(r'\r\n|\r', shown[0]) if (piece := line.replace('\x1b[K', ''))]
+    assert max(map(len, pieces)) < (columns or 80)
+    assert any(piece.startswith('step 150002/300000 epoch 13.7 loss 2 ') for piece in pieces)
+    bars = [piece for piece in pieces if piece.startswith(' 50% ')]
+    assert bars[0].endswith(' 150000/300000  compiling')
+    assert any('  epoch 13.7' in bar for bar in bars)
+    assert any('  1,234 tokens/s' in bar for bar in bars) == (columns != 60)
+    assert ' 150002/300000  evaluating' in bars[-1]
+    assert shown[0].endswith('\r\x1b[K\r')  # the bar leaves nothing
+
+
+def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv('TERM', 'dumb')
+    with (
+        terminal(80, monkeypatch) as shown,
+        showing('preparing'),
+        Reporter(tmp_path, steps=10, first_step=0) as reporter,
+    ):
+        reporter.advance(5)
+        reporter.train(5, TRAIN)
+    assert shown[0].startswith('step 5/10 loss 2 perplexity 7.4 tokens/s 1,234 data wait 0% elapsed')
+    assert shown[0].replace('\r\n', '').isprintable()
+
+
+def test_the_time_left_of_an_earlier_start_is_known_at_once(tmp_path: Path, capsys) -> None:
+    every = {'evaluating': 10}
+    with Reporter(tmp_path, steps=30, first_step=0, every=every) as reporter:
+        reporter.train(10, TRAIN | {'seconds_per_step': 2.0})
+        reporter.evaluation(10, {'loss': 1.5}, seconds=5.0)
+    with Reporter(tmp_path, steps=30, first_step=10, every=every) as reporter:
+        reporter.train(11, TRAIN)
+    assert capsys.readouterr().err.splitlines()[-1].endswith(' left 0:50')  # 20 steps, 2 evaluations

@@ -1,0 +1,118 @@
+"""The last line of a terminal while a run works: what it is doing, how far it is, how long it will take."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
+
+from tqdm import tqdm
+
+from flax_transformer.common.quiet import is_quiet, shows_progress
+
+_REDRAW = 0.1  # seconds
+
+
+def say(text: str) -> None:
+    """Prints a note on standard error, above the progress bar if there is one."""
+    if not is_quiet():
+        tqdm.write(text, file=sys.stderr)
+
+
+def is_terminal() -> bool:
+    """Whether progress is wanted and can be redrawn; a log file, a notebook and a dumb terminal cannot."""
+    return shows_progress() and os.environ.get('TERM') != 'dumb'
+
+
+def columns() -> int:
+    """The terminal's width; 80 where it reports none."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+@contextlib.contextmanager
+def showing(phase: str) -> Iterator[None]:
+    """Names a phase in the last line of the terminal while it lasts."""
+    if not is_terminal():
+        yield
+        return
+    line = _LastLine(phase)
+    try:
+        yield
+    finally:
+        line.close()
+
+
+class ProgressBar:
+    """Steps, phase and figures of training in the last line of a terminal; does nothing elsewhere."""
+
+    def __init__(self, steps: int, first_step: int) -> None:
+        self._steps, self._step = steps, first_step
+        self._line = _LastLine() if is_terminal() else None
+        self._drawn = 0.0
+
+    def show(self, step: int, parts: Sequence[str], *, now: bool = False) -> None:
+        """Redraws the line, at most ten times a second unless `now`; `parts` in the order in which they matter."""
+        if self._line is None or not (now or time.monotonic() - self._drawn >= _REDRAW):
+            return
+        self._drawn = time.monotonic()
+        self._line.text = lambda width: progress_line(
+            step, self._steps, parts, width=width, is_ascii=not _can_show_blocks(sys.stderr)
+        )
+        self._line.refresh()
+
+    def close(self) -> None:
+        if self._line is not None:
+            self._line.close()
+
+
+def progress_line(step: int, steps: int, parts: Sequence[str], *, width: int, is_ascii: bool = False) -> str:
+    """Share, bar, steps, and as many of the parts as fit into `width` columns.
+
+    >>> progress_line(450, 1000, ['0:40 left', '3,430 tokens/s', 'loss 2.4'], width=50, is_ascii=True)
+    ' 45% ##---- 450/1000  0:40 left  3,430 tokens/s'
+    """
+    share = min(step / max(steps, 1), 1.0)
+    # The bar's length depends on the terminal alone, or it would jump whenever the parts change.
+    line = f'{int(100 * share):3}% {_bar(share, width // 8, is_ascii=is_ascii)} {step}/{steps}'
+    for part in parts:
+        if len(line) + 2 + len(part) > width:
+            break
+        line += f'  {part}'
+    return line[:width]
+
+
+def _bar(share: float, width: int, *, is_ascii: bool) -> str:
+    done = int(share * width)
+    full, empty = '#-' if is_ascii else '━┄'
+    return full * done + empty * (width - done)
+
+
+def _can_show_blocks(stream: TextIO) -> bool:
+    try:
+        '━┄'.encode(stream.encoding or 'ascii')
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+class _LastLine(tqdm):
+    """A line that `tqdm.write` writes above; its text is made for the terminal's width at the time."""
+
+    def __init__(self, text: str = '') -> None:
+        self.text = lambda width: text[:width]
+        super().__init__(file=sys.stderr, leave=False)
+
+    def __str__(self) -> str:
+        return self.text(columns() - 1)  # a full line would wrap on some terminals
+
+    @staticmethod
+    def status_printer(file: Any) -> Any:
+        def show(text: str) -> None:
+            file.write(f'\r{text}\x1b[K')  # spaces instead would wrap once the terminal is narrower
+            file.flush()
+
+        return show
