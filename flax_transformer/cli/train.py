@@ -10,7 +10,9 @@ import tyro
 from flax_transformer.cli.options import C, parse, read_config_file
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.common.errors import UserError
+from flax_transformer.engine.monitor.progress_bar import say
 from flax_transformer.engine.runs.environment import environment
+from flax_transformer.engine.runs.finished import finished
 from flax_transformer.tasks.find import read_run_config, task_module
 
 DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), a JSON or YAML file of the same fields, or
@@ -35,6 +37,10 @@ def main(argv: list[str]) -> None:
         description=DESCRIPTION,
         default=lambda name: train_options(name, argv),
     )
+    if (message := _finished(options)) is not None:
+        say(message)
+        _print_next(options.config.task, options.workdir)
+        return
     # JAX counts its devices once, when first asked: simulated ones must be requested before.
     from flax_transformer.engine.devices import multihost, process_group
     from flax_transformer.engine.devices.devices import prepare_devices
@@ -55,14 +61,31 @@ def main(argv: list[str]) -> None:
             processes=os.cpu_count() or 1,
             exit_at_second=True,
         )
-    if not multihost.is_first():
+    if multihost.is_first():
+        _print_next(options.config.task, run.path)
+
+
+def _finished(options: TrainOptions) -> str | None:
+    """What to say of a run that is finished; None to start, which also tells of a change to the config.
+
+    Several processes start together in any case.
+    """
+    if options.config.parallel.num_processes != 1:
+        return None
+    run = task_module(options.config.task, 'run').Run(options.workdir)
+    if not run.exists() or run.read_config() != options.config:
+        return None
+    run.check(options.config)
+    return finished(run, options.config.training)
+
+
+def _print_next(task: str, run: Path) -> None:
+    print(f'The run is in {run}. Next:')
+    if task != 'translation':
+        print(f'  flax-transformer curves {run}')
         return
-    print(f'The run is in {run.path}. Next:')
-    if options.config.task != 'translation':
-        print(f'  flax-transformer curves {run.path}')
-        return
-    print(f'  flax-transformer evaluate {run.path}')
-    print(f'  flax-transformer translate {run.path} < lines > translations')
+    print(f'  flax-transformer evaluate {run}')
+    print(f'  flax-transformer translate {run} < lines > translations')
 
 
 def _facts(options: TrainOptions) -> dict[str, Any]:

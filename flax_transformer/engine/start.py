@@ -8,6 +8,7 @@ from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.sharding import replicated_despite_rule
 from flax_transformer.engine.monitor.progress import Progress
 from flax_transformer.engine.optimizer import make_schedule
+from flax_transformer.engine.runs.finished import nothing_left
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.state import TrainState, count_parameters
 from flax_transformer.engine.trainer import Trainer
@@ -15,15 +16,10 @@ from flax_transformer.engine.trainer import Trainer
 
 def is_done(run: RunDirectory, config: LoopConfig, step: int, progress: Progress) -> bool:
     """Whether the run has nothing left to do; if so, reports what would make it go on."""
-    early_stopping, is_trained = progress.early_stopping, step >= config.steps and not progress.owes_evaluation
-    if is_trained:
-        multihost.say(f'{run.path} is trained already, to step {step}; raise --training.steps to go on')
-    elif early_stopping.is_over:
-        multihost.say(
-            f'{run.path} was stopped early, after step {step}: {early_stopping}; to go on, raise --training.patience '
-            f'{config.patience}, or set it to 0'
-        )
-    return is_trained or early_stopping.is_over
+    message = nothing_left(run, config, step, progress.early_stopping, owes_evaluation=progress.owes_evaluation)
+    if message is not None:
+        multihost.say(message)
+    return message is not None
 
 
 def report_start(trainer: Trainer, state: TrainState, before: EngineConfig | None) -> None:

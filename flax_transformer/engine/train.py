@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import grain
 
+from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine import non_finite
 from flax_transformer.engine.config import EngineConfig
@@ -79,6 +80,7 @@ def train(
     Raises UserError if the run's data has changed (before the first step) or its numbers are not finite; Interrupted,
     after saving, if asked to stop.
     """
+    use_compilation_cache()
     config = trainer.config.training
     batches = iter(grain.experimental.ThreadPrefetchIterDataset(data, prefetch_buffer_size=8))
     multihost.agree('the training data', data.fingerprint)

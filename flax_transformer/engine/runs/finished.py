@@ -1,0 +1,41 @@
+"""Whether a run has nothing left to do, found from its files: without JAX or data, so in a moment."""
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.json_text import parse_json
+from flax_transformer.engine.config.loop import LoopConfig
+from flax_transformer.engine.monitor.early_stopping import EarlyStopping
+from flax_transformer.engine.runs.checksums import faults, has_manifest
+from flax_transformer.engine.runs.run_directory import RunDirectory
+
+
+def finished(run: RunDirectory, config: LoopConfig) -> str | None:
+    """What to say of a run with nothing left to do; None if there is, or where only a start can tell.
+
+    That is so for a checkpoint that is damaged, unfinished or of an earlier version. All are verified, as by a start.
+    """
+    try:
+        folders = list(run.checkpoints.iterdir())
+        if not folders or not all(folder.name.isdecimal() and has_manifest(folder) for folder in folders):
+            return None
+        newest = max(folders, key=lambda folder: int(folder.name))
+        progress = parse_json((newest / 'position' / 'metadata').read_text(encoding='utf-8'))['progress']
+        early_stopping = EarlyStopping(config.best_by, config.patience, progress.get('improvement'))
+        owes_evaluation = bool(progress.get('evaluate'))
+        message = nothing_left(run, config, int(newest.name), early_stopping, owes_evaluation=owes_evaluation)
+        return None if message is None or any(map(faults, folders)) else message
+    except (OSError, UserError, ValueError, TypeError, LookupError, AttributeError):
+        return None
+
+
+def nothing_left(
+    run: RunDirectory, config: LoopConfig, step: int, early_stopping: EarlyStopping, *, owes_evaluation: bool
+) -> str | None:
+    """What would make a run go on that is done after `step`; None if it is not done."""
+    if step >= config.steps and not owes_evaluation:
+        return f'{run.path} is trained already, to step {step}; raise --training.steps to go on'
+    if early_stopping.is_over:
+        return (
+            f'{run.path} was stopped early, after step {step}: {early_stopping}; to go on, raise --training.patience '
+            f'{config.patience}, or set it to 0'
+        )
+    return None

@@ -1,0 +1,64 @@
+"""A run with nothing left to do is recognised from its files."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from flax_transformer.engine.runs.finished import finished
+from flax_transformer.tasks.translation.run import Run
+
+CONFIG = """from pathlib import Path
+from flax_transformer.common.config_json import from_json
+from flax_transformer.config import Config
+
+def get_config():
+    return from_json(Path({config!r}).read_text(), Config)
+"""
+
+
+def test_a_finished_run_says_so_without_starting_jax(copy_run: Path, tmp_path: Path) -> None:
+    """Nor does it read the corpora."""
+    (tmp_path / 'copy.py').write_text(CONFIG.format(config=str(copy_run / 'config.json')))
+    program = (
+        'import sys\nfrom flax_transformer.cli import main\n'
+        f'code = main(["train", {str(tmp_path / "copy.py")!r}, "--workdir", {str(copy_run)!r}])\n'
+        'print(code, [name for name in ("jax", "grain", "orbax", "tensorflow_datasets") if name in sys.modules])'
+    )
+    env = os.environ | {'PYTHONPATH': str(ROOT)}
+    done = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, env=env, timeout=120)
+    assert f'{copy_run} is trained already, to step 250; raise --training.steps to go on' in done.stderr
+    assert done.stdout.splitlines()[0] == f'The run is in {copy_run}. Next:'
+    assert done.stdout.splitlines()[-1] == '0 []'
+
+
+def test_what_a_start_must_look_at_is_not_called_finished(copy_run: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(copy_run, tmp_path / 'run')
+    run, config = Run(path), Run(path).read_config().training
+    assert finished(run, config)
+    assert finished(run, replace(config, steps=251)) is None
+    (run.checkpoints / '250.orbax-checkpoint-tmp').mkdir()
+    assert finished(run, config) is None
+    (run.checkpoints / '250.orbax-checkpoint-tmp').rmdir()
+    assert finished(run, config)
+    place = run.checkpoints / '250' / 'position' / 'metadata'
+    for damaged in (place.read_text().replace('"batches"', '"butches"'), '{', '[]', '{"progress": 3}'):
+        place.write_text(damaged)
+        assert finished(run, config) is None
+    place.unlink()
+    assert finished(run, config) is None
+
+
+@pytest.mark.parametrize('part', ['params', 'training'])
+def test_a_damaged_checkpoint_is_not_called_finished(part: str, copy_run: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(copy_run, tmp_path / 'run')
+    file = max((path / 'checkpoints' / '125' / part).rglob('*'), key=lambda file: file.is_file() * file.stat().st_size)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    assert finished(Run(path), Run(path).read_config().training) is None

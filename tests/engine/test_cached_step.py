@@ -1,0 +1,59 @@
+"""A train step from the compilation cache: its results, with donated states, are those of a fresh one to the bit."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+from toy_task import CircleConfig, draw, make_trainer, train_circle
+
+from flax_transformer.engine import train
+from flax_transformer.engine.config import ParallelConfig
+
+SETTINGS = ('jax_enable_compilation_cache', 'jax_compilation_cache_dir', 'jax_persistent_cache_min_compile_time_secs')
+HITS: list[str] = []
+jax.monitoring.register_event_listener(lambda event, **_: HITS.append(event) if event.endswith('/cache_hits') else None)
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    before = {name: getattr(jax.config, name) for name in SETTINGS}
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+
+
+@pytest.mark.parametrize('parallel', [ParallelConfig(), ParallelConfig('mesh', data=2, fsdp=2)])
+def test_a_cached_step_equals_a_fresh_one_to_the_bit(parallel: ParallelConfig, tmp_path) -> None:
+    def end() -> tuple[bytes, int]:
+        """The state after five steps of a new trainer, which compiles its own step; and the number of cache hits."""
+        HITS.clear()
+        compilation_cache.reset_cache()
+        trainer = make_trainer(replace(CircleConfig(), parallel=parallel))
+        state = trainer.init_state()
+        for number in range(1, 6):
+            state, _ = trainer.step(state, draw(number))
+        return b''.join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(state)), len(HITS)
+
+    jax.config.update('jax_enable_compilation_cache', False)
+    fresh, hits = end()
+    assert hits == 0
+    jax.config.update('jax_enable_compilation_cache', True)
+    jax.config.update('jax_compilation_cache_dir', str(tmp_path))
+    jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)
+    stored, _ = end()
+    cached, hits = end()
+    assert hits > 0
+    assert fresh == stored == cached
+
+
+def test_training_turns_the_cache_on_before_it_compiles(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def turn_on() -> None:
+        raise KeyError('turned on')
+
+    monkeypatch.setattr(train, 'use_compilation_cache', turn_on)
+    with pytest.raises(KeyError, match='turned on'):
+        train_circle(tmp_path / 'run', CircleConfig())
