@@ -27,6 +27,8 @@ class LoopConfig:
     smoothing_steps: int = setting(100, 'resumable', 'cosmetic')
     # A step this many standard deviations above the running mean is logged with its examples; 0: none.
     spike_deviations: float = setting(8.0, 'resumable', 'cosmetic')
+    # A tracker that gets the metrics, too, by its own client: Weights & Biases or MLflow.
+    report_to: Literal['none', 'wandb', 'mlflow'] = setting('none', 'resumable', 'cosmetic')
     profile_from: int = setting(0, 'resumable', 'cosmetic')  # first step of a jax.profiler trace; 0: no trace
     profile_steps: int = setting(3, 'resumable', 'cosmetic')  # steps in the trace
 

@@ -1,4 +1,4 @@
-"""What a run reports: a progress bar, metrics.jsonl, TensorBoard."""
+"""What a run reports: a progress bar, metrics.jsonl, TensorBoard, other trackers."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from flax_transformer.engine.monitor.loss_spikes import describe_spike
 from flax_transformer.engine.monitor.progress_bar import ProgressBar, columns, is_terminal, say
 from flax_transformer.engine.monitor.tensorboard import TensorBoardFile
 from flax_transformer.engine.monitor.time_left import TimeLeft
+from flax_transformer.engine.monitor.trackers import Tracker
 
 METRICS_FILE = 'metrics.jsonl'
 _MOST_METRICS = 256 << 20  # bytes, some 600,000 records
@@ -37,20 +38,23 @@ class Reporter:
         first_step: int,
         is_evaluated: bool = True,
         every: Mapping[str, int] | None = None,
+        report_to: str = 'none',
         amounts: Mapping[str, float] | None = None,
         flops_per_step: float = 0.0,
         peak_flops: float | None = None,
     ) -> None:
         """Given a step's FLOPs and the devices' peak, reports utilization; `amounts` of a step become rates.
 
-        `every` phase, such as 'evaluating', comes after so many steps. Records of later steps than the first, which an
-        earlier start reported and then lost, are removed; and of its evaluation unless it `is_evaluated`.
+        `every` phase, such as 'evaluating', comes after so many steps; `report_to` names a tracker. Records of later
+        steps than the first, which an earlier start reported and then lost, are removed; and of its evaluation unless
+        it `is_evaluated`.
         """
         end_last_line(folder / METRICS_FILE)
         _remove_lost_records(folder / METRICS_FILE, first_step, is_evaluated)
         known = _times(folder) if first_step else {}
         self._file = AppendFile(folder / METRICS_FILE, self.say)
         self._board = TensorBoardFile(folder / 'tensorboard', first_step=first_step, say=self.say)
+        self._tracker = Tracker(report_to, folder, self.say)
         self._waits = False  # whether the last report exceeded DATA_WAIT_WARNING
         self._started = time.perf_counter()
         self._steps, self._step = steps, first_step
@@ -135,14 +139,16 @@ class Reporter:
     def _record(self, kind: str, step: int, metrics: dict[str, Any]) -> None:
         record = {'kind': kind, 'step': step, 'time': round(time.time(), 3), **metrics}
         self._file.add(json.dumps(record).encode() + b'\n')
-        for name, value in metrics.items():
-            if isinstance(value, (int, float)):
-                self._board.scalar(f'{kind}/{name}', value, step)
+        values = {f'{kind}/{name}': value for name, value in metrics.items() if isinstance(value, (int, float))}
+        for name, value in values.items():
+            self._board.scalar(name, value, step)
+        self._tracker.scalars(values, step)
 
     def close(self) -> None:
         self._bar.close()
         self._file.close()
         self._board.close()
+        self._tracker.close()
 
     def __enter__(self) -> 'Reporter':
         return self

@@ -10,6 +10,7 @@ from flax_transformer.common.fields import marked
 from flax_transformer.cost.chips import peak_flops
 from flax_transformer.engine import train as engine
 from flax_transformer.engine.devices import multihost
+from flax_transformer.engine.monitor.trackers import check_installed
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.inference.loading import LoadedRun, load_run
@@ -40,6 +41,7 @@ def train(
     """
     run = Run(workdir)
     run.check(config)
+    check_installed(config.training.report_to)
     with engine.training_in(run, exit_at_second=exit_at_second) as stop:
         trainer = make_trainer(config)
         before = run.read_config() if run.exists() else config

@@ -1,0 +1,145 @@
+"""Metrics to Weights & Biases or MLflow, through their own clients; a resumed run goes on in the same run there."""
+
+import importlib.util
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import write_whole
+from flax_transformer.common.json_text import parse_json
+
+ID_FILE = 'tracker.json'  # in the run directory: {tracker: id of the run there}
+PROJECT = 'flax_transformer'  # unless $WANDB_PROJECT or $MLFLOW_EXPERIMENT_NAME names another
+
+
+class _Client(Protocol):
+    id: str
+
+    def scalars(self, values: dict[str, float], step: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Tracker:
+    """A run of a tracker. A failure to reach it is reported once and does not stop training."""
+
+    def __init__(self, name: str, folder: Path, say: Callable[[str], None]) -> None:
+        """`name` is that of the package; 'none' tracks nothing.
+
+        Raises UserError if it is not installed, or if it cannot start or find its run.
+        """
+        self._name, self._say = name, say
+        self._client: _Client | None = None
+        if name == 'none':
+            return
+        check_installed(name)
+        known = _read_ids(folder)
+        try:
+            self._client = CLIENTS[name](folder.absolute().name, known.get(name), _fields(folder))
+        except Exception as error:  # of their client, which may raise anything
+            raise UserError(f'training.report_to={name!r}: {_first_line(error)}') from None
+        write_whole(folder / ID_FILE, json.dumps(known | {name: self._client.id}) + '\n')
+
+    def scalars(self, values: dict[str, float], step: int) -> None:
+        if self._client is not None:
+            self._try(lambda client: client.scalars(values, step))
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._try(lambda client: client.close())
+
+    def _try(self, send: Callable[[_Client], None]) -> None:
+        try:
+            send(self._client)
+        except Exception as error:  # of their client, which may raise anything
+            self._client = None
+            self._say(f'{self._name} gets no more metrics: {_first_line(error)}')
+
+
+def check_installed(name: str) -> None:
+    """Raises UserError if a tracker's package is missing."""
+    if name != 'none' and importlib.util.find_spec(name) is None:
+        raise UserError(f'training.report_to={name!r} needs the package {name}: pip install {name}')
+
+
+class _Wandb:
+    """A run of Weights & Biases; its own environment variables say where it goes."""
+
+    def __init__(self, name: str, known: str | None, fields: dict[str, Any]) -> None:
+        import wandb
+
+        self._run = wandb.init(
+            project=os.environ.get('WANDB_PROJECT', PROJECT),
+            name=name,
+            id=known,
+            resume='allow',
+            config=fields,
+            settings=wandb.Settings(console='off'),  # it would read the progress bar
+        )
+        self.id = self._run.id
+
+    def scalars(self, values: dict[str, float], step: int) -> None:
+        self._run.log(values, step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class _Mlflow:
+    """A run of MLflow; $MLFLOW_TRACKING_URI says where it goes."""
+
+    def __init__(self, name: str, known: str | None, fields: dict[str, Any]) -> None:
+        from mlflow import MlflowClient
+        from mlflow.entities import Metric, Param
+
+        self._metric, self._client = Metric, MlflowClient()
+        if known is not None:
+            self.id = known
+            self._client.update_run(known, status='RUNNING')
+            return
+        experiment = os.environ.get('MLFLOW_EXPERIMENT_NAME', PROJECT)
+        found = self._client.get_experiment_by_name(experiment)
+        folder = self._client.create_experiment(experiment) if found is None else found.experiment_id
+        self.id = self._client.create_run(folder, run_name=name).info.run_id
+        params = [Param(field, str(value)[:500]) for field, value in fields.items()]
+        for first in range(0, len(params), 100):  # the most that a request takes
+            self._client.log_batch(self.id, params=params[first : first + 100])
+
+    def scalars(self, values: dict[str, float], step: int) -> None:
+        now = int(1000 * time.time())
+        self._client.log_batch(self.id, [self._metric(name, value, now, step) for name, value in values.items()])
+
+    def close(self) -> None:
+        self._client.set_terminated(self.id)
+
+
+CLIENTS: dict[str, Callable[[str, str | None, dict[str, Any]], _Client]] = {'wandb': _Wandb, 'mlflow': _Mlflow}
+
+
+def _read_ids(folder: Path) -> dict[str, str]:
+    try:
+        return {str(name): str(run) for name, run in parse_json((folder / ID_FILE).read_text()).items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, AttributeError):
+        raise UserError(f'{folder / ID_FILE} is damaged; remove it to begin another run there') from None
+
+
+def _fields(folder: Path) -> dict[str, Any]:
+    """The fields of the run's config, {'model.d_model': 512, ...}."""
+    try:
+        values = parse_json((folder / 'config.json').read_text(encoding='utf-8'))
+    except FileNotFoundError:
+        return {}
+    fields = {}
+    for name, value in values.items():
+        fields |= {f'{name}.{key}': each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+    return fields
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
