@@ -1,5 +1,9 @@
-"""`flax-transformer curves RUN RUN ... [--output FILE]`."""
+"""`flax-transformer curves RUN RUN ... [--output FILE] [--watch]`."""
 
+import os
+import sys
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,13 +12,16 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.find import open_run, read_run_config
 
 DESCRIPTION = """How training runs went, side by side: a table of steps, best scores, speed, and the fields in which
-they differ. --output draws their learning curves. `compare` tests whether one run translates better than another."""
+they differ. --output draws their learning curves; --watch shows both again whenever there is something new. `compare`
+tests whether one run translates better than another."""
 FORMATS = ('.png', '.svg', '.pdf')
+POLL = 2.0  # seconds
 
 
 @dataclass(frozen=True)
 class CurvesOptions:
     output: Path | None = None  # a picture of the curves: .png, .svg or .pdf; needs matplotlib (extra `notebooks`)
+    watch: bool = False  # show them again whenever there is something new, until all runs are finished, or Ctrl-C
 
 
 def main(argv: list[str]) -> None:
@@ -22,17 +29,70 @@ def main(argv: list[str]) -> None:
     if options.output is not None and options.output.suffix not in FORMATS:
         raise UserError(f'--output {options.output}: expected a file name ending in {", ".join(FORMATS)}')
 
-    from flax_transformer.engine.runs.learning_curves import plot_curves, table
+    from flax_transformer.engine.runs.learning_curves import table
 
     names = positional(argv)
+    if options.watch:
+        _watch(names, options.output)
+        return
     print(table([open_run(name) for name in names]))
     if options.output is not None:
-        try:
-            figure = plot_curves(names)
-        except ImportError:
-            raise UserError('curves: --output needs matplotlib: pip install matplotlib') from None
-        figure.savefig(options.output, dpi=150)
+        _draw(names, options.output)
         print(f'the curves are in {options.output}')
+
+
+def _watch(names: Sequence[str], output: Path | None) -> None:
+    """Shows the table, and draws the picture, whenever they change, until all runs are finished."""
+    from flax_transformer.engine.runs.finished import seems_finished
+    from flax_transformer.engine.runs.learning_curves import table
+
+    shown = ''
+    try:
+        while True:
+            runs = [open_run(name) for name in names]
+            # Before the table, which then has all that a finished run wrote.
+            is_over = all(seems_finished(run, run.read_config().training) for run in runs)
+            try:
+                text = table(runs)
+            except UserError as error:  # no records yet
+                text = str(error)
+                if is_over:
+                    raise
+            else:
+                if text != shown and output is not None:
+                    _draw(names, output)
+            if text != shown:
+                _show(text, shown)
+                shown = text
+            if is_over:
+                return
+            time.sleep(POLL)
+    except KeyboardInterrupt:
+        return
+
+
+def _show(text: str, shown: str) -> None:
+    """Prints the text; in a terminal, over what was shown before, as far as that is still on the screen."""
+    if shown and sys.stdout.isatty() and os.environ.get('TERM') != 'dumb':
+        size = os.get_terminal_size(sys.stdout.fileno())
+        rows = sum(1 + max(len(line) - 1, 0) // (size.columns or 80) for line in shown.splitlines())
+        print(f'\x1b[{min(rows, max(size.lines - 1, 1))}A\r\x1b[J', end='')
+    elif shown:
+        print()
+    print(text, flush=True)
+
+
+def _draw(names: Sequence[str], output: Path) -> None:
+    """Draws the curves; the file is whole at any time, for viewers that read it again."""
+    from flax_transformer.engine.runs.learning_curves import plot_curves
+
+    try:
+        figure = plot_curves(names)
+    except ImportError:
+        raise UserError('curves: --output needs matplotlib: pip install matplotlib') from None
+    partial = output.with_name(f'.{output.name}.partial')
+    figure.savefig(partial, format=output.suffix[1:], dpi=150)
+    partial.replace(output)
 
 
 def _defaults(run: str) -> CurvesOptions:

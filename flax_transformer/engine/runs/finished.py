@@ -1,5 +1,7 @@
 """Whether a run has nothing left to do, found from its files: without JAX or data, so in a moment."""
 
+from pathlib import Path
+
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.config.loop import LoopConfig
@@ -17,14 +19,26 @@ def finished(run: RunDirectory, config: LoopConfig) -> str | None:
         folders = list(run.checkpoints.iterdir())
         if not folders or not all(folder.name.isdecimal() and has_manifest(folder) for folder in folders):
             return None
-        newest = max(folders, key=lambda folder: int(folder.name))
+        message = seems_finished(run, config)
+        return None if message is None or any(map(faults, folders)) else message
+    except (OSError, UserError):
+        return None
+
+
+def seems_finished(run: RunDirectory, config: LoopConfig) -> str | None:
+    """The same by the newest checkpoint's place alone, without verifying anything."""
+    try:
+        newest = max((folder for folder in run.checkpoints.iterdir() if folder.name.isdecimal()), key=_step)
         progress = parse_json((newest / 'position' / 'metadata').read_text(encoding='utf-8'))['progress']
         early_stopping = EarlyStopping(config.best_by, config.patience, progress.get('improvement'))
         owes_evaluation = bool(progress.get('evaluate'))
-        message = nothing_left(run, config, int(newest.name), early_stopping, owes_evaluation=owes_evaluation)
-        return None if message is None or any(map(faults, folders)) else message
+        return nothing_left(run, config, _step(newest), early_stopping, owes_evaluation=owes_evaluation)
     except (OSError, UserError, ValueError, TypeError, LookupError, AttributeError):
         return None
+
+
+def _step(folder: Path) -> int:
+    return int(folder.name)
 
 
 def nothing_left(

@@ -51,14 +51,37 @@ def plot_curves(paths: Sequence[Path | str]) -> 'Figure':
         axes = figure.add_subplot(rows, columns, number)
         for color, of_run in enumerate(points[kind, name]):
             if of_run:
-                marker = 'o-' if kind == 'validation' else '-'
-                axes.plot(*zip(*of_run, strict=True), marker, markersize=3, color=f'C{color}')
+                place, count = _place_among_equals(points[kind, name], color)
+                marker = {'marker': 'o', 'markersize': 3 + 3 * (count - 1 - place)} if kind == 'validation' else {}
+                axes.plot(*zip(*of_run, strict=True), color=f'C{color}', linestyle=_dashes(place, count), **marker)
         axes.set_title(f'{kind} {SCORES.get(name, name)}'.replace('_', ' '))
         axes.set_xlabel('step')
         axes.grid(alpha=0.3)
     handles = [figure.axes[0].plot([], [], color=f'C{number}')[0] for number in range(len(paths))]
     figure.legend(handles, [str(path) for path in paths], loc='outside upper center', ncols=min(len(paths), 3))
     return figure
+
+
+def _place_among_equals(curves: Sequence[list[tuple[int, float]]], number: int) -> tuple[int, int]:
+    """How many earlier curves cover this one, having its values wherever both have any; and how many equal it in all.
+
+    >>> same, longer, other = [(1, 5.0), (2, 4.0)], [(1, 5.0), (2, 4.0), (3, 3.0)], [(1, 5.0), (2, 4.5)]
+    >>> [_place_among_equals([same, other, longer], number) for number in range(3)]
+    [(0, 2), (0, 1), (1, 2)]
+    """
+    own = dict(curves[number])
+    common = [[step for step, _ in curve if step in own] for curve in curves]
+    equal = [
+        bool(steps) and all(dict(curve)[step] == own[step] for step in steps)
+        for curve, steps in zip(curves, common, strict=True)
+    ]
+    return sum(equal[:number]), sum(equal)
+
+
+def _dashes(place: int, count: int) -> Any:
+    """A line style under which equal curves, drawn one over the other, each show an equal share of the line."""
+    period = 4.0 * count
+    return '-' if place == 0 else (0, (period * (count - place) / count, period * place / count))
 
 
 def _points(records: Records, kind: str, name: str) -> list[tuple[int, float]]:

@@ -4,7 +4,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 
 from flax_transformer.cli import main
 from flax_transformer.config import Config
@@ -76,6 +80,64 @@ def test_the_curves_have_a_line_for_each_run(runs: list[Path]) -> None:
     assert list(figure.axes[2].get_lines()[0].get_xdata()) == [20, 40, 60]
     assert len(plot_curves(runs[1:]).axes) == 2  # no empty panels
     assert [text.get_text() for text in figure.legends[0].get_texts()] == list(map(str, runs))
+
+
+def test_equal_curves_each_show_an_equal_share(tmp_path: Path) -> None:
+    """Pixels of each colour, in a panel of three runs that are the same."""
+    runs = [make_run(tmp_path / name, [5.0, 4.0, 3.5], []) for name in 'abc']
+    runs.append(make_run(tmp_path / 'd', [4.0, 3.0, 2.5], []))
+    figure = plot_curves(runs)
+    styles = [line.get_linestyle() for line in figure.axes[0].get_lines() if len(line.get_xdata())]
+    assert styles == ['-', '--', '--', '-']
+    image = drawn_pixels(figure)
+    counts = []
+    for color in range(4):
+        expected = [round(255 * value) for value in to_rgb(f'C{color}')]
+        counts.append(int((image[: image.shape[0] // 2, :, :3] == expected).all(axis=-1).sum()))
+    assert min(counts) > 100
+    assert max(counts[:3]) < 2 * min(counts[:3])
+
+
+def drawn_pixels(figure: Figure) -> np.ndarray:
+    """A picture [height, width, 4] of a figure of which only the curves are left."""
+    figure.legends[0].remove()
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())
+
+
+def test_watching_shows_what_is_new_until_the_runs_are_finished(tmp_path: Path, monkeypatch, capsys) -> None:
+    run = make_run(tmp_path / 'a', [5.0], [], steps=60)
+    picture = tmp_path / 'curves.svg'
+    texts, sizes = [], []
+
+    def rest(seconds: float) -> None:
+        texts.append(capsys.readouterr().out)
+        sizes.append(picture.stat().st_size)
+        losses = {1: [5.0], 2: [5.0, 4.0], 3: [5.0, 4.0, 3.0]}[min(len(texts), 3)]
+        (run / 'metrics.jsonl').write_text(
+            ''.join(
+                json.dumps({'kind': 'train', 'step': 20 * i, 'loss': loss}) + '\n' for i, loss in enumerate(losses, 1)
+            )
+        )
+        if len(texts) == 3:
+            place = run / 'checkpoints' / '60' / 'position'
+            place.mkdir(parents=True)
+            (place / 'metadata').write_text('{"progress": {}}')
+        assert len(texts) < 4, 'the run was finished'
+
+    monkeypatch.setattr('time.sleep', rest)
+    assert main(['curves', str(run), '--output', str(picture), '--watch']) == 0
+    texts.append(capsys.readouterr().out)
+    assert [text.split()[-5:-3] for text in texts] == [['5', '-'], ['5', '-'], ['4', '-'], ['3', '-']]
+    assert len(set(sizes)) > 1
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ['curves.svg']
+
+    def stop(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr('time.sleep', stop)
+    assert main(['curves', str(make_run(tmp_path / 'b', [5.0], [])), '--watch']) == 0
 
 
 def test_the_command_writes_a_picture(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
