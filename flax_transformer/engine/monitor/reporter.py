@@ -97,14 +97,15 @@ class Reporter:
         self._waits = wait > DATA_WAIT_WARNING
         begin, shown = f'step {step}/{self._steps}', _shown(metrics)
         if is_terminal():
-            self.say(_fitting(begin, shown, columns() - 1))
+            longest = f'step {self._steps}/{self._steps}'
+            self.say(_line(begin, _fitting(longest, shown, columns() - 1)))
             names = ('epoch', *(name for name in shown if name.endswith('/s') and name != 'slots/s'), 'loss')
             self._figures = [_figure(name, shown[name]) for name in names if name in shown]
             self._show(now=True)
         else:
             elapsed, left = time.perf_counter() - self._started, self._time_left()
             end = '' if left is None else f' left {_clock(left)}'
-            self.say(f'{_fitting(begin, shown)} elapsed {_clock(elapsed)}{end}')
+            self.say(f'{_line(begin, shown)} elapsed {_clock(elapsed)}{end}')
 
     def evaluation(self, step: int, metrics: dict[str, Any], *, seconds: float) -> None:
         """Reports the scores of an evaluation, which took so long."""
@@ -185,15 +186,20 @@ def _shown(metrics: Mapping[str, float]) -> dict[str, str]:
     return shown | {'data wait': f'{metrics["data_wait"]:.0%}'}
 
 
-def _fitting(begin: str, shown: Mapping[str, str], width: int | None = None) -> str:
-    """The line of a report; in `width` columns, without what FIRST_LEFT_OUT names as far as it does not fit."""
-    shown = dict(shown)
-    for name in (None, *FIRST_LEFT_OUT):
-        shown.pop(name, None)
-        line = ' '.join([begin, *(f'{title} {value}' for title, value in shown.items())])
-        if width is None or len(line) <= width:
+def _fitting(begin: str, shown: Mapping[str, str], width: int) -> Mapping[str, str]:
+    """What the line of a report shows in `width` columns: without FIRST_LEFT_OUT, as far as it would not fit.
+
+    A value counts as six columns if it has fewer, so that every line shows the same.
+    """
+    for last in range(len(FIRST_LEFT_OUT) + 1):
+        kept = {name: value for name, value in shown.items() if name not in FIRST_LEFT_OUT[:last]}
+        if len(begin) + sum(len(name) + 2 + max(len(value), 6) for name, value in kept.items()) <= width:
             break
-    return line
+    return kept
+
+
+def _line(begin: str, shown: Mapping[str, str]) -> str:
+    return ' '.join([begin, *(f'{name} {value}' for name, value in shown.items())])
 
 
 def _figure(name: str, value: str) -> str:

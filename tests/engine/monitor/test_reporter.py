@@ -182,6 +182,17 @@ def test_a_terminal_gets_a_bar_and_records_that_fit_it(columns: int, tmp_path: P
     assert shown[0].endswith('\r\x1b[K\r')  # the bar leaves nothing
 
 
+def test_records_in_a_terminal_show_the_same_metrics_however_long_their_values_are(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv('TERM', 'xterm')
+    with terminal(80, monkeypatch) as shown, Reporter(tmp_path, steps=600, first_step=0) as reporter:
+        for step, loss in ((50, 4.7321), (100, 1.0), (600, 0.98765)):
+            reporter.train(step, LONG | {'loss': loss, 'target_tokens_per_second': 700.0 + loss})
+    records = re.findall(r'step \d+/600 [^\r\n]*', shown[0])
+    assert [re.findall('[a-z][a-z/]+', record) for record in records] == [
+        ['step', 'epoch', 'loss', 'perplexity', 'tokens/s']
+    ] * 3
+
+
 def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv('TERM', 'dumb')
     with (
