@@ -117,12 +117,16 @@ class Loop:
 
     def _train(self, state: TrainState, step: int) -> TrainState:
         """Dispatches one step, then reads the metrics of the previous one."""
-        with self._window.waiting():
+        is_first = not self._is_compiled
+        if is_first:  # an evaluation that was owed may have come before
+            self._reporter.phase('compiling')
+        # The first batch waits for the first plan, the first call for the compiler: neither is the speed of training.
+        with self._window.pause() if is_first else self._window.waiting():
             place = self._batches.get_state()
             batch = next(self._batches)
         if self._profiler:
             self._profiler.begin(step)
-        with contextlib.nullcontext() if self._is_compiled else self._window.pause():
+        with self._window.pause() if is_first else contextlib.nullcontext():
             state, metrics = self._trainer.step(state, batch)
         self._is_compiled = True
         if self._profiler:

@@ -3,8 +3,10 @@
 import time
 from typing import Any
 
+import pytest
 from loop_doubles import CountingTrainer, Saved, SilentReporter, run_loop
 
+from flax_transformer.engine.preemption import Interrupted, Stop
 from flax_transformer.engine.state import TrainState
 
 
@@ -75,8 +77,27 @@ def test_what_is_not_training_is_named_and_compiling_takes_no_time_from_it() -> 
     reporter = RecordingReporter()
     trainer = CompilingTrainer(steps=4, log_every=2, evaluate_every=2, checkpoint_every=4)
     run_loop(trainer, Saved(), reporter=reporter, validate=lambda state: {'loss': 2.0})
-    assert reporter.phases == ['step 1', 'step 2', 'evaluating', 'step 3', 'step 4', 'evaluating', 'saving']
+    assert reporter.phases == [
+        'compiling',
+        'step 1',
+        'step 2',
+        'evaluating',
+        'step 3',
+        'step 4',
+        'evaluating',
+        'saving',
+    ]
     assert reporter.records[2]['seconds_per_step'] < 0.1  # of 0.3 s for two steps
+
+
+def test_an_evaluation_that_was_owed_comes_before_compiling() -> None:
+    saved, reporter, stop = Saved(), RecordingReporter(), Stop()
+    trainer = CompilingTrainer(stop, stop_at=2, steps=3, log_every=1, evaluate_every=2, checkpoint_every=2)
+    with pytest.raises(Interrupted):
+        run_loop(trainer, saved, validate=lambda state: {'loss': 2.0})
+    trainer = CompilingTrainer(steps=3, log_every=1, evaluate_every=2, checkpoint_every=2)
+    run_loop(trainer, saved, first=2, reporter=reporter, validate=lambda state: {'loss': 2.0})
+    assert reporter.phases[:4] == ['evaluating', 'saving', 'compiling', 'step 3']
 
 
 def test_the_epoch_is_that_of_the_place_after_a_step_also_after_resuming() -> None:
