@@ -69,12 +69,10 @@ def _place_among_equals(curves: Sequence[list[tuple[int, float]]], number: int) 
     >>> [_place_among_equals([same, other, longer], number) for number in range(3)]
     [(0, 2), (0, 1), (1, 2)]
     """
-    own = dict(curves[number])
-    common = [[step for step, _ in curve if step in own] for curve in curves]
-    equal = [
-        bool(steps) and all(dict(curve)[step] == own[step] for step in steps)
-        for curve, steps in zip(curves, common, strict=True)
-    ]
+    own, equal = dict(curves[number]), []
+    for curve in curves:
+        common = [(value, own[step]) for step, value in curve if step in own]
+        equal.append(bool(common) and all(theirs == ours for theirs, ours in common))
     return sum(equal[:number]), sum(equal)
 
 
