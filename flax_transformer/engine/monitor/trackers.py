@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import write_whole
+from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 
 ID_FILE = 'tracker.json'  # in the run directory: {tracker: id of the run there}
@@ -122,7 +122,7 @@ CLIENTS: dict[str, Callable[[str, str | None, dict[str, Any]], _Client]] = {'wan
 
 def _read_ids(folder: Path) -> dict[str, str]:
     try:
-        return {str(name): str(run) for name, run in parse_json((folder / ID_FILE).read_text()).items()}
+        return {str(name): str(run) for name, run in parse_json(read_limited(folder / ID_FILE)).items()}
     except FileNotFoundError:
         return {}
     except (ValueError, AttributeError):
@@ -132,7 +132,7 @@ def _read_ids(folder: Path) -> dict[str, str]:
 def _fields(folder: Path) -> dict[str, Any]:
     """The fields of the run's config, {'model.d_model': 512, ...}."""
     try:
-        values = parse_json((folder / 'config.json').read_text(encoding='utf-8'))
+        values = parse_json(read_limited(folder / 'config.json'))
     except FileNotFoundError:
         return {}
     fields = {}

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.config.loop import LoopConfig
 from flax_transformer.engine.monitor.early_stopping import EarlyStopping
@@ -29,7 +30,7 @@ def seems_finished(run: RunDirectory, config: LoopConfig) -> str | None:
     """The same by the newest checkpoint's place alone, without verifying anything."""
     try:
         newest = max((folder for folder in run.checkpoints.iterdir() if folder.name.isdecimal()), key=_step)
-        progress = parse_json((newest / 'position' / 'metadata').read_text(encoding='utf-8'))['progress']
+        progress = parse_json(read_limited(newest / 'position' / 'metadata'))['progress']
         early_stopping = EarlyStopping(config.best_by, config.patience, progress.get('improvement'))
         owes_evaluation = bool(progress.get('evaluate'))
         return nothing_left(run, config, _step(newest), early_stopping, owes_evaluation=owes_evaluation)
