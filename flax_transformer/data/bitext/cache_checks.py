@@ -109,4 +109,4 @@ def _stamp(folder: Path) -> Path:
 
 
 def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix='checksums')
+    return ThreadPoolExecutor(min(os.cpu_count() or 1, 16), thread_name_prefix='checksums')  # each holds a block
