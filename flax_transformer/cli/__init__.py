@@ -44,6 +44,21 @@ def launch() -> None:
     sys.exit(main())
 
 
+def open_closed_streams() -> None:
+    """Makes closed standard streams the null device; else the next files to be opened would take their numbers."""
+    for number, (name, mode) in enumerate((('stdin', 'r'), ('stdout', 'w'), ('stderr', 'w'))):
+        if getattr(sys, name) is None:
+            try:
+                os.fstat(number)
+            except OSError:
+                opened = os.open(os.devnull, os.O_RDWR)
+                os.dup2(opened, number)  # inheritable, for the processes that this one starts
+                if opened != number:
+                    os.close(opened)
+                os.set_inheritable(number, True)
+            setattr(sys, name, open(os.devnull, mode, encoding='utf-8'))  # noqa: SIM115
+
+
 def main(argv: list[str] | None = None) -> int:
     """Runs a command and returns its exit code.
 
@@ -51,6 +66,7 @@ def main(argv: list[str] | None = None) -> int:
     asked to stop and has saved, 130 interrupted.
     """
     argv = sys.argv[1:] if argv is None else argv
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors='backslashreplace')  # an unprintable character must not abort the output
     is_quiet, argv = any(arg in QUIET for arg in argv), [arg for arg in argv if arg not in QUIET]

@@ -20,8 +20,8 @@ def restart_with_huge_pages() -> None:
     if _TUNABLE in tunables or not _would_help():
         return
     os.environ['GLIBC_TUNABLES'] = ':'.join(filter(None, (tunables, f'{_TUNABLE}=1')))
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed
+        stream.flush()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 

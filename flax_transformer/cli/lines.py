@@ -3,6 +3,7 @@
 import codecs
 import contextlib
 import json
+import os
 import signal
 import sys
 import threading
@@ -71,6 +72,8 @@ class LineWriter:
         self._is_ours = False
         self._file: BinaryIO = sys.stdout.buffer
         if path is None:
+            if getattr(sys.stdout, 'name', None) == os.devnull:  # where `main` leads it to
+                raise UserError('standard output is closed; give --output, a file for the result')
             if resume:
                 raise UserError('--resume continues a file: give it as --output')
             return
