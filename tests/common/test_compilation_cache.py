@@ -5,7 +5,12 @@ from pathlib import Path
 import jax
 import pytest
 
-from flax_transformer.common.compilation_cache import cache_folder, use_compilation_cache
+from flax_transformer.common.compilation_cache import (
+    CHECKSUMS_FILE,
+    cache_folder,
+    remove_damaged,
+    use_compilation_cache,
+)
 
 DIR, TIME = 'jax_compilation_cache_dir', 'jax_persistent_cache_min_compile_time_secs'
 
@@ -54,3 +59,32 @@ def test_a_folder_that_cannot_be_made_is_done_without(monkeypatch: pytest.Monkey
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'file'))
     use_compilation_cache()
     assert jax.config.jax_compilation_cache_dir is None
+
+
+def test_a_program_that_has_changed_is_removed_before_it_is_run(tmp_path: Path) -> None:
+    """JAX runs a program with flipped bits, which may end the process."""
+    folder = cache_folder()
+    folder.mkdir(parents=True)
+    for name in ('one', 'two'):
+        (folder / f'{name}-cache').write_bytes(bytes(1000))
+    use_compilation_cache()
+    jax.config.update(DIR, None)  # as in another process
+    (folder / 'one-cache').write_bytes(bytes(500) + b'\x01' + bytes(499))
+    (folder / 'new-cache').write_bytes(b'new')
+    use_compilation_cache()
+    assert sorted(file.name for file in folder.glob('*-cache')) == ['new-cache', 'two-cache']
+    (folder / 'one-cache').write_bytes(b'compiled again')
+    remove_damaged(folder)
+    assert (folder / 'one-cache').exists()
+
+
+@pytest.mark.parametrize('damage', [b'', b'[1, 2]', b'[' * 100_000, b'{"x": []}'])
+def test_damaged_checksums_cost_no_more_than_the_cache(damage: bytes, tmp_path: Path) -> None:
+    (tmp_path / 'one-cache').write_bytes(b'one')
+    (tmp_path / CHECKSUMS_FILE).write_bytes(damage)
+    (tmp_path / 'folder-cache').mkdir()
+    remove_damaged(tmp_path)
+    remove_damaged(tmp_path)
+    (tmp_path / 'one-cache').write_bytes(b'two')
+    remove_damaged(tmp_path)
+    assert not (tmp_path / 'one-cache').exists()
