@@ -120,7 +120,7 @@ class Killer:
 
     def __init__(self, config: Config, folder: Path, rng: random.Random) -> None:
         self._config, self._folder, self._rng = config, folder, rng
-        self.counts: dict[str, int] = collections.Counter()
+        self.counts: collections.Counter[str] = collections.Counter()
         self.codes: dict[str, int] = collections.Counter()
         self.wrong: list[str] = []
         self._last_phase = ''
@@ -267,22 +267,20 @@ def kill_again_and_again(
     killer = (RealKiller if is_real else Killer)(config, folder, rng)
     alone, runs = folder / 'alone', 0
     killer.live(alone, is_killed=False)
-    while (sum(killer.counts.values()) < kills or runs == 0) and len(killer.wrong) < 5:
+    while (killer.counts.total() < kills or runs == 0) and len(killer.wrong) < 5:
         run = folder / f'killed {runs + 1}'
         before = len(killer.wrong)
-        while killer.live(run, is_killed=sum(killer.counts.values()) < kills) != 0:
+        while killer.live(run, is_killed=killer.counts.total() < kills) != 0:
             pass
         runs += 1
         for what in in_fork(lambda run=run: leftovers(run) + compared(run, alone, config)):
             killer.wrong.append(f'run {runs}: {what}')
-        print(
-            f'{strategy}: {runs} runs, {sum(killer.counts.values())} kills, wrong: {len(killer.wrong)}', file=sys.stderr
-        )
+        print(f'{strategy}: {runs} runs, {killer.counts.total()} kills, wrong: {len(killer.wrong)}', file=sys.stderr)
         if len(killer.wrong) == before:  # else it stays to be looked at
             shutil.rmtree(run)
     return {
         'strategy': strategy + ', real processes' * is_real,
-        'kills': sum(killer.counts.values()),
+        'kills': killer.counts.total(),
         'runs': runs,
         'phases': dict(killer.counts.most_common()),
         'codes': dict(killer.codes.most_common()),
