@@ -5,9 +5,7 @@ The same as `flax-transformer train CONFIG --workdir RUN`.
 
 import sys
 
-from flax_transformer.cli import main
-from flax_transformer.cli.huge_pages import restart_with_huge_pages
-from flax_transformer.engine.preemption import exit_on_signals
+from flax_transformer.cli import launch
 
 
 def positional(argv: list[str]) -> list[str]:
@@ -21,6 +19,4 @@ def positional(argv: list[str]) -> list[str]:
 
 
 if __name__ == '__main__':
-    exit_on_signals()
-    restart_with_huge_pages()
-    sys.exit(main(['train', *positional(sys.argv[1:])]))
+    launch(['train', *positional(sys.argv[1:])])

@@ -4,9 +4,10 @@ from flax_transformer import Translator
 print(Translator.from_run('runs/number_words')('forty-two'))
 """
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as type checkers know it; Ctrl-C during the import of `typing` would print a traceback
 if TYPE_CHECKING:
+    from typing import Any
+
     from flax_transformer.common.errors import UserError
     from flax_transformer.common.version import __version__
     from flax_transformer.tasks.find import load_config
@@ -27,7 +28,7 @@ _HOMES = {
 __all__ = ['Config', 'Translation', 'Translator', 'UserError', '__version__', 'load_config', 'train']
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> 'Any':
     # Imported when first used: translating must not wait for the import of what only training needs.
     if name not in _HOMES:
         raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

@@ -1,15 +1,7 @@
 """`flax-transformer COMMAND CONFIG|RUN [--field value ...]`: one small file per command."""
 
-import contextlib
-import importlib
 import os
-import platform
 import sys
-
-from flax_transformer.cli.huge_pages import restart_with_huge_pages
-from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.common.quiet import quiet
-from flax_transformer.engine.preemption import EXIT_CODE, Interrupted, exit_on_signals
 
 COMMANDS = {
     'new': 'new MY_CONFIG.py --source FILE --target FILE: write a config of a fitting size for two text files',
@@ -36,12 +28,30 @@ COMMANDS = {
 QUIET = ('-q', '--quiet')
 
 
-def launch() -> None:
+def launch(argv: list[str] | None = None) -> None:
     """The console script: `main` as a process of its own."""
-    if [arg for arg in sys.argv[1:] if arg not in QUIET][:1] == ['train']:
+    try:  # from here on Ctrl-C prints no traceback; so all imports wait until here
+        from flax_transformer.cli.process import run
+
+        run(lambda: _begin(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _begin(argv: list[str]) -> int:
+    from flax_transformer.common.signals import unblock_signals
+
+    is_training = [arg for arg in argv if arg not in QUIET][:1] == ['train']
+    if is_training:
+        from flax_transformer.engine.preemption import exit_on_signals
+
         exit_on_signals()
+    unblock_signals()
+    if is_training:
+        from flax_transformer.cli.huge_pages import restart_with_huge_pages
+
         restart_with_huge_pages()
-    sys.exit(main())
+    return main(argv)
 
 
 def open_closed_streams() -> None:
@@ -65,6 +75,10 @@ def main(argv: list[str] | None = None) -> int:
     Unless the command has its own: 0 done, 1 an error of the system, 2 a mistake that the user can fix, 75 training was
     asked to stop and has saved, 130 interrupted.
     """
+    import contextlib
+
+    from flax_transformer.common.quiet import quiet
+
     argv = sys.argv[1:] if argv is None else argv
     open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -84,6 +98,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(name: str, *rest: str) -> int:
     """Runs a command and returns its exit code."""
+    import importlib
+
+    from flax_transformer.common.errors import UserError, nearest
+    from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
+
     try:
         if name not in COMMANDS:
             raise UserError(f'no command {name!r}.{nearest(name, COMMANDS)}\n{_usage()}')
@@ -113,6 +132,7 @@ def _usage() -> str:
 
 def _versions() -> str:
     """The versions of this package, of JAX and of Python; starts no device."""
+    import platform
     from importlib import metadata
 
     from flax_transformer.common.version import __version__

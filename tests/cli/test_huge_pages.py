@@ -1,17 +1,19 @@
 """The command begins anew with huge pages, once, where that helps."""
 
 import os
+import signal
 import sys
 
 import pytest
 
-from flax_transformer.cli import huge_pages, launch
+from flax_transformer.cli import huge_pages, launch, process
 
 
 @pytest.fixture
 def restarts(monkeypatch, tmp_path):
     """What would be run in place of this process, with which setting."""
     seen = []
+    monkeypatch.setattr(signal, 'pthread_sigmask', lambda how, signals: None)
     monkeypatch.setattr(os, 'execv', lambda path, argv: seen.append((path, argv, os.environ['GLIBC_TUNABLES'])))
     monkeypatch.delenv('GLIBC_TUNABLES', raising=False)
     monkeypatch.setattr(sys, 'orig_argv', ['python', '-m', 'x', 'train', 'a b'])
@@ -56,6 +58,9 @@ def test_not_where_the_c_library_has_no_such_setting(restarts, monkeypatch, libr
 
 
 def test_only_training_begins_anew(restarts, monkeypatch, capsys):
+    monkeypatch.setattr(process.atexit, 'register', lambda end: None)  # this process goes on
+    monkeypatch.setattr(process.signal, 'signal', lambda number, handler: None)
+    monkeypatch.setattr(sys, 'unraisablehook', sys.unraisablehook)
     monkeypatch.setattr(sys, 'argv', ['flax-transformer', '--help'])
     with pytest.raises(SystemExit) as left:
         launch()

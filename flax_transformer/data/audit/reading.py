@@ -3,7 +3,6 @@
 import copy
 import itertools
 import multiprocessing
-import signal
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from flax_transformer.common.signals import signals_blocked
 from flax_transformer.data.audit.chunks import EXAMPLES, NO_PAIRS, Facts, Hit, Model, PairFacts, inspect, learn, shown
 from flax_transformer.data.audit.config import CheckConfig
 from flax_transformer.data.audit.kinds import REJECTED
@@ -167,7 +167,8 @@ def _inspected(chunks: Iterable[Records], model: Model, processes: int) -> Itera
     with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin, initargs=(model,)) as pool:
         waiting = deque()
         for chunk in chunks:
-            waiting.append(pool.submit(_inspect_here, tuple(chunk)))
+            with signals_blocked():  # the reading process ends the others
+                waiting.append(pool.submit(_inspect_here, tuple(chunk)))
             if len(waiting) > 2 * processes:
                 yield waiting.popleft().result()
         while waiting:
@@ -178,7 +179,6 @@ _MODEL: list[Model] = []  # of an inspecting process
 
 
 def _begin(model: Model) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reading process ends this one
     _MODEL[:] = [model]
 
 

@@ -14,11 +14,11 @@ import subprocess
 import sys
 import traceback
 import weakref
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.signals import signals_blocked
 from flax_transformer.data.bitext.packing import Rows
 from flax_transformer.data.bitext.plan import PackingPlan
 
@@ -109,7 +109,7 @@ class _Worker:
     def __init__(self, plan: bytes) -> None:
         paths = os.pathsep.join(map(os.path.abspath, sys.path))
         try:
-            with _signals_blocked():
+            with signals_blocked():
                 self._process = subprocess.Popen(
                     [sys.executable, '-P', '-c', _PROGRAM],
                     stdin=subprocess.PIPE,
@@ -143,16 +143,6 @@ class _Worker:
         for pipe in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):  # what was not sent
                 pipe.close()
-
-
-@contextlib.contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """What is started inside ignores Ctrl-C and SIGTERM, which a terminal or a scheduler sends to all processes."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def serve() -> None:

@@ -1,0 +1,220 @@
+"""Every command, interrupted by Ctrl-C at random moments: never a signal's death, never a traceback, no cut line.
+
+    python benchmarks/interrupts.py [--tries 10] [--caches cold warm] [--commands warmup train ...] [--seed 0] [--again]
+
+Each try starts the command in a process group of its own, as a terminal does, waits for a random part of the time that
+the command takes if left alone, counted from the first line of Python after the interpreter's own start, and sends SIGINT
+to the group. `cold` gives each try an empty cache of compiled programs, `warm` a full one. Sound ends are exit code 130
+(interrupted), 0 (it was done already) and, of training, 75 (saved). What a command prints on standard output must be
+whole lines of what it prints if left alone. With --again each command that writes files is then run on what the
+interrupted one left: it must end with 0, or with 2 because the result is there and whole.
+
+The model is the tests' golden run. Prints one line of JSON: for each command and cache the exit codes and the longest
+time from the signal to the end in seconds; and everything that was not sound.
+"""
+
+import argparse
+import collections
+import json
+import os
+import random
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from num2words import num2words
+
+ROOT = Path(__file__).resolve().parent.parent
+RUN = ROOT / 'tests' / 'golden' / 'number_words'
+READY = 9  # the descriptor on which a command says that Python has started
+PROGRAM = f"import os; os.write({READY}, b'.'); from flax_transformer.cli import launch; launch()"
+SIGNS = (
+    'Traceback (most recent call last)',
+    'Exception ignored',
+    'Fatal Python error',
+    'terminate called',
+    'KeyboardInterrupt',
+)
+PATIENCE = 300  # seconds from the signal to the end, after which a command counts as hanging
+CONFIG = """
+from flax_transformer.config import *
+
+def get_config():
+    return Config(
+        model=TransformerConfig(vocab_size=60, d_model=32, num_heads=2, d_ff=64, num_encoder_layers=1, num_decoder_layers=1),
+        tokenizer=TokenizerConfig(byte_fallback=False),
+        data=DataConfig(
+            source_language='en', target_language='de', train='train.{{lang}}', validation='held.{{lang}}',
+            test='held.{{lang}}', root={root!r}, source_length=96, target_length=96, block_size=256,
+        ),
+        training=TrainingConfig(
+            steps=40, tokens_per_step=960, log_every=5, evaluate_every=20, checkpoint_every=10,
+            sample_translations=1, draw_attention=False,
+        ),
+        decoding=DecodingConfig(beam_width=1),
+    )
+"""
+# {top}: files that are only read; {own}: a new folder for each try. What follows `<` is the standard input.
+FILES = '--source {top}/held.en --reference {top}/held.de'
+COMMANDS = {
+    'prepare': 'prepare {top}/config.py --workdir {own}/run',
+    'show': 'show {top}/config.py',
+    'plan': 'plan {top}/config.py',
+    'train': 'train {top}/config.py --workdir {own}/run',
+    'check': 'check {top}/config.py',
+    'clean': 'clean {top}/config.py --output {own}/clean',
+    'translate': 'translate {top}/run < {top}/held.en',
+    'evaluate': 'evaluate {top}/run --examples 0 ' + FILES,
+    'compare': 'compare {top}/run {top}/held.en --trials 200 --resamples 100 ' + FILES,
+    'curves': 'curves {top}/run --output {own}/curves.png',
+    'analyse': 'analyse {top}/run --widths 1 2 ' + FILES,
+    'score': 'score {top}/run --source {top}/held.en --target {top}/held.de',
+    'average': 'average {top}/run {own}/average --last 1',
+    'warmup': 'warmup {top}/run',
+    'export': 'export {top}/run {own}/program',
+    'import-marian': 'import-marian {top}/marian {own}/run',
+    'export-marian': 'export-marian {top}/run {own}/marian',
+}
+WRITES = ('prepare', 'train', 'clean', 'average', 'export', 'import-marian', 'export-marian')
+PRINTS_LINES = ('translate', 'score')
+
+
+class End(NamedTuple):
+    """How one start of a command ended."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float  # since Python had started
+    waited: float  # since the signal
+
+
+def write_files(top: Path) -> None:
+    """The corpus, its config, the run and its Marian folder."""
+    for name, numbers in (('train', range(0, 6000, 3)), ('held', range(1, 600, 5))):
+        for language in ('en', 'de'):
+            lines = ''.join(num2words(number, lang=language) + '\n' for number in numbers)
+            (top / f'{name}.{language}').write_text(lines, encoding='utf-8')
+    (top / 'config.py').write_text(CONFIG.format(root=str(top)))
+    shutil.copytree(RUN, top / 'run')
+    (top / 'full').mkdir()
+    ended = start('export-marian', 'export-marian {top}/run {top}/marian', top, top, top / 'full', None)
+    assert ended.code == 0, ended.err
+
+
+def start(name: str, line: str, top: Path, own: Path, cache: Path, moment: float | None) -> End:
+    """Starts a command and, `moment` seconds later, interrupts it; None: leaves it alone."""
+    command, _, stdin = line.format(top=top, own=own).partition(' < ')
+    environment = {**os.environ, 'XDG_CACHE_HOME': str(cache), 'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(ROOT)}
+    read, write = os.pipe()
+    out, err = own / 'stdout', own / 'stderr'
+    with out.open('wb') as out_file, err.open('wb') as err_file, open(stdin or os.devnull, 'rb') as in_file:
+        process = subprocess.Popen(
+            [sys.executable, '-c', f'import os; os.dup2({write}, {READY}); {PROGRAM}', *command.split()],
+            stdin=in_file,
+            stdout=out_file,
+            stderr=err_file,
+            env=environment,
+            pass_fds=(write,),
+            start_new_session=True,
+            cwd=own,
+        )
+    os.close(write)
+    select.select([read], [], [])
+    began = time.monotonic()
+    try:
+        process.wait(moment)
+        waited = 0.0
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGINT)
+        signalled = time.monotonic()
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        waited = time.monotonic() - signalled
+    os.close(read)
+    texts = [file.read_text(encoding='utf-8', errors='replace') for file in (out, err)]
+    return End(process.returncode, *texts, time.monotonic() - began, waited)
+
+
+def faults(name: str, ended: End, alone: End) -> list[str]:
+    """What is not sound about an interrupted command."""
+    found = [] if ended.code in ((0, 130, 75) if name == 'train' else (0, 130)) else [f'exit code {ended.code}']
+    found += [sign for sign in SIGNS if sign in ended.out + ended.err]
+    found += ['hung'] if ended.waited >= PATIENCE else []
+    found += ['went on'] if ended.code == 0 and ended.waited > 0.3 * alone.seconds + 5 else []
+    is_part = alone.out.startswith(ended.out) and (not ended.out or ended.out.endswith('\n'))
+    return found + (['cut lines'] if name in PRINTS_LINES and not is_part else [])
+
+
+def interrupt(
+    name: str, cache: str, tries: int, top: Path, draw: random.Random, again: bool
+) -> tuple[dict, list[dict]]:
+    """The summary of a command's tries, and those that were not sound."""
+    line = COMMANDS[name]
+
+    def begin(moment: float | None, own: Path) -> End:
+        own.mkdir(exist_ok=True)
+        folder = top / 'full' if cache == 'warm' else Path(tempfile.mkdtemp(dir=own))
+        return start(name, line, top, own, folder, moment)
+
+    if cache == 'warm':
+        begin(None, Path(tempfile.mkdtemp(dir=top)))
+    alone = begin(None, Path(tempfile.mkdtemp(dir=top)))
+    assert alone.code == 0, f'{name} ends with {alone.code} if left alone: {alone.err}'
+    codes: dict[int, int] = collections.Counter()
+    unsound, longest = [], 0.0
+    for _ in range(tries):
+        own, moment = Path(tempfile.mkdtemp(dir=top)), draw.uniform(0, alone.seconds)
+        ended = begin(moment, own)
+        codes[ended.code] += 1
+        longest = max(longest, ended.waited)
+        found = faults(name, ended, alone)
+        if again and name in WRITES:
+            second = begin(None, own)
+            if second.code not in (0, 2) or 'Traceback' in second.err:
+                found.append(f'then: exit code {second.code}: {second.err[-2000:]}')
+        if found:
+            place = {'command': name, 'cache': cache, 'moment': round(moment, 3)}
+            unsound.append({**place, 'faults': found, 'code': ended.code, 'err': ended.err[-3000:]})
+        shutil.rmtree(own)
+    summary = {'codes': dict(codes), 'alone': round(alone.seconds, 1), 'longest_wait': round(longest, 1)}
+    return summary, unsound
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--tries', type=int, default=10)
+    parser.add_argument('--caches', nargs='+', choices=['cold', 'warm'], default=['cold', 'warm'])
+    parser.add_argument('--commands', nargs='+', choices=list(COMMANDS), default=list(COMMANDS))
+    parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument('--again', action='store_true', help='run each command that writes on what was left')
+    options = parser.parse_args()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts jobs in the background so
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    began, draw = time.monotonic(), random.Random(options.seed)
+    summaries: dict[str, dict] = {}
+    unsound = []
+    with tempfile.TemporaryDirectory() as folder:
+        top = Path(folder)
+        write_files(top)
+        for cache in options.caches:
+            for name in options.commands:
+                summaries[f'{name} {cache}'], found = interrupt(name, cache, options.tries, top, draw, options.again)
+                unsound += found
+                print(name, cache, summaries[f'{name} {cache}'], len(found), 'unsound', file=sys.stderr)
+    starts = options.tries * len(summaries)
+    result = {'interrupts': starts, 'unsound': len(unsound), 'commands': summaries, 'first': unsound[:20]}
+    print(json.dumps({**result, 'seconds': round(time.monotonic() - began, 1)}))
+
+
+if __name__ == '__main__':
+    main()
