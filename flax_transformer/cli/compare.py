@@ -1,8 +1,9 @@
-"""`flax-transformer compare BASELINE SYSTEM [--source F --reference F ...]`, each a run or a file of translations."""
+"""`flax-transformer compare RUN RUN [--source F --reference F ...]`, each a run or a file of translations."""
 
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from flax_transformer.cli.evaluate import check_files, read_set, tokens_of
 from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
@@ -10,9 +11,14 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
 
-DESCRIPTION = """Is the second system better than the first? RUN is a run directory or a file of translations; each run
-translates with its own decoding fields. Prints the scores, their difference, and how probable such a difference is if
-the two are equally good, by sacreBLEU's paired bootstrap resampling and paired approximate randomisation."""
+if TYPE_CHECKING:
+    from flax_transformer.tasks.translation.significance import ChangedLine, Comparison
+
+FIRST = 'RUN|FILE RUN|FILE'
+DESCRIPTION = """Is the second system better than the first? Each is a run directory, which translates with its own
+decoding fields, or a file of translations; two files need --reference alone. Prints the scores, their difference with
+its 95 % interval, how probable such a difference is if the two are equally good (paired bootstrap resampling and paired
+approximate randomisation), a verdict by the latter, and the lines that changed most."""
 
 
 @dataclass(frozen=True)
@@ -21,63 +27,114 @@ class CompareOptions:
     reference: tuple[Path, ...] = ()  # its translations, line by line; several files: several references per line
     resamples: int = 1000  # of the bootstrap
     trials: int = 10_000  # of the randomisation
+    examples: int = 3  # lines to print of those that changed most
     trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
     json: bool = False  # print a JSON object per metric instead
     data: DataConfig = field(default_factory=DataConfig)  # of the first run: its test set, and the language for BLEU
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 
+class Lines(NamedTuple):
+    """What the systems are compared on."""
+
+    sources: list[str] | None  # None: not known
+    references: list[list[str]]
+
+
 def main(argv: list[str]) -> None:
     names = positional(argv)
     defaults = lambda _: _defaults(names)
-    options = parse('compare', CompareOptions, argv, first='RUN', description=DESCRIPTION, default=defaults, most=None)
+    options = parse('compare', CompareOptions, argv, first=FIRST, description=DESCRIPTION, default=defaults, most=None)
     if len(names) != 2:
-        raise UserError(f'compare: got {len(names)} systems, expected two: compare RUN RUN, or files of translations')
-    check_files(options.source, options.reference)
-    for name in ('resamples', 'trials'):
-        if getattr(options, name) < 1:
-            raise UserError(f'--{name} {getattr(options, name)}: expected at least 1')
+        raise UserError(f'compare: got {len(names)} systems, expected two: compare {FIRST}')
+    for name, least in (('resamples', 1), ('trials', 1), ('examples', 0)):
+        if getattr(options, name) < least:
+            raise UserError(f'--{name} {getattr(options, name)}: expected at least {least}')
+    runs = [name for name in names if not _is_file(name)]
+    if not runs and not options.reference:
+        raise UserError('two files of translations: give --reference too, and --source to see it')
+    if runs:
+        check_files(options.source, options.reference)
 
-    from flax_transformer.engine.devices.devices import prepare_devices
+        from flax_transformer.engine.devices.devices import prepare_devices
 
-    prepare_devices(options.parallel.num_devices)
+        prepare_devices(options.parallel.num_devices)
 
-    from flax_transformer.tasks.translation.metrics import paired_tests
     from flax_transformer.tasks.translation.score_tokens import note_on
+    from flax_transformer.tasks.translation.significance import changed_lines, paired_tests
 
-    if options.source is None and all(map(_is_file, names)):
-        raise UserError('two files of translations: give --source and --reference too')
-    run = next((name for name in names if not _is_file(name)), names[0])
     tokens = tokens_of(options.data)
-    _, pairs, more = read_set(run, options.source, options.reference, options.data, trust=options.trust_data)
-    outputs = [_output(name, pairs.sources, options.parallel) for name in names]
+    lines = _read(runs, options)
+    outputs = [_output(name, lines.sources, options.parallel) for name in names]
     sizes = {'resamples': options.resamples, 'trials': options.trials}
-    found = paired_tests(*outputs, [pairs.targets, *more], tokens=tokens, **sizes)
+    found = paired_tests(*outputs, lines.references, tokens=tokens, **sizes)
     if options.json:
         for one in found:
             print(json.dumps(asdict(one)))
         return
-    print(f'{len(pairs):,} lines; baseline {names[0]}, system {names[1]}')
-    print('metric   baseline  system  difference  p by bootstrap  p by randomisation')
-    for one in found:
-        print(
-            f'{one.metric:<8}{one.baseline:9.2f}{one.system:8.2f}{one.difference:+12.2f}{one.p_bootstrap:16.4f}'
-            f'{one.p_randomisation:20.4f}'
-        )
+    print(f'{len(outputs[0]):,} lines; baseline {names[0]}, system {names[1]}')
+    _print_table(found)
     print(f'{options.resamples:,} resamples, {options.trials:,} trials')
     for one in found:
         print(f'  {one.metric} {one.signature}')
-    if note := note_on(tokens, pairs.targets):
+    if note := note_on(tokens, lines.references[0]):
         print(f'  {note}')
+    changed = changed_lines(*outputs, lines.references)
+    if not changed:
+        print('\nthe two gave the same translations')
+        return
+    print(f'\n{_decisive(found).verdict(*names)}')
+    _print_examples(changed, options.examples, lines, outputs)
 
 
-def _output(name: str, sources: list[str], parallel: ParallelConfig) -> list[str]:
-    """A run's translations of the sources, or the lines of a file."""
+def _decisive(found: 'list[Comparison]') -> 'Comparison':
+    """BLEU; chrF2 if no translation has four tokens in a row that BLEU could count."""
+    bleu, chrf, *_ = found
+    return bleu if bleu.baseline or bleu.system else chrf
+
+
+def _print_table(found: 'list[Comparison]') -> None:
+    print('metric   baseline  system  difference       95 % interval  p by bootstrap  p by randomisation')
+    for one in found:
+        interval = f'{one.low:+.2f} to {one.high:+.2f}'
+        print(
+            f'{one.metric:<8}{one.baseline:9.2f}{one.system:8.2f}{one.difference:+12.2f}{interval:>20}'
+            f'{one.p_bootstrap:16.4f}{one.p_randomisation:20.4f}'
+        )
+
+
+def _print_examples(changed: 'list[ChangedLine]', most: int, lines: Lines, outputs: list[list[str]]) -> None:
+    print(f'{len(changed):,} of {len(outputs[0]):,} lines differ' + ('; most, by chrF2 of the line:' if most else ''))
+    for line in changed[:most]:
+        print(f'\nline {line.index + 1}: chrF2 {line.baseline:.1f} -> {line.system:.1f}')
+        if lines.sources is not None:
+            print(f'  source     {lines.sources[line.index]}')
+        for reference in lines.references:
+            print(f'  reference  {reference[line.index]}')
+        for name, output in zip(('baseline', 'system'), outputs, strict=True):
+            print(f'  {name:<9}  {output[line.index]}')
+
+
+def _read(runs: list[str], options: CompareOptions) -> Lines:
+    """The sources, if a run needs them or a file gives them, and the sets of references."""
+    if runs or options.source is not None:
+        _, pairs, more = read_set(runs[0] if runs else '', options.source, options.reference, options.data, trust=options.trust_data)
+        return Lines(pairs.sources, [pairs.targets, *more])
+
     from flax_transformer.data.lines import read_lines
+
+    return Lines(None, [read_lines(file) for file in options.reference])
+
+
+def _output(name: str, sources: list[str] | None, parallel: ParallelConfig) -> list[str]:
+    """A run's translations of the sources, or the lines of a file."""
+    if _is_file(name):
+        from flax_transformer.data.lines import read_lines
+
+        return read_lines(Path(name))
+
     from flax_transformer.tasks.translation.inference.translator import Translator
 
-    if _is_file(name):
-        return read_lines(Path(name))
     with progress_bar(len(sources), 'sentence') as bar:
         translator = Translator.from_run(name, parallel=parallel)
         return [translation.text for translation in translator(sources, progress=bar.update)]

@@ -160,7 +160,22 @@ def test_compare_prints_both_tests_of_two_systems(copy_run, call, folder) -> Non
     own_set = 'test.in'  # the run's, whichever of the two it is
     for names in ((copy_run, folder / 'other'), (folder / 'other', copy_run)):
         assert own_set in call('compare', *names, '--data.root', folder)[2]
-    assert 'give --source and --reference' in call('compare', folder / 'in', folder / 'other')[2]
+    assert 'give --reference' in call('compare', folder / 'in', folder / 'other', '--source', folder / 'in')[2]
+    assert 'expected both or neither' in call('compare', copy_run, folder / 'other', *files[2:])[2]
+
+
+def test_compare_says_in_words_what_two_files_show(call, folder) -> None:
+    (folder / 'other').write_text('a b\n\nd\nh h\n')
+    files = ('--reference', folder / 'in', '--trials', '50', '--resamples', '50')
+    _, out, _ = call('compare', folder / 'other', folder / 'in', *files, '--examples', '1')
+    assert 'no difference that this test set can show: +' in out
+    assert '3 of 4 lines differ; most, by chrF2 of the line:' in out
+    assert out.endswith('  reference  d e\n  baseline   d\n  system     d e\n')
+    assert out.count('baseline   ') == 1
+    assert (
+        '  source     d e\n' in call('compare', folder / 'other', folder / 'in', *files, '--source', folder / 'in')[1]
+    )
+    assert call('compare', folder / 'in', folder / 'in', *files)[1].endswith('\nthe two gave the same translations\n')
 
 
 def test_analyse_prints_the_table_and_what_follows(copy_run, call, folder) -> None:

@@ -1,10 +1,9 @@
-"""Reproducible scores of text: sacreBLEU, chrF, chrF++ and TER with their signatures, and tests of significance."""
+"""Reproducible scores of text: sacreBLEU, chrF, chrF++ and TER with their signatures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.translation.score_tokens import SPACED, ScoreTokens, note_on
 from flax_transformer.text.scripts import count_unspaced, is_unspaced
 
@@ -102,7 +101,7 @@ def score(
     With the sources, scores by their length too. `tokens`: those of the target language, from `score_tokens`. Raises
     ValueError for unequal numbers of lines.
     """
-    references = _reference_sets(references)
+    references = reference_sets(references)
     for theirs in references:
         if len(translations) != len(theirs):
             raise ValueError(f'{len(translations)} translations, {len(theirs)} references; expected equal numbers')
@@ -142,7 +141,8 @@ def make_metrics(tokens: ScoreTokens = SPACED) -> dict[str, Any]:
     return {'bleu': BLEU(tokenize=tokens.bleu), 'chrf': CHRF(), 'chrf++': CHRF(word_order=2), 'ter': ter}
 
 
-def _reference_sets(references: Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
+def reference_sets(references: Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
+    """The references as a list of sets; one set may be given as its lines."""
     is_one = not references or isinstance(references[0], str)
     return [list(references)] if is_one else [list(one) for one in references]
 
@@ -164,59 +164,3 @@ def _by_length(
         ratio = bleu.sys_len / max(bleu.ref_len, 1)
         out.append(BucketScores(name, len(chosen), bleu.score, chrf.score, ratio))
     return tuple(out)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two systems under one metric."""
-
-    metric: str
-    signature: str
-    baseline: float
-    system: float
-    difference: float  # system - baseline
-    p_bootstrap: float  # paired bootstrap resampling (Koehn 2004)
-    p_randomisation: float  # paired approximate randomisation (Riezler and Maxwell 2005)
-
-
-def paired_tests(
-    baseline: Sequence[str],
-    system: Sequence[str],
-    references: Sequence[str] | Sequence[Sequence[str]],
-    *,
-    resamples: int = 1000,
-    trials: int = 10_000,
-    tokens: ScoreTokens = SPACED,
-) -> list[Comparison]:
-    """How probable differences of this size are if the two systems are equally good, by sacreBLEU's paired tests.
-
-    Deterministic: the seed is sacreBLEU's, 12345, or $SACREBLEU_SEED.
-    """
-    from sacrebleu.significance import PairedTest
-
-    references = _reference_sets(references)
-    for lines in (baseline, system):
-        if any(len(lines) != len(theirs) for theirs in references):
-            raise UserError(
-                f'got {len(lines)} translations and {len(references[0])} references; expected equal numbers'
-            )
-    systems = [('baseline', list(baseline)), ('system', list(system))]
-    p_values = {}
-    for kind, count in (('bs', resamples), ('ar', trials)):
-        test = PairedTest(systems, make_metrics(tokens), references, test_type=kind, n_samples=count)
-        _, results = test()
-        p_values[kind] = {name: found[1].p_value for name, found in results.items() if name != 'System'}
-        scores = {name: found for name, found in results.items() if name != 'System'}
-    signatures = [str(metric.get_signature()) for metric in test.metrics.values()]
-    return [
-        Comparison(
-            metric=name,
-            signature=signature,
-            baseline=one.score,
-            system=other.score,
-            difference=other.score - one.score,
-            p_bootstrap=p_values['bs'][name],
-            p_randomisation=p_values['ar'][name],
-        )
-        for (name, (one, other)), signature in zip(scores.items(), signatures, strict=True)
-    ]

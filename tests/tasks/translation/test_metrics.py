@@ -8,8 +8,7 @@ from conftest import corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.translation.metrics import make_metrics, paired_tests, score
+from flax_transformer.tasks.translation.metrics import score
 
 OURS = ['The cat sat on the mat.', 'It is raining today', 'no', '', 'A b c d e f']
 THEIRS = ['The cat sat on the mat.', 'It rains today, I think.', 'yes', 'Nothing', 'a b c d e f']
@@ -95,34 +94,3 @@ def test_our_bleu_agrees_with_sacrebleu_on_real_text() -> None:
 def test_the_papers_example_of_clipping() -> None:
     references = [['the', 'cat', 'is', 'on', 'the', 'mat'], ['there', 'is', 'a', 'cat', 'on', 'the', 'mat']]
     assert clipped_matches(['the'] * 7, references, 1) == (2, 7)
-
-
-# -------------------------------------------------------------------------------------------------------- luck
-
-
-def noisy(lines: list[str], share: float, seed: int) -> list[str]:
-    rng = np.random.default_rng(seed)
-    return [' '.join('x' if rng.random() < share else word for word in line.split()) for line in lines]
-
-
-def test_a_difference_of_luck_is_not_significant_and_a_real_one_is() -> None:
-    rng = np.random.default_rng(0)
-    references = [' '.join(rng.choice(list('abcdefghij'), 12)) for _ in range(150)]
-    one, alike, worse = noisy(references, 0.2, 1), noisy(references, 0.2, 5), noisy(references, 0.3, 3)
-    options = {'resamples': 200, 'trials': 200}
-    by_luck = {found.metric: found for found in paired_tests(one, alike, references, **options)}
-    real = {found.metric: found for found in paired_tests(one, worse, references, **options)}
-    assert set(by_luck) == {'BLEU', 'chrF2', 'chrF2++', 'TER'}
-    for metric in ('BLEU', 'chrF2', 'TER'):
-        assert real[metric].p_bootstrap < 0.02
-        assert real[metric].p_randomisation < 0.02
-        assert by_luck[metric].p_bootstrap > 0.05
-        assert by_luck[metric].p_randomisation > 0.05
-    assert real['BLEU'].difference == real['BLEU'].system - real['BLEU'].baseline < 0
-    assert real['BLEU'].baseline == pytest.approx(make_metrics()['bleu'].corpus_score(one, [references]).score)
-    assert paired_tests(one, alike, references, **options) == list(by_luck.values()), 'the same lines, the same numbers'
-
-
-def test_systems_of_unequal_length_are_refused() -> None:
-    with pytest.raises(UserError, match='4 translations and 5 references'):
-        paired_tests(OURS, OURS[:4], THEIRS)

@@ -12,8 +12,9 @@ from flax_transformer.config import DataConfig
 from flax_transformer.tasks.translation import score_tokens as module
 from flax_transformer.tasks.translation.inference.mbr import expected_utilities
 from flax_transformer.tasks.translation.inference.result import is_untranslated
-from flax_transformer.tasks.translation.metrics import paired_tests, score
+from flax_transformer.tasks.translation.metrics import score
 from flax_transformer.tasks.translation.score_tokens import ScoreTokens, note_on, score_tokens
+from flax_transformer.tasks.translation.significance import paired_tests
 
 # References, and translations that differ from them in a word.
 LINES = {

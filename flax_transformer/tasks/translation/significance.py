@@ -1,0 +1,161 @@
+"""Is one system better than the other, or is it chance? Paired tests on sacreBLEU's scores; lines that changed most."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.translation.metrics import make_metrics, reference_sets
+from flax_transformer.tasks.translation.score_tokens import SPACED, ScoreTokens
+
+LEVEL = 0.05  # p-values below it are called significant
+_TIE = 1e-9  # differences of scores (0 to 100) that are as close as this are equal but for rounding
+_BLOCK = 1 << 22  # trials times lines at a time
+
+# [trials, lines] each: how often a line counts for its own system, and how often for the other one.
+Weights = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two systems under one metric."""
+
+    metric: str
+    signature: str
+    baseline: float
+    system: float
+    difference: float  # system - baseline
+    low: float  # 95 % interval of the difference, by paired bootstrap resampling (Koehn 2004)
+    high: float
+    p_bootstrap: float  # by the same resamples
+    p_randomisation: float  # paired approximate randomisation (Riezler and Maxwell 2005)
+
+    def verdict(self, baseline: str, system: str) -> str:
+        """What the randomisation says, for a metric whose higher values are better."""
+        p = f'p = {self.p_randomisation:.2g}'
+        if self.p_randomisation >= LEVEL:
+            interval = f'(95 % interval {self.low:+.2f} to {self.high:+.2f})'
+            return f'no difference that this test set can show: {self.difference:+.2f} {self.metric} {interval}, {p}'
+        better, low, high = (system, self.low, self.high) if self.difference > 0 else (baseline, -self.high, -self.low)
+        size = f'{abs(self.difference):.2f} {self.metric} (95 % interval {low:.2f} to {high:.2f})'
+        return f'{better} is better by {size}, {p}'
+
+
+class ChangedLine(NamedTuple):
+    """A line that the systems translate differently."""
+
+    index: int
+    baseline: float  # chrF2 of the line alone
+    system: float
+
+
+def paired_tests(
+    baseline: Sequence[str],
+    system: Sequence[str],
+    references: Sequence[str] | Sequence[Sequence[str]],
+    *,
+    resamples: int = 1000,
+    trials: int = 10_000,
+    tokens: ScoreTokens = SPACED,
+) -> list[Comparison]:
+    """How probable differences of this size or larger are if the two systems are equally good.
+
+    A p-value counts ties, so equal outputs have p = 1. (sacreBLEU's `PairedTest` counts strictly larger differences: it
+    gives them 1 / (trials + 1).) Deterministic: the seed is sacreBLEU's, 12345, or $SACREBLEU_SEED. Raises UserError
+    for unequal numbers of lines, and for none.
+    """
+    references = reference_sets(references)
+    for lines in (baseline, system):
+        if any(len(lines) != len(theirs) for theirs in references):
+            raise UserError(
+                f'got {len(lines)} translations and {len(references[0])} references; expected equal numbers'
+            )
+    if not len(baseline):
+        raise UserError('got no lines; expected at least one translation to compare')
+    return [
+        _compare(metric, list(baseline), list(system), references, resamples, trials)
+        for metric in make_metrics(tokens).values()
+    ]
+
+
+def changed_lines(
+    baseline: Sequence[str], system: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]
+) -> list[ChangedLine]:
+    """The lines that differ, those whose chrF2 changed most first."""
+    metric = make_metrics()['chrf']
+    found = []
+    for i, (one, other, *theirs) in enumerate(zip(baseline, system, *reference_sets(references), strict=True)):
+        if one != other:
+            scores = (metric.sentence_score(line, theirs).score for line in (one, other))
+            found.append(ChangedLine(i, *scores))
+    return sorted(found, key=lambda line: -abs(line.system - line.baseline))
+
+
+def _compare(
+    metric: Any,
+    baseline: list[str],
+    system: list[str],
+    references: list[list[str]],
+    resamples: int,
+    trials: int,
+) -> Comparison:
+    # [lines, counts]: what sacreBLEU sums over lines before it computes a score. Its own tests use the same methods.
+    ours, others = (
+        np.array(metric._extract_corpus_statistics(lines, references), np.float64) for lines in (baseline, system)
+    )
+    score = lambda sums: metric._compute_score_from_stats(sums.tolist())
+
+    def differences(weights: Iterator[Weights]) -> np.ndarray:
+        pairs = (
+            (score(a).score, score(b).score)
+            for own, exchanged in weights
+            for a, b in zip(own @ ours + exchanged @ others, own @ others + exchanged @ ours, strict=True)
+        )
+        return np.array([b - a for a, b in pairs])
+
+    one, other = score(ours.sum(0)), score(others.sum(0))
+    difference = other.score - one.score
+    rng = _generator()
+    resampled = differences(_resamples(rng, len(baseline), resamples))
+    randomised = differences(_exchanges(rng, len(baseline), trials))
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    return Comparison(
+        metric=one.name,
+        signature=str(metric.get_signature()),
+        baseline=one.score,
+        system=other.score,
+        difference=difference,
+        low=float(low),
+        high=float(high),
+        p_bootstrap=_p_value(resampled - difference, difference),
+        p_randomisation=_p_value(randomised, difference),
+    )
+
+
+def _resamples(rng: np.random.Generator, lines: int, count: int) -> Iterator[Weights]:
+    """As many lines as there are, drawn with replacement, `count` times."""
+    block = max(1, _BLOCK // lines)
+    for first in range(0, count, block):
+        own = rng.multinomial(lines, np.full(lines, 1 / lines), min(block, count - first)).astype(np.float64)
+        yield own, np.zeros_like(own)
+
+
+def _exchanges(rng: np.random.Generator, lines: int, count: int) -> Iterator[Weights]:
+    """Each line's two translations exchanged between the systems with probability 1/2, `count` times."""
+    block = max(1, _BLOCK // lines)
+    for first in range(0, count, block):
+        own = rng.integers(2, size=(min(block, count - first), lines)).astype(np.float64)
+        yield own, 1 - own
+
+
+def _p_value(found: np.ndarray, difference: float) -> float:
+    """The share of differences at least as large in size, the observed one among them."""
+    return (1 + int(np.sum(np.abs(found) >= abs(difference) - _TIE))) / (1 + len(found))
+
+
+def _generator() -> np.random.Generator:
+    seed = os.environ.get('SACREBLEU_SEED', '12345')
+    return np.random.default_rng(None if seed.lower() == 'none' else int(seed))
