@@ -4,10 +4,10 @@
 
 Each try starts the command in a process group of its own, as a terminal does, waits for a random part of the time that
 the command takes if left alone, counted from the end of the interpreter's own start, and sends SIGINT to the group.
-`cold` gives each try an empty cache of compiled programs, `warm` a full one. Sound ends are exit code 130 (interrupted),
-0 (it was done already) and, of training, 75 (saved). What a command prints on standard output must be whole lines of
-what it prints if left alone. With --again each command that writes files is then run on what the interrupted one left:
-it must end with 0, or with 2 because the result is there.
+`cold` gives each try an empty cache of compiled programs, `warm` a full one. Sound ends are exit code 130 (interrupted)
+and 0 (it was done already); of training, 75 (saved) too. What a command prints on standard output must be whole lines
+of what it prints if left alone. With --again each command that writes files is then run on what the interrupted one
+left: it must end with 0, or with 2 because the result is there.
 
 The model is the tests' golden run. Prints one line of JSON: for each command and cache the exit codes and the longest
 time from the signal to the end in seconds; and everything that was not sound.

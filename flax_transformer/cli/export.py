@@ -40,5 +40,5 @@ def main(argv: list[str]) -> None:
     export_run(translator, options.folder, weights=options.weights, dtype=dtype, platforms=options.platforms)
     for file in sorted(options.folder.iterdir()):
         print(f'{file.stat().st_size:>12,}  {file}')
-    print('It needs only jax, numpy and sentencepiece:')
+    print('It needs only jax, numpy, sentencepiece and flatbuffers:')
     print(f'  python {options.folder / "load.py"} < lines > translations')

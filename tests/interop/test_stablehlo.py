@@ -1,6 +1,8 @@
 """An export translates as the translator does, in a process that can import neither Flax nor this package."""
 
 import ast
+import importlib.metadata
+import inspect
 import json
 import os
 import re
@@ -16,6 +18,7 @@ import pytest
 from conftest import TESTS
 
 from flax_transformer import Translator
+from flax_transformer.cli import export as export_command
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
@@ -29,10 +32,10 @@ HERE = TESTS
 RUN, MARIAN = HERE / 'golden' / 'number_words', HERE / 'fixtures' / 'marian'
 NUMBERS = [['one'], ['seven', 'nine hundred and ninety-nine', 'five hundred and eighty-six']]
 TEXTS = [['the house is small', 'x y z', 'no', 'it is a very long line of words, this one: 1 2 3 4']]
-# What the loader needs is there; what it must not need cannot be imported.
+# What the loader says that it needs is there; nothing else can be imported.
 PROCESS = """
 import json, runpy, sys
-for name in ('flax', 'flax_transformer', 'optax', 'orbax', 'grain', 'tyro'):
+for name in sys.argv[3:]:
     sys.modules[name] = None
 found = []
 for folder, batches in json.loads(sys.argv[1]):
@@ -59,8 +62,11 @@ def translated(folders: tuple[Path, Path]) -> tuple[list, str]:
     todo = [(str(folders[0]), NUMBERS), (str(folders[1]), TEXTS)]
     documented = re.search(r'```python\n(.*?)```', (HERE.parent / 'docs' / 'export.md').read_text('utf-8'), re.S)[1]
     assert len(documented.strip().splitlines()) <= 11  # ten, and a blank one
+    said = needs_of_the_loader()
+    allowed = {required for name in said for required in closure(name)}
+    unsaid = [name for name, owners in importlib.metadata.packages_distributions().items() if not allowed & {*owners}]
     result = subprocess.run(
-        [sys.executable, '-c', PROCESS, json.dumps(todo), documented],
+        [sys.executable, '-c', PROCESS, json.dumps(todo), documented, 'flax_transformer', *unsaid],
         cwd=folders[0].parent,
         env=os.environ | {'PYTHONPATH': '', 'JAX_NUM_CPU_DEVICES': '1'},
         capture_output=True,
@@ -96,11 +102,26 @@ def test_the_loader_gives_the_tokens_of_a_marian_model_within_its_limit(translat
     assert max(len(ids) for batch in found for _, ids, _ in batch) == 12
 
 
-def test_the_loader_imports_little() -> None:
+def needs_of_the_loader() -> set[str]:
+    """What its docstring says to install."""
+    return set(re.search('pip install ([a-z ]+)`', export_loader.__doc__)[1].split())
+
+
+def closure(name: str) -> set[str]:
+    """A package and all that it requires, without extras."""
+    lines = [line for line in importlib.metadata.requires(name) or () if 'extra ==' not in line]
+    return {name}.union(*(closure(re.match('[A-Za-z0-9._-]+', line)[0]) for line in lines))
+
+
+def test_what_the_loader_imports_is_what_everything_says() -> None:
+    """Nothing else can be imported in the process of `translated`."""
     tree = ast.parse(Path(export_loader.__file__).read_text('utf-8'))
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert names - set(sys.stdlib_module_names) == {'jax', 'numpy', 'sentencepiece'}
+    assert names - set(sys.stdlib_module_names) == needs_of_the_loader()
+    for text in ((HERE.parent / 'docs' / 'export.md').read_text('utf-8'), inspect.getsource(export_command)):
+        listed = re.search('needs (?:only )?(jax, [a-z, ]+ and flatbuffers)', text)[1]
+        assert set(re.split(', | and ', listed)) == needs_of_the_loader()
 
 
 def test_an_export_says_how_it_is_called(folders: tuple[Path, Path]) -> None:

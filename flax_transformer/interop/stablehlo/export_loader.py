@@ -1,6 +1,7 @@
-"""Translates with an exported model: `python load.py < lines > translations`. Needs only jax, numpy, sentencepiece.
+"""Translates with an exported model: `python load.py < lines > translations`.
 
-`export.json` describes how to call the program; `load(folder)` does it.
+Needs only `pip install jax numpy sentencepiece flatbuffers`. `export.json` describes how to call the program;
+`load(folder)` does it.
 """
 
 import hashlib
@@ -9,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+import flatbuffers  # noqa: F401  jax reads programs with it
 import jax
 import numpy as np
 import sentencepiece
