@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flax_transformer.cli.options import parse, positional
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.installing import install_command
 from flax_transformer.tasks.find import open_run, read_run_config
 
 DESCRIPTION = """How training runs went, side by side: a table of steps, best scores, speed, and the fields in which
@@ -20,7 +21,7 @@ POLL = 2.0  # seconds
 
 @dataclass(frozen=True)
 class CurvesOptions:
-    output: Path | None = None  # a picture of the curves: .png, .svg or .pdf; needs matplotlib (extra `notebooks`)
+    output: Path | None = None  # a picture of the curves: .png, .svg or .pdf; needs matplotlib (extra `plots`)
     watch: bool = False  # show them again whenever there is something new, until all runs are finished, or Ctrl-C
 
 
@@ -89,7 +90,7 @@ def _draw(names: Sequence[str], output: Path) -> None:
     try:
         figure = plot_curves(names)
     except ImportError:
-        raise UserError('curves: --output needs matplotlib: pip install matplotlib') from None
+        raise UserError(f'curves: --output needs matplotlib: {install_command("plots")}') from None
     partial = output.with_name(f'.{output.name}.partial')
     figure.savefig(partial, format=output.suffix[1:], dpi=150)
     partial.replace(output)

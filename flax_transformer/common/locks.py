@@ -1,7 +1,7 @@
 """A lock that keeps a folder to one process; the system releases it however the process ends."""
 
 import contextlib
-import fcntl
+import errno
 import os
 import socket
 import time
@@ -9,6 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 LOCK_FILE = 'lock'
 
@@ -36,11 +41,22 @@ def in_use(folder: Path, *, say: Callable[[str], None]) -> Iterator[None]:
         os.close(opened)
 
 
+def lock(opened: int, *, is_patient: bool = False) -> None:
+    """Locks an open file until it is closed, or its process ends.
+
+    Raises BlockingIOError if another process holds the lock (with `is_patient`, waits), another OSError where the
+    system or the file system has no locks.
+    """
+    if fcntl is None:
+        raise OSError(errno.ENOLCK, 'this system has no flock')
+    fcntl.flock(opened, fcntl.LOCK_EX | (0 if is_patient else fcntl.LOCK_NB))
+
+
 def _open_and_lock(file: Path, say: Callable[[str], None]) -> int:
     while True:
-        opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        opened = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, 'O_NOFOLLOW', 0), 0o644)
         try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(opened)
             # Its last holder may have removed the file in between, and a lock on a removed file keeps nobody out.
             if os.fstat(opened).st_ino == os.stat(file).st_ino:
                 return opened
@@ -53,6 +69,6 @@ def _open_and_lock(file: Path, say: Callable[[str], None]) -> int:
         except FileNotFoundError:
             pass
         except OSError as error:
-            say(f'{file} cannot be locked on this file system ({error.strerror}): train with one process at a time')
+            say(f'{file} cannot be locked here ({error.strerror}): train with one process at a time')
             return opened
         os.close(opened)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import jax
 
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.installing import install_command, pip_install
 
 LOCAL = 'local'
 _PLANE = ('1x1', '2x2', '2x4', '4x4', '4x8', '8x8', '8x16', '16x16')
@@ -39,8 +40,8 @@ def topology_devices(name: str) -> list[jax.Device]:
         )
     if importlib.util.find_spec('libtpu') is None:
         raise UserError(
-            f"topology {name}: the compiler for TPUs is not installed; pip install 'flax-transformer[tpu]', or the "
-            'compiler alone: pip install libtpu'
+            f'topology {name}: the compiler for TPUs is not installed: {install_command("tpu")}, or it alone: '
+            + pip_install('libtpu')
         )
     from jax.experimental import topologies
 

@@ -120,6 +120,9 @@ def stop_on_signals(*, exit_at_second: bool = False) -> Iterator[Stop]:
 @contextlib.contextmanager
 def _exit_at_second() -> Iterator[None]:
     """Ends the process at a second Ctrl-C, from a thread that Python's C signal handler notifies."""
+    if not hasattr(os, 'set_blocking'):  # Windows, before Python 3.12
+        yield
+        return
     read, write = os.pipe()
     os.set_blocking(write, False)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import MOST_TEXT, open_regular, read_limited
+from flax_transformer.common.installing import install_command
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.marian.pickles import read_pickle
 
@@ -45,7 +46,7 @@ def _safetensors() -> Any:
         import safetensors
         import safetensors.numpy
     except ImportError:
-        raise UserError("safetensors is not installed; pip install 'flax-transformer[interop]'") from None
+        raise UserError(f'safetensors is not installed: {install_command("interop")}') from None
     return safetensors
 
 

@@ -1,5 +1,6 @@
 """One process at a time in a run directory."""
 
+import ast
 import errno
 import fcntl
 import os
@@ -10,9 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import copy_config
+from conftest import ROOT, copy_config
 
 from flax_transformer import train
+from flax_transformer.common import locks
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.locks import LOCK_FILE, in_use
 
@@ -89,7 +91,7 @@ def test_a_file_system_without_locks_is_told_and_taken(tmp_path: Path, monkeypat
     said = []
     with in_use(tmp_path / 'run', say=said.append):
         pass
-    assert re.search(r'cannot be locked on this file system \(No locks available\).*one process at a time', said[0])
+    assert re.search(r'cannot be locked here \(No locks available\).*one process at a time', said[0])
 
 
 def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -99,3 +101,55 @@ def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match='symbolic link'), in_use(tmp_path / 'run', say=print):
         pass
     assert (tmp_path / 'precious').read_text() == 'words'
+
+
+def test_a_system_without_locks_says_so_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Windows, which has no module fcntl."""
+    monkeypatch.setattr(locks, 'fcntl', None)
+    said = []
+    with in_use(tmp_path / 'run', say=said.append):
+        (tmp_path / 'run' / 'config.json').touch()
+    assert re.search(r'cannot be locked here \(this system has no flock\): train with one process at a time', said[0])
+
+
+POSIX_ONLY = ('fcntl', 'grp', 'posix', 'pty', 'pwd', 'resource', 'syslog', 'termios', 'tty')
+WITHOUT = """
+import builtins, importlib, os, pkgutil, signal, sys
+for name in ('fork', 'O_NOFOLLOW', 'O_NONBLOCK', 'O_CLOEXEC', 'getuid', 'set_blocking', 'killpg', 'sched_getaffinity'):
+    delattr(os, name)
+for name in ('SIGKILL', 'SIGHUP', 'SIGALRM', 'SIGUSR1', 'pthread_sigmask', 'pthread_kill', 'setitimer'):
+    delattr(signal, name)
+hidden, real, ours = sys.argv[1].split(','), builtins.__import__, 'flax_transformer'
+
+def import_(name, globals=None, *rest):
+    if name in hidden and str((globals or {}).get('__name__')).startswith(ours):
+        raise ImportError(f'no module {name}')
+    return real(name, globals, *rest)
+
+builtins.__import__ = import_
+import flax_transformer
+for found in pkgutil.walk_packages(flax_transformer.__path__, 'flax_transformer.'):
+    if not found.name.endswith('__main__'):
+        importlib.import_module(found.name)
+        print(found.name)
+"""
+
+
+def test_posix_only_modules_are_imported_by_the_locks_alone() -> None:
+    """And there only where they are."""
+    package, found = Path(locks.__file__).parents[1], set()
+    for file in package.rglob('*.py'):
+        for node in ast.walk(ast.parse(file.read_text('utf-8'))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            found |= {(str(file.relative_to(package)), name) for name in names if name in POSIX_ONLY}
+    assert found == {('common/locks.py', 'fcntl')}
+
+
+@pytest.mark.slow
+def test_every_module_is_imported_where_what_posix_has_is_missing() -> None:
+    """A system as Windows is, as far as one can take things away."""
+    command = [sys.executable, '-c', WITHOUT, ','.join(POSIX_ONLY)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert {'flax_transformer.common.locks', 'flax_transformer.cli.train'} <= set(done.stdout.split())

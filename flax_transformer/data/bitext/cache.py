@@ -14,7 +14,6 @@ array would be trained on.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import mmap
@@ -32,6 +31,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import open_regular, read_limited, sha256_of, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.cache_checks import DamagedCache, checked, checksums, fingerprint
+from flax_transformer.common.locks import lock
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
 from flax_transformer.data.bitext.tokenized import Chosen, Side, TokenizedPairs, choose
 from flax_transformer.data.file_listing import Listed, stat, unchanged
@@ -273,10 +273,10 @@ def _locked(file: Path, say: Say) -> Iterator[None]:
     """Holds a lock on a file, waiting until it is free; the system frees it when a process dies."""
     with file.open('w') as opened:
         try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(opened.fileno())
         except BlockingIOError:
             say('another process is tokenizing this corpus; waiting for it')
-            fcntl.flock(opened, fcntl.LOCK_EX)
+            lock(opened.fileno(), is_patient=True)
         except OSError:
-            pass  # a file system without locks: the work may be done twice, and the last to finish wins
+            pass  # a system without locks: the work may be done twice, and the last to finish wins
         yield

@@ -22,7 +22,7 @@ def shared_secret(folder: Path) -> bytes:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _create(file)
-            opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            opened = os.open(file, os.O_RDONLY | getattr(os, 'O_NOFOLLOW', 0) | getattr(os, 'O_NONBLOCK', 0))
             try:
                 text = os.read(opened, _DIGITS + 2)
             finally:

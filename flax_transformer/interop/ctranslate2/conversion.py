@@ -15,6 +15,7 @@ import numpy as np
 
 from flax_transformer.common.compilation_cache import cache_folder
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.installing import install_command
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.transformer.config import TransformerConfig
@@ -36,8 +37,8 @@ def import_ctranslate2() -> ModuleType:
     try:
         import ctranslate2
     except ImportError as error:
-        command = "pip install 'flax-transformer[ctranslate2]'"
-        raise UserError(f'the back end ctranslate2 is not installed ({error}): {command}') from None
+        remedy = install_command('ctranslate2')
+        raise UserError(f'the back end ctranslate2 is not installed ({error}): {remedy}') from None
     return ctranslate2
 
 

@@ -1,4 +1,4 @@
-"""Pictures of attention over the source and of position encodings. Needs matplotlib (extra `notebooks`)."""
+"""Pictures of attention over the source and of position encodings. Needs matplotlib (extra `plots`)."""
 
 import io
 from dataclasses import dataclass

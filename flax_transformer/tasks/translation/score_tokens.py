@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.installing import pip_install
 from flax_transformer.data.audit.language import code_of
 from flax_transformer.text.scripts import is_unspaced
 
@@ -73,14 +74,14 @@ def _problem_with(tokenizer: str) -> str:
     from sacrebleu.metrics import BLEU
 
     if tokenizer not in BLEU.TOKENIZERS:
-        return 'this version of sacrebleu does not have it: pip install --upgrade sacrebleu'
+        return f'this version of sacrebleu does not have it: {pip_install("--upgrade", "sacrebleu")}'
     if not _is_downloaded(tokenizer):
         load = f'import sacrebleu; sacrebleu.BLEU(tokenize="{tokenizer}")'
         return f"its model is not downloaded: python -c '{load}'"
     try:
         BLEU(tokenize=tokenizer)
     except (RuntimeError, ImportError, AssertionError):  # no package, or another dictionary
-        return f'its package is not installed: pip install "{_PACKAGES.get(tokenizer, "sacrebleu")}"'
+        return f'its package is not installed: {pip_install(_PACKAGES.get(tokenizer, "sacrebleu"))}'
     return ''
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from flax_transformer.common.installing import install_command
 from flax_transformer.data.bitext.validation_batches import loss_batches
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices import multihost
@@ -110,7 +111,7 @@ class Validation:
         try:
             reporter.picture(step, 'attention', attention_png(self._translator_of(params, each), line, translation))
         except ImportError:
-            reporter.say('no pictures of attention: matplotlib is not installed (extra `notebooks`)')
+            reporter.say(f'no pictures of attention: matplotlib is not installed: {install_command("plots")}')
             self._can_draw = False
 
     def _explain(self, signature: str, reporter: Reporter) -> None:

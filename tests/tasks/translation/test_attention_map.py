@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from flax_transformer import Translator
+from flax_transformer.common.installing import install_command
 
 matplotlib.use('agg')
 
@@ -78,6 +79,6 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
         validation._translate_and_score(8, params, Told())
     assert Told.lines == [
         *['a b'] * 2,
-        'no pictures of attention: matplotlib is not installed (extra `notebooks`)',
+        f'no pictures of attention: matplotlib is not installed: {install_command("plots")}',
         'a b',
     ]

@@ -115,7 +115,7 @@ def test_without_a_package_characters_are_counted_and_a_note_says_so(
     languages: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module.score_tokens.cache_clear()
-    missing = f'its package is not installed: pip install "sacrebleu[{extra}]"'
+    missing = f"its package is not installed: pip install 'sacrebleu[{extra}]'"
     with monkeypatch.context() as patch:
         patch.setattr(module, '_problem_with', lambda name: missing)
         for language in languages.split():

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.installing import install_command
 
 # Where a part may end: after a sentence, a clause, a word; never between the digits of 10:30.
 _SEAMS = (r'(?<![.!?…])[.!?…]+[\'")\]»”’]*\s+|[。！？]\s*', r'[,;:]\s+|[，；：、]\s*', r'\s+')
@@ -73,7 +74,7 @@ def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]
         import sentencex
     except ImportError:
         raise UserError(
-            'decoding.split_sentences needs the package sentencex: pip install "flax-transformer[sentences]"'
+            f'decoding.split_sentences needs the package sentencex: {install_command("sentences")}'
         ) from None
     pieces = [piece for piece in sentencex.segment(language, line) if piece]
     if ''.join(pieces) != line:
