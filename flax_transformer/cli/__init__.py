@@ -121,6 +121,10 @@ def _run(name: str, *rest: str) -> int:
     except KeyboardInterrupt:
         hint = '; the same command goes on from the last checkpoint' if name == 'train' else ''
         return _fail(f'interrupted{hint}', 130)
+    except Exception:
+        if problem := _missing_device():
+            return _fail(problem, 2)
+        raise
 
 
 def _usage() -> str:
@@ -138,6 +142,15 @@ def _versions() -> str:
     from flax_transformer.common.version import __version__
 
     return f'flax-transformer {__version__}, jax {metadata.version("jax")}, Python {platform.python_version()}'
+
+
+def _missing_device() -> str | None:
+    """What is wrong with a device that JAX was told to use, in a sentence; None if it starts as told."""
+    if 'jax' not in sys.modules or not os.environ.get('JAX_PLATFORMS'):
+        return None
+    from flax_transformer.engine.devices.platforms import missing_platform
+
+    return missing_platform()
 
 
 def _fail(message: str, code: int) -> int:

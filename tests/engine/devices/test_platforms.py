@@ -1,0 +1,75 @@
+"""A device that JAX was told to use and that is not there is one sentence."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from flax_transformer import cli
+from flax_transformer.common.installing import install_command
+from flax_transformer.engine.devices import platforms
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch):
+    """Has JAX see one CPU device, and be told to use another platform, as by JAX_PLATFORMS."""
+
+    def tell(asked: str | None, packages: tuple[str, ...] = ()) -> None:
+        config = SimpleNamespace(jax_platforms=asked)
+        config.update = lambda name, value: setattr(config, name, value)
+
+        def devices() -> list:
+            if config.jax_platforms not in (None, 'cpu'):
+                raise AssertionError  # JAX's error where CUDA is not installed
+            return [SimpleNamespace(platform='cpu')]
+
+        monkeypatch.setattr(platforms, 'jax', SimpleNamespace(config=config, devices=devices))
+        find_spec = lambda name: object() if name in packages else None
+        monkeypatch.setattr(platforms, 'importlib', SimpleNamespace(util=SimpleNamespace(find_spec=find_spec)))
+
+    return tell
+
+
+@pytest.mark.parametrize(('asked', 'extra'), [('cuda', 'cuda'), ('gpu', 'cuda'), ('tpu', 'tpu'), ('cuda,cpu', 'cuda')])
+def test_a_missing_device_names_what_is_here_and_what_to_install(machine, asked: str, extra: str) -> None:
+    machine(asked)
+    assert platforms.missing_platform() == (
+        f'JAX_PLATFORMS={asked}: JAX finds no such device here, but 1 cpu device; unset it, or install what it needs: '
+        + install_command(extra)
+    )
+
+
+def test_a_device_whose_package_is_installed_is_to_be_looked_for(machine) -> None:
+    machine('tpu', packages=('libtpu',))
+    assert platforms.missing_platform().endswith(
+        'look for the device and its driver: what JAX needs is installed'
+    )
+
+
+def test_a_misspelt_platform_gets_the_nearest(machine) -> None:
+    machine('cudo')
+    found = platforms.missing_platform()
+    assert found.startswith('JAX_PLATFORMS=cudo: expected cpu, cuda, gpu, rocm, tpu, or several of them with commas.')
+    assert 'Did you mean cuda' in found
+    assert found.endswith('? Here JAX finds 1 cpu device')
+
+
+@pytest.mark.parametrize('asked', [None, '', 'cpu'])
+def test_a_platform_that_starts_is_not_to_blame(machine, asked: str | None) -> None:
+    machine(asked)
+    assert platforms.missing_platform() is None
+
+
+def test_every_command_says_it_in_place_of_a_traceback(
+    machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(argv: list[str]) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr('flax_transformer.cli.curves.main', fail)
+    monkeypatch.setenv('JAX_PLATFORMS', 'cuda')
+    machine('cuda')
+    assert cli.main(['curves']) == 2
+    assert capsys.readouterr().err.startswith('flax-transformer: JAX_PLATFORMS=cuda: JAX finds no such device here')
+    machine('cpu')
+    with pytest.raises(AssertionError):
+        cli.main(['curves'])
