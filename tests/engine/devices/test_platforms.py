@@ -40,9 +40,7 @@ def test_a_missing_device_names_what_is_here_and_what_to_install(machine, asked:
 
 def test_a_device_whose_package_is_installed_is_to_be_looked_for(machine) -> None:
     machine('tpu', packages=('libtpu',))
-    assert platforms.missing_platform().endswith(
-        'look for the device and its driver: what JAX needs is installed'
-    )
+    assert platforms.missing_platform().endswith('look for the device and its driver: what JAX needs is installed')
 
 
 def test_a_misspelt_platform_gets_the_nearest(machine) -> None:

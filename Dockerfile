@@ -1,0 +1,25 @@
+# The image that examples/jobset.yaml names, with the versions of requirements.lock:
+#   docker build -t my-registry/flax-transformer:0.1.0 .                          # for CPUs
+#   docker build -t my-registry/flax-transformer:0.1.0 --build-arg EXTRA=cuda .   # for NVIDIA GPUs; tpu: for TPUs
+# To use it:
+#   docker run --rm -i -v "$PWD/runs:/work/runs" my-registry/flax-transformer:0.1.0 translate runs/mine < lines
+# It runs as user 1000, who must be able to write to the folders that are mounted.
+
+FROM python:3.11-slim-bookworm AS build
+ARG EXTRA=""
+WORKDIR /src
+RUN python -m venv --without-pip /opt/venv
+COPY pyproject.toml README.md LICENSE requirements.lock ./
+COPY configs configs
+COPY flax_transformer flax_transformer
+RUN pip --python /opt/venv/bin/python install --no-cache-dir --constraint requirements.lock ".${EXTRA:+[$EXTRA]}"
+
+FROM python:3.11-slim-bookworm
+COPY --from=build /opt/venv /opt/venv
+ENV PATH="/opt/venv/bin:$PATH" PYTHONUNBUFFERED=1
+RUN useradd --create-home --uid 1000 transformer \
+    && install --directory --owner transformer /work
+USER 1000
+WORKDIR /work
+ENTRYPOINT ["flax-transformer"]
+CMD ["--help"]

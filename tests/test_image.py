@@ -1,0 +1,43 @@
+"""The Dockerfile builds what examples/jobset.yaml runs. No container engine is needed: it is read."""
+
+import re
+import tomllib
+
+import yaml
+from conftest import ROOT
+
+LINES = (ROOT / 'Dockerfile').read_text(encoding='utf-8').replace('\\\n', ' ').splitlines()
+PROJECT = tomllib.loads((ROOT / 'pyproject.toml').read_text(encoding='utf-8'))['project']
+
+
+def values(instruction: str) -> list[str]:
+    return [line.partition(' ')[2] for line in LINES if line.startswith(f'{instruction} ')]
+
+
+def test_the_cluster_runs_the_image_that_the_dockerfile_names() -> None:
+    jobset = yaml.safe_load((ROOT / 'examples' / 'jobset.yaml').read_text(encoding='utf-8'))
+    pod = jobset['spec']['replicatedJobs'][0]['template']['spec']['template']['spec']
+    image = pod['containers'][0]['image']
+    assert image.endswith(f':{PROJECT["version"]}')
+    named = re.findall(r'^#.* (\S+/flax-transformer:\S+)', '\n'.join(LINES), re.M)
+    assert set(named) == {image}
+
+
+def test_it_copies_only_what_its_context_holds() -> None:
+    patterns = (ROOT / '.dockerignore').read_text(encoding='utf-8').splitlines()
+    assert '*' in patterns
+    admitted = {line[1:] for line in patterns if line.startswith('!')}
+    copied = {name for line in values('COPY') if '--from' not in line for name in line.split()[:-1]}
+    assert copied == admitted
+    assert all((ROOT / name).exists() for name in admitted)
+
+
+def test_it_installs_the_lock_and_runs_as_a_user() -> None:
+    install = next(line for line in values('RUN') if ' install ' in line)
+    assert '--constraint requirements.lock' in install
+    assert all(extra in PROJECT['optional-dependencies'] for extra in ('cuda', 'tpu')), 'the arguments that it names'
+    assert values('USER') == ['1000']
+    assert values('ENTRYPOINT') == ['["flax-transformer"]']
+    assert 'flax-transformer' in PROJECT['scripts']
+    base = {line.split()[0] for line in values('FROM')}
+    assert len(base) == 1, 'a virtual environment works with the Python that made it'
