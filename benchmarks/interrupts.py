@@ -65,6 +65,7 @@ def get_config():
 # {top}: files that are only read; {own}: a new folder for each try. What follows `<` is the standard input.
 FILES = '--source {top}/held.en --reference {top}/held.de'
 COMMANDS = {
+    'new': 'new {own}/mine.py --source {top}/train.en --target {top}/train.de',
     'prepare': 'prepare {top}/config.py --workdir {own}/run',
     'show': 'show {top}/config.py',
     'plan': 'plan {top}/config.py',
@@ -83,7 +84,7 @@ COMMANDS = {
     'import-marian': 'import-marian {top}/marian {own}/run',
     'export-marian': 'export-marian {top}/run {own}/marian',
 }
-WRITES = ('prepare', 'train', 'clean', 'average', 'export', 'import-marian', 'export-marian')
+WRITES = ('new', 'prepare', 'train', 'clean', 'average', 'export', 'import-marian', 'export-marian')
 PRINTS_LINES = ('translate', 'score')
 
 

@@ -137,8 +137,7 @@ def test_the_jobset_names_its_pods_volumes_and_codes_as_it_uses_them() -> None:
     assert (pod['restartPolicy'], spec['backoffLimit'], job['replicas']) == ('Never', 0, 1)
     assert {each['name'] for each in container['volumeMounts']} == {each['name'] for each in pod['volumes']}
     assert '/shared' in {each['mountPath'] for each in container['volumeMounts']}
-    version = re.search(r'^version = "(.*)"', (ROOT / 'pyproject.toml').read_text(), flags=re.M)[1]
-    assert container['image'] == f'my-registry/flax-transformer:{version}'
+    assert container['image'] == f'my-registry/flax-transformer:{flax_transformer.__version__}'
 
     name = jobset['metadata']['name']
     (command,) = container['args']

@@ -6,6 +6,8 @@ import tomllib
 import yaml
 from conftest import ROOT
 
+from flax_transformer.common.version import __version__
+
 LINES = (ROOT / 'Dockerfile').read_text(encoding='utf-8').replace('\\\n', ' ').splitlines()
 PROJECT = tomllib.loads((ROOT / 'pyproject.toml').read_text(encoding='utf-8'))['project']
 
@@ -18,7 +20,7 @@ def test_the_cluster_runs_the_image_that_the_dockerfile_names() -> None:
     jobset = yaml.safe_load((ROOT / 'examples' / 'jobset.yaml').read_text(encoding='utf-8'))
     pod = jobset['spec']['replicatedJobs'][0]['template']['spec']['template']['spec']
     image = pod['containers'][0]['image']
-    assert image.endswith(f':{PROJECT["version"]}')
+    assert image.endswith(f':{__version__}')
     named = re.findall(r'^#.* (\S+/flax-transformer:\S+)', '\n'.join(LINES), re.M)
     assert set(named) == {image}
 

@@ -118,7 +118,9 @@ def _print_examples(changed: 'list[ChangedLine]', most: int, lines: Lines, outpu
 def _read(runs: list[str], options: CompareOptions) -> Lines:
     """The sources, if a run needs them or a file gives them, and the sets of references."""
     if runs or options.source is not None:
-        _, pairs, more = read_set(runs[0] if runs else '', options.source, options.reference, options.data, trust=options.trust_data)
+        _, pairs, more = read_set(
+            runs[0] if runs else '', options.source, options.reference, options.data, trust=options.trust_data
+        )
         return Lines(pairs.sources, [pairs.targets, *more])
 
     from flax_transformer.data.lines import read_lines

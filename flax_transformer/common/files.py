@@ -14,6 +14,9 @@ from flax_transformer.common.errors import UserError
 
 MOST_TEXT = 16 << 20  # bytes of a file of settings; JSON takes some 25 times as much in memory
 
+# Opening never waits, whatever the file is; and what Windows needs in place of that, where its bytes are not text.
+_NOT_WAITING = sum(getattr(os, name, 0) for name in ('O_NONBLOCK', 'O_CLOEXEC', 'O_BINARY'))
+
 
 def open_regular(file: Path) -> BinaryIO:
     """The file, opened for reading. Raises UserError unless it is a regular file, or a link to one.
@@ -21,7 +24,7 @@ def open_regular(file: Path) -> BinaryIO:
     Opening a FIFO would wait for ever, reading a device may never end, and opening one may have effects.
     """
     check_regular(file)
-    opened = os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), 'rb')  # never waits, whatever it is
+    opened = os.fdopen(os.open(file, os.O_RDONLY | _NOT_WAITING), 'rb')
     try:
         _check_regular(file, os.fstat(opened.fileno()).st_mode)
     except UserError:

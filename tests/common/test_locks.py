@@ -115,7 +115,8 @@ def test_a_system_without_locks_says_so_and_goes_on(tmp_path: Path, monkeypatch:
 POSIX_ONLY = ('fcntl', 'grp', 'posix', 'pty', 'pwd', 'resource', 'syslog', 'termios', 'tty')
 WITHOUT = """
 import builtins, importlib, os, pkgutil, signal, sys
-for name in ('fork', 'O_NOFOLLOW', 'O_NONBLOCK', 'O_CLOEXEC', 'getuid', 'set_blocking', 'killpg', 'sched_getaffinity'):
+for name in ('fork', 'O_NOFOLLOW', 'O_NONBLOCK', 'O_CLOEXEC', 'getuid', 'set_blocking', 'killpg', 'sched_getaffinity',
+             'statvfs'):
     delattr(os, name)
 for name in ('SIGKILL', 'SIGHUP', 'SIGALRM', 'SIGUSR1', 'pthread_sigmask', 'pthread_kill', 'setitimer'):
     delattr(signal, name)
@@ -139,6 +140,7 @@ def test_posix_only_modules_are_imported_by_the_locks_alone() -> None:
     """And there only where they are."""
     package, found = Path(locks.__file__).parents[1], set()
     for file in package.rglob('*.py'):
+        assert not re.search(r'os\.O_(NO|CLOEXEC)', file.read_text('utf-8')), f'{file}: getattr, as in common/files.py'
         for node in ast.walk(ast.parse(file.read_text('utf-8'))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -59,9 +60,11 @@ def _room_of(folder: Path) -> Room:
 
 def no_space_left(step: int, needed: Room, folder: Path, cause: Exception) -> OSError:
     """The error for a checkpoint that did not fit, and of which nothing is left on the disk."""
-    disk = os.statvfs(folder)
+    disk = os.statvfs(folder) if hasattr(os, 'statvfs') else None  # None: Windows
     if _QUOTA in str(cause):
         problem = f'{needed}, and the disk quota is exceeded'
+    elif disk is None:
+        problem = f'{needed}, and {human_size(shutil.disk_usage(folder).free)} are free'
     elif disk.f_files and disk.f_favail < needed.files:
         problem = f'{needed.files} files and folders, and the file system has room for {disk.f_favail} (inodes)'
     else:
