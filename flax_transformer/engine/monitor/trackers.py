@@ -62,7 +62,9 @@ class Tracker:
 
 def check_installed(name: str) -> None:
     """Raises UserError if a tracker's package is missing."""
-    if name != 'none' and importlib.util.find_spec(name) is None:
+    spec = None if name == 'none' else importlib.util.find_spec(name)
+    # Their data are in ./wandb and ./mlruns, and Python takes any folder here for a package, one without an origin.
+    if name != 'none' and (spec is None or spec.origin is None):
         raise UserError(f'training.report_to={name!r} needs the package {name}: pip install {name}')
 
 

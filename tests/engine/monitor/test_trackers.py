@@ -125,9 +125,11 @@ def test_a_tracker_that_fails_does_not_stop_training(run: Path, monkeypatch, cap
 
 
 def test_a_tracker_that_cannot_start_or_is_missing_is_a_sentence(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(trackers.importlib.util, 'find_spec', lambda name: None)
-    with pytest.raises(UserError, match=r"^training.report_to='mlflow' needs the package mlflow: pip install mlflow$"):
-        Reporter(tmp_path, steps=10, first_step=0, report_to='mlflow')
+    sentence = r"^training.report_to='mlflow' needs the package mlflow: pip install mlflow$"
+    for found in (None, SimpleNamespace(origin=None)):  # nothing, and a folder of that name
+        monkeypatch.setattr(trackers.importlib.util, 'find_spec', lambda name, found=found: found)
+        with pytest.raises(UserError, match=sentence):
+            Reporter(tmp_path, steps=10, first_step=0, report_to='mlflow')
     monkeypatch.setattr(trackers, 'check_installed', lambda name: None)
     wandb = Wandb()
     wandb.init = lambda **_: 1 / 0
