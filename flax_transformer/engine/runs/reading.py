@@ -74,6 +74,8 @@ class CheckpointReader:
         try:
             return parse_json((place / 'metrics' / 'metrics').read_bytes())
         except FileNotFoundError:
+            if not place.is_dir():
+                raise  # training has just moved it: else another would pass for the best
             return {}
         except ValueError as error:
             self._check(step)
@@ -88,7 +90,8 @@ class CheckpointReader:
         """
         return self._retry(lambda: self._restore(like, self.latest()))
 
-    def _restore(self, like: TrainState, step: int) -> tuple[TrainState, dict[str, Any]]:
+    def _restore(self, like: TrainState, step: int | None) -> tuple[TrainState, dict[str, Any]]:
+        self._require_any()
         place = place_of(self.folder, step)
         if not (place / 'training').exists():
             raise UserError(

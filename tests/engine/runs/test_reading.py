@@ -63,6 +63,13 @@ def test_another_is_read_if_training_deletes_the_one_that_was_chosen(
     assert 'Traceback' not in capfd.readouterr().err
 
 
+def test_the_best_stays_the_best_while_it_is_replaced(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It moves between the listing and the reading of its scores."""
+    changes = [lambda: set_aside(run / 'checkpoints' / '1')]
+    monkeypatch.setattr(reading, 'strange_files', lambda place: (changes and changes.pop()()) or [])
+    assert reader_of(run).best() == 1
+
+
 def test_a_step_that_was_asked_for_and_is_deleted_meanwhile_is_said_to_be_gone(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
