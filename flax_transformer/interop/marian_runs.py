@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.trees import refuse_non_finite
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
@@ -47,6 +48,7 @@ def export_marian(
     """
     config, params, tokenizer = load_run(run, step=step)
     check_export(config.model, decoding)
+    refuse_non_finite(params)
     if not isinstance(tokenizer, MarianTokenizer):
         languages = config.data.source_language, config.data.target_language
         tokenizer = as_marian(tokenizer, languages, longest_of(config.model, decoding))

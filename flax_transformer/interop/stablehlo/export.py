@@ -24,7 +24,7 @@ import numpy as np
 from jax import export as jax_export
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.trees import named_leaves
+from flax_transformer.common.trees import named_leaves, refuse_non_finite
 from flax_transformer.decoding.search import output_slots
 from flax_transformer.interop.stablehlo import export_loader
 from flax_transformer.tasks.translation.inference.programs import Programs
@@ -62,6 +62,7 @@ def export_run(
     if folder.exists():
         raise UserError(f'{folder} exists; an export is written to a new folder')
     model, params = with_fixed_shapes(translator, dtype)
+    refuse_non_finite(params)
     flat = _flat(params)
     size = sum(leaf.nbytes for leaf in flat.values())
     if weights == 'inside' and size > _MOST_INSIDE:
