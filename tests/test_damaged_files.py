@@ -34,7 +34,7 @@ def test_a_damaged_folder_is_read_or_refused(name: str, tmp_path: Path, capsys) 
             rng = random.Random(f'{name} {number}')
             write_folder(tmp_path / 'here', tmp_path / 'sound')
             how = damage(tmp_path / 'here', outside, rng)
-            signal.alarm(20)
+            signal.alarm(300)
             try:
                 READERS[name].read(tmp_path / 'here')
             except Exception as error:
