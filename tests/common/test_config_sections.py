@@ -343,6 +343,7 @@ def all_changed():
             draw_attention=False,
             profile_from=5,
             profile_steps=6,
+            report_to='wandb',
         ),
         decoding=DecodingConfig(
             beam_width=6,

@@ -213,7 +213,11 @@ def test_training_another_task_suggests_what_works_for_it(
     circle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     train = lambda config, workdir, **_: toy_task.train_circle(workdir, config)
-    modules = {'config': SimpleNamespace(Config=toy_task.CircleConfig), 'train': SimpleNamespace(train=train)}
+    modules = {
+        'config': SimpleNamespace(Config=toy_task.CircleConfig),
+        'run': SimpleNamespace(Run=toy_task.CircleRun),
+        'train': SimpleNamespace(train=train),
+    }
     for command in (options, cli_train):
         monkeypatch.setattr(command, 'task_module', lambda _, name: modules[name])
     (tmp_path / 'mine.py').write_text('from toy_task import CircleConfig as get_config')

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.installing import pip_install
 from flax_transformer.common.json_text import parse_json
 
 ID_FILE = 'tracker.json'  # in the run directory: {tracker: id of the run there}
@@ -65,7 +66,7 @@ def check_installed(name: str) -> None:
     spec = None if name == 'none' else importlib.util.find_spec(name)
     # Their data are in ./wandb and ./mlruns, and Python takes any folder here for a package, one without an origin.
     if name != 'none' and (spec is None or spec.origin is None):
-        raise UserError(f'training.report_to={name!r} needs the package {name}: pip install {name}')
+        raise UserError(f'training.report_to={name!r} needs the package {name}: {pip_install(name)}')
 
 
 class _Wandb:

@@ -119,6 +119,7 @@ def test_the_fields_that_may_change_are_these():
         'training.evaluate_bleu',
         'training.patience',
         'training.on_full_disk',
+        'training.report_to',
         'training.smoothing_steps',
         'training.spike_deviations',
         'training.draw_attention',
