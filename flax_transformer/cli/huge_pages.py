@@ -23,7 +23,8 @@ def restart_with_huge_pages() -> None:
     os.environ['GLIBC_TUNABLES'] = ':'.join(filter(None, (tunables, f'{_TUNABLE}=1')))
     for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed
         stream.flush()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})  # until the new process has its handlers
+    # Until the new process has its handlers.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGALRM})
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 

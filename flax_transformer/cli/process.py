@@ -1,28 +1,69 @@
 """A command as a process of its own: what Ctrl-C does, wherever it comes, and how the process ends."""
 
-import _thread
 import atexit
 import contextlib
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable
+from types import FrameType
 
 INTERRUPTED = 128 + signal.SIGINT  # as shells count
 _SAVED = 75  # training was asked to stop and has saved
 _RETRY = 0.05  # seconds
+_HAS_TIMER = hasattr(signal, 'setitimer')  # not on Windows
 
 
 class _CtrlC:
-    """Python's own handler of SIGINT, which raises KeyboardInterrupt, with a memory."""
+    """Python's own handler of SIGINT, which raises KeyboardInterrupt, with a memory; and not amid an import.
+
+    Extension modules may crash, or print tracebacks, when an exception comes while they are initialized: it waits for
+    the end of the import, and a second Ctrl-C for nothing.
+    """
 
     def __init__(self) -> None:
         self.has_come = False
 
-    def __call__(self, number: int, frame: object) -> None:
-        self.has_come = True
-        raise KeyboardInterrupt
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        is_second, self.has_come = self.has_come and number == signal.SIGINT, True
+        if not (_HAS_TIMER and _is_importing(frame)):
+            raise KeyboardInterrupt
+        if is_second:
+            os._exit(INTERRUPTED)
+        _come_again()
+
+    def listen(self) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not in a background job, which ignores it
+            signal.signal(signal.SIGINT, self)
+        if _HAS_TIMER:
+            signal.signal(signal.SIGALRM, self)
+        sys.unraisablehook = self._dropped
+
+    def end(self) -> None:
+        """There is nothing left to interrupt."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if _HAS_TIMER:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
+
+    def _dropped(self, failed: 'sys.UnraisableHookArgs') -> None:
+        """Where Python drops an exception, as in a destructor, raises a dropped KeyboardInterrupt a moment later."""
+        if failed.exc_type is None or not issubclass(failed.exc_type, KeyboardInterrupt):
+            sys.__unraisablehook__(failed)
+        elif _HAS_TIMER:
+            _come_again()
+
+
+def _come_again() -> None:
+    signal.setitimer(signal.ITIMER_REAL, _RETRY)  # not a thread: its lock may be held by what was interrupted
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith('<frozen importlib'):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class _End:
@@ -33,7 +74,7 @@ class _End:
     """
 
     def __init__(self) -> None:
-        self.code = 1  # of an exception that nothing catches
+        self.code = INTERRUPTED  # until `run` knows better
         atexit.register(self)  # registered first, called last
 
     def __call__(self) -> None:
@@ -48,10 +89,8 @@ class _End:
 def run(main: Callable[[], int]) -> None:
     """Runs a command and exits with its code; with 130, and without a traceback, wherever Ctrl-C interrupts it."""
     end, ctrl_c = _End(), _CtrlC()
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not in a background job, which ignores it
-        signal.signal(signal.SIGINT, ctrl_c)
-    sys.unraisablehook = _interrupt_again
     try:
+        ctrl_c.listen()
         code = main()
     except SystemExit as left:
         end.code = left.code if isinstance(left.code, int) else int(left.code is not None)
@@ -60,25 +99,11 @@ def run(main: Callable[[], int]) -> None:
         code = INTERRUPTED
     except Exception:
         if not ctrl_c.has_come:
+            end.code = 1
             raise
         print('flax-transformer: interrupted', file=sys.stderr)  # what a library made of it
         code = INTERRUPTED
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to interrupt
+    finally:
+        ctrl_c.end()
     end.code = INTERRUPTED if ctrl_c.has_come and code not in (0, _SAVED) else code
     sys.exit(end.code)
-
-
-def _interrupt_again(failed: 'sys.UnraisableHookArgs') -> None:
-    """Where Python drops an exception, as in a destructor, raises a dropped KeyboardInterrupt anew a moment later."""
-    if failed.exc_type is None or not issubclass(failed.exc_type, KeyboardInterrupt):
-        sys.__unraisablehook__(failed)
-        return
-    with contextlib.suppress(RuntimeError):  # the interpreter ends, and starts no threads
-        threading.Timer(_RETRY, _interrupt_main_thread).start()
-
-
-def _interrupt_main_thread() -> None:
-    if hasattr(signal, 'pthread_kill'):  # also ends a system call
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-    else:
-        _thread.interrupt_main()

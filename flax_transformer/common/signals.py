@@ -24,4 +24,4 @@ def signals_blocked() -> Iterator[None]:
 def unblock_signals() -> None:
     """Lets in what was blocked when this process was started, and what came since."""
     if hasattr(signal, 'pthread_sigmask'):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGALRM})
