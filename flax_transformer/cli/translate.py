@@ -114,7 +114,7 @@ def _translate_stream(runs: list[str], options: TranslateOptions) -> Counter[str
             lines = typed_lines(f'{translator.source_language}> ')
         else:
             lines = chunks(stream, invalid=options.invalid, size=1 if stream.isatty() else CHUNK, skip=done)
-        return _translate(translator, options, lines, writer.write, done=done, links=links, is_typed=is_typed)
+        return _translate(translator, options, lines, writer.write, done=done, links=links)
 
 
 def _translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]:
@@ -155,7 +155,6 @@ def _translate(
     done: int,
     links: TextIO | None = None,
     place: str = 'input line',
-    is_typed: bool = False,
 ) -> Counter[str]:
     """Translates chunk by chunk; returns how many translations have each flag.
 
@@ -163,7 +162,6 @@ def _translate(
       done: the number of lines before the first.
       links: where word alignments go.
       place: what messages put before a line's number.
-      is_typed: whether a person waits for each answer, who needs no progress bar.
     """
     counts: Counter[str] = Counter()
 
@@ -191,7 +189,9 @@ def _translate(
         if options.show_attention:
             _show_attention(translator, records, translations)
 
-    with progress_bar(None, 'line', is_shown=not is_typed) as bar:
+    # A bar would be drawn into translations on the same screen.
+    is_screen = options.output is None and sys.stdout.isatty()
+    with progress_bar(None, 'line', is_shown=not is_screen) as bar:
         for records in read_records(lines_in, options.input_format, done, place):
             finish(records, done)
             done += len(records)
