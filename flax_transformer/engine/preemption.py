@@ -16,6 +16,17 @@ class Interrupted(KeyboardInterrupt):
     """Training saved and stopped on request; run the same command to resume."""
 
 
+def interrupt_in(error: BaseException | None) -> KeyboardInterrupt | None:
+    """The interruption that a library made this error of; None if it comes from something else."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return error
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
+
+
 def exit_on_signals() -> None:
     """SIGTERM and Ctrl-C end the process with EXIT_CODE, as long as training has no handlers: nothing can be lost."""
 
@@ -114,7 +125,12 @@ def stop_on_signals(*, exit_at_second: bool = False) -> Iterator[Stop]:
         if exit_at_second:
             undo.enter_context(_exit_at_second())
         undo.enter_context(stop._raised_again())
-        yield stop
+        try:
+            yield stop
+        except Exception as error:
+            if interrupt := interrupt_in(error):
+                raise interrupt from None
+            raise
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from toy_task import CircleConfig, train_circle
 from flax_transformer.cli import main
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.preemption import EXIT_CODE, Interrupted, stop_on_signals
+from flax_transformer.engine.runs.damaged_files import reading
 from flax_transformer.engine.state import TrainState
 
 
@@ -38,6 +39,21 @@ def test_a_deferred_signal_is_noted_and_the_handlers_come_back(capfd: pytest.Cap
 def test_a_signal_before_the_first_step_raises_where_it_arrives(number: signal.Signals) -> None:
     with stop_on_signals(), pytest.raises(Interrupted, match=rf'{number.name}: stopped; the same command goes on'):
         os.kill(os.getpid(), number)
+
+
+def test_an_interruption_of_which_a_library_makes_an_error_is_one() -> None:
+    """As Orbax does while it reads; so the checkpoint is not called damaged."""
+
+    def read() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except BaseException as error:
+            raise Exception('error while reading') from error
+
+    with pytest.raises(KeyboardInterrupt), reading('a checkpoint'):
+        read()
+    with pytest.raises(Interrupted), stop_on_signals():
+        read()
 
 
 def test_an_ignored_signal_stays_ignored() -> None:

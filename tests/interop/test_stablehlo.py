@@ -145,6 +145,12 @@ def test_a_damaged_file_is_named(folders: tuple[Path, Path], tmp_path: Path, nam
         export_loader.load(tmp_path)
 
 
+def test_a_pipe_in_place_of_the_description_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / 'export.json')
+    with pytest.raises(ValueError, match=r'export\.json missing or damaged'):
+        export_loader.load(tmp_path)
+
+
 def test_a_line_that_is_too_long_is_refused(folders: tuple[Path, Path]) -> None:
     with pytest.raises(ValueError, match='takes at most 32: split it'):
         export_loader.load(folders[0])(['one ' * 40])

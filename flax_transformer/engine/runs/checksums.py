@@ -15,6 +15,8 @@ MANIFEST = 'manifest.json'
 # Orbax writes this one in a thread of its own: its handlers may come after the manifest, the commit time always does.
 _STEP_METADATA = '_CHECKPOINT_METADATA'
 _COMMITTED = 'commit_success.txt'  # written by Orbax after the manifest; nothing reads it
+_ARRAYS = 'd'  # the folders of TensorStore's files; all other files are settings
+_MOST_SETTINGS = 256 << 20  # bytes; `_sharding` lists the devices of each array, thousands in a pod
 _MAX_SHOWN = 5  # faults listed in a message
 
 
@@ -38,15 +40,23 @@ def has_manifest(folder: Path) -> bool:
 
 
 def strange_files(folder: Path) -> list[str]:
-    """What is neither a file nor a folder, one line each: opening a pipe may wait for ever, a link leads elsewhere."""
+    """What no checkpoint has, one line each, found without opening anything.
+
+    Opening a pipe may wait for ever, a link leads elsewhere, and settings that never end do not fit into memory.
+    """
     if folder.is_symlink():
         return ['.: a link, which no checkpoint is']
     return [f'{name}: {fault}' for name in _names(folder) if (fault := _strangeness(folder / name))]
 
 
 def _strangeness(file: Path) -> str:
-    mode = os.lstat(file).st_mode
-    return '' if stat.S_ISREG(mode) else 'a link, which no checkpoint has' if stat.S_ISLNK(mode) else 'not a file'
+    status = os.lstat(file)
+    if stat.S_ISLNK(status.st_mode):
+        return 'a link, which no checkpoint has'
+    if not stat.S_ISREG(status.st_mode):
+        return 'not a file'
+    is_settings = file.parent.name != _ARRAYS
+    return f'has {status.st_size:,} bytes, far too many' if is_settings and status.st_size > _MOST_SETTINGS else ''
 
 
 def faults(folder: Path, *, is_read: Callable[[str], bool] = lambda name: True) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.engine.preemption import interrupt_in
 
 Hook = Callable[[type[BaseException], BaseException, TracebackType | None], None]
 
@@ -19,6 +20,8 @@ def reading(what: str) -> Iterator[None]:
     except (UserError, OSError, MemoryError):
         raise
     except Exception as error:  # Orbax may raise anything on a damaged file
+        if interrupt := interrupt_in(error):  # of which Orbax makes an error of its own
+            raise interrupt from None
         if 'RESOURCE_EXHAUSTED' in str(error):
             raise
         first = (str(error).splitlines() or [''])[0][:200]

@@ -1,8 +1,11 @@
 """What Orbax prints and we do not want to see."""
 
+import asyncio
 import contextlib
 import sys
+import traceback
 from collections.abc import Iterator
+from logging import LogRecord
 from pathlib import Path
 from typing import Any
 
@@ -37,3 +40,10 @@ def drop_late_errors() -> None:
 
     hook.drops_late_errors = True
     sys.unraisablehook = hook
+    asyncio.log.logger.addFilter(_is_not_of_orbax)
+
+
+def _is_not_of_orbax(record: LogRecord) -> bool:
+    """False for what asyncio logs of a task of Orbax whose error nobody fetched, since another had failed before."""
+    frames = traceback.walk_tb(record.exc_info[2] if record.exc_info else None)
+    return not any('orbax' in Path(frame.f_code.co_filename).parts for frame, _ in frames)

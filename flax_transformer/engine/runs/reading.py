@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import orbax.checkpoint as ocp
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.engine.monitor.early_stopping import rank_of_checkpoint
@@ -72,7 +73,7 @@ class CheckpointReader:
         place = place_of(self.folder, step)
         self._refuse(step, strange_files(place))
         try:
-            return parse_json((place / 'metrics' / 'metrics').read_bytes())
+            return parse_json(read_limited(place / 'metrics' / 'metrics'))
         except FileNotFoundError:
             if not place.is_dir():
                 raise  # training has just moved it: else another would pass for the best

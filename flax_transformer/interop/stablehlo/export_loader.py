@@ -17,6 +17,7 @@ import sentencepiece
 from jax import export
 
 SIDES = ('source', 'target')
+MOST_TEXT = 16 << 20  # bytes of export.json
 
 
 def load(folder):
@@ -54,7 +55,10 @@ def load(folder):
 
 def read_files(folder):
     """The contents of the files that export.json lists, by name, and its own. Raises ValueError if one is damaged."""
-    info = json.loads((folder / 'export.json').read_bytes())
+    described = folder / 'export.json'
+    if not described.is_file() or described.stat().st_size > MOST_TEXT:  # opening a pipe may wait for ever
+        raise ValueError('export.json missing or damaged')
+    info = json.loads(described.read_bytes())
     files = {name: folder / name for name in info['sha256']}
     sizes = info.get('bytes', {})  # compared before anything is read; exports of earlier versions have none
     is_whole = {name: file.is_file() and file.stat().st_size == sizes.get(name, 0) for name, file in files.items()}

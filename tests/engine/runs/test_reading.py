@@ -1,5 +1,6 @@
 """Checkpoints that are read while training saves, replaces and deletes them; and strange folders and files."""
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -146,6 +147,15 @@ def test_an_empty_folder_has_no_checkpoint(tmp_path: Path) -> None:
         assert checkpoints.latest() is None
 
 
+@pytest.mark.parametrize('name', ['params/array_metadatas/process_0', 'metrics/metrics'])
+def test_settings_that_never_end_are_named_before_anything_reads_them(run: Path, name: str) -> None:
+    (run / 'checkpoints' / '2' / MANIFEST).unlink()
+    with (run / 'checkpoints' / '2' / name).open('r+b') as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UserError, match=rf'(?s)checkpoint 2 .*{name}: has 1,099,511,627,776 bytes'):
+        Checkpoints(run / 'checkpoints', read_only=True).best_steps(1)
+
+
 @pytest.mark.parametrize('has_manifest', [True, False])
 @pytest.mark.parametrize('name', [MANIFEST, '_CHECKPOINT_METADATA', 'metrics/metrics', 'params/_METADATA'])
 @pytest.mark.parametrize('kind', ['pipe', 'link'])
@@ -169,6 +179,16 @@ def test_pipes_and_links_are_named_before_anything_opens_them(
     assert 'a secret' not in str(caught.value)
     with pytest.raises(UserError, match=expected):
         Checkpoints(folder, say=lambda _: None)
+
+
+def test_asyncio_says_nothing_of_reads_that_failed_after_another(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    reader_of(run)
+    for folder in ('orbax', 'elsewhere'):
+        try:
+            exec(compile('raise OSError', f'/{folder}/reads.py', 'exec'))
+        except OSError as error:
+            asyncio.log.logger.error('never retrieved', exc_info=error)
+    assert len(caplog.records) == 1
 
 
 def test_a_checkpoint_that_is_a_link_is_refused(run: Path, tmp_path: Path) -> None:
