@@ -7,6 +7,7 @@ Needs only `pip install jax numpy sentencepiece flatbuffers`. `export.json` desc
 import hashlib
 import io
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -56,16 +57,23 @@ def load(folder):
 def read_files(folder):
     """The contents of the files that export.json lists, by name, and its own. Raises ValueError if one is damaged."""
     described = folder / 'export.json'
-    if not described.is_file() or described.stat().st_size > MOST_TEXT:  # opening a pipe may wait for ever
+    if not described.is_file() or described.stat().st_size > MOST_TEXT:
         raise ValueError('export.json missing or damaged')
-    info = json.loads(described.read_bytes())
+    info = json.loads(read_file(described))
     files = {name: folder / name for name in info['sha256']}
     sizes = info.get('bytes', {})  # compared before anything is read; exports of earlier versions have none
     is_whole = {name: file.is_file() and file.stat().st_size == sizes.get(name, 0) for name, file in files.items()}
-    read = {name: file.read_bytes() for name, file in files.items() if is_whole[name] or (file.is_file() and not sizes)}
+    read = {name: read_file(file) for name, file in files.items() if is_whole[name] or (file.is_file() and not sizes)}
     if damaged := [n for n, s in info['sha256'].items() if hashlib.sha256(read.get(n, b'')).hexdigest() != s]:
         raise ValueError(f'{", ".join(damaged)} missing or damaged')
     return read, info
+
+
+def read_file(file):
+    """The content of a regular file; b'' where reading would wait for ever, as of some files in /proc."""
+    flags = os.O_RDONLY | getattr(os, 'O_NONBLOCK', 0) | getattr(os, 'O_BINARY', 0)
+    with os.fdopen(os.open(file, flags), 'rb') as opened:
+        return opened.read() or b''
 
 
 if __name__ == '__main__':
