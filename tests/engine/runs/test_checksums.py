@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ DAMAGES = {
     'emptied': (lambda file: file.write_bytes(b''), 'has 0 bytes, expected'),
     'missing': (lambda file: file.unlink(), 'missing'),
     'a link': (lambda file: link(file), 'a link, which no checkpoint has'),
+    'endless': (lambda file: os.truncate(file, 1 << 40), 'has 1'),
 }
 
 
