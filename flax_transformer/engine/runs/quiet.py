@@ -44,6 +44,7 @@ def drop_late_errors() -> None:
 
 
 def _is_not_of_orbax(record: LogRecord) -> bool:
-    """False for what asyncio logs of a task of Orbax whose error nobody fetched, since another had failed before."""
-    frames = traceback.walk_tb(record.exc_info[2] if record.exc_info else None)
-    return not any('orbax' in Path(frame.f_code.co_filename).parts for frame, _ in frames)
+    """False for what asyncio logs of a read of Orbax whose error nobody fetched, since another had failed before."""
+    _, error, where = record.exc_info or (None, None, None)
+    files = [Path(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(where)]
+    return 'tensorstore_spec' not in str(error) and not any('orbax' in file.parts for file in files)
