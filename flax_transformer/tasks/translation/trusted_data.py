@@ -14,7 +14,8 @@ from flax_transformer.engine.runs.seal import is_sealed, seal
 from flax_transformer.tasks.translation.run import Run
 
 _NO_FILES = ('number_words:', 'sacrebleu:')
-_LEADS_OUT = re.compile(r'\s*[/~\\]|(^|.*[/\\])\.\.([/\\]|$)')
+_LEADS_OUT = re.compile(r'\s*[/~\\]|(^|.*[/\\])\.\.([/\\]|$)', re.DOTALL)
+_NO_LANGUAGE = re.compile(r'[/~\\]|^\s*\.+\s*$')  # it stands for {lang} in a path
 
 
 def seal_data(run: Run, data: DataConfig, *, say: Callable[[str], None]) -> None:
@@ -35,14 +36,18 @@ def check_test_set(run: Run, data: DataConfig, *, trust: bool) -> None:
     elif _leads_out(data, named) and not is_sealed(run.path, _settings(named)):
         root = '' if data.root is None else f' below {data.root!r}'
         raise UserError(
-            f'{run.path} was not trained here by you, and its config says to read the test set {data.test!r}{root}. '
+            f'{run.path} was not trained here by you, and its config says to read the test set {_shown(data)!r}{root}. '
             'Give your own with --source and --reference, or with --data.test and --data.root; if you trust where the '
             'run comes from, --trust-data, once'
         )
 
 
 def _settings(data: DataConfig) -> str:
-    return json.dumps(['test set', data.root, data.test])
+    return json.dumps(['test set', data.root, data.test, *_languages(data)])
+
+
+def _languages(data: DataConfig) -> tuple[str, str]:
+    return data.source_language, data.target_language
 
 
 def _leads_out(data: DataConfig, named: DataConfig) -> bool:
@@ -51,8 +56,18 @@ def _leads_out(data: DataConfig, named: DataConfig) -> bool:
         return False
     if data.root is not None and data.root == named.root:
         return True
-    return data.test == named.test and any(_LEADS_OUT.match(part) for part in _parts(data.test))
+    if data.test == named.test and any(map(_LEADS_OUT.match, _parts(data))):
+        return True
+    given = set(_languages(data)) & set(_languages(named))
+    return '{lang}' in data.test and any(map(_NO_LANGUAGE.search, given))
 
 
-def _parts(name: str) -> list[str]:
-    return [name, *name.split(','), name.removeprefix('tfds:')]
+def _shown(data: DataConfig) -> str:
+    """The name of the test set, without {lang} where that hides what is read."""
+    strange = any(map(_NO_LANGUAGE.search, _languages(data)))
+    return ','.join(data.test.replace('{lang}', language) for language in _languages(data)) if strange else data.test
+
+
+def _parts(data: DataConfig) -> list[str]:
+    names = [data.test.replace('{lang}', language) for language in _languages(data)]
+    return [part for name in names for part in (name, *name.split(','), name.removeprefix('tfds:'))]

@@ -54,6 +54,10 @@ def read(run: Run, *, trust: bool = False, **given: str) -> list[str]:
         {'test': 'test.en,../secret/test.de'},
         {'test': 'tfds:../evil/x:test'},
         {'test': 'tfds:/evil/x:test'},
+        {'test': '{lang}', 'source_language': '{secret}/test.en', 'target_language': '{secret}/test.de'},
+        {'test': 'x{lang}', 'source_language': '/../../secret/test.en', 'target_language': '/../../secret/test.de'},
+        {'test': '{lang}{lang}/secret/test.en', 'source_language': '.', 'target_language': '.'},
+        {'test': 'x\n/../../secret/test.{lang}'},
     ],
 )
 def test_a_strangers_test_set_outside_the_data_folder_is_not_read(data: dict[str, str], tmp_path: Path) -> None:
@@ -78,6 +82,10 @@ def test_what_the_user_names_is_read(tmp_path: Path) -> None:
     assert read(other, test=str(tmp_path / 'data' / 'test.{lang}')) == ['data']
     with pytest.raises(UserError, match='was not trained here'):  # an absolute path ignores the root
         read(other, root=str(tmp_path / 'data'))
+    languages = make(tmp_path / 'languages', source_language='../secret/test.en', target_language='de')
+    with pytest.raises(UserError, match=r"was not trained here.*'\.\./secret/test\.en,de'"):
+        read(languages, test='{lang}')
+    assert read(languages, test='test.{lang}', source_language='en') == ['data']
 
 
 def test_ones_own_run_is_trusted_wherever_it_is_moved_to(tmp_path: Path, capsys) -> None:
@@ -91,9 +99,10 @@ def test_ones_own_run_is_trusted_wherever_it_is_moved_to(tmp_path: Path, capsys)
 def test_a_seal_holds_for_its_user_and_its_settings_alone(tmp_path: Path, state: Path, monkeypatch) -> None:
     run = make(tmp_path / 'run', root=str(tmp_path / 'secret'))
     seal_data(run, run.read_config().data, say=print)
-    run.write_config(Config(data=replace(OURS, root='/home/other')))
-    with pytest.raises(UserError, match='was not trained here'):
-        read(run)
+    for changed in ({'root': '/home/other'}, {'source_language': '../data/test.en'}, {'test': 'test.en,test.de'}):
+        run.write_config(Config(data=replace(OURS, **{'root': str(tmp_path / 'secret'), **changed})))
+        with pytest.raises(UserError, match='was not trained here'):
+            read(run)
     run.write_config(Config(data=replace(OURS, root=str(tmp_path / 'secret'))))
     assert read(run)
     monkeypatch.setenv('XDG_STATE_HOME', str(tmp_path / 'another_user'))
