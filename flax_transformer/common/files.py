@@ -61,6 +61,7 @@ def written_whole(file: Path, partial: Path | None = None) -> Iterator[BinaryIO]
     """
     partial = partial or file.with_name(file.name + '.partial')
     try:
+        _remove_strange(partial)
         with partial.open('wb') as opened:
             yield opened
         partial.replace(file)
@@ -69,6 +70,13 @@ def written_whole(file: Path, partial: Path | None = None) -> Iterator[BinaryIO]
         raise
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _remove_strange(file: Path) -> None:
+    """Removes what is no regular file: writing would follow a link that a stranger left, and wait for a FIFO."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.lstat(file).st_mode):
+            file.unlink()
 
 
 def own_partial(file: Path) -> Path:

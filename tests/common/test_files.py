@@ -2,6 +2,7 @@
 
 import os
 import socket
+import stat
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,24 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     write_whole(file, 'ümlaut')
     assert file.read_bytes() == 'ümlaut'.encode()
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize('kind', ['link', 'broken link', 'fifo'])
+def test_writing_follows_no_link_that_a_stranger_left(kind: str, tmp_path: Path) -> None:
+    folder, victim, partial = tmp_path / 'run', tmp_path / 'victim', tmp_path / 'run' / 'seal.partial'
+    folder.mkdir()
+    if kind == 'fifo':
+        os.mkfifo(partial)
+        os.open(partial, os.O_RDONLY | os.O_NONBLOCK)  # or the test would hang where it fails
+    else:
+        partial.symlink_to(victim)
+    if kind == 'link':
+        victim.write_text('precious')
+    write_whole(folder / 'seal', 'new')
+    assert stat.S_ISREG(os.lstat(folder / 'seal').st_mode)
+    assert (folder / 'seal').read_text() == 'new'
+    assert [victim.read_text()] == ['precious'] if kind == 'link' else not victim.exists()
+    assert list(folder.iterdir()) == [folder / 'seal']
 
 
 def test_a_checksum_is_that_of_the_bytes(tmp_path: Path) -> None:
