@@ -4,7 +4,6 @@ The seal is a file in the run directory, an HMAC of the settings by a random key
 valid where the run is moved to, for as long as the key is there too.
 """
 
-import contextlib
 import hashlib
 import hmac
 import os
@@ -63,7 +62,12 @@ def _make_key(file: Path) -> None:
     try:
         with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), 'wb') as opened:
             opened.write(secrets.token_hex(_DIGITS // 2).encode())
-        with contextlib.suppress(FileExistsError):
+        try:
             os.link(partial, file)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without hard links
+            if not file.exists():
+                partial.rename(file)
     finally:
         partial.unlink(missing_ok=True)

@@ -127,6 +127,19 @@ def test_the_key_is_its_owners_and_is_made_once(tmp_path: Path) -> None:
     assert [file.name for file in key_file().parent.iterdir()] == ['key']
 
 
+def test_a_key_is_made_where_there_are_no_hard_links(tmp_path: Path, monkeypatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, 'Operation not permitted')
+
+    monkeypatch.setattr(os, 'link', refuse)
+    assert seal(tmp_path, 'x') == ''
+    key = key_file().read_bytes()
+    assert key_file().stat().st_mode & 0o777 == 0o600
+    assert seal(tmp_path, 'y') == ''
+    assert key_file().read_bytes() == key
+    assert [file.name for file in key_file().parent.iterdir()] == ['key']
+
+
 @pytest.mark.parametrize('damage', ['no_folder', 'damaged', 'fifo', 'no_home'])
 def test_training_goes_on_without_a_key(damage: str, tmp_path: Path, state: Path, monkeypatch, capsys) -> None:
     if damage == 'no_folder':
