@@ -154,5 +154,8 @@ def _missing_device() -> str | None:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f'flax-transformer: {message}', file=sys.stderr)
+    import contextlib
+
+    with contextlib.suppress(OSError):  # a log on a full disk, or its reader is gone: the code still counts
+        print(f'flax-transformer: {message}', file=sys.stderr)
     return code

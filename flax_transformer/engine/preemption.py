@@ -27,11 +27,17 @@ def interrupt_in(error: BaseException | None) -> KeyboardInterrupt | None:
     return None
 
 
+def _warn(text: str) -> None:
+    """Writes to standard error. Not print: the signal may have arrived during one."""
+    with contextlib.suppress(OSError):  # closed, or its reader was ended by the same Ctrl-C, as in `2>&1 | tee log`
+        os.write(2, text.encode())
+
+
 def exit_on_signals() -> None:
     """SIGTERM and Ctrl-C end the process with EXIT_CODE, as long as training has no handlers: nothing can be lost."""
 
     def leave(number: int, _: object) -> None:
-        os.write(2, f'{signal.Signals(number).name}: stopped; the same command goes on\n'.encode())
+        _warn(f'{signal.Signals(number).name}: stopped; the same command goes on\n')
         os._exit(EXIT_CODE)
 
     for number in _SIGNALS:
@@ -68,8 +74,7 @@ class Stop:
             self.requested = signal.Signals(number).name
             if not self._is_deferred:
                 raise Interrupted(f'{self.requested}: stopped; the same command goes on')
-            # Not print: the signal may have arrived during one.
-            os.write(2, f'\n{self.requested}: saving after this step; another Ctrl-C stops at once\n'.encode())
+            _warn(f'\n{self.requested}: saving after this step; another Ctrl-C stops at once\n')
         elif self._is_lost:
             self._is_lost = False
             if not self._is_deferred:
@@ -146,7 +151,7 @@ def _exit_at_second() -> Iterator[None]:
         is_requested = False
         while number := os.read(read, 1):
             if is_requested and number[0] == signal.SIGINT:
-                os.write(2, b'\nstopped at once; the same command goes on from the last checkpoint\n')
+                _warn('\nstopped at once; the same command goes on from the last checkpoint\n')
                 os._exit(128 + signal.SIGINT)
             is_requested = is_requested or number[0] in _SIGNALS
         os.close(read)

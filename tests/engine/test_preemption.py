@@ -35,6 +35,18 @@ def test_a_deferred_signal_is_noted_and_the_handlers_come_back(capfd: pytest.Cap
     assert capfd.readouterr().err == '\nSIGTERM: saving after this step; another Ctrl-C stops at once\n'
 
 
+def test_a_signal_is_noted_although_nobody_reads_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C ends `tee`, too, in `train ... 2>&1 | tee log`."""
+
+    def broken(number: int, text: bytes) -> None:
+        raise BrokenPipeError(32, 'Broken pipe')
+
+    with stop_on_signals() as stop, stop.deferred():
+        monkeypatch.setattr(os, 'write', broken)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.requested == 'SIGTERM'
+
+
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_before_the_first_step_raises_where_it_arrives(number: signal.Signals) -> None:
     with stop_on_signals(), pytest.raises(Interrupted, match=rf'{number.name}: stopped; the same command goes on'):

@@ -15,9 +15,10 @@ _REDRAW = 0.1  # seconds
 
 
 def say(text: str) -> None:
-    """Prints a note on standard error, above the progress bar if there is one."""
+    """Prints a note on standard error, above the progress bar if there is one; goes on where that is not possible."""
     if not is_quiet():
-        tqdm.write(text, file=sys.stderr)
+        with contextlib.suppress(OSError):  # a log on a full disk, or its reader is gone
+            tqdm.write(text, file=sys.stderr)
 
 
 def is_terminal() -> bool:
