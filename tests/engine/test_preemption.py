@@ -47,6 +47,19 @@ def test_a_signal_is_noted_although_nobody_reads_standard_error(monkeypatch: pyt
         assert stop.requested == 'SIGTERM'
 
 
+def test_the_exit_code_counts_although_nobody_reads_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(_: list[str]) -> None:
+        raise Interrupted('stopped')
+
+    def refuse(text: str) -> None:
+        raise BrokenPipeError(32, 'Broken pipe')
+
+    monkeypatch.setattr('flax_transformer.cli.show.main', stopped)
+    with monkeypatch.context() as patch:
+        patch.setattr('sys.stderr.write', refuse)
+        assert main(['show', 'any']) == EXIT_CODE
+
+
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_before_the_first_step_raises_where_it_arrives(number: signal.Signals) -> None:
     with stop_on_signals(), pytest.raises(Interrupted, match=rf'{number.name}: stopped; the same command goes on'):

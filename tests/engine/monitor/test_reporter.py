@@ -45,6 +45,19 @@ def test_a_log_file_gets_plain_lines(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (records[0]['epoch'], records[1]['seconds']) == (3.24, 3.0)
 
 
+def test_a_log_on_a_full_disk_does_not_stop_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in `train > log 2>&1`, where the log is next to the run."""
+
+    def refuse(text: str) -> None:
+        raise OSError(28, 'No space left on device')
+
+    with Reporter(tmp_path, steps=10, first_step=0) as reporter:
+        monkeypatch.setattr('sys.stderr.write', refuse)
+        reporter.train(5, TRAIN)
+        reporter.say('more')
+    assert len((tmp_path / METRICS_FILE).read_text().splitlines()) == 1
+
+
 def test_much_waiting_for_data_is_said_when_it_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Reporter(tmp_path, steps=60, first_step=0) as reporter:
         for step, wait in ((10, 0.05), (20, 0.06), (30, 0.5), (40, 0.01), (50, 0.31)):
