@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.common.files import read_limited
+from flax_transformer.common.files import open_regular, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.monitor.append_file import AppendFile, end_last_line
 from flax_transformer.engine.monitor.loss_spikes import describe_spike
@@ -18,6 +18,7 @@ from flax_transformer.engine.monitor.trackers import Tracker
 
 METRICS_FILE = 'metrics.jsonl'
 _MOST_METRICS = 256 << 20  # bytes, some 600,000 records
+_LAST = 32 << 20  # bytes that a start reads, for what an earlier one reported and lost
 DATA_WAIT_WARNING = 0.05  # share of the time
 # Metrics in the line of a report, and their names there; besides these, every rate.
 SHOWN = {'loss': 'loss', 'loss_smoothed': 'smoothed', 'perplexity': 'perplexity', 'accuracy': 'accuracy'}
@@ -210,10 +211,10 @@ def _figure(name: str, value: str) -> str:
 def _times(folder: Path) -> dict[str, float]:
     """Seconds per step and per evaluation as an earlier start measured them."""
     found = {}
-    for record in read_metrics(folder) if (folder / METRICS_FILE).exists() else ():
-        if record['kind'] == 'train':
+    for kind, _, record in filter(None, map(_parsed, _last_lines(folder / METRICS_FILE))):
+        if kind == 'train':
             found['training'] = record.get('seconds_per_step')
-        elif record['kind'] == 'validation':
+        elif kind == 'validation':
             found['evaluating'] = record.get('seconds')
     return {name: value for name, value in found.items() if isinstance(value, (int, float))}
 
@@ -221,12 +222,23 @@ def _times(folder: Path) -> dict[str, float]:
 def _remove_lost_records(file: Path, step: int, is_evaluated: bool) -> None:
     """Cuts off the last records as long as they are of what follows the step; they are in that order."""
     is_lost = lambda kind, of: of > step or (kind, of, is_evaluated) == ('validation', step, False)
-    lines = read_limited(file, _MOST_METRICS).splitlines(keepends=True) if file.exists() else []
+    lines = _last_lines(file)
     kept = len(lines)
     while kept and ((record := _parsed(lines[kept - 1])) is None or is_lost(*record[:2])):
         kept -= 1
     if kept < len(lines):
-        os.truncate(file, sum(map(len, lines[:kept])))
+        os.truncate(file, file.stat().st_size - sum(map(len, lines[kept:])))
+
+
+def _last_lines(file: Path) -> list[bytes]:
+    """The lines of a file, or the last of a long one; [] if there is no file."""
+    if not file.exists():
+        return []
+    with open_regular(file) as opened:
+        opened.seek(max(0, file.stat().st_size - _LAST))
+        if opened.tell():
+            opened.readline()  # only its end was read
+        return opened.read().splitlines(keepends=True)
 
 
 def _parsed(line: bytes) -> tuple[str, int, dict[str, Any]] | None:

@@ -45,6 +45,16 @@ def test_a_log_file_gets_plain_lines(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (records[0]['epoch'], records[1]['seconds']) == (3.24, 3.0)
 
 
+def test_a_long_file_of_metrics_is_cut_at_its_end_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, line = tmp_path / METRICS_FILE, '{"kind": "train", "step": %d, "loss": 1.0}\n'
+    file.write_text(''.join(line % step for step in range(100)))
+    monkeypatch.setattr('flax_transformer.engine.monitor.reporter._MOST_METRICS', 1000)
+    monkeypatch.setattr('flax_transformer.engine.monitor.reporter._LAST', 1000, raising=False)
+    with Reporter(tmp_path, steps=200, first_step=90):
+        pass
+    assert file.read_text() == ''.join(line % step for step in range(91))
+
+
 def test_a_log_on_a_full_disk_does_not_stop_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in `train > log 2>&1`, where the log is next to the run."""
 
