@@ -68,10 +68,11 @@ class RunDirectory:
     def check(self, config: Any) -> None:
         """Raises UserError if this config cannot start or resume a run here; writes nothing."""
         self._check_path()
-        self._check_links()
-        if not self.exists():
-            if self.path.exists() and not self._is_empty():
-                raise UserError(f'{self.path} exists and is not a run directory; give another --workdir, or empty it')
+        is_new = not self.exists()
+        if is_new and self.path.exists() and not self._is_empty():
+            raise UserError(f'{self.path} exists and is not a run directory; give another --workdir, or empty it')
+        self._check_links()  # only now: anything may be below another folder
+        if is_new:
             return
         changed, resumable = changed_fields(self.read_config(), config), marked(config, 'resumable')
         refused = [
