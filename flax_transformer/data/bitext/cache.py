@@ -28,7 +28,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import open_regular, read_limited, sha256_of, write_whole
+from flax_transformer.common.files import open_regular, own_partial, read_limited, sha256_of, written_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.locks import lock
 from flax_transformer.data.bitext.cache_checks import DamagedCache, checked, checksums, fingerprint
@@ -176,7 +176,9 @@ def _write(
 
 
 def _write_meta(folder: Path, meta: dict[str, Any]) -> None:
-    write_whole(folder / META_FILE, json.dumps(meta, indent=2) + '\n')
+    file = folder / META_FILE
+    with written_whole(file, own_partial(file)) as opened:  # several processes may start on a cache of an old version
+        opened.write(json.dumps(meta, indent=2).encode() + b'\n')
 
 
 def _append(

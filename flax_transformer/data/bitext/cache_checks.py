@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from flax_transformer.common.files import own_partial, sha256_of, written_whole
+from flax_transformer.common.files import own_partial, read_limited, sha256_of, written_whole
 from flax_transformer.common.json_text import parse_json
 
 BLOCK = 1 << 22  # bytes; each block of a file has a checksum, so that all cores check a large file
 _BEGAN = time.time()  # this process, or soon after
+_LASTS = 3600.0  # seconds for which a check by another process counts; a notebook may have begun days ago
 
 
 class DamagedCache(ValueError):
@@ -46,8 +47,8 @@ def fingerprint(digests: Mapping[str, str]) -> str:
 def checked(folder: Path, meta: dict[str, Any], dtypes: Mapping[str, np.dtype], vocab_size: int) -> dict[str, Any]:
     """The meta.json of a folder whose arrays are sound. Raises DamagedCache.
 
-    Reads every byte, unless another process of this host has done so since this one began: of the processes that train
-    together one checks. A folder without checksums is checked by its fingerprint, and gets checksums.
+    Reads every byte, unless another process of this host has done so since this one began and within an hour: of the
+    processes that train together one checks. A folder without checksums is checked by its fingerprint, and gets some.
 
     Args:
       dtypes: of the arrays of ids, by name.
@@ -98,8 +99,8 @@ def _read(file: Path, at: int, count: int) -> bytes:
 
 def _is_checked_by_another(folder: Path) -> bool:
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-        stamp = parse_json(_stamp(folder).read_bytes())
-        return stamp['process'] != os.getpid() and _BEGAN < stamp['time'] <= time.time()
+        stamp, now = parse_json(read_limited(_stamp(folder), 1000)), time.time()
+        return stamp['process'] != os.getpid() and max(_BEGAN, now - _LASTS) < stamp['time'] <= now
     return False
 
 

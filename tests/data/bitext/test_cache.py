@@ -351,8 +351,14 @@ def test_of_the_processes_of_a_host_that_train_together_one_checks(folder, tmp_p
     stamp.write_text(json.dumps(content))
     assert find() is not None
     assert not read
-    for other in (json.dumps(content | {'time': 1.0}), json.dumps(content | {'time': 1e12}), '{', '[]'):
-        stamp.write_text(other)  # of an earlier start, by a wrong clock, damaged
+    monkeypatch.setattr(cache_checks, '_BEGAN', 0.0)  # a notebook that has been open for days
+    for other in (
+        json.dumps(content | {'time': content['time'] - 4000}),
+        json.dumps(content | {'time': 1e12}),
+        '{',
+        '[]',
+    ):
+        stamp.write_text(other)  # of long ago, by a wrong clock, damaged
         assert find() is not None
         assert read
         read.clear()
