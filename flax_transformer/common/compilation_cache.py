@@ -51,16 +51,22 @@ def use_compilation_cache() -> None:
         return
     if os.access(folder, os.W_OK):
         remove_damaged(folder)
-        atexit.register(remove_damaged, folder)  # for the checksums of what this process adds
+        atexit.register(remove_damaged, folder, only_new=True)  # for the checksums of what this process adds
         jax.config.update('jax_compilation_cache_dir', str(folder))
         jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.1)
 
 
-def remove_damaged(folder: Path) -> None:
-    """Removes the programs whose content has changed since they were first seen, and records the others."""
+def remove_damaged(folder: Path, *, only_new: bool = False) -> None:
+    """Removes the programs whose content has changed since they were first seen, and records the others.
+
+    `only_new` reads none that is recorded.
+    """
     with contextlib.suppress(OSError):  # another process may clear the folder meanwhile
         known, now = _read_checksums(folder / CHECKSUMS_FILE), {}
         for file in sorted(folder.glob('*-cache')):
+            if only_new and file.name in known:
+                now[file.name] = known[file.name]
+                continue
             try:
                 checksum = zlib.crc32(read_limited(file, _MOST))
             except FileNotFoundError:

@@ -1,5 +1,6 @@
 """Programs are kept in the user's cache folder, unless the user says otherwise."""
 
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -12,6 +13,7 @@ from flax_transformer.common.compilation_cache import (
     use_compilation_cache,
 )
 
+MODULE = 'flax_transformer.common.compilation_cache'
 DIR, TIME = 'jax_compilation_cache_dir', 'jax_persistent_cache_min_compile_time_secs'
 
 
@@ -76,6 +78,25 @@ def test_a_program_that_has_changed_is_removed_before_it_is_run(tmp_path: Path) 
     (folder / 'one-cache').write_bytes(b'compiled again')
     remove_damaged(folder)
     assert (folder / 'one-cache').exists()
+
+
+def test_at_its_end_a_process_reads_new_programs_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, ends = [], []
+    monkeypatch.setattr(MODULE + '.read_limited', lambda file, *most: read.append(file.name) or file.read_bytes())
+    monkeypatch.setattr(MODULE + '.atexit.register', lambda *call, **named: ends.append(partial(*call, **named)))
+    folder = cache_folder()
+    folder.mkdir(parents=True)
+    (folder / 'old-cache').write_bytes(b'old')
+    use_compilation_cache()
+    (folder / 'new-cache').write_bytes(b'new')
+    read.clear()
+    (end,) = ends
+    end()
+    assert read == [CHECKSUMS_FILE, 'new-cache']
+    (folder / 'new-cache').write_bytes(b'New')
+    (folder / 'old-cache').write_bytes(b'Old')
+    remove_damaged(folder)
+    assert not list(folder.glob('*-cache'))
 
 
 @pytest.mark.parametrize('damage', [b'', b'[1, 2]', b'[' * 100_000, b'{"x": []}'])
