@@ -11,7 +11,7 @@ from typing import Any
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.runs.seal import SEAL_FILE
+from flax_transformer.engine.runs.seal import copy_seal
 
 AVERAGE_FILE = 'average.json'
 
@@ -44,8 +44,7 @@ def average(
     made.open(replace(config, training=replace(config.training, average_last=1)))
     for name in run.model_files:
         (shutil.copytree if (run.path / name).is_dir() else shutil.copy2)(run.path / name, made.path / name)
-    with contextlib.suppress(FileNotFoundError):
-        shutil.copy2(run.path / SEAL_FILE, made.path / SEAL_FILE)
+    copy_seal(run.path, made.path)
     origin = {'run': str(run.path), 'steps': chosen}
     (made.path / AVERAGE_FILE).write_text(json.dumps(origin) + '\n', encoding='utf-8')
     with contextlib.closing(Checkpoints(made.checkpoints)) as checkpoints:

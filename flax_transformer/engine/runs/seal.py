@@ -4,6 +4,7 @@ The seal is a file in the run directory, an HMAC of the settings by a random key
 valid where the run is moved to, for as long as the key is there too.
 """
 
+import contextlib
 import hashlib
 import hmac
 import os
@@ -42,6 +43,13 @@ def is_sealed(folder: Path, settings: str) -> bool:
         return hmac.compare_digest(found, _seal_of(_read_key(key_file()), settings).encode())
     except (OSError, RuntimeError, UserError):
         return False
+
+
+def copy_seal(run: Path, to: Path) -> None:
+    """Copies the seal of a run, if it has one, to a run of the same settings; no link, which may lead to anything."""
+    with contextlib.suppress(OSError, UserError):
+        if not (run / SEAL_FILE).is_symlink():
+            write_whole(to / SEAL_FILE, read_limited(run / SEAL_FILE, 1000))
 
 
 def _seal_of(key: bytes, settings: str) -> str:

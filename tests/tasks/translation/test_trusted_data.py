@@ -10,7 +10,7 @@ import pytest
 from flax_transformer.cli.evaluate import read_set
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DataConfig
-from flax_transformer.engine.runs.seal import SEAL_FILE, is_sealed, key_file, seal
+from flax_transformer.engine.runs.seal import SEAL_FILE, copy_seal, is_sealed, key_file, seal
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.tasks.translation.trusted_data import seal_data
 
@@ -170,6 +170,18 @@ def test_a_forged_seal_is_none(tmp_path: Path) -> None:
     os.mkfifo(run.path / SEAL_FILE)
     with pytest.raises(UserError, match='was not trained here'):
         read(run)
+
+
+def test_a_seal_is_copied_and_no_file_that_it_leads_to(tmp_path: Path) -> None:
+    for name in ('sealed', 'linked', 'none', 'to'):
+        (tmp_path / name).mkdir()
+    seal(tmp_path / 'sealed', 'x')
+    (tmp_path / 'linked' / SEAL_FILE).symlink_to(tmp_path / 'secret' / 'test.en')
+    for name in ('linked', 'none'):
+        copy_seal(tmp_path / name, tmp_path / 'to')
+        assert not list((tmp_path / 'to').iterdir())
+    copy_seal(tmp_path / 'sealed', tmp_path / 'to')
+    assert is_sealed(tmp_path / 'to', 'x')
 
 
 def test_training_seals_the_run(copy_run: Path) -> None:
