@@ -14,8 +14,8 @@ from flax_transformer.engine.runs.seal import is_sealed, seal
 from flax_transformer.tasks.translation.run import Run
 
 _NO_FILES = ('number_words:', 'sacrebleu:')
-_LEADS_OUT = re.compile(r'\s*[/~\\]|(^|.*[/\\])\.\.([/\\]|$)', re.DOTALL)
-_NO_LANGUAGE = re.compile(r'[/~\\]|^\s*\.+\s*$')  # it stands for {lang} in a path
+_LEADS_OUT = re.compile(r'\s*([/~\\]|[A-Za-z]:)|(^|.*[/\\])\.\.([/\\]|$)', re.DOTALL)
+_NO_LANGUAGE = re.compile(r'[/~\\:]|^\s*\.+\s*$')  # it stands for {lang} in a path
 
 
 def seal_data(run: Run, data: DataConfig, *, say: Callable[[str], None]) -> None:

@@ -57,6 +57,8 @@ def read(run: Run, *, trust: bool = False, **given: str) -> list[str]:
         {'test': '{lang}', 'source_language': '{secret}/test.en', 'target_language': '{secret}/test.de'},
         {'test': 'x{lang}', 'source_language': '/../../secret/test.en', 'target_language': '/../../secret/test.de'},
         {'test': '{lang}{lang}/secret/test.en', 'source_language': '.', 'target_language': '.'},
+        {'test': 'C:/secret/test.{lang}'},
+        {'test': '{lang}/test', 'source_language': 'C:', 'target_language': 'C:'},
         {'test': 'x\n/../../secret/test.{lang}'},
     ],
 )
