@@ -34,6 +34,11 @@ def average(
     made, config = type(run)(out), run.read_config()
     if made.path.exists() and not (made.path.is_dir() and not any(made.path.iterdir())):
         raise UserError(f'{made.path} exists already; give another, or remove it')
+    for name in run.model_files:
+        if file := run.link_out(name):
+            raise UserError(
+                f'{file} is a link out of the run, and would be copied with all that it leads to; remove it'
+            )
     with contextlib.closing(
         Checkpoints(run.checkpoints, best_by=config.training.best_by, read_only=True)
     ) as checkpoints:

@@ -16,6 +16,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -101,16 +102,21 @@ class RunDirectory:
 
     def _check_links(self) -> None:
         """Raises UserError for a link out of the directory: training must not write where a stranger's run points."""
-        inside = self.path.resolve()
-        for folder, folders, files in os.walk(self.path):
-            for name in (*folders, *files):
-                file = Path(folder, name)
-                # Path.resolve raises for a link to itself.
-                if file.is_symlink() and not Path(os.path.realpath(file)).is_relative_to(inside):
-                    raise UserError(
-                        f'{file} is a link to {os.readlink(file)}, and training would write there; put the run itself '
-                        'where there is room (--workdir)'
-                    )
+        if file := self.link_out():
+            raise UserError(
+                f'{file} is a link to {os.readlink(file)}, and training would write there; put the run itself '
+                'where there is room (--workdir)'
+            )
+
+    def link_out(self, name: str = '') -> Path | None:
+        """The first link, at or below a name in the directory, that leads out of it."""
+        start, inside = self.path / name, self.path.resolve()
+        below = (Path(folder, each) for folder, *names in os.walk(start) for each in chain(*names))
+        for file in chain([start] if name else [], below):
+            # Path.resolve raises for a link to itself.
+            if file.is_symlink() and not Path(os.path.realpath(file)).is_relative_to(inside):
+                return file
+        return None
 
     def _is_empty(self) -> bool:
         """Whether there is nothing but what an interrupted start leaves."""

@@ -9,6 +9,7 @@ import pytest
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import marked
 from flax_transformer.config import Config, DecodingConfig, ParallelConfig, TrainingConfig
+from flax_transformer.engine.runs.averaging import average
 from flax_transformer.engine.runs.environment import environment
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -148,6 +149,22 @@ def test_a_path_under_which_checkpoints_would_be_lost_is_refused(tmp_path, name)
     with pytest.raises(UserError, match=r'checkpoints cannot be saved below a folder with .+ in its name'):
         Run(tmp_path / name).check(Config())
     assert not list(tmp_path.iterdir())
+
+
+def test_average_copies_nothing_that_a_strangers_link_leads_to(tmp_path):
+    run, secret = Run(tmp_path / 'run'), tmp_path / 'secret'
+    secret.mkdir()
+    run.open(Config())
+    tokenizer = run.path / 'tokenizer'
+    for link in (tokenizer, tokenizer / 'more'):
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(secret)
+        with pytest.raises(UserError, match='is a link out of the run'):
+            average(run, tmp_path / 'out', None, last=1)
+        link.unlink()
+    (tokenizer / 'self').symlink_to(tokenizer / 'self')
+    assert run.link_out('tokenizer') is None
+    assert not (tmp_path / 'out').exists()
 
 
 def test_other_paths_of_any_script_are_taken(tmp_path):
