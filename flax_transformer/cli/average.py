@@ -1,5 +1,6 @@
 """`flax-transformer average RUN OUT --last N | --best N | --steps 1000,2000`."""
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,10 @@ def main(argv: list[str]) -> None:
     which = {'last': options.last, 'best': options.best, 'steps': [int(step) for step in steps]}
     run, chosen = average(run, options.out, shapes, **which)
     print(f'The mean of the checkpoints {", ".join(map(str, chosen))} is in {run.path}. Next:')
+    quoted = shlex.quote(str(run.path))
     if run.config_class.task == 'translation':
-        print(f'  flax-transformer evaluate {run.path}')
-    print(f'  flax-transformer train CONFIG --init-from {run.path} --workdir ANOTHER')
+        print(f'  flax-transformer evaluate {quoted}')
+    print(f'  flax-transformer train CONFIG --init-from {quoted} --workdir ANOTHER')
 
 
 def _parameter_shapes(config: Any) -> Any:

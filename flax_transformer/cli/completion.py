@@ -9,7 +9,7 @@ from typing import Any
 from flax_transformer.cli import COMMANDS
 from flax_transformer.cli.help import Option, options_of, wants_help
 from flax_transformer.common.config_files import shipped_configs
-from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.translation.config import Config
 
 DESCRIPTION = """usage: flax-transformer completion bash|zsh|fish
@@ -60,8 +60,8 @@ def main(argv: list[str]) -> None:
         print(DESCRIPTION)
         return
     if len(argv) != 1 or argv[0] not in scripts:
-        got = f'got {argv[0]!r}.{nearest(argv[0], scripts)}' if argv else 'got nothing'
-        raise UserError(f'completion: {got} Expected one of {", ".join(scripts)}')
+        got = repr(argv[0]) if argv else 'nothing'
+        raise UserError(f'completion: got {got}, expected one of {", ".join(scripts)}')
     sys.stdout.write(scripts[argv[0]]())
 
 

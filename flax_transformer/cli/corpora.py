@@ -1,6 +1,7 @@
 """`flax-transformer prepare multi30k|tatoeba-en-de`: download a corpus."""
 
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +38,9 @@ def main(argv: list[str]) -> None:
         default=lambda _: CorpusOptions(data_root(DataConfig())),
     )
     mirror = options.mirror and options.mirror.rstrip('/')
-    root_option = '' if options.root == data_root(DataConfig()) else f' --data.root {options.root}'
+    if mirror is not None and not mirror.startswith(('http://', 'https://')):
+        raise UserError(f'--mirror {options.mirror}: expected an address such as https://host/folder')
+    root_option = '' if options.root == data_root(DataConfig()) else f' --data.root {shlex.quote(str(options.root))}'
     with progress_bar(None, 'B') as bar:
         how = {'mirror': mirror, 'say': note, 'progress': bar.update}
         if argv[0] == 'multi30k':
@@ -51,7 +54,7 @@ def main(argv: list[str]) -> None:
             source, target = _languages(argv[0])
             folder = prepare_tatoeba(options.root, source, target, **how)
             files = [
-                f'--{name} {folder}/{file}'
+                f'--{name} {shlex.quote(f"{folder}/{file}")}'
                 for name, file in (
                     ('source', f'train.{source}.gz'),
                     ('target', f'train.{target}.gz'),

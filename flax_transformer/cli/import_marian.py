@@ -1,5 +1,6 @@
 """`flax-transformer import-marian FOLDER RUN`."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,5 +38,6 @@ def main(argv: list[str]) -> None:
     logging.set_verbosity(logging.FATAL)
     run = import_marian(argv[0], options.run)
     print(f'The run is in {run.path}. Next:')
-    print(f'  flax-transformer translate {run.path} < lines > translations')
-    print(f'  flax-transformer train CONFIG --init-from {run.path} --workdir ANOTHER')
+    quoted = shlex.quote(str(run.path))
+    print(f'  flax-transformer translate {quoted} < lines > translations')
+    print(f'  flax-transformer train CONFIG --init-from {quoted} --workdir ANOTHER')

@@ -1,5 +1,6 @@
 """`flax-transformer new MY_CONFIG.py --source FILE --target FILE`."""
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ DESCRIPTION = """Look at two aligned text files, and write a commented config of
 --valid-source and --valid-target, some pairs are held out: the files are copied into a folder next to the config,
 without those pairs. Then measures a few small training steps and predicts how long training will take here."""
 HELD_OUT = 1000  # pairs, but at most one in ten
+LEAST = 10  # pairs
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,13 @@ def main(argv: list[str]) -> None:
     )
     for line in filter(None, notes):
         note(line)
+    if languages[0] == languages[1]:
+        raise UserError(
+            f'{options.source} and {options.target}: got {languages[0]} on both sides, expected two languages; '
+            'give --source-language and --target-language'
+        )
+    if facts.pairs < LEAST:
+        raise UserError(f'{options.source}: got {facts.pairs} sentence pairs, expected at least {LEAST}')
     pieces = fit_vocabulary(facts, tier_of(facts.pairs).vocab_size, CheckConfig().characters_per_piece)
     sizes = sizes_of(facts, pieces)
     corpora = _corpora(file, options, languages, facts)
@@ -68,7 +77,7 @@ def main(argv: list[str]) -> None:
         print(_prediction(config))
     print('Next:')
     for line in ('check {0}', 'train {0} --workdir runs/{1}', 'translate runs/{1} < lines > translations'):
-        print(f'  flax-transformer {line.format(file, file.stem)}')
+        print(f'  flax-transformer {line.format(shlex.quote(str(file)), shlex.quote(file.stem))}')
 
 
 def _check(file: Path, options: NewOptions) -> None:
@@ -88,7 +97,7 @@ def _check(file: Path, options: NewOptions) -> None:
     for given in (file, *(getattr(options, name) for name in vars(options))):
         if isinstance(given, Path):
             if given != file and not given.is_file():
-                raise UserError(f'{given} does not exist, or is no file')
+                raise UserError(f'{given} does not exist, or is not a file')
             if ',' in str(given.absolute()) or '{lang}' in str(given.absolute()):
                 raise UserError(f'{given.absolute()}: a comma or {{lang}} has a meaning in names of corpora; rename it')
 
@@ -135,9 +144,19 @@ def _prediction(config: Any) -> str:
     speed = training_flops(make_trainer(small))
     seconds = TranslationTask(config).flops_per_step / speed
     total = seconds * config.training.steps
-    unit, size = ('hours', 3600) if total > 7200 else ('minutes', 60)
     return (
-        f'Training will take some {max(total / size, 1):.0f} {unit} on this machine, as busy as it is now: '
+        f'Training will take about {_rounded(total)} on this machine, as busy as it is now: '
         f'{config.training.steps:,} steps of {seconds:.2g} s. Predicted from steps of a model with one layer a '
         f'side, measured at {speed / 1e9:.0f} GFLOP/s'
     )
+
+
+def _rounded(seconds: float) -> str:
+    """A duration as a person would give it.
+
+    >>> [_rounded(seconds) for seconds in (20, 100, 7000, 9000)]
+    ['1 minute', '2 minutes', '117 minutes', '2 hours']
+    """
+    unit, size = ('hour', 3600) if seconds > 7200 else ('minute', 60)
+    count = max(round(seconds / size), 1)
+    return f'{count} {unit}{"s" * (count > 1)}'

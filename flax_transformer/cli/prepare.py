@@ -1,6 +1,7 @@
 """`flax-transformer prepare CONFIG|CORPUS|tfds:NAME/CONFIG:SPLIT`: the data of a run before it trains."""
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,8 @@ def main(argv: list[str]) -> None:
     tokenizer = None if options.init_from is None else Run(options.init_from).read_tokenizer()
     with run.in_use(note):
         prepare_run(options.config, run, processes=os.cpu_count() or 1, tokenizer=tokenizer)
-    note(f'{run.path} is prepared. Next:\n  flax-transformer train {argv[0]} --workdir {run.path}')
+    config, folder = map(shlex.quote, (argv[0], str(run.path)))
+    note(f'{run.path} is prepared. Next:\n  flax-transformer train {config} --workdir {folder}')
 
 
 def _prepare_tfds(argv: list[str]) -> None:

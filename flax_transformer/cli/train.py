@@ -1,6 +1,7 @@
 """`flax-transformer train CONFIG [--workdir RUN] [--init-from RUN] [--field value ...]`."""
 
 import os
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Generic
@@ -81,11 +82,12 @@ def _finished(options: TrainOptions) -> str | None:
 
 def _print_next(task: str, run: Path) -> None:
     print(f'The run is in {run}. Next:')
+    quoted = shlex.quote(str(run))
     if task != 'translation':
-        print(f'  flax-transformer curves {run}')
+        print(f'  flax-transformer curves {quoted}')
         return
-    print(f'  flax-transformer evaluate {run}')
-    print(f'  flax-transformer translate {run} < lines > translations')
+    print(f'  flax-transformer evaluate {quoted}')
+    print(f'  flax-transformer translate {quoted} < lines > translations')
 
 
 def _facts(options: TrainOptions) -> dict[str, Any]:

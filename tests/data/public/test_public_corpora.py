@@ -214,6 +214,11 @@ def test_without_a_network_it_is_said_what_to_put_where(
         assert f'into {folder} and run the command again' in message
 
 
+def test_a_mirror_that_is_no_address_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['prepare', 'multi30k', '--mirror', 'nonsense', '--root', str(tmp_path)]) == 2
+    assert '--mirror nonsense: expected an address such as https://host/folder' in capsys.readouterr().err
+
+
 def test_the_recorded_sums_are_those_of_the_files(tmp_path: Path) -> None:
     assert len(multi30k.FILES) == 12
     assert all(len(bytes.fromhex(digest)) == 32 for digest in multi30k.FILES.values())

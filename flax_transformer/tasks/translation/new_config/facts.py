@@ -1,6 +1,7 @@
 """What a config needs to know about two aligned files."""
 
 import hashlib
+import heapq
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -97,21 +98,23 @@ def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int) -> Piec
             break
         except UserError:
             if size <= least:
-                raise
+                raise UserError(
+                    f'got {facts.pairs} sentence pairs: too little text for a vocabulary of {size}'
+                ) from None
             size = max(least, int(size * 0.8))
     lengths = [tokenizer.encode(side) for side in (facts.sample.sources, facts.sample.targets)]
     return Pieces(size, np.array([[len(line) for line in side] for side in lengths]))
 
 
 def hold_out(source: Path, target: Path, folder: Path, languages: tuple[str, str], count: int) -> tuple[str, str]:
-    """Copies the pairs into `folder`, some `count` of them as validation; returns the names of both corpora.
+    """Copies the pairs into `folder`, `count` of them as validation; returns the names of both corpora.
 
     Pairs are chosen by their text, so that a repeated one is on one side only. Raises UserError if there is a file in
     the way.
     """
     corpus = AlignedFiles(f'{source},{target}', [(source, target)])
-    total = sum(len(pairs) for pairs in corpus.pairs())
-    limit = int(count / total * 2**64)
+    every = (_digest(pair) for pairs in corpus.pairs() for pair in zip(pairs.sources, pairs.targets, strict=True))
+    limit = max(heapq.nsmallest(count, every))
     suffix = source.suffix if source.suffix in SUFFIXES else ''
     names = [f'{name}.{language}{suffix}' for name in ('train', 'valid') for language in languages]
     if taken := [name for name in names if (folder / name).exists()]:
@@ -129,9 +132,11 @@ def hold_out(source: Path, target: Path, folder: Path, languages: tuple[str, str
     ):
         for pairs in corpus.pairs():
             for pair in zip(pairs.sources, pairs.targets, strict=True):
-                digest = hashlib.blake2b('\t'.join(pair).encode(), digest_size=8).digest()
-                is_held_out = int.from_bytes(digest, 'big') < limit
-                files = (valid_source, valid_target) if is_held_out else (train_source, train_target)
+                files = (valid_source, valid_target) if _digest(pair) <= limit else (train_source, train_target)
                 for file, line in zip(files, pair, strict=True):
                     file.write(line.encode() + b'\n')
     return tuple(str(folder / f'{name}.{{lang}}{suffix}') for name in ('train', 'valid'))
+
+
+def _digest(pair: tuple[str, str]) -> bytes:
+    return hashlib.blake2b('\t'.join(pair).encode(), digest_size=8).digest()

@@ -1,5 +1,6 @@
 """The text of a new config."""
 
+import shlex
 from dataclasses import dataclass
 
 from flax_transformer.tasks.translation.new_config.facts import Facts
@@ -80,8 +81,8 @@ def config_text(name: str, files: str, languages: tuple[str, str], corpora: Corp
     long = 'shared pieces, learned from both sides'
     no_validation = '' if corpora.validation else '  # none: the last checkpoint counts as the best'
     return _TEXT.format(
-        name=_in_docstring(name),
-        stem=_in_docstring(name.rpartition('/')[2].removesuffix('.py')),
+        name=_in_docstring(shlex.quote(name)),
+        stem=_in_docstring(shlex.quote(name.rpartition('/')[2].removesuffix('.py'))),
         files=_in_docstring(files),
         source_language=languages[0],
         target_language=languages[1],
