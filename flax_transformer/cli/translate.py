@@ -189,8 +189,8 @@ def _translate(
         if options.show_attention:
             _show_attention(translator, records, translations)
 
-    # A bar would be drawn into translations on the same screen.
-    is_screen = options.output is None and sys.stdout.isatty()
+    # A bar would be drawn into the prompts, or into translations on the same screen.
+    is_screen = (options.input is None and sys.stdin.isatty()) or (options.output is None and sys.stdout.isatty())
     with progress_bar(None, 'line', is_shown=not is_screen) as bar:
         for records in read_records(lines_in, options.input_format, done, place):
             finish(records, done)
