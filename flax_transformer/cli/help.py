@@ -31,6 +31,7 @@ THEMES = {
 }
 # Commands that take a whole config show fewer of its themes.
 _ONLY_TO_TRANSLATE = set(THEMES['decoding']) - {'decoding.beam_width'}
+_ONLY_TO_TRAIN = {'data.train', 'data.validation'}
 _HELP = ('-h', '--help')
 _ALL = '--help-all'
 _NAME = 34  # columns; the text of a longer one begins on the next line
@@ -120,10 +121,10 @@ def short_help(prog: str, description: str, options: Any, values: Any = None) ->
     width = min(shutil.get_terminal_size().columns, 120)
     every = {option.name: option for option in options_of(options, values)}
     shared = {name for names in THEMES.values() for name in names}
-    has_config = 'training.steps' in every
+    left_out = _ONLY_TO_TRANSLATE if 'training.steps' in every else _ONLY_TO_TRAIN
     themes = {'options': [name for name in every if '.' not in name and name not in shared]}
     for theme, names in THEMES.items():
-        themes[theme] = [name for name in names if name in every and not (has_config and name in _ONLY_TO_TRANSLATE)]
+        themes[theme] = [name for name in names if name in every and name not in left_out]
     about = textwrap.wrap(' '.join(description.split()), width, break_on_hyphens=False)
     others = [(name.upper(), text) for name, text in _positionals(options)]
     words = ' '.join([prog, *(name for name, _ in others)])
@@ -143,6 +144,8 @@ def _lines(option: Option, width: int) -> list[str]:
     name = f'  {option.flag} {option.metavar}'.rstrip()
     value = '' if option.value in (dataclasses.MISSING, None, ()) or _is_flag(option.kind) else f' ({option.value})'
     text = option.text if option.choices else option.text.partition('; ')[0]  # what follows is about special values
+    if option.value is True and _is_flag(option.kind):
+        text = f'do not {text}'
     text = textwrap.wrap(text.rstrip('.') + value, width - _NAME)
     if len(name) >= _NAME:
         text = ['', *text]

@@ -20,7 +20,7 @@ class PlanOptions(Generic[C]):
     config: Annotated[C, tyro.conf.arg(name='')]
     topology: str = 'local'  # a TPU slice such as v5e:4x4 or v5p:2x2x1; local: this machine's devices
     memory: float | None = None  # GB (10^9 bytes) per device; None: what is known of the device
-    suggest: bool = True  # if it does not fit, look for the smallest change that makes it fit, by compiling
+    suggest: bool = True  # look for the smallest change that makes it fit, if it does not, by compiling
     format: Literal['text', 'json'] = 'text'  # json: one object on one line
 
 

@@ -73,6 +73,11 @@ def test_short_help_shows_the_values_of_a_config(capsys: pytest.CaptureFixture[s
     assert '--model.pad-row' in output_of(capsys, 'train', 'multi30k_en_de', '--help-all')
 
 
+def test_what_only_scores_shows_no_training_data(capsys: pytest.CaptureFixture[str]) -> None:
+    assert '--data.test ' in (text := output_of(capsys, 'compare', '-h'))
+    assert '--data.train ' not in text
+
+
 def test_help_names_the_further_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     lines = output_of(capsys, 'average', '-h').splitlines()
     assert lines[0] == 'usage: flax-transformer average RUN OUT [--field value ...]'
@@ -91,7 +96,7 @@ def test_a_field_that_is_on_by_default_is_shown_as_what_turns_it_off() -> None:
         is_off: bool = False  # two
 
     text = short_help('prog', 'About.', Options)
-    assert '--no-is-on' in text
+    assert any(line.split() == ['--no-is-on', 'do', 'not', 'one'] for line in text.splitlines())
     assert '--is-off' in text
 
 
