@@ -71,6 +71,14 @@ def _read(text: str) -> tuple[str | None, dict[str, Any]]:
     return split_header(values)
 
 
+def _elsewhere(name: str, hints: dict[str, Any]) -> str:
+    """` Did you mean steps in training?` for the name of a section's field, or the empty string."""
+    last = name.rpartition('.')[2]
+    sections = {section: kind for section, kind in hints.items() if dataclasses.is_dataclass(kind)}
+    found = [section for section, kind in sections.items() if last in {each.name for each in dataclasses.fields(kind)}]
+    return f' Did you mean {last} in {", ".join(found)}?' if found else ''
+
+
 def _from_dict(cls: type, values: Any, path: str) -> Any:
     if not isinstance(values, dict):
         raise UserError(f'{path or "config"}: got {values!r}, expected a table of fields')
@@ -80,7 +88,7 @@ def _from_dict(cls: type, values: Any, path: str) -> Any:
     for name, value in values.items():
         where = f'{path}.{name}' if path else name
         if name not in hints:
-            raise UserError(f'{where}: no such field.{nearest(name, hints)}')
+            raise UserError(f'{where}: no such field.{_elsewhere(name, hints) or nearest(name, hints)}')
         if dataclasses.is_dataclass(hints[name]):
             fields[name] = _from_dict(hints[name], value, where)
         elif typing.get_origin(hints[name]) is tuple and isinstance(value, list):

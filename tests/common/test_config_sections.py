@@ -426,6 +426,8 @@ def test_changed_fields_sees_every_field():
     [
         ({'model': {'d_modle': 64}}, r'model\.d_modle: no such field\. Did you mean d_model'),
         ({'optimiser': {}}, r'optimiser: no such field\. Did you mean optimizer'),
+        ({'training.steps': 3}, r'training\.steps: no such field\. Did you mean steps in training\?'),
+        ({'steps': 3}, r'steps: no such field\. Did you mean steps in training\?'),
         ({'training': {'zzzzzzzz': 1}}, r'training\.zzzzzzzz: no such field\.$'),
     ],
 )
