@@ -49,13 +49,14 @@ def test_a_damaged_folder_is_read_or_refused(name: str, tmp_path: Path, capsys) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('name', READERS)
-def test_2000_damaged_folders_are_read_or_refused(name: str) -> None:
-    command = [sys.executable, ROOT / 'benchmarks' / 'fuzz_files.py', '--mutations', '2000', '--reader', name]
+def test_many_damaged_folders_are_read_or_refused(name: str) -> None:
+    count = 300 if READERS[name].needs_jax else 2000  # a restored checkpoint takes a tenth of a second
+    command = [sys.executable, ROOT / 'benchmarks' / 'fuzz_files.py', '--mutations', str(count), '--reader', name]
     done = subprocess.run(
         command, capture_output=True, text=True, env=os.environ | {'PYTHONPATH': str(ROOT)}, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads(done.stdout.splitlines()[-1])['mutations'] == 2000
+    assert json.loads(done.stdout.splitlines()[-1])['mutations'] == count
 
 
 def make_run(folder: Path) -> Run:
