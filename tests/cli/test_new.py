@@ -172,7 +172,7 @@ def test_speed_is_the_work_of_a_step_over_its_time() -> None:
 @pytest.mark.slow
 def test_a_written_config_is_trained(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(['new', 'mine.py', '--source', 'train.en', '--target', 'train.de']) == 0
-    assert 'Training will take some ' in capsys.readouterr().out
+    assert 'Training will take ' in capsys.readouterr().out
     assert main(['check', 'mine.py']) == 0
     few = ('--training.steps', '3', '--training.evaluate-every', '3', '--training.sample-translations', '0')
     assert main(['train', 'mine.py', '--workdir', 'run', *few]) == 0
