@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from logging import LogRecord
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from absl import logging
@@ -40,7 +41,16 @@ def drop_late_errors() -> None:
 
     hook.drops_late_errors = True
     sys.unraisablehook = hook
+    sys.excepthook = _without_late_reads(sys.excepthook)
     asyncio.log.logger.addFilter(_is_not_of_orbax)
+
+
+def _without_late_reads(before: Callable[..., None]) -> Callable[..., None]:
+    def hook(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
+        if str(error) != 'Event loop is closed':
+            before(kind, error, where)
+
+    return hook
 
 
 def _is_not_of_orbax(record: LogRecord) -> bool:
