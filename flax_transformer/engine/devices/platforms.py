@@ -1,4 +1,4 @@
-"""Why JAX does not start on the kind of device that it was told to use."""
+"""Why JAX does not start on the kind of device that it was asked to use."""
 
 import importlib.util
 

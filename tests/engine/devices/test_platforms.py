@@ -1,4 +1,4 @@
-"""A device that JAX was told to use and that is not there is one sentence."""
+"""A device that JAX was asked to use and that is not there is one sentence."""
 
 from types import SimpleNamespace
 
@@ -11,7 +11,7 @@ from flax_transformer.engine.devices import platforms
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch):
-    """Has JAX see one CPU device, and be told to use another platform, as by JAX_PLATFORMS."""
+    """Has JAX see one CPU device, and be asked to use another platform, as by JAX_PLATFORMS."""
 
     def tell(asked: str | None, packages: tuple[str, ...] = ()) -> None:
         config = SimpleNamespace(jax_platforms=asked)
