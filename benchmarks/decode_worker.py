@@ -42,9 +42,9 @@ def ours(size: Size, weights: str = 'float32') -> Translate:
     import jax
 
     from flax_transformer.config import DecodingConfig
+    from flax_transformer.ops.int8 import to_int8
     from flax_transformer.tasks.translation.inference.ids import translate_ids
     from flax_transformer.transformer.model import Transformer
-    from flax_transformer.transformer.ops.int8 import to_int8
 
     config, params = _model(size)
     params = to_int8(params) if weights == 'int8' else params

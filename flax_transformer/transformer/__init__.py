@@ -1,1 +1,1 @@
-"""The Transformer of "Attention Is All You Need", section 3. Imports jax, flax and common only."""
+"""The Transformer of "Attention Is All You Need", section 3. Imports jax, flax, ops and common only."""

@@ -10,10 +10,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.ops.dense import Dense, side_by_side
+from flax_transformer.ops.dropout import Dropout
 from flax_transformer.transformer.cache import KVCache, heads_first
 from flax_transformer.transformer.config import TransformerConfig
-from flax_transformer.transformer.ops.dense import Dense, side_by_side
-from flax_transformer.transformer.ops.dropout import Dropout
 
 
 def padding_mask(tokens: jax.Array, pad_id: int) -> jax.Array:

@@ -1,6 +1,6 @@
-"""What surrounds attention: embeddings, positions, the feed-forward network, residual connections.
+"""What surrounds attention: positions, the feed-forward network, residual connections.
 
-Vaswani et al. 2017, sections 3.1 and 3.3 to 3.5. Shapes: B batch, T positions, D d_model, F d_ff, V vocabulary.
+Vaswani et al. 2017, sections 3.1, 3.3 and 3.5. Shapes: B batch, T positions, D d_model, F d_ff.
 """
 
 from collections.abc import Callable
@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flax_transformer.ops.dense import Dense
+from flax_transformer.ops.dropout import Dropout
+from flax_transformer.ops.product import add_to_rows, look_up
 from flax_transformer.transformer.config import TransformerConfig
-from flax_transformer.transformer.ops.dense import Dense
-from flax_transformer.transformer.ops.dropout import Dropout
-from flax_transformer.transformer.ops.product import add_to_rows, look_up, product
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     'relu': nn.relu,
@@ -42,34 +42,6 @@ def sinusoids(length: int, d_model: int, layout: str = 'interleaved') -> np.ndar
     else:
         raise ValueError(f'layout={layout!r}: expected interleaved, concatenated or tensor2tensor')
     return table.astype(np.float32)
-
-
-class Embedding(nn.Module):
-    """A table [V, D] that embeds tokens and, if tied, gives logits (section 3.4)."""
-
-    vocab_size: int
-    d_model: int
-    pad_id: int
-    scale: bool = True
-    pad_row: str = 'output'  # what reads pad_id's row: output (only the logits), neither or both
-    dtype: jnp.dtype = jnp.float32
-
-    def setup(self) -> None:
-        shape = (self.vocab_size, self.d_model)
-        self.table = self.param('table', nn.initializers.normal(self.d_model**-0.5), shape, jnp.float32)
-
-    def __call__(self, tokens: jax.Array) -> jax.Array:
-        """Vectors [..., D] of ids [...]. pad_id, from which the decoder starts, is the zero vector unless pad_row is
-        'both'."""
-        vectors = look_up(self.table, tokens, self.dtype)
-        if self.scale:
-            vectors = vectors * jnp.asarray(self.d_model**0.5, self.dtype)
-        return vectors if self.pad_row == 'both' else jnp.where((tokens == self.pad_id)[..., None], 0, vectors)
-
-    def logits(self, x: jax.Array) -> jax.Array:
-        """Logits [..., V], float32, of x [..., D]: products with every row of the table."""
-        logits = product(x, self.table, axis=1, dtype=jnp.float32)
-        return logits.at[..., self.pad_id].set(0.0) if self.pad_row == 'neither' else logits
 
 
 class Positions(nn.Module):

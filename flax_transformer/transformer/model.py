@@ -13,13 +13,14 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.decode_state import DecodeState
+from flax_transformer.ops.dropout import Dropout
+from flax_transformer.ops.embedding import Embedding
+from flax_transformer.ops.product import product
 from flax_transformer.transformer.attention import causal_mask, padding_mask, segment_mask
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.decoder import Decoder
 from flax_transformer.transformer.encoder import Encoder
-from flax_transformer.transformer.layers import Embedding, Positions
-from flax_transformer.transformer.ops.dropout import Dropout
-from flax_transformer.transformer.ops.product import product
+from flax_transformer.transformer.layers import Positions
 
 
 def shift_right(target: jax.Array, pad_id: int, positions: jax.Array | None = None) -> jax.Array:

@@ -4,7 +4,6 @@ As in Megatron-LM (Shoeybi et al. 2019, section 3), the first matrix of a pair i
 rows along `tensor`: what is between the two, heads or inner units, is never exchanged.
 """
 
-import jax
 from jax.sharding import PartitionSpec as P
 
 # (regular expression for the end of a parameter's path, the mesh axis of each dimension); the first match counts.
@@ -26,14 +25,3 @@ SHARDING_RULES: tuple[tuple[str, P], ...] = (
     (r'(output|outer)/bias', P()),
     (r'norm/(scale|bias)', P()),
 )
-
-
-def whole_rows(table: jax.Array) -> jax.Array:
-    """The table [V, D] with no row split over the devices of a mesh with these axes; elsewhere the table as it is.
-
-    A look-up in split rows would have vectors split along D over `fsdp`, over which the batch is split too: XLA would
-    gather the vectors of the whole batch on every device, and say so ("involuntary full rematerialization").
-    """
-    if 'fsdp' not in jax.sharding.get_abstract_mesh().auto_axes:
-        return table
-    return jax.lax.with_sharding_constraint(table, P(P.UNCONSTRAINED, None))

@@ -10,11 +10,12 @@ import numpy_transformer
 import pytest
 
 from flax_transformer.config import TransformerConfig
+from flax_transformer.ops.dropout import Dropout
+from flax_transformer.ops.embedding import Embedding
 from flax_transformer.transformer.decoder import Decoder
 from flax_transformer.transformer.encoder import Encoder
-from flax_transformer.transformer.layers import Embedding, FeedForward, LayerNorm, Positions, Residual, sinusoids
+from flax_transformer.transformer.layers import FeedForward, LayerNorm, Positions, Residual, sinusoids
 from flax_transformer.transformer.model import Transformer
-from flax_transformer.transformer.ops.dropout import Dropout
 
 LAYOUTS = ('interleaved', 'concatenated', 'tensor2tensor')
 FLOAT32 = {'rtol': 1e-5, 'atol': 1e-5}  # float32 against float64: sums of some 16 products of size 1

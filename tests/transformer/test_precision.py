@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
 
+from flax_transformer.ops.dense import Dense
+from flax_transformer.ops.embedding import Embedding
 from flax_transformer.transformer.config import TransformerConfig
-from flax_transformer.transformer.layers import Embedding, Positions, Residual
+from flax_transformer.transformer.layers import Positions, Residual
 from flax_transformer.transformer.model import Transformer
-from flax_transformer.transformer.ops.dense import Dense
 
 ROWS, SOURCE, TARGET = 11, 5, 7  # none is the size of anything else
 TOKENS = {ROWS, SOURCE, TARGET, ROWS * SOURCE, ROWS * TARGET}

@@ -6,8 +6,8 @@ from pathlib import Path
 from conftest import copy_config
 
 from flax_transformer.config import ParallelConfig
+from flax_transformer.ops import product
 from flax_transformer.tasks.translation.task import make_trainer
-from flax_transformer.transformer.ops import product
 
 WARNING = 'Involuntary full rematerialization'
 
@@ -24,6 +24,6 @@ def test_embedding_does_not_gather_the_whole_batch_on_a_mesh(capfd, monkeypatch)
     """XLA warns where it can only reshard an array by having all of it on every device."""
     compile_step()
     assert WARNING not in capfd.readouterr().err
-    monkeypatch.setattr(product, 'whole_rows', lambda table: table)
+    monkeypatch.setattr(product, '_whole_rows', lambda table: table)
     compile_step()
     assert WARNING in capfd.readouterr().err  # else the silence above shows nothing

@@ -1,4 +1,4 @@
-"""transformer/ works without the rest of the package: copied with common/, it imports nothing else of ours."""
+"""transformer/ works without the rest of the package: copied with ops/ and common/, it imports nothing else of ours."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ print(sys.modules['flax_transformer'].__file__)
 
 def test_the_model_works_copied_out_of_the_package(tmp_path: Path) -> None:
     copy = tmp_path / 'flax_transformer'
-    for room in ('transformer', 'common'):
+    for room in ('transformer', 'ops', 'common'):
         shutil.copytree(PACKAGE / room, copy / room, ignore=shutil.ignore_patterns('__pycache__'))
     (copy / '__init__.py').touch()
     result = subprocess.run(
@@ -48,5 +48,5 @@ def test_the_model_works_copied_out_of_the_package(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stderr
     rooms, origin = result.stdout.splitlines()
-    assert rooms.split() == ['common', 'transformer']
+    assert rooms.split() == ['common', 'ops', 'transformer']
     assert Path(origin).is_relative_to(tmp_path)

@@ -23,7 +23,7 @@ class TranslationModel(Protocol):
       cross_attention(source, target_in) -> [layers, B, H, T, S]: for word alignments, pictures and scores with a
         coverage penalty.
       decode_and_look(tokens, state) -> (logits, attention [N, S], state): for a search with a coverage penalty.
-      supports_int8: present if parameters may be those of `transformer.ops.int8.to_int8`.
+      supports_int8: present if parameters may be those of `ops.int8.to_int8`.
       hidden(source, target_in) -> states [B, T, ...] and project(states) -> logits [B, T, V]: to score targets without
         all logits in memory; with both, `__call__` is project(hidden(...)).
       max_positions: the longest source or target that it takes; absent or None: any.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from flax_transformer.transformer.ops.dropout import Dropout, kept
+from flax_transformer.ops.dropout import Dropout, kept
 
 SHAPE = (64, 32, 512)  # 2^20 elements
 SIZE = np.prod(SHAPE)

@@ -12,11 +12,11 @@ from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.data.bitext.corpus import Pairs
+from flax_transformer.ops.dense import Dense
+from flax_transformer.ops.embedding import Embedding
+from flax_transformer.ops.int8 import Quantized, int8_product, quantize, to_int8
 from flax_transformer.tasks.translation.search_errors import analyse
-from flax_transformer.transformer.layers import Embedding
 from flax_transformer.transformer.model import Transformer
-from flax_transformer.transformer.ops.dense import Dense
-from flax_transformer.transformer.ops.int8 import Quantized, int8_product, quantize, to_int8
 
 
 def random(*shape: int, seed: int = 0) -> jax.Array:

@@ -10,9 +10,9 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
 
-from flax_transformer.transformer.ops.int8 import Quantized, int8_product
-from flax_transformer.transformer.sharding_rules import whole_rows
+from flax_transformer.ops.int8 import Quantized, int8_product
 
 Weight = jax.Array | Quantized
 
@@ -51,7 +51,18 @@ def look_up(table: Weight, ids: jax.Array, dtype: jnp.dtype) -> jax.Array:
     """Rows [..., D] of a table [V, D], for ids [...]."""
     if isinstance(table, Quantized):
         return (table.values[ids] * table.scale[ids][..., None]).astype(dtype)
-    return whole_rows(table)[ids].astype(dtype)  # cast last, so that the gradient adds up float32
+    return _whole_rows(table)[ids].astype(dtype)  # cast last, so that the gradient adds up float32
+
+
+def _whole_rows(table: jax.Array) -> jax.Array:
+    """The table [V, D] with no row split over the devices of a mesh with these axes; elsewhere the table as it is.
+
+    A look-up in split rows would have vectors split along D over `fsdp`, over which the batch is split too: XLA would
+    gather the vectors of the whole batch on every device, and say so ("involuntary full rematerialization").
+    """
+    if 'fsdp' not in jax.sharding.get_abstract_mesh().auto_axes:
+        return table
+    return jax.lax.with_sharding_constraint(table, P(P.UNCONSTRAINED, None))
 
 
 def add_to_rows(x: jax.Array, vector: jax.Array) -> jax.Array:

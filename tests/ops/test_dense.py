@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from flax_transformer.transformer.ops.dense import Dense, side_by_side
-from flax_transformer.transformer.ops.product import product
+from flax_transformer.ops.dense import Dense, side_by_side
+from flax_transformer.ops.product import product
 
 
 class Two(nn.Module):

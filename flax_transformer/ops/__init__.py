@@ -1,0 +1,1 @@
+"""What the layers of every model are made of: products, embeddings, dropout, eight-bit weights."""

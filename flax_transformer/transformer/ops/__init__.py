@@ -1,1 +1,0 @@
-"""The operations that layers are made of: products, dropout, eight-bit weights."""
