@@ -98,6 +98,11 @@ class TransformerConfig:
         return self.head_dim or self.d_model // self.num_heads
 
     @property
+    def max_positions(self) -> int | None:
+        """The longest source or target with learned positions; None: any length."""
+        return self.max_length if self.positions == 'learned' else None
+
+    @property
     def vocab_size_of_target(self) -> int:
         """`target_vocab_size`, or vocab_size if that is None."""
         return self.target_vocab_size or self.vocab_size

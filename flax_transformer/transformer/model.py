@@ -92,7 +92,7 @@ class Transformer(nn.Module):
     @property
     def max_positions(self) -> int | None:
         """The longest source or target with learned positions; None: any length."""
-        return self.config.max_length if self.config.positions == 'learned' else None
+        return self.config.max_positions
 
     def _embed_source(self, source: jax.Array, positions: jax.Array | None, deterministic: bool) -> jax.Array:
         table = self.embedding if self.config.tie_embeddings == 'all' else self.source_embedding

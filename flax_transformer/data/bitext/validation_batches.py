@@ -1,6 +1,7 @@
 """Batches to evaluate on: every pair once, in its order."""
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -9,12 +10,21 @@ from flax_transformer.data.bitext.batches import Batch, make_batch
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.packing import one_pair_a_row, packed
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, joined
-from flax_transformer.transformer.config import TransformerConfig
+
+
+class Limits(Protocol):
+    """What batches need to know of a model's config."""
+
+    pad_id: int
+
+    @property
+    def max_positions(self) -> int | None:
+        """The longest source or target; None: any length."""
 
 
 def loss_batches(
     corpora: Sequence[TokenizedPairs],
-    model: TransformerConfig,
+    model: Limits,
     data: DataConfig,
     *,
     num_rows: int,
@@ -25,9 +35,9 @@ def loss_batches(
     Raises UserError if a sentence has more tokens than there are learned positions.
     """
     longest = max(_longest(corpora, 'source'), _longest(corpora, 'target'))
-    if model.positions == 'learned' and longest > model.max_length:
+    if model.max_positions is not None and longest > model.max_positions:
         raise UserError(
-            f'a sentence to evaluate on has {longest} tokens, more than the model.max_length={model.max_length} '
+            f'a sentence to evaluate on has {longest} tokens, more than the model.max_length={model.max_positions} '
             'positions that are learned; leave it out of the set'
         )
     # If a sentence needs longer rows there are fewer: a batch takes no more memory than in training.

@@ -3,7 +3,7 @@
 The defaults are those of Vaswani et al. 2017 (base model); every departure from the paper is a field.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import ClassVar, Literal
 
 from flax_transformer.common.checks import check, check_rates, check_types
@@ -17,6 +17,8 @@ from flax_transformer.engine.config.optimizer import OptimizerConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.text.config import TokenizerConfig
 from flax_transformer.transformer.config import TransformerConfig
+
+ModelConfig = TransformerConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +58,7 @@ class Config:
 
     task: ClassVar[str] = 'translation'
 
-    model: TransformerConfig = section(TransformerConfig)
+    model: ModelConfig = section(TransformerConfig)
     tokenizer: TokenizerConfig = section(TokenizerConfig)
     data: DataConfig = section(DataConfig)
     check: CheckConfig = section(CheckConfig, 'resumable')
@@ -96,8 +98,9 @@ class Config:
             f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
         )
         model, alpha = self.model, self.training.r_drop_alpha
+        rates = [getattr(model, each.name) for each in fields(model) if each.name.endswith('dropout_rate')]
         check(
-            not alpha or model.dropout_rate or model.attention_dropout_rate or model.activation_dropout_rate,
+            not alpha or any(rates),
             f'training.r_drop_alpha={alpha} has no effect without dropout: set model.dropout_rate',
         )
         end, steps = self.optimizer.schedule_steps, self.training.steps
@@ -105,15 +108,16 @@ class Config:
             end is None or end >= steps,
             f'optimizer.schedule_steps={end}: expected at least training.steps={steps}: the rate is 0 from there on',
         )
-        self._check_learned_positions()
+        self._check_positions()
 
-    def _check_learned_positions(self) -> None:
-        if self.model.positions == 'learned':
+    def _check_positions(self) -> None:
+        limit = self.model.max_positions
+        if limit is not None:
             output = self.decoding.max_tokens or self.decoding.max_source_tokens + self.decoding.max_extra_tokens
             longest = max(self.data.source_length, self.data.target_length, self.decoding.max_source_tokens, output)
             check(
-                self.model.max_length >= longest,
-                f'model.max_length={self.model.max_length}: expected {longest} learned positions or more, for every '
+                limit >= longest,
+                f'model.max_length={limit}: expected {longest} learned positions or more, for every '
                 f'slot of a row and for decoding.max_tokens, else max_source_tokens + max_extra_tokens = {output}',
             )
 

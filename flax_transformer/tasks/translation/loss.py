@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.losses import cross_entropy, sums_in_chunks, symmetric_divergence
 from flax_transformer.engine.task import Params, Sums
-from flax_transformer.transformer.config import TransformerConfig
-from flax_transformer.transformer.model import Transformer, output_names, shift_right
+from flax_transformer.tasks.translation.config import ModelConfig
+from flax_transformer.tasks.translation.model import TranslationModel, family_of
+from flax_transformer.transformer.model import shift_right
 
 
 def loss_sums(
@@ -18,7 +19,7 @@ def loss_sums(
     batch: Batch,
     dropout_key: jax.Array | None,
     *,
-    model: Transformer,
+    model: TranslationModel,
     label_smoothing: float,
     corpora: Sequence[str] = (),
     loss_chunk: int = 0,
@@ -48,7 +49,7 @@ def loss_sums(
     )
     loss, sums = sums_in_chunks(
         sums_of,
-        {name: params[name] for name in output_names(model.config)},
+        {name: params[name] for name in family_of(model.config).output_names(model.config)},
         hidden,
         (batch.target, weights, numbers),
         width=max(1, (loss_chunk or automatic_chunk(model.config)) // len(batch.target) // len(keys)),
@@ -56,7 +57,7 @@ def loss_sums(
     return loss, sums | {'source_tokens': (batch.source_segments > 0).sum()}
 
 
-def _hidden(params: Params, batch: Batch, dropout_key: jax.Array | None, model: Transformer) -> jax.Array:
+def _hidden(params: Params, batch: Batch, dropout_key: jax.Array | None, model: TranslationModel) -> jax.Array:
     """The decoder states [B, T, D] that logits are projected from."""
     return model.apply(
         {'params': params},
@@ -77,7 +78,7 @@ def _sums_of_chunk(
     hidden: tuple[jax.Array, ...],
     data: tuple[jax.Array, jax.Array, jax.Array],
     *,
-    model: Transformer,
+    model: TranslationModel,
     label_smoothing: float,
     corpora: Sequence[str],
     r_drop_alpha: float,
@@ -98,6 +99,6 @@ def _sums_of_chunk(
     return total, sums
 
 
-def automatic_chunk(config: TransformerConfig) -> int:
+def automatic_chunk(config: ModelConfig) -> int:
     """Target slots whose logits are in memory at once: as many as fit into 32 MB, but at least 1,024."""
     return max(1024, 2**23 // config.vocab_size_of_target)

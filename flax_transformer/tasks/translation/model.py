@@ -1,17 +1,22 @@
-"""What the translator asks of a model: three methods, and a few more for what not every model can do."""
+"""What the translator asks of a model: three methods, and a few more for what not every model can do.
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+And the models that a config can name: a family for each class of `Config.model`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import jax
 
 from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import shapes_on_one_device
-from flax_transformer.tasks.translation.config import Config
+from flax_transformer.engine.devices.sharding import Rules
+from flax_transformer.tasks.translation.config import Config, ModelConfig
+from flax_transformer.transformer import flops as transformer_flops
 from flax_transformer.transformer import model as transformer
+from flax_transformer.transformer import sharding_rules as transformer_rules
 from flax_transformer.transformer.config import TransformerConfig
-from flax_transformer.transformer.model import Transformer
 
 
 class TranslationModel(Protocol):
@@ -41,9 +46,40 @@ class TranslationModel(Protocol):
         """Logits [N, V] of the token after `tokens` [N], and the next state."""
 
 
-def make_model(model: TransformerConfig | TranslationModel) -> TranslationModel:
+class Family(NamedTuple):
+    """The models of one class of configs, and what training asks of them beyond the methods of a model."""
+
+    make: Callable[..., TranslationModel]  # (config, remat=False)
+    init_params: Callable[[Any, jax.Array], Any]  # (config, key)
+    parameter_shapes: Callable[[Any], Any]  # as jax.ShapeDtypeStruct; computes nothing
+    # (config, platform=None): the config with the concrete dtype that it computes in there
+    resolve_dtype: Callable[..., Any]
+    output_names: Callable[[Any], tuple[str, ...]]  # top-level parameters that turn hidden states into logits
+    forward_flops: Callable[..., Any]  # (config, source slots, target slots): a NamedTuple with `total` and `times`
+    sharding_rules: Rules
+
+
+_FAMILIES: dict[type, Family] = {
+    TransformerConfig: Family(
+        transformer.Transformer,
+        transformer.init_params,
+        transformer.parameter_shapes,
+        transformer.resolve_dtype,
+        transformer.output_names,
+        transformer_flops.forward_flops,
+        transformer_rules.SHARDING_RULES,
+    ),
+}
+
+
+def family_of(config: ModelConfig) -> Family:
+    """The family of a model's config."""
+    return _FAMILIES[type(config)]
+
+
+def make_model(model: ModelConfig | TranslationModel) -> TranslationModel:
     """The model of a config; a model is returned as it is."""
-    return Transformer(model) if isinstance(model, TransformerConfig) else model
+    return family_of(model).make(model) if type(model) in _FAMILIES else model
 
 
 def require(models: Sequence[TranslationModel], name: str, purpose: str) -> None:
@@ -61,4 +97,4 @@ def max_positions(models: Sequence[TranslationModel]) -> int | None:
 
 def parameter_shapes(config: Config) -> Any:
     """The shapes of the parameters of a config's model, on the first device."""
-    return shapes_on_one_device(transformer.parameter_shapes(config.model))
+    return shapes_on_one_device(family_of(config.model).parameter_shapes(config.model))

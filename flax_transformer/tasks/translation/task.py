@@ -14,9 +14,7 @@ from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.loss import automatic_chunk, loss_sums
-from flax_transformer.transformer.flops import forward_flops
-from flax_transformer.transformer.model import Transformer, init_params, resolve_dtype
-from flax_transformer.transformer.sharding_rules import SHARDING_RULES
+from flax_transformer.tasks.translation.model import family_of
 
 
 class TranslationTask(Task):
@@ -24,20 +22,21 @@ class TranslationTask(Task):
 
     slot_name = 'target_slots'
     counts = ('target_tokens', 'source_tokens')
-    sharding_rules = SHARDING_RULES
 
     def __init__(self, config: Config, *, row_parts: int = 1) -> None:
         """`row_parts`: the number of devices over which the rows that `loss` sees are split."""
+        self._family = family_of(config.model)
+        self.sharding_rules = self._family.sharding_rules
         self.rows_per_step, self.slots_per_row = config.rows_per_step, config.data.target_length
         self.d_model, self.dtype = config.model.d_model, config.model.dtype
         self.row_name = f'{config.data.source_length} + {config.data.target_length} slots'
         self._model_config, self._data = config.model, config.data
-        self._row_flops = forward_flops(config.model, config.data.source_length, config.data.target_length)
+        self._row_flops = self._family.forward_flops(config.model, config.data.source_length, config.data.target_length)
         passes = 2 if config.training.r_drop_alpha else 1
         self.flops_per_step = 3 * passes * config.rows_per_step * self._row_flops.total  # forward, and twice backward
         self._loss = partial(
             loss_sums,
-            model=Transformer(config.model, remat=config.parallel.remat == 'layers'),
+            model=self._family.make(config.model, remat=config.parallel.remat == 'layers'),
             label_smoothing=config.training.label_smoothing,
             corpora=tuple(corpus.name for corpus in config.data.corpora),
             loss_chunk=row_parts * (config.parallel.loss_chunk or automatic_chunk(config.model)),
@@ -48,7 +47,7 @@ class TranslationTask(Task):
         return self._row_flops.times(1 / self.slots_per_row)._asdict()
 
     def init(self, key: jax.Array) -> Params:
-        return init_params(self._model_config, key)
+        return self._family.init_params(self._model_config, key)
 
     def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
         return self._loss(params, batch, key, r_drop_alpha=self._r_drop_alpha)
@@ -96,4 +95,4 @@ def per_token(sums: dict[str, float]) -> dict[str, float]:
 
 def with_dtype(config: Config, platform: str | None = None) -> Config:
     """The config with the dtype that `auto` stands for on a platform; None: JAX's default."""
-    return replace(config, model=resolve_dtype(config.model, platform))
+    return replace(config, model=family_of(config.model).resolve_dtype(config.model, platform))
