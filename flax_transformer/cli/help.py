@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from flax_transformer.common.config_json import section_classes
+
 # Fields of configs in the short help; each command shows those that it has, after its own options.
 THEMES = {
     'data': ('data.train', 'data.validation', 'data.test', 'data.source_language', 'data.target_language', 'data.root'),
@@ -88,6 +90,8 @@ def options_of(kind: Any, values: Any = None) -> Iterator[Option]:
         if isinstance(found, typing.TypeVar):  # generic in the class of the config
             found = next(iter(typing.get_args(kind)), None)
         value = _default(field) if values is None else getattr(values, field.name)
+        if len(classes := section_classes(found)) > 1:
+            found = classes[0] if value is dataclasses.MISSING else type(value)
         if dataclasses.is_dataclass(found):
             prefix = '' if field.name == 'config' else f'{field.name}.'
             yield from (

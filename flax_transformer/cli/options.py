@@ -56,8 +56,9 @@ def parse(
         print(short_help(prog, description, options, values))
         raise SystemExit(0)
     rest = ['--help'] if asked else rest
-    shown = {} if values is None else {'default': values}
-    return tyro.cli(options, prog=prog, description=description, args=rest, **shown)
+    # A section of several classes keeps that of the config given.
+    settings = {'config': (tyro.conf.AvoidSubcommands,)} | ({} if values is None else {'default': values})
+    return tyro.cli(options, prog=prog, description=description, args=rest, **settings)
 
 
 def positional(argv: list[str]) -> list[str]:

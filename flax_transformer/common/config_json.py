@@ -1,10 +1,12 @@
 """Configs to JSON and back, with a schema version; and the fields in which two configs differ.
 
-Version 2 names the task: the folder in `tasks/` that holds the config's class. Version 1 names none.
+Version 2 names the task: the folder in `tasks/` that holds the config's class. Version 1 names none. A section whose
+field admits several classes, `model: One | Another`, names its own as `class`, unless it is the first.
 """
 
 import dataclasses
 import json
+import types
 import typing
 from typing import Any, TypeVar
 
@@ -17,7 +19,7 @@ T = TypeVar('T')
 
 def to_json(config: Any) -> str:
     """The config as JSON text, with its schema version and task."""
-    values = {'schema_version': SCHEMA_VERSION, 'task': config.task, **dataclasses.asdict(config)}
+    values = {'schema_version': SCHEMA_VERSION, 'task': config.task, **_as_table(config)}
     return json.dumps(values, indent=2) + '\n'
 
 
@@ -74,8 +76,11 @@ def _read(text: str) -> tuple[str | None, dict[str, Any]]:
 def _elsewhere(name: str, hints: dict[str, Any]) -> str:
     """` Did you mean steps in training?` for the name of a section's field, or the empty string."""
     last = name.rpartition('.')[2]
-    sections = {section: kind for section, kind in hints.items() if dataclasses.is_dataclass(kind)}
-    found = [section for section, kind in sections.items() if last in {each.name for each in dataclasses.fields(kind)}]
+    found = [
+        section
+        for section, hint in hints.items()
+        if any(last == field.name for kind in section_classes(hint) for field in dataclasses.fields(kind))
+    ]
     return f' Did you mean {last} in {", ".join(found)}?' if found else ''
 
 
@@ -89,8 +94,8 @@ def _from_dict(cls: type, values: Any, path: str) -> Any:
         where = f'{path}.{name}' if path else name
         if name not in hints:
             raise UserError(f'{where}: no such field.{_elsewhere(name, hints) or nearest(name, hints)}')
-        if dataclasses.is_dataclass(hints[name]):
-            fields[name] = _from_dict(hints[name], value, where)
+        if classes := section_classes(hints[name]):
+            fields[name] = _section(classes, value, where)
         elif typing.get_origin(hints[name]) is tuple and isinstance(value, list):
             kind = typing.get_args(hints[name])[0]
             is_table = dataclasses.is_dataclass(kind)
@@ -105,10 +110,38 @@ def _from_dict(cls: type, values: Any, path: str) -> Any:
         raise UserError(f'{path}.{error}' if path else str(error)) from None
 
 
+def section_classes(hint: Any) -> tuple[type, ...]:
+    """The classes that a section may have, by the type of its field; () for a field that is no section."""
+    kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    return tuple(kinds) if all(map(dataclasses.is_dataclass, kinds)) else ()
+
+
+def _section(classes: tuple[type, ...], values: Any, path: str) -> Any:
+    """A section, of the class that its table names; of the first if it names none."""
+    if len(classes) == 1 or not isinstance(values, dict) or 'class' not in values:
+        return _from_dict(classes[0], values, path)
+    known = {kind.__name__: kind for kind in classes}
+    name = values['class']
+    if not isinstance(name, str) or name not in known:
+        raise UserError(f'{path}.class={name!r}: expected one of {", ".join(known)}.{nearest(str(name), known)}')
+    return _from_dict(known[name], {key: value for key, value in values.items() if key != 'class'}, path)
+
+
+def _as_table(config: Any) -> dict[str, Any]:
+    """The fields of a config and its sections as plain values, with the classes that cannot be known otherwise."""
+    found, hints = dataclasses.asdict(config), typing.get_type_hints(type(config))
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        classes = section_classes(hints[field.name])
+        if classes and type(value) is not classes[0]:
+            found[field.name] = {'class': type(value).__name__, **found[field.name]}
+    return found
+
+
 def flat_fields(config: Any) -> dict[str, Any]:
     """The fields of a config and its sections, `{'model.d_model': 512, ..., 'seed': 0}`."""
     found = {}
-    for name, value in dataclasses.asdict(config).items():
+    for name, value in _as_table(config).items():
         found |= {f'{name}.{key}': each for key, each in value.items()} if isinstance(value, dict) else {name: value}
     return found
 
