@@ -18,10 +18,11 @@ class Dense(nn.Module):
     features: int
     use_bias: bool = True
     dtype: jnp.dtype = jnp.float32
+    kernel_init: nn.initializers.Initializer = nn.initializers.glorot_uniform()
 
     def setup(self) -> None:
         shape = (self.inputs, self.features)
-        self.kernel = self.param('kernel', nn.initializers.glorot_uniform(), shape, jnp.float32)
+        self.kernel = self.param('kernel', self.kernel_init, shape, jnp.float32)
         self.bias = self.param('bias', nn.initializers.zeros, (self.features,), jnp.float32) if self.use_bias else None
 
     def __call__(self, x: jax.Array) -> jax.Array:

@@ -9,25 +9,8 @@ Every slot of a row counts, including padding, and so does masked attention, bec
 pass has two products for each one of the forward pass.
 """
 
-from typing import NamedTuple
-
+from flax_transformer.ops.flops import Flops
 from flax_transformer.transformer.config import TransformerConfig
-
-
-class Flops(NamedTuple):
-    """FLOPs by part."""
-
-    encoder: float  # projections and feed-forward networks, linear in the source slots
-    decoder: float  # the same; the keys and values of the source are projected here
-    attention: float  # queries x keys and weights x values of all three attentions, quadratic in the slots of a row
-    logits: float
-
-    @property
-    def total(self) -> float:
-        return sum(self)
-
-    def times(self, factor: float) -> 'Flops':
-        return Flops(*(factor * part for part in self))
 
 
 def forward_flops(model: TransformerConfig, source: int, target: int) -> Flops:

@@ -1,0 +1,78 @@
+"""What a recurrent model is: its cell, its sizes, how its decoder reads the source."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from flax_transformer.common.checks import check, check_positive, check_rates, check_types
+from flax_transformer.common.fields import setting
+
+
+@dataclass(frozen=True)
+class RecurrentConfig:
+    """The attention RNN. Defaults: one layer on each side, as in Bahdanau et al. 2015, with 37,000 shared pieces."""
+
+    vocab_size: int = 37_000  # pieces, including special ones
+    target_vocab_size: int | None = None  # if the target has its own vocabulary; None: shared with the source
+    cell: Literal['lstm', 'gru'] = 'lstm'  # Hochreiter and Schmidhuber 1997; Cho et al. 2014
+    d_model: int = 512  # width of the embeddings and of the layer before the logits
+    hidden_size: int = 1024  # of each cell's state; the encoder has this in each direction
+    num_encoder_layers: int = 1  # over the source, in both directions
+    num_decoder_layers: int = 1  # over the target; the first one's state is what the attention is asked with
+    # How a state is compared with each source position: by a small network, by a product (Luong et al. 2015,
+    # "general"), or not at all: the decoder sees the encoder's final states only (Sutskever et al. 2014).
+    attention: Literal['additive', 'multiplicative', 'none'] = 'additive'
+    attention_size: int | None = None  # width of the additive network; None: hidden_size
+    # Whether the decoder's first layer reads what the attention found at the step before. Without, it knows only the
+    # words so far, and trains faster: the attention of all positions is computed at once.
+    input_feeding: bool = True
+    # on embeddings, between layers, on the encoder's last states and before the logits
+    dropout_rate: float = setting(0.2, 'transferable')
+    tie_embeddings: Literal['all', 'target', 'none'] = 'all'  # all: source = target = softmax; target: target = softmax
+    logits_bias: bool = False  # a bias on the logits
+    pad_id: int = 0  # also the decoder's start: its embedding is the zero vector
+    eos_id: int = 1  # ends every source and target
+    # Of computation; auto: bfloat16 on TPU and GPU.
+    dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'vocab_size', 'd_model', 'hidden_size', 'num_encoder_layers', 'num_decoder_layers')
+        for name in ('num_encoder_layers', 'num_decoder_layers'):
+            check(getattr(self, name) <= 100, f'{name}={getattr(self, name)}: expected at most 100')
+        for name in ('target_vocab_size', 'attention_size'):
+            value = getattr(self, name)
+            check(value is None or value >= 1, f'{name}={value}: expected at least 1, or None')
+        for name in ('vocab_size', 'target_vocab_size', 'd_model', 'hidden_size', 'attention_size'):
+            size = getattr(self, name)
+            check(size is None or size < 2**31, f'{name}={size}: expected less than 2^31')
+        check(
+            self.attention_size is None or self.attention == 'additive',
+            f'attention_size={self.attention_size} has no effect with attention={self.attention!r}; it is for additive',
+        )
+        check_rates(self, 'dropout_rate')
+        check(
+            self.target_vocab_size is None or self.tie_embeddings != 'all',
+            f"target_vocab_size={self.target_vocab_size}: tie_embeddings='all' shares one table; set target or none",
+        )
+        for name in ('pad_id', 'eos_id'):
+            value = getattr(self, name)
+            for size in ('vocab_size', 'vocab_size_of_target'):
+                last = getattr(self, size) - 1
+                limit = 'vocab_size' if size == 'vocab_size' else 'target_vocab_size'
+                check(0 <= value <= last, f'{name}={value}: expected an id from 0 to {limit} - 1 = {last}')
+        check(self.pad_id != self.eos_id, f'pad_id and eos_id are both {self.pad_id}; expected two different ids')
+
+    @property
+    def width_of_attention(self) -> int:
+        """What states and annotations are compared in: `attention_size`, or hidden_size if that is None."""
+        return self.attention_size or self.hidden_size
+
+    @property
+    def vocab_size_of_target(self) -> int:
+        """`target_vocab_size`, or vocab_size if that is None."""
+        return self.target_vocab_size or self.vocab_size
+
+    @property
+    def max_positions(self) -> None:
+        """None: a source or target may have any length."""
+        return None

@@ -1,0 +1,138 @@
+"""Recurrent layers over sentences in rows, in one direction or both.
+
+Shapes: B rows, T positions, D inputs, H hidden size, G gates of a cell (see `cells`).
+Segments [B, T] number the sentences of a row from 1; 0 is padding. A mask will do where a row is one sentence.
+"""
+
+from functools import partial
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from flax_transformer.ops.dense import Dense
+from flax_transformer.rnn.cells import GATES, State, advance, zero_state
+from flax_transformer.rnn.recurrence import Times, recur
+
+
+class RecurrentLayer(nn.Module):
+    """The weights of an LSTM or a GRU: of its input, with the bias, and of its state."""
+
+    inputs: int
+    hidden_size: int
+    cell: str = 'lstm'
+    dtype: jnp.dtype = jnp.float32
+
+    def setup(self) -> None:
+        width = GATES[self.cell] * self.hidden_size
+        of_gate = partial(_orthogonal_by_gate, GATES[self.cell])
+        self.input = Dense(self.inputs, width, dtype=self.dtype, kernel_init=nn.initializers.lecun_uniform())
+        self.recurrent = Dense(self.hidden_size, width, use_bias=False, dtype=self.dtype, kernel_init=of_gate)
+
+    def __call__(self, x: jax.Array, segments: jax.Array) -> jax.Array:
+        """h [B, T, H] of x [B, T, D], from left to right; a sentence begins with a state of zeros."""
+        xs = {'recurrent': (over_time(self.input(x)), over_time(begins(segments)))}
+        return batch_first(run(self.cell, {'recurrent': self.recurrent.kernel}, xs)['recurrent']).astype(self.dtype)
+
+    def step(self, x: jax.Array, state: State) -> State:
+        """The state after one more position, x [N, D]."""
+        return advance(self.cell, self.input(x), self.recurrent(state[0]), state)
+
+
+class BidirectionalLayer(nn.Module):
+    """Two layers, one from left to right, one from right to left, side by side (Schuster and Paliwal 1997)."""
+
+    inputs: int
+    hidden_size: int
+    cell: str = 'lstm'
+    dtype: jnp.dtype = jnp.float32
+
+    def setup(self) -> None:
+        self.forward, self.backward = (
+            RecurrentLayer(self.inputs, self.hidden_size, self.cell, self.dtype) for _ in range(2)
+        )
+
+    def __call__(self, x: jax.Array, segments: jax.Array) -> jax.Array:
+        """[B, T, 2 H] of x [B, T, D]: what both directions know at each position of its sentence; zeros at padding.
+
+        No sentence sees another one of its row, or padding, so neither changes its result. `segments` [B, T]: see
+        above. For one vector for each row see `final_states`.
+        """
+        # Both directions in one scan: on CPUs their products run at the same time.
+        backwards = segments[:, ::-1]
+        xs = {
+            'forward': (over_time(self.forward.input(x)), over_time(begins(segments))),
+            'backward': (over_time(self.backward.input(x))[::-1], over_time(begins(backwards))),
+        }
+        weights = {'forward': self.forward.recurrent.kernel, 'backward': self.backward.recurrent.kernel}
+        ys = run(self.cell, weights, xs)
+        both = batch_first(jnp.concatenate([ys['forward'], ys['backward'][::-1]], axis=-1))
+        return jnp.where((segments > 0)[:, :, None], both, 0).astype(self.dtype)
+
+
+def run(cell: str, weights: dict[str, Any], xs: dict[str, tuple[jax.Array, ...]]) -> dict[str, jax.Array]:
+    """h [T, B, H] of layers that run side by side, by name.
+
+    Args:
+      weights: of each layer's state.
+      xs: of each layer, the products [T, B, G * H] of its inputs, where sentences begin [T, B], and, unless it is
+        zeros, the h [T, B, H] with which those begin.
+    """
+
+    def step(times: Times, _: Any, states: dict[str, State], xs: Any) -> tuple[dict[str, State], dict[str, jax.Array]]:
+        after, ys = {}, {}
+        for name, (of_input, *start) in xs.items():
+            state = reset(states[name], *start)
+            of_state = times(name, state[0].astype(of_input.dtype))
+            after[name] = advance(cell, of_input, of_state, state)
+            ys[name] = after[name][0].astype(of_input.dtype)
+        return after, ys
+
+    _, batch, width = next(iter(xs.values()))[0].shape
+    states = {name: zero_state(cell, batch, width // GATES[cell]) for name in xs}
+    return recur(step, weights, (), states, xs)[1]
+
+
+def reset(state: State, is_first: jax.Array, h: jax.Array | float = 0.0) -> State:
+    """The state, but h [B, H], by default zeros, and a cell of zeros where a sentence begins, [B]."""
+    initial = (h, 0.0)[: len(state)]
+    return tuple(jnp.where(is_first[:, None], new, old) for new, old in zip(initial, state, strict=True))
+
+
+def begins(segments: jax.Array) -> jax.Array:
+    """Where a sentence, or padding, begins in rows with segments [B, T].
+
+    >>> begins(jnp.array([[1, 1, 2, 2, 0]])).astype(int).tolist()
+    [[1, 0, 1, 0, 1]]
+    """
+    return jnp.diff(segments, axis=1, prepend=-1) != 0
+
+
+def final_states(both: jax.Array, segments: jax.Array, asked: jax.Array) -> jax.Array:
+    """[B, T, 2 H]: what each direction knows at the end of a sentence, of the results [B, S, 2 H] of both directions.
+
+    The left half at the sentence's last position, the right half at its first. `segments` [B, S] of the results, and
+    `asked` [B, T], the sentences that are asked for: ones [B, 1] where a row is one sentence.
+    """
+    is_same = asked[:, :, None] == segments[:, None, :]
+    first = jnp.argmax(is_same, axis=2)
+    last = segments.shape[1] - 1 - jnp.argmax(is_same[:, :, ::-1], axis=2)
+    left, right = jnp.split(both, 2, axis=-1)
+    ends = [jnp.take_along_axis(x, index[:, :, None], axis=1) for x, index in ((left, last), (right, first))]
+    return jnp.concatenate(ends, axis=-1)
+
+
+def over_time(x: jax.Array) -> jax.Array:
+    """[T, B, ...] of [B, T, ...]."""
+    return jnp.swapaxes(x, 0, 1)
+
+
+batch_first = over_time  # and back
+
+
+def _orthogonal_by_gate(gates: int, key: jax.Array, shape: tuple[int, int], dtype: jnp.dtype) -> jax.Array:
+    """A matrix [H, G * H] that is orthogonal for each gate (Saxe et al. 2014)."""
+    square = (shape[0], shape[1] // gates)
+    keys = jax.random.split(key, gates)
+    return jnp.concatenate([nn.initializers.orthogonal()(key, square, dtype) for key in keys], axis=1)

@@ -1,0 +1,162 @@
+"""The attention RNN: source and target ids in, logits out (Bahdanau et al. 2015, figure 1).
+
+It has the methods of `transformer.model.Transformer`.
+Shapes: B batch, S source tokens, T target tokens, D d_model, H hidden size, V vocabulary, N = B * beams.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from flax_transformer.common.decode_state import DecodeState
+from flax_transformer.ops.dropout import Dropout
+from flax_transformer.ops.embedding import Embedding
+from flax_transformer.ops.product import product
+from flax_transformer.rnn.config import RecurrentConfig
+from flax_transformer.rnn.decoder import Decoder, Source
+from flax_transformer.rnn.layers import BidirectionalLayer
+
+
+def resolve_dtype(config: RecurrentConfig, platform: str | None = None) -> RecurrentConfig:
+    """The config with a concrete dtype: 'auto' is float32 on CPUs and bfloat16 on other platforms, by default JAX's."""
+    platform = platform or jax.default_backend()
+    return replace(config, dtype='float32' if platform == 'cpu' else 'bfloat16') if config.dtype == 'auto' else config
+
+
+def output_names(config: RecurrentConfig) -> tuple[str, ...]:
+    """Top-level names of the parameters that turn hidden states into logits."""
+    table = {'all': 'embedding', 'target': 'target_embedding', 'none': 'projection'}[config.tie_embeddings]
+    return (table, 'logits_bias') if config.logits_bias else (table,)
+
+
+class AttentionRNN(nn.Module):
+    """Bidirectional encoder, decoder with attention, embeddings and the projection to logits."""
+
+    config: RecurrentConfig
+    remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
+
+    supports_int8 = True  # of parameters
+    max_positions = None  # any length
+
+    def setup(self) -> None:
+        config = resolve_dtype(self.config)  # here alone: the layers get the resolved config
+        dtype = jnp.dtype(config.dtype)
+
+        def embedding(vocab_size: int) -> Embedding:
+            return Embedding(vocab_size, config.d_model, config.pad_id, dtype=dtype)
+
+        if config.tie_embeddings == 'all':
+            self.embedding = embedding(config.vocab_size)
+        else:
+            self.source_embedding = embedding(config.vocab_size)
+            self.target_embedding = embedding(config.vocab_size_of_target)
+        if config.tie_embeddings == 'none':
+            shape = (config.d_model, config.vocab_size_of_target)
+            self.projection = self.param('projection', nn.initializers.glorot_uniform(), shape, jnp.float32)
+        if config.logits_bias:
+            self.bias = self.param('logits_bias', nn.initializers.zeros, (config.vocab_size_of_target,), jnp.float32)
+        widths = [config.d_model, *[2 * config.hidden_size] * (config.num_encoder_layers - 1)]
+        self.encoder = [BidirectionalLayer(width, config.hidden_size, config.cell, dtype) for width in widths]
+        self.decoder = Decoder(config)
+        self.dropout = Dropout(config.dropout_rate)
+
+    def _embed(self, side: str, tokens: jax.Array, deterministic: bool = True) -> jax.Array:
+        table = self.embedding if self.config.tie_embeddings == 'all' else getattr(self, f'{side}_embedding')
+        return self.dropout(table(tokens), deterministic=deterministic)
+
+    def project(self, x: jax.Array) -> jax.Array:
+        """Logits [..., V], float32, of hidden states [..., D]; reads only the parameters in `output_names`."""
+        if self.config.tie_embeddings == 'none':
+            logits = product(x, self.projection, dtype=jnp.float32)
+        else:
+            table = self.embedding if self.config.tie_embeddings == 'all' else self.target_embedding
+            logits = table.logits(x)
+        return logits + jnp.expand_dims(self.bias, range(logits.ndim - 1)) if self.config.logits_bias else logits
+
+    def encode(
+        self,
+        source: jax.Array,
+        *,
+        segments: jax.Array | None = None,
+        positions: jax.Array | None = None,
+        deterministic: bool = True,
+    ) -> jax.Array:
+        """Annotations [B, S, 2 H] of source ids [B, S], padded with pad_id; or of packed rows, with their segment
+        numbers [B, S] (from 1; 0 is padding). Positions are those of the words themselves, so they are not read."""
+        del positions
+        segments = self._segments(source) if segments is None else segments
+        x = self._embed('source', source, deterministic)
+        run = lambda layer, x: layer(x, segments)
+        for layer in self.encoder:
+            x = self.dropout((nn.remat(run) if self.remat else run)(layer, x), deterministic=deterministic)
+        return x
+
+    def _segments(self, tokens: jax.Array) -> jax.Array:
+        return (tokens != self.config.pad_id).astype(jnp.int32)
+
+    def _read(self, source: jax.Array, segments: jax.Array | None, deterministic: bool = True) -> Source:
+        segments = self._segments(source) if segments is None else segments
+        return self.decoder.read(self.encode(source, segments=segments, deterministic=deterministic), segments)
+
+    def __call__(self, source: jax.Array, target_in: jax.Array, **keywords: Any) -> jax.Array:
+        """Logits [B, T, V], float32, of source ids [B, S] and decoder inputs [B, T]; takes the keywords of `hidden`."""
+        return self.project(self.hidden(source, target_in, **keywords))
+
+    def hidden(
+        self,
+        source: jax.Array,
+        target_in: jax.Array,
+        *,
+        source_segments: jax.Array | None = None,
+        target_segments: jax.Array | None = None,
+        source_positions: jax.Array | None = None,
+        target_positions: jax.Array | None = None,
+        deterministic: bool = True,
+    ) -> jax.Array:
+        """The decoder's last hidden states [B, T, D], which `project` turns into logits, of source ids [B, S] and
+        decoder inputs [B, T], which begin with pad_id.
+
+        Segments, [B, S] and [B, T], describe packed rows; without them, a row is one sentence.
+        """
+        del source_positions, target_positions
+        read = self._read(source, source_segments, deterministic)
+        segments = jnp.ones_like(target_in) if target_segments is None else target_segments
+        run = lambda decoder, x, read: decoder(x, read, segments, deterministic=deterministic)
+        x = self._embed('target', target_in, deterministic)
+        x = (nn.remat(run) if self.remat else run)(self.decoder, x, read)
+        return self.dropout(x, deterministic=deterministic)
+
+    def cross_attention(self, source: jax.Array, target_in: jax.Array) -> jax.Array:
+        """The attention over the source, [1, B, 1, T, S], for inspection. Without attention: half on the first and half
+        on the last word, where the two directions end."""
+        read = self._read(source, None)
+        return self.decoder.look(self._embed('target', target_in), read, jnp.ones_like(target_in))[None, :, None]
+
+    def start(self, source: jax.Array) -> DecodeState:
+        """The decode state of source ids [B, S]; the encoder runs here, once."""
+        return self.decoder.start(self._read(source, None))
+
+    def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
+        """Logits [N, V] of the token after `tokens` [N], and the state after it; N is a multiple of B."""
+        logits, _, state = self.decode_and_look(tokens, state)
+        return logits, state
+
+    def decode_and_look(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
+        """As `decode`, with the attention of each hypothesis over the source, [N, S], as the second result."""
+        x, weights, state = self.decoder.decode(self._embed('target', tokens), state)
+        return self.project(x), weights, state
+
+
+def init_params(config: RecurrentConfig, key: jax.Array) -> Any:
+    """Fresh float32 parameters, from one compiled program."""
+    tokens = jnp.zeros((1, 1), jnp.int32)
+    return jax.jit(AttentionRNN(config).init)(key, tokens, tokens)['params']
+
+
+def parameter_shapes(config: RecurrentConfig) -> Any:
+    """The parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
+    return jax.eval_shape(partial(init_params, config), jax.random.key(0))
