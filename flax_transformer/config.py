@@ -8,6 +8,7 @@ from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.optimizer import OptimizerConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.tasks.translation.config import Config, TrainingConfig
 from flax_transformer.text.config import TokenizerConfig
 from flax_transformer.transformer.config import TransformerConfig
@@ -20,6 +21,7 @@ __all__ = [
     'DecodingConfig',
     'OptimizerConfig',
     'ParallelConfig',
+    'RecurrentConfig',
     'TokenizerConfig',
     'TrainingConfig',
     'TransformerConfig',

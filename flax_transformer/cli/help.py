@@ -19,7 +19,7 @@ THEMES = {
     'data': ('data.train', 'data.validation', 'data.test', 'data.source_language', 'data.target_language', 'data.root'),
     'model': (
         *('model.vocab_size', 'model.d_model', 'model.num_heads', 'model.d_ff', 'model.num_encoder_layers'),
-        *('model.num_decoder_layers', 'model.dropout_rate'),
+        *('model.num_decoder_layers', 'model.dropout_rate', 'model.cell', 'model.hidden_size'),
     ),
     'training': (
         *('training.steps', 'training.tokens_per_step', 'training.evaluate_every', 'training.patience'),

@@ -91,6 +91,8 @@ def write_marian(folder: Path | str, marian: Marian) -> None:
 
 def check_export(model: TransformerConfig, decoding: DecodingConfig) -> None:
     """Raises UserError with every field that keeps a model, trained or not, from being exported."""
+    if not isinstance(model, TransformerConfig):
+        raise UserError(f"Hugging Face's Marian format cannot hold a {type(model).__name__}; expected a Transformer")
     if faults := faults_of_model(model) + faults_of_decoding(decoding):
         raise UserError(
             '\n  '.join(["Hugging Face's Marian format cannot hold this model:", *faults])

@@ -148,7 +148,7 @@ class Decoder(nn.Module):
     def start(self, source: Source) -> DecodeState:
         """The state before the first token."""
         summaries = final_states(source.values, source.segments, jnp.ones_like(source.segments[:, :1]))
-        zeros = zero_state(self.config.cell, len(summaries), self.config.hidden_size)
+        zeros = zero_state(self.config.cell, summaries.shape[0], self.config.hidden_size)
         states = [zeros for _ in self.layers]
         states[0] = (self._initial(summaries)[:, 0].astype(jnp.float32), *zeros[1:])
         context = jnp.zeros_like(summaries[:, 0])
@@ -167,10 +167,10 @@ class Decoder(nn.Module):
         h = after[0][0].astype(x.dtype)
         mask = source.segments[:, None] > 0
         if self.config.attention == 'none':
-            weights = jnp.repeat(_ends(mask)[:, 0], len(x) // len(mask), axis=0)
+            weights = jnp.repeat(_ends(mask)[:, 0], x.shape[0] // mask.shape[0], axis=0)
         else:
             # The W hypotheses of a sentence are compared as W positions would be: nothing is copied per beam.
-            context, weights = self._attend(h.reshape(len(mask), -1, h.shape[-1]), source, mask)
+            context, weights = self._attend(h.reshape(mask.shape[0], -1, h.shape[-1]), source, mask)
             context, weights = (y.reshape(-1, y.shape[-1]) for y in (context, weights))
         for layer, before in zip(self.layers[1:], states[1:], strict=True):
             after.append(layer.step(jnp.concatenate([h, context], axis=-1), before))

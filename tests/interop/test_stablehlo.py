@@ -220,9 +220,9 @@ def test_an_ensemble_is_refused(tiny: Translator, tmp_path: Path) -> None:
         export_run(Translator([config, config], (params, params), tiny.tokenizer), tmp_path / 'out')
 
 
-def test_a_model_that_is_no_transformer_is_refused(tiny: Translator, tmp_path: Path) -> None:
+def test_a_model_that_is_not_ours_is_refused(tiny: Translator, tmp_path: Path) -> None:
     other = Translator(nn.Dense(20), {}, tiny.tokenizer)
-    with pytest.raises(UserError, match='a Dense cannot be exported; expected a Transformer'):
+    with pytest.raises(UserError, match='a Dense cannot be exported; expected a model of this package'):
         export_run(other, tmp_path / 'out')
     with pytest.raises(UserError, match='CTranslate2 cannot do this: a Dense; expected a Transformer'):
         CTranslate2Translator.of(other)

@@ -25,14 +25,15 @@ from jax import export as jax_export
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves, refuse_non_finite
+from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.search import output_slots
 from flax_transformer.interop.stablehlo import export_loader
+from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.translator import Translator
-from flax_transformer.tasks.translation.model import make_model
+from flax_transformer.tasks.translation.model import family_of, make_model
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
-from flax_transformer.transformer.model import Transformer, parameter_shapes
 
 FORMAT = 1
 PLATFORMS = ('cpu', 'cuda', 'tpu')
@@ -98,7 +99,7 @@ def _files(translator: Translator, program: Exported, weights: dict[str, np.ndar
     }
 
 
-def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tuple[TransformerConfig, Any]:
+def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tuple[ModelConfig, Any]:
     """The config and parameters to trace with unknown lengths: sinusoids become a learned table.
 
     Raises UserError for what cannot be exported.
@@ -106,19 +107,27 @@ def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tup
     decoding = translator.decoding
     _check(translator)
     model, params = translator.model.config, translator.weights
+    if isinstance(model, TransformerConfig):
+        model, params = _with_plain_attention(model, params, decoding)
+    dtype = dtype or ('float32' if model.dtype == 'auto' else model.dtype)
+    return replace(model, dtype=dtype), params
+
+
+def _with_plain_attention(
+    model: TransformerConfig, params: Any, decoding: DecodingConfig
+) -> tuple[TransformerConfig, Any]:
     if model.positions != 'learned':
         length = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens))
         table = {'table': sinusoids(length, model.d_model, model.positions)}
         params = {**params, 'source_positions': table, 'target_positions': table}
         model = replace(model, positions='learned', max_length=length)
-    dtype = dtype or ('float32' if model.dtype == 'auto' else model.dtype)
-    return replace(model, dtype=dtype, attention='plain'), params  # cuDNN's is not for every platform
+    return replace(model, attention='plain'), params  # cuDNN's is not for every platform
 
 
 def _check(translator: Translator) -> None:
     decoding = translator.decoding
-    if not isinstance(translator.model, Transformer):
-        raise UserError(f'a {type(translator.model).__name__} cannot be exported; expected a Transformer')
+    if not isinstance(getattr(translator.model, 'config', None), ModelConfig):
+        raise UserError(f'a {type(translator.model).__name__} cannot be exported; expected a model of this package')
     if len(translator.models) > 1:
         raise UserError(f'an ensemble of {len(translator.models)} models cannot be exported; export one of them')
     if decoding.search == 'sample':
@@ -135,7 +144,7 @@ def _check(translator: Translator) -> None:
 
 def lower(
     translator: Translator,
-    model: TransformerConfig,
+    model: ModelConfig,
     params: Any,
     *,
     inside: bool,
@@ -166,7 +175,7 @@ _OUTPUTS = {
 }
 
 
-def _description(translator: Translator, model: TransformerConfig, program: Exported) -> dict[str, Any]:
+def _description(translator: Translator, model: ModelConfig, program: Exported) -> dict[str, Any]:
     decoding, tokenizer = translator.decoding, translator.tokenizer
     tag = tokenizer.tag_id(decoding.target_language)
     most = decoding.max_source_tokens
@@ -179,7 +188,7 @@ def _description(translator: Translator, model: TransformerConfig, program: Expo
         'calling_convention': program.calling_convention_version,  # of jax.export
         'platforms': list(program.platforms),
         'dtype': model.dtype,
-        'parameters': sum(leaf.size for leaf in jax.tree.leaves(parameter_shapes(model))),
+        'parameters': sum(leaf.size for leaf in jax.tree.leaves(family_of(model).parameter_shapes(model))),
         'arguments': [*arguments, f'source: ids, int32 [b, s], EOS last, then pad_id; s from 1 to {most}'],
         'results': _OUTPUTS | {'slots': slots},
         'pad_id': tokenizer.pad_id,

@@ -15,10 +15,11 @@ from flax_transformer.engine.config import EngineConfig
 from flax_transformer.engine.config.loop import LoopConfig
 from flax_transformer.engine.config.optimizer import OptimizerConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.text.config import TokenizerConfig
 from flax_transformer.transformer.config import TransformerConfig
 
-ModelConfig = TransformerConfig
+ModelConfig = TransformerConfig | RecurrentConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,10 @@ from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import shapes_on_one_device
 from flax_transformer.engine.devices.sharding import Rules
+from flax_transformer.rnn import flops as rnn_flops
+from flax_transformer.rnn import model as rnn
+from flax_transformer.rnn import sharding_rules as rnn_rules
+from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.tasks.translation.config import Config, ModelConfig
 from flax_transformer.transformer import flops as transformer_flops
 from flax_transformer.transformer import model as transformer
@@ -68,6 +72,15 @@ _FAMILIES: dict[type, Family] = {
         transformer.output_names,
         transformer_flops.forward_flops,
         transformer_rules.SHARDING_RULES,
+    ),
+    RecurrentConfig: Family(
+        rnn.AttentionRNN,
+        rnn.init_params,
+        rnn.parameter_shapes,
+        rnn.resolve_dtype,
+        rnn.output_names,
+        rnn_flops.forward_flops,
+        rnn_rules.SHARDING_RULES,
     ),
 }
 

@@ -12,6 +12,7 @@ from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts
 from flax_transformer.tasks.translation.inference.loading import load_ensemble
@@ -21,10 +22,9 @@ from flax_transformer.tasks.translation.inference.result import Translation, Tra
 from flax_transformer.tasks.translation.inference.word_alignment import align_words
 from flax_transformer.tasks.translation.model import TranslationModel, make_model
 from flax_transformer.text.tokenizer import Tokenizer
-from flax_transformer.transformer.config import TransformerConfig
 
 CHUNK = 2048  # lines of a stream that are in memory at once
-Model = TransformerConfig | TranslationModel
+Model = ModelConfig | TranslationModel
 
 
 class Translator:
@@ -47,7 +47,7 @@ class Translator:
     ) -> None:
         """
         Args:
-          model: a Linen module, or a Transformer's config; several are an ensemble.
+          model: a Linen module, or a config's model section; several are an ensemble.
           params: its parameters; for an ensemble the tuple of its members'.
           parallel: the devices; None: one.
           source_language: whose rules split_sentences follows.

@@ -1,0 +1,169 @@
+"""A run of the attention RNN does what a Transformer's does: the same commands, searches, scores and files."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import copy_config, made_once
+
+from flax_transformer import Translator, train
+from flax_transformer.cli import main
+from flax_transformer.common.errors import UserError
+from flax_transformer.config import Config, RecurrentConfig, TransformerConfig
+from flax_transformer.cost.step_cost import step_cost
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.interop.ctranslate2.translator import CTranslate2Translator
+from flax_transformer.interop.stablehlo.export import lower, with_fixed_shapes
+from flax_transformer.tasks.translation.attention_map import attention_map
+from flax_transformer.tasks.translation.run import Run
+from flax_transformer.tasks.translation.task import make_trainer
+
+LINES = ['a b c', 'h g f e d c b', 'a', 'c c d']
+
+
+def rnn_config(folder: Path, **training: object) -> Config:
+    config = copy_config(folder, **training)
+    return replace(config, model=RecurrentConfig(vocab_size=20, d_model=32, hidden_size=32, dropout_rate=0.1))
+
+
+@pytest.fixture(scope='module')
+def rnn_run(copy_folder: Path, shared_folder: Path) -> Path:
+    """A run that has learned to copy. Read it only."""
+    return made_once(shared_folder / 'copy_rnn', lambda run: train(rnn_config(copy_folder), run))
+
+
+@pytest.fixture(scope='module')
+def translator(rnn_run: Path) -> Translator:
+    return Translator.from_run(rnn_run)
+
+
+def searching(translator: Translator, **decoding: object) -> Translator:
+    return translator.with_decoding(replace(translator.decoding, **decoding))
+
+
+def test_it_learns_to_copy(translator: Translator) -> None:
+    assert [one.text for one in translator(LINES)] == LINES
+
+
+def test_a_translation_does_not_depend_on_its_company(translator: Translator) -> None:
+    alone = [translator(line) for line in LINES]
+    for one, other in zip(alone, translator(LINES), strict=True):
+        assert (one.text, one.score) == (other.text, pytest.approx(other.score, abs=1e-5))
+
+
+def test_scores_are_those_of_the_search(translator: Translator) -> None:
+    found = translator(LINES)
+    scored = translator.score(LINES, [one.text for one in found])
+    assert [one.score for one in scored] == pytest.approx([one.score for one in found], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    'decoding',
+    [
+        {'beam_width': 1},
+        {'coverage_penalty': 0.2},
+        {'weights': 'int8'},
+        {'search': 'sample', 'temperature': 0.1},
+        {'groups': 2, 'diversity': 0.1},
+    ],
+    ids=lambda decoding: next(iter(decoding)),
+)
+def test_every_search_finds_the_copy(translator: Translator, decoding: dict) -> None:
+    assert [one.text for one in searching(translator, **decoding)(LINES[:2])] == LINES[:2]
+
+
+def test_it_votes_with_a_transformer(rnn_run: Path, copy_run: Path) -> None:
+    both = Translator.from_run(rnn_run, copy_run)
+    assert [type(model.config) for model in both.models] == [RecurrentConfig, TransformerConfig]
+    alone = [Translator.from_run(run).score(LINES, LINES) for run in (rnn_run, copy_run)]
+    expected = [np.mean([one.log_prob for one in of_line]) for of_line in zip(*alone, strict=True)]
+    # The geometric mean of two nearly certain models, normalized: never below the mean of their log-probabilities.
+    found = both(LINES)
+    assert [one.text for one in found] == LINES
+    assert all(one.log_prob >= least - 1e-5 for one, least in zip(found, expected, strict=True))
+
+
+def test_its_own_attention_aligns_words(translator: Translator) -> None:
+    weights = attention_map(translator, 'a b c').weights
+    assert weights.shape[:2] == (1, 1)  # one layer, one head
+    assert weights.sum(axis=-1) == pytest.approx(1.0, abs=1e-5)
+    (scored,) = translator.score(['a b c d'], ['a b c d'], alignment=True)
+    assert list(scored.alignment) == [(i, i) for i in range(4)]
+
+
+def test_it_resumes_to_the_bit(copy_folder: Path, tmp_path: Path) -> None:
+    for name, stops in (('whole', [6]), ('parts', [3, 6])):
+        for steps in stops:
+            config = rnn_config(copy_folder, steps=steps, checkpoint_every=3, evaluate_every=6)
+            train(config, tmp_path / name)
+    shapes = make_trainer(config).shapes.params
+    states = [
+        Checkpoints(Run(tmp_path / name).checkpoints, read_only=True).restore_params(shapes, 6)[0]
+        for name in ('whole', 'parts')
+    ]
+    jax.tree.map(np.testing.assert_array_equal, *states)
+
+
+def test_eight_devices_give_the_loss_of_one(copy_folder: Path) -> None:
+    config = rnn_config(copy_folder)
+    config = replace(config, model=replace(config.model, dropout_rate=0.0))
+    rng = np.random.default_rng(0)
+    found = []
+    for parallel in ({}, {'num_devices': 8}, {'num_devices': 8, 'strategy': 'mesh', 'fsdp': 2, 'tensor': 2}):
+        trainer = make_trainer(replace(config, parallel=replace(config.parallel, **parallel)))
+        shapes = trainer.task.batch_shapes()
+        rng = np.random.default_rng(0)
+        rows, slots = shapes.source.shape
+        ids = rng.integers(3, 20, (rows, slots)).astype(np.int32)
+        ones, places = np.ones_like(ids), np.tile(np.arange(slots, dtype=np.int32), (rows, 1))
+        batch = shapes._replace(
+            source=ids,
+            target=ids,
+            source_segments=ones,
+            target_segments=ones,
+            source_positions=places,
+            target_positions=places,
+        )
+        state, sums = trainer.step(trainer.init_state(), batch)
+        params = trainer.devices.gather(state.params)
+        found.append(
+            (float(jnp.asarray(sums['loss']).reshape(-1)[0]), float(np.abs(params['decoder']['query']['kernel']).sum()))
+        )
+    for one in found[1:]:
+        assert one == pytest.approx(found[0], rel=1e-5)
+
+
+def test_its_step_is_planned(copy_folder: Path) -> None:
+    cost = step_cost(make_trainer(rnn_config(copy_folder)))
+    assert cost.flops > 0
+    assert cost.memory.total > cost.memory.kept
+
+
+def test_the_export_knows_neither_batch_nor_length_when_it_is_traced(translator: Translator) -> None:
+    program = lower(translator, *with_fixed_shapes(translator), inside=True, platforms=('cpu',))
+    assert [str(size) for size in program.in_avals[0].shape] == ['b', 's']
+    source = np.asarray(translator.tokenizer.encode(['a b c']), np.int32)
+    found = np.asarray(program.call(source)['tokens'])[0, 0]
+    assert translator.tokenizer.decode([int(i) for i in found if i > 1]) == 'a b c'
+
+
+def test_formats_of_transformers_refuse_it(rnn_run: Path, translator: Translator, tmp_path: Path, capsys) -> None:
+    assert main(['export-marian', str(rnn_run), str(tmp_path / 'marian')]) == 2
+    assert 'expected a Transformer' in capsys.readouterr().err
+    with pytest.raises(UserError, match='expected a Transformer'):
+        CTranslate2Translator.of(translator)
+    assert not (tmp_path / 'marian').exists()
+
+
+def test_a_run_does_not_change_its_kind_of_model(
+    rnn_run: Path, copy_run: Path, copy_folder: Path, tmp_path: Path
+) -> None:
+    assert json.loads((rnn_run / 'config.json').read_text())['model']['class'] == 'RecurrentConfig'
+    with pytest.raises(UserError, match=r'model\.class'):
+        train(copy_config(copy_folder), rnn_run)
+    with pytest.raises(UserError, match='another model'):
+        train(rnn_config(copy_folder), tmp_path / 'new', init_from=copy_run)
