@@ -42,26 +42,37 @@ def layer_norm(params, x, epsilon):
     return (x - mean) / np.sqrt(variance + epsilon) * params['scale'] + params['bias']
 
 
-def attention(q, k, v, visible):
-    """Equation 1 for one head: [T, K] from q [T, K], k and v [S, K], visible [T, S]; zeros where nothing is visible."""
+def score(q, k, kind, weight):
+    """Of one query [K] and one key [K] (section 3.2.1)."""
+    if kind == 'additive':
+        return sum(w * math.tanh(a + b) for w, a, b in zip(weight, q, k, strict=True))
+    return q @ k / (math.sqrt(len(q)) if kind == 'scaled_dot' else 1.0)
+
+
+def attention(q, k, v, visible, kind='scaled_dot', weight=None):
+    """Equation 1 for one head: [T, K] from q [T, K], k and v [S, K], visible [T, S]; zeros where nothing is visible.
+
+    With another kind of score than the equation's, if `kind` says so.
+    """
     out = np.zeros((len(q), v.shape[-1]))
     for t in range(len(q)):
         keys = np.flatnonzero(visible[t])
         if keys.size:
-            scores = k[keys] @ q[t] / math.sqrt(q.shape[-1])
+            scores = np.array([score(q[t], k[key], kind, weight) for key in keys])
             weights = np.exp(scores - scores.max())
             out[t] = weights / weights.sum() @ v[keys]
     return out
 
 
-def multi_head(params, x, memory, visible, num_heads):
+def multi_head(params, x, memory, visible, num_heads, kind='scaled_dot'):
     """Section 3.2.2: [T, D] from x [T, D] and memory [S, D]."""
+    weights = params.get('score_weight', [None] * num_heads)
     q, k, v = affine(params['query'], x), affine(params['key'], memory), affine(params['value'], memory)
     width = q.shape[-1] // num_heads
     heads = []
     for head in range(num_heads):
         columns = slice(head * width, (head + 1) * width)
-        heads.append(attention(q[:, columns], k[:, columns], v[:, columns], visible))
+        heads.append(attention(q[:, columns], k[:, columns], v[:, columns], visible, kind, weights[head]))
     return affine(params['output'], np.concatenate(heads, axis=-1))
 
 
@@ -85,9 +96,10 @@ def embed(table, positions_table, tokens, positions, config):
 
 
 def encode(params, x, visible, config):
+    heads = config.num_heads, config.attention_score
     for i in range(config.num_encoder_layers):
         layer = params[f'layers_{i}']
-        attend = lambda x, layer=layer: multi_head(layer['self_attention'], x, x, visible, config.num_heads)
+        attend = lambda x, layer=layer: multi_head(layer['self_attention'], x, x, visible, *heads)
         transform = lambda x, layer=layer: feed_forward(layer['feed_forward'], x, config.activation)
         x = residual(layer['self_residual'], x, attend, config)
         x = residual(layer['feed_forward_residual'], x, transform, config)
@@ -95,10 +107,11 @@ def encode(params, x, visible, config):
 
 
 def decode(params, x, memory, visible, memory_visible, config):
+    heads = config.num_heads, config.attention_score
     for i in range(config.num_decoder_layers):
         layer = params[f'layers_{i}']
-        attend = lambda x, layer=layer: multi_head(layer['self_attention'], x, x, visible, config.num_heads)
-        look = lambda x, layer=layer: multi_head(layer['cross_attention'], x, memory, memory_visible, config.num_heads)
+        attend = lambda x, layer=layer: multi_head(layer['self_attention'], x, x, visible, *heads)
+        look = lambda x, layer=layer: multi_head(layer['cross_attention'], x, memory, memory_visible, *heads)
         transform = lambda x, layer=layer: feed_forward(layer['feed_forward'], x, config.activation)
         x = residual(layer['self_residual'], x, attend, config)
         x = residual(layer['cross_residual'], x, look, config)

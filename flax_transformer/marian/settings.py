@@ -39,6 +39,7 @@ ALWAYS = {
     'norm_first': False,
     'norm_epsilon': 1e-5,
     'positions': 'concatenated',
+    'attention_score': 'scaled_dot',
     'attention_bias': True,
     'logits_bias': True,
 }

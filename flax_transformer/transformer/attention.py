@@ -46,9 +46,9 @@ def segment_mask(query_ids: jax.Array, key_ids: jax.Array) -> jax.Array:
     return (same & (key_ids != 0)[:, None, :])[:, None]
 
 
-def scaled(q: jax.Array) -> jax.Array:
-    """q / sqrt(K) of queries [..., K]: their products with keys have variance 1 where both have."""
-    return q * q.shape[-1] ** -0.5
+def scaled(q: jax.Array, scale: float | None = None) -> jax.Array:
+    """q / sqrt(K) of queries [..., K]: their products with keys have variance 1 where both have. Or q * `scale`."""
+    return q * (q.shape[-1] ** -0.5 if scale is None else scale)
 
 
 def products_with_keys(q: jax.Array, k: jax.Array, axes: str = 'BTHK,BSHK->BHTS') -> jax.Array:
@@ -95,12 +95,16 @@ def _mixed_backward(axes: str, kept: tuple[jax.Array, jax.Array], of_sums: jax.A
 _mixed_sums.defvjp(_mixed_forward, _mixed_backward)
 
 
-def attention_weights(q: jax.Array, k: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+def attention_weights(
+    q: jax.Array, k: jax.Array, mask: jax.Array | None = None, *, scale: float | None = None
+) -> jax.Array:
     """softmax(q k^T / sqrt(K)) of equation 1: float32 weights [B, H, T, S] of q [B, T, H, K] and k [B, S, H, K]."""
-    return masked_softmax(products_with_keys(scaled(q), k), mask)
+    return masked_softmax(products_with_keys(scaled(q, scale), k), mask)
 
 
-def dot_product_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+def dot_product_attention(
+    q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None, *, scale: float | None = None
+) -> jax.Array:
     """softmax(q k^T / sqrt(K)) v, [B, T, H, K] (Vaswani et al. 2017, section 3.2.1, eq. 1).
 
     Args:
@@ -108,8 +112,39 @@ def dot_product_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Ar
       k: keys [B, S, H, K].
       v: values [B, S, H, K].
       mask: boolean, broadcast to [B, H, T, S], True = may attend.
+      scale: factor of the products instead of 1 / sqrt(K); 1.0: unscaled.
     """
-    return weighted_values(attention_weights(q, k, mask), v)
+    return weighted_values(attention_weights(q, k, mask, scale=scale), v)
+
+
+def additive_scores(q: jax.Array, k: jax.Array, weight: jax.Array) -> jax.Array:
+    """weight . tanh(q + k): float32 [B, H, T, S] of q [B, T, H, K], k [B, S, H, K] and weight [H, K].
+
+    One query at a time, in the backward pass too: [B, T, S, H, K] is never in memory, and CPUs need less than half of
+    the time.
+    """
+    k = jnp.moveaxis(k, 1, 3).astype(jnp.float32)
+    weight = weight.astype(jnp.float32)[None, :, :, None]
+
+    @jax.checkpoint
+    def of_query(q: jax.Array) -> jax.Array:
+        return (weight * jnp.tanh(q.astype(jnp.float32)[..., None] + k)).sum(axis=2)
+
+    return jnp.moveaxis(jax.lax.map(of_query, jnp.swapaxes(q, 0, 1)), 0, 2)
+
+
+def additive_attention(
+    q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None, *, weight: jax.Array
+) -> jax.Array:
+    """softmax(weight . tanh(q + k)) v, [B, T, H, K]: a network with one hidden layer compares query and key.
+
+    Bahdanau et al. 2015, section 3.1 and appendix A.1.2; their W_a and U_a are the projections of queries and keys.
+    Vaswani et al. 2017, section 3.2.1, compare it with `dot_product_attention`, whose arguments it takes.
+
+    Args:
+      weight: [H, K], of each head's hidden units.
+    """
+    return weighted_values(masked_softmax(additive_scores(q, k, weight), mask), v)
 
 
 def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None) -> jax.Array:
@@ -139,6 +174,7 @@ class MultiHeadAttention(nn.Module):
     use_bias: bool = False
     dropout_rate: float = 0.0  # on the attention weights; 0 in the published model
     is_fused: bool = False  # use `fused_attention`, which has no dropout
+    score: str = 'scaled_dot'  # of a query and a key: scaled_dot, dot or additive
     dtype: jnp.dtype = jnp.float32
 
     @classmethod
@@ -150,6 +186,7 @@ class MultiHeadAttention(nn.Module):
             use_bias=config.attention_bias,
             dropout_rate=config.attention_dropout_rate,
             is_fused=config.attention == 'cudnn',
+            score=config.attention_score,
             dtype=jnp.dtype(config.dtype),
         )
 
@@ -161,6 +198,9 @@ class MultiHeadAttention(nn.Module):
         width = self.num_heads * self.head_dim
         self.query, self.key, self.value = (projection(self.d_model, width) for _ in range(3))
         self.output = projection(width, self.d_model)
+        if self.score == 'additive':
+            init = nn.initializers.normal(self.head_dim**-0.5)
+            self.score_weight = self.param('score_weight', init, (self.num_heads, self.head_dim), jnp.float32)
         self.weight_dropout = Dropout(self.dropout_rate)
 
     def _split(self, x: jax.Array) -> jax.Array:
@@ -173,7 +213,16 @@ class MultiHeadAttention(nn.Module):
 
     def weights(self, x: jax.Array, k: jax.Array, mask: jax.Array | None) -> jax.Array:
         """Attention weights [B, H, T, S] of x [B, T, D] over projected keys, for inspection."""
-        return attention_weights(self._split(self.query(x)), k, mask)
+        return masked_softmax(self._scores(self._split(self.query(x)), k), mask)
+
+    def _scaled(self, q: jax.Array) -> jax.Array:
+        return scaled(q, 1.0 if self.score == 'dot' else None)
+
+    def _scores(self, q: jax.Array, k: jax.Array) -> jax.Array:
+        """Float32 [B, H, T, S] of q [B, T, H, K] and k [B, S, H, K]."""
+        if self.score == 'additive':
+            return additive_scores(q, k, self.score_weight)
+        return products_with_keys(self._scaled(q), k)
 
     def attend(
         self, x: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, deterministic: bool = True
@@ -187,7 +236,7 @@ class MultiHeadAttention(nn.Module):
         if self.is_fused:
             heads = fused_attention(q, k, v, mask)
         else:
-            weights = self.weight_dropout(attention_weights(q, k, mask), deterministic=deterministic)
+            weights = self.weight_dropout(masked_softmax(self._scores(q, k), mask), deterministic=deterministic)
             heads = weighted_values(weights, v)
         return self.output(heads.reshape(*heads.shape[:-2], -1))
 
@@ -203,10 +252,14 @@ class MultiHeadAttention(nn.Module):
     def attend_cached(self, x: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
         """As `attend` without dropout, over keys and values as a `KVCache` has them; also its weights [B, H, T, S]."""
         batch, length, _ = x.shape
-        q = heads_first(scaled(self._split(self.query(x))))
-        scores = products_with_keys(q, k, 'NTK,NKS->NTS')  # N = B * H
+        q = self._split(self.query(x))
+        if self.score == 'additive':
+            keys = k.reshape(batch, self.num_heads, self.head_dim, -1)
+            scores = additive_scores(q, jnp.moveaxis(keys, 3, 1), self.score_weight)
+        else:
+            scores = products_with_keys(heads_first(self._scaled(q)), k, 'NTK,NKS->NTS')  # N = B * H
         weights = masked_softmax(scores.reshape(batch, self.num_heads, length, -1), mask)
-        heads = weighted_values(weights.reshape(scores.shape), v, 'NTS,NSK->NTK')
+        heads = weighted_values(weights.reshape(v.shape[0], length, -1), v, 'NTS,NSK->NTK')
         heads = jnp.swapaxes(heads.reshape(batch, self.num_heads, length, -1), 1, 2)
         return self.output(heads.reshape(*x.shape[:-1], -1)), weights
 

@@ -30,6 +30,9 @@ class TransformerConfig:
     positions: Literal['interleaved', 'concatenated', 'tensor2tensor', 'learned'] = 'interleaved'  # section 3.5
     scale_embedding: bool = True  # multiply embeddings by sqrt(d_model), section 3.4
     tie_embeddings: Literal['all', 'target', 'none'] = 'all'  # all: source = target = softmax; target: target = softmax
+    # Of a query and a key (section 3.2.1): q . k / sqrt(head_dim), the paper; q . k; or weight . tanh(q + k), with a
+    # trained weight for each head (Bahdanau et al. 2015).
+    attention_score: Literal['scaled_dot', 'dot', 'additive'] = 'scaled_dot'
     attention_bias: bool = False  # biases in the query, key, value and output projections
     logits_bias: bool = False  # a bias on the logits
     pad_id: int = 0  # also the decoder's start: its embedding is the zero vector
@@ -57,6 +60,11 @@ class TransformerConfig:
         if self.attention == 'cudnn':
             check(
                 self.dtype != 'float32', "attention='cudnn' computes in bfloat16: expected dtype='auto' or 'bfloat16'"
+            )
+            check(
+                self.attention_score == 'scaled_dot',
+                f"attention='cudnn' has scaled dot products only: attention_score={self.attention_score!r}, expected "
+                "'scaled_dot'; or set attention='plain'",
             )
             check(
                 self.attention_dropout_rate == 0,

@@ -19,10 +19,12 @@ def forward_flops(model: TransformerConfig, source: int, target: int) -> Flops:
     projection = 2 * model.d_model * width  # of one slot: query, key, value or output
     feed_forward = 4 * model.d_model * model.d_ff
     seen_by_source, seen_by_target = source, target + source  # keys of all attentions of a layer
+    products = 1 if model.attention_score == 'additive' else 2  # of an attention; additive scores are none
     return Flops(
         encoder=model.num_encoder_layers * source * (4 * projection + feed_forward),
         decoder=model.num_decoder_layers * (target * (6 * projection + feed_forward) + source * 2 * projection),
-        attention=4
+        attention=2
+        * products
         * width
         * (model.num_encoder_layers * source * seen_by_source + model.num_decoder_layers * target * seen_by_target),
         logits=target * 2 * model.d_model * model.vocab_size_of_target,

@@ -16,6 +16,7 @@ SHARDING_RULES: tuple[tuple[str, P], ...] = (
     # Attention: [d_model, heads * width] by heads, then back.
     (r'attention/(query|key|value)/kernel', P('fsdp', 'tensor')),
     (r'attention/(query|key|value)/bias', P('tensor')),
+    (r'attention/score_weight', P('tensor', None)),
     (r'attention/output/kernel', P('tensor', 'fsdp')),
     # Feed-forward: [d_model, d_ff] by inner units, then back.
     (r'feed_forward/inner/kernel', P('fsdp', 'tensor')),

@@ -492,3 +492,6 @@ def test_fused_attention_is_for_bfloat16_and_some_widths_and_drops_no_weights():
     for changes in ({'dtype': 'float32'}, {'attention_dropout_rate': 0.1}, {'head_dim': 20}, {'head_dim': 264}):
         with pytest.raises(ValueError, match="attention='cudnn'"):
             TransformerConfig(attention='cudnn', **changes)
+    for score in ('dot', 'additive'):
+        with pytest.raises(ValueError, match=f"scaled dot products only: attention_score='{score}'.*'plain'"):
+            TransformerConfig(attention='cudnn', attention_score=score)

@@ -160,7 +160,14 @@ def test_a_line_that_is_too_long_is_refused(folders: tuple[Path, Path]) -> None:
 def tiny() -> Translator:
     tokenizer = SentencePieceTokenizer.train(['a b c d e f g h'] * 9, vocab_size=20, byte_fallback=False)
     config = TransformerConfig(
-        vocab_size=20, d_model=8, num_heads=2, d_ff=8, num_encoder_layers=1, num_decoder_layers=1, positions='learned'
+        vocab_size=20,
+        d_model=8,
+        num_heads=2,
+        d_ff=8,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        positions='learned',
+        attention_score='additive',
     )
     return Translator(config, init_params(config, jax.random.key(0)), tokenizer)
 

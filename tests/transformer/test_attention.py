@@ -1,7 +1,9 @@
 """Equation 1, its masks, its cache and the multi-head layer. `PEERS n` is point n of PEERS.md, section 5."""
 
+import math
 import re
 from collections import Counter
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -9,10 +11,13 @@ import numpy as np
 import numpy_transformer
 import pytest
 from jax._src.cudnn import fused_attention_stablehlo
+from jax.extend.core import jaxprs_in_params
 
 from flax_transformer.config import TransformerConfig
 from flax_transformer.transformer.attention import (
     MultiHeadAttention,
+    additive_attention,
+    additive_scores,
     attention_weights,
     causal_mask,
     dot_product_attention,
@@ -65,17 +70,33 @@ def test_segment_mask_picture():
     assert picture(mask[1, 0]) == [[1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 1]]
 
 
+KINDS = ('scaled_dot', 'dot', 'additive')
+WEIGHT = normal(H, K, seed=9)
+
+
+def attention_of(kind):
+    """The function that attends by a kind of score."""
+    return {
+        'scaled_dot': dot_product_attention,
+        'dot': partial(dot_product_attention, scale=1.0),
+        'additive': partial(additive_attention, weight=WEIGHT),
+    }[kind]
+
+
+@pytest.mark.parametrize('kind', KINDS)
 @pytest.mark.parametrize('masked', [False, True])
-def test_dot_product_attention_equals_equation_1(masked):
+def test_attention_equals_equation_1_by_each_kind_of_score(masked, kind):
     """PEERS 3: the scale is head_dim^-0.5."""
     q, k, v = normal(B, T, H, K), normal(B, S, H, K, seed=1), normal(B, S, H, K, seed=2)
     visible = np.random.default_rng(3).random((B, H, T, S)) < (0.6 if masked else 2.0)
     visible[..., 0] = True  # every query sees something
-    got = np.asarray(dot_product_attention(q, k, v, jnp.asarray(visible) if masked else None))
+    got = np.asarray(attention_of(kind)(q, k, v, jnp.asarray(visible) if masked else None))
     for b in range(B):
         for h in range(H):
             args = [x[b, :, h].astype(np.float64) for x in (q, k, v)]
-            np.testing.assert_allclose(got[b, :, h], numpy_transformer.attention(*args, visible[b, h]), **SUMS)
+            np.testing.assert_allclose(
+                got[b, :, h], numpy_transformer.attention(*args, visible[b, h], kind, WEIGHT[h]), **SUMS
+            )
 
 
 def test_weights_sum_to_one_and_hidden_keys_get_exactly_none():
@@ -110,6 +131,52 @@ def test_bfloat16_inputs_get_float32_weights():
     scores = np.einsum('TK,SK->TS', *(np.asarray(x, np.float64)[0, :, 0] for x in (q, k))) / np.sqrt(K)
     expected = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     np.testing.assert_allclose(weights[0, 0], expected, rtol=1e-5)
+
+
+def test_additive_scores_of_bfloat16_are_computed_in_float32():
+    """tanh of rounded inputs, but neither it nor the sum over the head is rounded again: PEERS 7."""
+    q, k = jnp.asarray(normal(1, T, H, K), jnp.bfloat16), jnp.asarray(normal(1, S, H, K, seed=1), jnp.bfloat16)
+    scores = additive_scores(q, k, WEIGHT)
+    assert scores.dtype == jnp.float32
+    q, k = (np.asarray(x, np.float64) for x in (q, k))
+    expected = np.einsum('BTSHK,HK->BHTS', np.tanh(q[:, :, None] + k[:, None]), WEIGHT)
+    np.testing.assert_allclose(scores, expected, **SUMS)
+    v = jnp.asarray(normal(1, S, H, K, seed=2), jnp.bfloat16)
+    assert additive_attention(q, k, v, weight=WEIGHT).dtype == jnp.bfloat16
+
+
+def test_the_gradient_of_additive_attention_is_that_of_its_formula():
+    """Computed one query at a time; here all at once, by JAX."""
+    q, k, v = normal(B, T, H, K), normal(B, S, H, K, seed=1), normal(B, S, H, K, seed=2)
+    mask = jnp.asarray(np.random.default_rng(3).random((B, 1, T, S)) < 0.6).at[..., 0].set(True)
+    factor = normal(B, T, H, K, seed=4)
+
+    def formula(q, k, v, mask, *, weight):
+        scores = jnp.einsum('BTSHK,HK->BHTS', jnp.tanh(q[:, :, None] + k[:, None]), weight)
+        weights = jax.nn.softmax(jnp.where(mask, scores, -jnp.inf), axis=-1)
+        return jnp.einsum('BHTS,BSHK->BTHK', weights, v)
+
+    def gradients(attend):
+        loss = lambda q, k, v, weight: (attend(q, k, v, mask, weight=weight) * factor).sum()
+        return jax.jit(jax.grad(loss, argnums=(0, 1, 2, 3)))(q, k, v, WEIGHT)
+
+    for got, expected in zip(gradients(additive_attention), gradients(formula), strict=True):
+        np.testing.assert_allclose(got, expected, **SUMS)
+
+
+def test_additive_attention_never_holds_a_value_for_each_query_key_and_unit():
+    length, gradient = 64, jax.grad(lambda *qkw: additive_scores(*qkw).sum(), argnums=(0, 1, 2))
+    x = jax.ShapeDtypeStruct((1, length, H, K), jnp.float32)
+    sizes = [math.prod(shape) for shape in shapes_in(jax.make_jaxpr(gradient)(x, x, WEIGHT).jaxpr)]
+    assert max(sizes) == H * length**2 > H * K * length  # the scores themselves
+
+
+def shapes_in(jaxpr):
+    """Of everything that a jaxpr computes."""
+    for equation in jaxpr.eqns:
+        yield from (variable.aval.shape for variable in equation.outvars)
+        for inner in jaxprs_in_params(equation.params):
+            yield from shapes_in(inner)
 
 
 def test_multi_head_attention_equals_a_loop_over_heads(layer):

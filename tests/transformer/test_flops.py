@@ -1,9 +1,11 @@
 """FLOPs by formula, by hand, by the products that JAX traces, and by XLA's own count."""
 
 import math
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import pytest
 from jax.extend.core import jaxprs_in_params
 
 from flax_transformer.transformer.config import TransformerConfig
@@ -37,9 +39,11 @@ def traced(config: TransformerConfig, source: int, target: int):
     return params, lambda params: model.apply(params, *ids)
 
 
-def test_forward_flops_are_those_of_the_traced_products() -> None:
-    params, forward = traced(SMALL, SOURCE, TARGET)
-    assert forward_flops(SMALL, SOURCE, TARGET).total == products(jax.make_jaxpr(forward)(params).jaxpr)
+@pytest.mark.parametrize('score', ['scaled_dot', 'additive'])
+def test_forward_flops_are_those_of_the_traced_products(score: str) -> None:
+    config = replace(SMALL, attention_score=score)
+    params, forward = traced(config, SOURCE, TARGET)
+    assert forward_flops(config, SOURCE, TARGET).total == products(jax.make_jaxpr(forward)(params).jaxpr)
 
 
 def test_the_backward_pass_has_twice_the_products_of_the_forward_pass() -> None:

@@ -91,6 +91,8 @@ ONE_BY_ONE = [
     {'positions': 'learned'},
 ]
 OPTIONS = [
+    {'attention_score': 'dot'},
+    {'attention_score': 'additive', 'attention_bias': True},
     {'attention_bias': True},
     {'logits_bias': True},
     {'logits_bias': True, 'tie_embeddings': 'none'},
@@ -125,7 +127,13 @@ def test_logits_equal_the_numpy_reference(config):
     np.testing.assert_allclose(got, expected, **REFERENCE)
 
 
-@pytest.mark.parametrize('config', [small(), small(norm_first=True, positions='learned', tie_embeddings='none')])
+@all_configs(
+    [
+        {},
+        {'norm_first': True, 'positions': 'learned', 'tie_embeddings': 'none'},
+        {'attention_score': 'additive'},
+    ]
+)
 def test_logits_of_packed_rows_equal_the_numpy_reference(config):
     variables = random_variables(config)
     got = Transformer(config).apply(variables, PACKED_SOURCE, PACKED_TARGET_IN, **PACKING)
@@ -229,9 +237,10 @@ def test_cached_decode_does_not_depend_on_the_slots_left(positions):
     np.testing.assert_allclose(got, full_logits(config)[:, :2], **REORDERED)
 
 
-def test_cached_decode_of_several_hypotheses_equals_full_forward():
+@all_configs([{}, {'attention_score': 'additive'}])
+def test_cached_decode_of_several_hypotheses_equals_full_forward(config):
     """N = B * W hypotheses, all different, W of a sentence side by side; the source is given once."""
-    config, width = small(), 2
+    width = 2
     target_in = np.random.default_rng(0).integers(1, V, (B, width, T))
     got = decode_all(config, SOURCE, target_in.reshape(B * width, T), width).reshape(B, width, T, V)
     for w in range(width):

@@ -47,6 +47,8 @@ def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
     plain, faults = DecodingConfig(), []
     if config.d_model != config.num_heads * config.width_of_head:
         faults.append(f'model.head_dim={config.head_dim}: expected None, for d_model / num_heads')
+    if config.attention_score != 'scaled_dot':
+        faults.append(f"model.attention_score={config.attention_score!r}: expected 'scaled_dot'")
     if config.pad_row == 'both':
         faults.append("model.pad_row='both': expected 'output' or 'neither', a decoder that starts from zero")
     for name in WITHOUT_COUNTERPART:
