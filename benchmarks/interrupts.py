@@ -83,9 +83,11 @@ COMMANDS = {
     'export': 'export {top}/run {own}/program',
     'import-marian': 'import-marian {top}/marian {own}/run',
     'export-marian': 'export-marian {top}/run {own}/marian',
+    'completion': 'completion bash',
+    'help': 'help train',
 }
 WRITES = ('new', 'prepare', 'train', 'clean', 'average', 'export', 'import-marian', 'export-marian')
-PRINTS_LINES = ('translate', 'score')
+PRINTS_LINES = ('translate', 'score', 'completion', 'help')
 
 
 class End(NamedTuple):

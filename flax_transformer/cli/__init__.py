@@ -100,6 +100,7 @@ def _run(name: str, *rest: str) -> int:
     """Runs a command and returns its exit code."""
     import importlib
 
+    from flax_transformer.cli.process import keep
     from flax_transformer.common.errors import UserError, nearest
     from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 
@@ -117,7 +118,7 @@ def _run(name: str, *rest: str) -> int:
     except OSError as error:
         return _fail(f'{error.strerror or error}{f": {error.filename}" if error.filename else ""}', 1)
     except Interrupted as stopped:
-        return _fail(str(stopped), EXIT_CODE)
+        return _fail(str(keep(stopped)), EXIT_CODE)
     except KeyboardInterrupt:
         hint = '; the same command goes on from the last checkpoint' if name == 'train' else ''
         return _fail(f'interrupted{hint}', 130)

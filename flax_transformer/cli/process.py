@@ -7,11 +7,15 @@ import signal
 import sys
 from collections.abc import Callable
 from types import FrameType
+from typing import TypeVar
 
 INTERRUPTED = 128 + signal.SIGINT  # as shells count
 _SAVED = 75  # training was asked to stop and has saved
 _RETRY = 0.05  # seconds
 _HAS_TIMER = hasattr(signal, 'setitimer')  # not on Windows
+_KEPT: list[BaseException] = []
+
+Error = TypeVar('Error', bound=BaseException)
 
 
 class _CtrlC:
@@ -27,7 +31,7 @@ class _CtrlC:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         is_second, self.has_come = self.has_come and number == signal.SIGINT, True
         if not (_HAS_TIMER and _is_importing(frame)):
-            raise KeyboardInterrupt
+            raise keep(KeyboardInterrupt())
         if is_second:
             os._exit(INTERRUPTED)
         _come_again()
@@ -54,6 +58,16 @@ class _CtrlC:
             _come_again()
 
 
+def keep(error: Error) -> Error:
+    """Keeps an interrupt, and so the variables of the frames that it left, until the process ends.
+
+    XLA compiles in a thread of its own, which an interrupt does not stop. It reads a program that belongs to a frame of
+    the main thread, and crashes if that is freed.
+    """
+    _KEPT.append(error)
+    return error
+
+
 def _come_again() -> None:
     signal.setitimer(signal.ITIMER_REAL, _RETRY)  # not a thread: its lock may be held by what was interrupted
 
@@ -67,10 +81,11 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 class _End:
-    """What the interpreter does last: a command that failed skips the teardown of modules and libraries.
+    """What the interpreter does last: a command that failed or was interrupted skips the teardown of what is left.
 
-    An exception that the C++ of jaxlib still holds would crash there: its traceback's frames refer to extension modules
-    that are gone by then. Threads were joined and the other functions of `atexit` run before.
+    An exception that the C++ of jaxlib still holds would crash there, for its traceback's frames refer to extension
+    modules that are gone by then; so would what is still being compiled. Threads were joined and the other functions of
+    `atexit` run before.
     """
 
     def __init__(self) -> None:
@@ -78,7 +93,7 @@ class _End:
         atexit.register(self)  # registered first, called last
 
     def __call__(self) -> None:
-        if not self.code:
+        if not self.code and not _KEPT:
             return
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):  # its reader is gone, or it is closed

@@ -53,6 +53,21 @@ finally:
     interrupt()""",
 }
 
+COMPILING = """
+import types
+from flax_transformer.cli import main as flax_transformer
+
+class Program:
+    def __del__(self):
+        print('freed')
+
+def compile_in_a_thread(_):
+    program = Program()
+    {interrupt}
+
+sys.modules['flax_transformer.cli.show'] = types.SimpleNamespace(main=compile_in_a_thread)
+return flax_transformer(['show'])"""
+
 
 def run(body: str) -> subprocess.CompletedProcess:
     indented = body.strip().replace('\n', '\n    ')
@@ -67,6 +82,16 @@ def test_ctrl_c_ends_with_130_and_without_a_traceback(body: str) -> None:
     assert (done.returncode, done.stdout) == (130, f'printed\n{whole}cleaned up\n'), done.stderr
     assert 'Traceback' not in done.stderr
     assert 'ignored' not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ('interrupt', 'code'),
+    [('interrupt()', 130), ('from flax_transformer.engine.preemption import Interrupted; raise Interrupted', 75)],
+    ids=['ctrl_c', 'asked_to_save'],
+)
+def test_what_a_thread_of_xla_may_be_compiling_is_never_freed(interrupt: str, code: int) -> None:
+    done = run(COMPILING.format(interrupt=interrupt))
+    assert (done.returncode, done.stdout) == (code, 'printed\ncleaned up\n'), done.stderr
 
 
 def test_other_ends_are_those_of_python() -> None:
