@@ -14,7 +14,7 @@ from flax_transformer.engine.monitor.loss_spikes import describe_spike
 from flax_transformer.engine.monitor.progress_bar import ProgressBar, columns, is_terminal, say
 from flax_transformer.engine.monitor.tensorboard import TensorBoardFile
 from flax_transformer.engine.monitor.time_left import TimeLeft
-from flax_transformer.engine.monitor.trackers import Tracker
+from flax_transformer.engine.monitor.trackers import End, Tracker
 
 METRICS_FILE = 'metrics.jsonl'
 _MOST_METRICS = 256 << 20  # bytes, some 600,000 records
@@ -146,17 +146,14 @@ class Reporter:
             self._board.scalar(name, value, step)
         self._tracker.scalars(values, step)
 
-    def close(self) -> None:
-        self._bar.close()
-        self._file.close()
-        self._board.close()
-        self._tracker.close()
-
     def __enter__(self) -> 'Reporter':
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        self._bar.close()
+        self._file.close()
+        self._board.close()
+        self._tracker.close(End.of(error))
 
 
 class NoReporter:

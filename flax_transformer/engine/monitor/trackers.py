@@ -1,5 +1,6 @@
 """Metrics to Weights & Biases or MLflow, through their own clients; a resumed run goes on in the same run there."""
 
+import enum
 import importlib.util
 import json
 import os
@@ -22,7 +23,22 @@ class _Client(Protocol):
 
     def scalars(self, values: dict[str, float], step: int) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self, end: 'End') -> None: ...
+
+
+class End(enum.Enum):
+    """How training ended."""
+
+    DONE = 'done'
+    STOPPED = 'stopped'  # on request; it may be resumed
+    FAILED = 'failed'
+
+    @classmethod
+    def of(cls, error: type[BaseException] | None) -> 'End':
+        """What the exception that leaves training says, if there is one."""
+        if error is None:
+            return cls.DONE
+        return cls.FAILED if issubclass(error, Exception) else cls.STOPPED
 
 
 class Tracker:
@@ -49,9 +65,9 @@ class Tracker:
         if self._client is not None:
             self._try(lambda client: client.scalars(values, step))
 
-    def close(self) -> None:
+    def close(self, end: End = End.DONE) -> None:
         if self._client is not None:
-            self._try(lambda client: client.close())
+            self._try(lambda client: client.close(end))
 
     def _try(self, send: Callable[[_Client], None]) -> None:
         try:
@@ -88,8 +104,8 @@ class _Wandb:
     def scalars(self, values: dict[str, float], step: int) -> None:
         self._run.log(values, step=step)
 
-    def close(self) -> None:
-        self._run.finish()
+    def close(self, end: End) -> None:
+        self._run.finish(exit_code={End.DONE: 0, End.STOPPED: 255, End.FAILED: 1}[end])  # 255: they show it as killed
 
 
 class _Mlflow:
@@ -116,8 +132,9 @@ class _Mlflow:
         now = int(1000 * time.time())
         self._client.log_batch(self.id, [self._metric(name, value, now, step) for name, value in values.items()])
 
-    def close(self) -> None:
-        self._client.set_terminated(self.id)
+    def close(self, end: End) -> None:
+        status = {End.DONE: 'FINISHED', End.STOPPED: 'KILLED', End.FAILED: 'FAILED'}[end]
+        self._client.set_terminated(self.id, status=status)
 
 
 CLIENTS: dict[str, Callable[[str, str | None, dict[str, Any]], _Client]] = {'wandb': _Wandb, 'mlflow': _Mlflow}

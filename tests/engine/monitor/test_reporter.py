@@ -179,7 +179,8 @@ def test_an_evaluation_that_is_made_again_is_not_reported_twice(tmp_path: Path) 
         for step in (3, 6):
             reporter.evaluation(step, {'loss': 1.0}, seconds=1.0)
     for is_evaluated, expected in ((True, [3, 6]), (False, [3])):
-        Reporter(tmp_path, steps=9, first_step=6, is_evaluated=is_evaluated).close()
+        with Reporter(tmp_path, steps=9, first_step=6, is_evaluated=is_evaluated):
+            pass
         assert [record['step'] for record in read_metrics(tmp_path)] == expected
 
 

@@ -11,6 +11,7 @@ from test_reporter import TRAIN
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.monitor import trackers
 from flax_transformer.engine.monitor.reporter import Reporter
+from flax_transformer.engine.preemption import Interrupted
 
 
 class Wandb(ModuleType):
@@ -21,7 +22,8 @@ class Wandb(ModuleType):
         self.Settings = SimpleNamespace
         self.starts: list[dict[str, Any]] = []
         self.logged: list[tuple[int, dict[str, float]]] = []
-        self.finished, self.fails = 0, False
+        self.ends: list[int] = []
+        self.fails = False
 
     def init(self, **settings: Any) -> Any:
         self.starts.append(settings)
@@ -32,8 +34,8 @@ class Wandb(ModuleType):
             raise RuntimeError('no network\nand a long story')
         self.logged.append((step, values))
 
-    def _finish(self) -> None:
-        self.finished += 1
+    def _finish(self, exit_code: int) -> None:
+        self.ends.append(exit_code)
 
 
 class Mlflow(ModuleType):
@@ -58,8 +60,8 @@ class Mlflow(ModuleType):
     def update_run(self, run: str, status: str) -> None:
         self.statuses.append(f'{run} {status}')
 
-    def set_terminated(self, run: str) -> None:
-        self.statuses.append(f'{run} done')
+    def set_terminated(self, run: str, status: str) -> None:
+        self.statuses.append(f'{run} {status}')
 
     def log_batch(self, run: str, metrics: Any = (), params: Any = ()) -> None:
         self.logged += [(run, *metric) for metric in metrics]
@@ -91,16 +93,21 @@ def test_weights_and_biases_gets_the_scalars_of_one_run_also_after_resuming(run:
     assert wandb.logged[0][1]['train/loss'] == 2.0
     assert wandb.logged[0][1]['train/epoch'] == 0.5
     assert wandb.logged[1][1] == {'validation/bleu': 30.0, 'validation/seconds': 1.0}
-    assert wandb.finished == 2
+    assert wandb.ends == [0, 0]
 
 
-def test_mlflow_gets_the_scalars_of_one_run_also_after_resuming(run: Path, monkeypatch) -> None:
+@pytest.fixture
+def mlflow(monkeypatch: pytest.MonkeyPatch) -> Mlflow:
     mlflow = Mlflow()
     entities = ModuleType('mlflow.entities')
     entities.Metric = lambda name, value, time, step: (name, value, step)
     entities.Param = lambda name, value: (name, value)
     monkeypatch.setitem(sys.modules, 'mlflow', mlflow)
     monkeypatch.setitem(sys.modules, 'mlflow.entities', entities)
+    return mlflow
+
+
+def test_mlflow_gets_the_scalars_of_one_run_also_after_resuming(run: Path, mlflow: Mlflow) -> None:
     for first in (0, 5):
         with Reporter(run, steps=10, first_step=first, report_to='mlflow') as reporter:
             reporter.train(first + 5, TRAIN)
@@ -110,7 +117,24 @@ def test_mlflow_gets_the_scalars_of_one_run_also_after_resuming(run: Path, monke
         ('new', 'train/loss', 2.0, 10),
     ]
     assert mlflow.params == {'task': 'translation', 'model.d_model': '8'}
-    assert mlflow.statuses == ['new done', 'new RUNNING', 'new done']
+    assert mlflow.statuses == ['new FINISHED', 'new RUNNING', 'new FINISHED']
+
+
+@pytest.mark.parametrize(
+    ('error', 'exit_code', 'status'),
+    [(UserError('not finite'), 1, 'FAILED'), (Interrupted('SIGTERM'), 255, 'KILLED')],
+    ids=['failed', 'stopped'],
+)
+def test_trackers_learn_how_training_ended(
+    run: Path, mlflow: Mlflow, monkeypatch, error: BaseException, exit_code: int, status: str
+) -> None:
+    wandb = Wandb()
+    monkeypatch.setitem(sys.modules, 'wandb', wandb)
+    for name in trackers.CLIENTS:
+        with pytest.raises(type(error)), Reporter(run, steps=10, first_step=0, report_to=name):
+            raise error
+    assert wandb.ends == [exit_code]
+    assert mlflow.statuses == [f'new {status}']
 
 
 def test_a_tracker_that_fails_does_not_stop_training(run: Path, monkeypatch, capsys) -> None:
