@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
     vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer, tokenizer)
     settings = {'recorded': recorded, 'processes': os.cpu_count() or 1}
     try:
-        with progress_bar(None, 'pair') as bar:
+        with progress_bar(None, 'pairs') as bar:
             report = audit(config.data, config.check, vocabulary, **settings, progress=bar.update)
     except UserError as error:
         if not options.json:

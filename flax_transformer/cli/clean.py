@@ -41,7 +41,7 @@ def main(argv: list[str]) -> None:
 
     config = options.config
 
-    with progress_bar(None, 'pair') as bar:
+    with progress_bar(None, 'pairs') as bar:
         cleaned, report = clean(
             config.data,
             config.check,

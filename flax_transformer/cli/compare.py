@@ -65,7 +65,8 @@ def main(argv: list[str]) -> None:
 
     tokens = tokens_of(options.data)
     lines = _read(runs, options)
-    outputs = [_output(name, lines.sources, options.parallel) for name in names]
+    made = {name: _output(name, lines.sources, options.parallel) for name in dict.fromkeys(names)}
+    outputs = [made[name] for name in names]
     sizes = {'resamples': options.resamples, 'trials': options.trials}
     found = paired_tests(*outputs, lines.references, tokens=tokens, **sizes)
     if options.json:
@@ -137,7 +138,7 @@ def _output(name: str, sources: list[str] | None, parallel: ParallelConfig) -> l
 
     from flax_transformer.tasks.translation.inference.translator import Translator
 
-    with progress_bar(len(sources), 'sentence') as bar:
+    with progress_bar(len(sources), 'sentences') as bar:
         translator = Translator.from_run(name, parallel=parallel)
         return [translation.text for translation in translator(sources, progress=bar.update)]
 

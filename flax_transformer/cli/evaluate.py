@@ -72,7 +72,7 @@ def main(argv: list[str]) -> None:
         loss = evaluate_loss(config, translator.params, translator.tokenizer, pairs)
     else:
         loss = evaluate_ensemble_loss(translator, pairs)
-    with progress_bar(len(pairs), 'sentence') as bar:
+    with progress_bar(len(pairs), 'sentences') as bar:
         scores, translations = evaluate_translation(
             translator, pairs, more_references=more, tokens=tokens, progress=bar.update
         )

@@ -139,7 +139,7 @@ def short_help(prog: str, description: str, options: Any, values: Any = None) ->
             lines += ['', f'{theme}:', *(line for name in names for line in _lines(every[name], width))]
     hidden = len(every) - sum(map(len, themes.values()))
     if hidden:
-        lines += ['', f'{prog} --help-all lists {hidden} fields more.']
+        lines += ['', f'{prog} --help-all lists {hidden} more fields.']
     return '\n'.join(lines)
 
 
@@ -148,6 +148,9 @@ def _lines(option: Option, width: int) -> list[str]:
     name = f'  {option.flag} {option.metavar}'.rstrip()
     value = '' if option.value in (dataclasses.MISSING, None, ()) or _is_flag(option.kind) else f' ({option.value})'
     text = option.text if option.choices else option.text.partition('; ')[0]  # what follows is about special values
+    text = re.sub(
+        r'^[A-Z](?=[a-z]* )', lambda first: first[0].lower(), text
+    )  # a sentence above a field, not GB or True:
     if option.value is True and _is_flag(option.kind):
         text = f'do not {text}'
     text = textwrap.wrap(text.rstrip('.') + value, width - _NAME)

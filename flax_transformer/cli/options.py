@@ -91,9 +91,12 @@ def read_run_tokenizer(path: Path | None) -> 'Tokenizer | None':
 
 
 def progress_bar(total: int | None, unit: str, *, is_shown: bool = True) -> tqdm:
-    """A bar on standard error, if that is a terminal."""
-    is_shown = is_shown and shows_progress()
-    return tqdm(total=total, unit=unit, unit_scale=unit == 'B', disable=not is_shown, dynamic_ncols=True)
+    """A bar on standard error, if that is a terminal; `unit` in the plural, or B for bytes."""
+    is_bytes = unit == 'B'
+    unit = unit if is_bytes else f' {unit}'  # tqdm puts it right after the number
+    return tqdm(
+        total=total, unit=unit, unit_scale=is_bytes, disable=not (is_shown and shows_progress()), dynamic_ncols=True
+    )
 
 
 def note(text: str) -> None:

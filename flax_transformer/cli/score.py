@@ -48,7 +48,7 @@ def main(argv: list[str]) -> None:
 
     pairs = read_text_files(options.source, options.target)
     translator = Translator.from_run(*positional(argv), parallel=options.parallel, **asdict(options.decoding))
-    with LineWriter(options.output) as writer, progress_bar(len(pairs), 'line') as bar:
+    with LineWriter(options.output) as writer, progress_bar(len(pairs), 'lines') as bar:
         for first in range(0, len(pairs), CHUNK):
             part = slice(first, first + CHUNK)
             scored = translator.score(pairs.sources[part], pairs.targets[part], alignment=options.alignment)

@@ -191,7 +191,7 @@ def _translate(
 
     # A bar would be drawn into the prompts, or into translations on the same screen.
     is_screen = (options.input is None and sys.stdin.isatty()) or (options.output is None and sys.stdout.isatty())
-    with progress_bar(None, 'line', is_shown=not is_screen) as bar:
+    with progress_bar(None, 'lines', is_shown=not is_screen) as bar:
         for records in read_records(lines_in, options.input_format, done, place):
             finish(records, done)
             done += len(records)

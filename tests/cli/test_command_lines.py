@@ -164,6 +164,15 @@ def test_compare_prints_both_tests_of_two_systems(copy_run, call, folder) -> Non
     assert 'expected both or neither' in call('compare', copy_run, folder / 'other', *files[2:])[2]
 
 
+def test_a_run_that_is_compared_with_itself_translates_once(copy_run, call, folder, monkeypatch) -> None:
+    started = []
+    output = lambda name, sources, _: started.append(name) or sources
+    monkeypatch.setattr('flax_transformer.cli.compare._output', output)
+    files = ('--source', folder / 'in', '--reference', folder / 'in', '--trials', '5', '--resamples', '5')
+    assert 'the two gave the same translations' in call('compare', copy_run, copy_run, *files)[1]
+    assert started == [str(copy_run)]
+
+
 def test_compare_says_in_words_what_two_files_show(call, folder) -> None:
     (folder / 'other').write_text('a b\n\nd\nh h\n')
     files = ('--reference', folder / 'in', '--trials', '50', '--resamples', '50')

@@ -100,11 +100,32 @@ def test_a_field_that_is_on_by_default_is_shown_as_what_turns_it_off() -> None:
     assert '--is-off' in text
 
 
+def test_every_text_of_the_short_help_begins_alike_except_for_names() -> None:
+    @dataclasses.dataclass
+    class Options:
+        # A number of lines.
+        lines: int = 1
+        memory: float = 1.0  # GB per device
+        first: bool = False  # True: norm first
+
+    words = [line.split()[2] for line in short_help('prog', 'About.', Options).splitlines()[-3:]]
+    assert words == ['a', 'GB', 'norm']
+
+
 def test_the_version_is_that_of_the_package_and_starts_no_device(capsys: pytest.CaptureFixture[str]) -> None:
     assert f'flax-transformer {flax_transformer.__version__}, jax ' in output_of(capsys, '--version')
     script = "import sys; from flax_transformer.cli import main; main(['--version']); print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, '-c', script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == 'False'
+
+
+@pytest.mark.parametrize(('unit', 'shown'), [('lines', '3 lines '), ('B', '3.00B ')])
+def test_a_bar_names_its_unit(unit: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(quiet.VARIABLE, raising=False)
+    monkeypatch.setattr(sys.stderr, 'isatty', lambda: True)
+    with progress_bar(None, unit) as bar:
+        bar.update(3)
+        assert str(bar).startswith(shown)
 
 
 def test_quiet_leaves_out_notes_and_bars_but_not_errors(
@@ -115,7 +136,7 @@ def test_quiet_leaves_out_notes_and_bars_but_not_errors(
     def command(_: list[str]) -> None:
         note('a note')
         say('a word')
-        assert progress_bar(1, 'line').disable == quiet.is_quiet()
+        assert progress_bar(1, 'lines').disable == quiet.is_quiet()
         raise flax_transformer.UserError('a mistake')
 
     monkeypatch.setattr(sys.stderr, 'isatty', lambda: True)

@@ -204,7 +204,8 @@ class CheckpointReader:
         """False, and reported, for a checkpoint without checksums."""
         if has_manifest(place_of(self.folder, step)):
             return True
-        self._say(f'checkpoint {step} was written by an earlier version, without checksums: it cannot be verified')
+        found = f'checkpoint {step} in {self.folder} was written by an earlier version, without checksums'
+        self._say(f'{found}: it cannot be verified')
         return False
 
     def _refuse_other_shapes(self, like: Any, step: int) -> None:

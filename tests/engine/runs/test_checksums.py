@@ -183,7 +183,8 @@ def test_one_from_before_there_were_manifests_loads_and_says_so(folder: Path) ->
     with contextlib.closing(Checkpoints(folder, say=said.append)) as checkpoints:
         assert int(checkpoints.restore(make_state(0))[0].step) == 2
         assert checkpoints.restore_params(like())[1] == 2
-    assert said == ['checkpoint 2 was written by an earlier version, without checksums: it cannot be verified'] * 2
+    sentence = f'checkpoint 2 in {folder} was written by an earlier version, without checksums: it cannot be verified'
+    assert said == [sentence] * 2
 
 
 def test_a_checkpoint_is_there_with_its_manifest_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
