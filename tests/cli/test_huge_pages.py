@@ -14,7 +14,7 @@ def restarts(monkeypatch, tmp_path):
     """What would be run in place of this process, with which setting."""
     seen = []
     monkeypatch.setattr(signal, 'pthread_sigmask', lambda how, signals: None)
-    monkeypatch.setattr(os, 'execv', lambda path, argv: seen.append((path, argv, os.environ['GLIBC_TUNABLES'])))
+    monkeypatch.setattr(os, 'execve', lambda path, argv, env: seen.append((path, argv, env['GLIBC_TUNABLES'])))
     monkeypatch.delenv('GLIBC_TUNABLES', raising=False)
     monkeypatch.setattr(sys, 'orig_argv', ['python', '-m', 'x', 'train', 'a b'])
     monkeypatch.setattr(sys, 'platform', 'linux')
@@ -24,10 +24,23 @@ def restarts(monkeypatch, tmp_path):
     return seen
 
 
-def test_once_with_the_same_arguments(restarts):
+def test_once_with_the_same_arguments(restarts, monkeypatch):
     huge_pages.restart_with_huge_pages()
-    huge_pages.restart_with_huge_pages()  # as the new process would
+    monkeypatch.setenv('GLIBC_TUNABLES', restarts[0][2])
+    huge_pages.restart_with_huge_pages()  # as the new process does
     assert restarts == [(sys.executable, [sys.executable, '-m', 'x', 'train', 'a b'], 'glibc.malloc.hugetlb=1')]
+
+
+def test_where_no_process_can_be_started_this_one_goes_on(restarts, monkeypatch):
+    masks = []
+    monkeypatch.setattr(signal, 'pthread_sigmask', lambda how, signals: masks.append((how, signals)) or {'before'})
+    monkeypatch.setattr(os, 'execve', lambda path, *_: os.stat(path))
+    monkeypatch.setattr(sys, 'executable', '/no/such/python')
+    huge_pages.restart_with_huge_pages()
+    assert masks[-1] == (signal.SIG_SETMASK, {'before'})
+    assert 'GLIBC_TUNABLES' not in os.environ
+    monkeypatch.setattr(sys, 'executable', None)
+    huge_pages.restart_with_huge_pages()
 
 
 def test_other_settings_stay(restarts, monkeypatch):
