@@ -85,10 +85,10 @@ class Stop:
     @contextlib.contextmanager
     def _raised_again(self) -> Iterator[None]:
         """Inside, an Interrupted that Python drops, for it arrived in a callback of the collector, is raised again."""
-        before, timers = sys.unraisablehook, []
+        before, timers, is_open = sys.unraisablehook, [], True
 
         def hook(unraisable: Any) -> None:
-            if not isinstance(unraisable.exc_value, Interrupted):
+            if not is_open or not isinstance(unraisable.exc_value, Interrupted):  # another hook may still call this one
                 before(unraisable)
                 return
             self._is_lost = True
@@ -100,6 +100,7 @@ class Stop:
         try:
             yield
         finally:
+            is_open = False
             sys.unraisablehook = before
             for timer in timers:
                 timer.cancel()

@@ -8,6 +8,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from flax_transformer.cli import main
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.preemption import EXIT_CODE, Interrupted, stop_on_signals
 from flax_transformer.engine.runs.damaged_files import reading
+from flax_transformer.engine.runs.quiet import drop_late_errors
 from flax_transformer.engine.state import TrainState
 
 
@@ -226,3 +228,24 @@ def test_a_signal_whose_exception_python_drops_stops_all_the_same() -> None:
     with stop_on_signals(exit_at_second=True), pytest.raises(Interrupted, match='SIGINT: stopped'):
         interrupted()
     assert sys.unraisablehook is before
+
+
+def test_a_hook_that_others_still_call_raises_nothing_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped, timers = [], []
+    monkeypatch.setattr(sys, 'unraisablehook', dropped.append)
+    monkeypatch.setattr(threading, 'Timer', lambda *call: timers.append(call))
+    with stop_on_signals():
+        hook = sys.unraisablehook
+    hook(late := SimpleNamespace(exc_value=Interrupted('SIGTERM')))
+    assert (dropped, timers) == ([late], [])
+
+
+def test_late_errors_of_reads_are_hooked_once_though_a_stop_restores_one_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ('unraisablehook', 'excepthook'):
+        monkeypatch.setattr(sys, name, lambda *_: None)
+    with stop_on_signals():
+        drop_late_errors()
+    hook = sys.excepthook
+    drop_late_errors()
+    assert sys.excepthook is hook
+    assert sys.unraisablehook.drops_late_errors

@@ -12,6 +12,9 @@ from typing import Any
 
 from absl import logging
 
+_LATE = 'Event loop is closed'
+_MARK = 'drops_late_errors'
+
 
 @contextlib.contextmanager
 def without_warnings() -> Iterator[None]:
@@ -29,25 +32,28 @@ def drop_late_errors() -> None:
 
     Orbax raises the first error and closes its event loop, which the threads of the other files then find closed.
     """
-    before = sys.unraisablehook
-    if getattr(before, 'drops_late_errors', False):
-        return
+    for name, wrap in (('unraisablehook', _without_orbax), ('excepthook', _without_late_reads)):
+        before = getattr(sys, name)
+        if not hasattr(before, _MARK):  # others set and restore hooks, too
+            hook = wrap(before)
+            setattr(hook, _MARK, True)
+            setattr(sys, name, hook)
+    asyncio.log.logger.addFilter(_is_not_of_orbax)
 
+
+def _without_orbax(before: Callable[..., None]) -> Callable[..., None]:
     def hook(unraisable: Any) -> None:
         code = getattr(unraisable.object, 'cr_code', None)  # of a coroutine that nobody awaits any more
         is_of_orbax = code is not None and 'orbax' in Path(code.co_filename).parts
-        if not is_of_orbax and str(unraisable.exc_value) != 'Event loop is closed':
+        if not is_of_orbax and str(unraisable.exc_value) != _LATE:
             before(unraisable)
 
-    hook.drops_late_errors = True
-    sys.unraisablehook = hook
-    sys.excepthook = _without_late_reads(sys.excepthook)
-    asyncio.log.logger.addFilter(_is_not_of_orbax)
+    return hook
 
 
 def _without_late_reads(before: Callable[..., None]) -> Callable[..., None]:
     def hook(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
-        if str(error) != 'Event loop is closed':
+        if str(error) != _LATE:
             before(kind, error, where)
 
     return hook
