@@ -1,0 +1,1 @@
+"""Classification: a text in, a label out."""

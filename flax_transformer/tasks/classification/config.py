@@ -1,0 +1,130 @@
+"""The config of a classification experiment."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from flax_transformer.common.checks import check, check_positive, check_rates, check_types
+from flax_transformer.common.fields import section, setting
+from flax_transformer.engine.config import EngineConfig
+from flax_transformer.engine.config.loop import LoopConfig
+from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """The model: an encoder of embedded tokens, dropout, and one dense layer."""
+
+    # average: the mean of the embeddings; convolution: Kim 2014; transformer: the encoder of Vaswani et al. 2017.
+    encoder: Literal['average', 'convolution', 'transformer'] = 'average'
+    num_classes: int = 2  # labels; the training data must have as many
+    vocab_size: int = 20_000  # words or pieces, including pad and unk
+    d_model: int = 128  # width of the embeddings, and of the transformer
+    num_bigrams: int = 0  # average: rows of the table that pairs of neighbouring tokens are hashed into; 0: none
+    widths: tuple[int, ...] = (3, 4, 5)  # convolution: of the filters, in tokens
+    num_maps: int = 100  # convolution: filters of each width
+    num_layers: int = 2  # transformer
+    num_heads: int = 4  # transformer
+    d_ff: int = 256  # transformer: inner width of the feed-forward network
+    pool: Literal['mean', 'max'] = 'mean'  # transformer: over positions
+    dropout_rate: float = setting(0.5, 'transferable')  # before the dense layer
+    encoder_dropout_rate: float = setting(0.1, 'transferable')  # inside of the encoder, and on the embeddings
+    word_dropout_rate: float = setting(0.0, 'transferable')  # of tokens that training replaces by unk
+    # Of computation; auto: bfloat16 on TPU and GPU.
+    dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'd_model', 'num_maps', 'num_layers', 'num_heads', 'd_ff')
+        check(self.num_classes >= 2, f'num_classes={self.num_classes}: expected at least 2')
+        check(self.vocab_size >= 3, f'vocab_size={self.vocab_size}: expected at least 3')
+        check(self.num_bigrams >= 0, f'num_bigrams={self.num_bigrams}: expected at least 0')
+        check(bool(self.widths) and min(self.widths) >= 1, f'widths={self.widths}: expected one or more, of at least 1')
+        check_rates(self, 'dropout_rate', 'encoder_dropout_rate', 'word_dropout_rate')
+
+
+@dataclass(frozen=True)
+class VocabularyConfig:
+    """How text becomes tokens; learned from the training texts and kept in the run directory."""
+
+    # words: whatever white space separates; bpe and unigram: pieces, by SentencePiece.
+    algorithm: Literal['words', 'bpe', 'unigram'] = 'words'
+    lower_case: bool = True  # of the text, before anything else
+    min_count: int = 1  # words: a rarer one is unk
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'min_count')
+
+
+@dataclass(frozen=True)
+class ClassificationDataConfig:
+    """Labelled texts."""
+
+    train: str = 'train.tsv'
+    validation: str = ''  # empty: none
+    test: str = ''  # what `evaluate` reads; empty: none
+    # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
+    root: str | None = setting(None, 'resumable', 'cosmetic')
+    max_length: int = 64  # tokens; of a longer text the rest is cut, and reported
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check(bool(self.train), 'train is empty: expected a file of labelled texts')
+        check_positive(self, 'max_length')
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(LoopConfig):
+    """How long and in what batches to train, and when to report, evaluate and save."""
+
+    batch_size: int = 64  # texts per batch, over all devices
+    label_smoothing: float = 0.0  # spread over the other labels
+    # What an example of a label weighs: 'balanced', as much in all as one of any other; or LABEL=WEIGHT for some.
+    class_weights: tuple[str, ...] = ()
+    best_by: Literal['loss', 'accuracy', 'macro_f1'] = setting('accuracy', 'resumable')
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, 'batch_size')
+        check_rates(self, 'label_smoothing')
+        for entry in self.class_weights if self.class_weights != ('balanced',) else ():
+            check(
+                _is_weight(entry), f'class_weights={entry!r}: expected balanced alone, or LABEL=WEIGHT, as in spam=0.5'
+            )
+
+
+def _is_weight(entry: str) -> bool:
+    label, _, weight = entry.rpartition('=')
+    try:
+        return bool(label) and 0 < float(weight) < float('inf')
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True)
+class Config:
+    """One classification experiment."""
+
+    task: ClassVar[str] = 'classification'
+
+    model: ClassifierConfig = section(ClassifierConfig)
+    tokenizer: VocabularyConfig = section(VocabularyConfig)
+    data: ClassificationDataConfig = section(ClassificationDataConfig)
+    optimizer: OptimizerConfig = section(OptimizerConfig)
+    training: TrainingConfig = section(TrainingConfig)
+    parallel: ParallelConfig = section(ParallelConfig)
+    seed: int = 0  # of the initial parameters, the order of the data and dropout; below 2^31
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check(0 <= self.seed < 2**31 - 1, f'seed={self.seed}: expected 0 to {2**31 - 2}')
+        check(
+            not self.training.patience or bool(self.data.validation),
+            f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
+        )
+
+    @property
+    def engine(self) -> EngineConfig:
+        """The sections that the engine needs."""
+        return EngineConfig(self.optimizer, self.training, self.parallel, self.seed)

@@ -1,0 +1,65 @@
+"""The run directory of a classifier: what every run has, its vocabulary and its labels.
+
+tokenizer/    the vocabulary: words, or a SentencePiece model
+labels.json   the labels, and how many training examples have each
+"""
+
+import json
+from typing import NamedTuple
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.json_text import parse_json
+from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.tasks.classification.config import Config
+from flax_transformer.tasks.classification.vocabulary import Vocabulary, load_vocabulary
+
+LABELS_FILE = 'labels.json'
+
+
+class Labels(NamedTuple):
+    """What a classifier chooses from; a label's number is its place."""
+
+    names: tuple[str, ...]  # sorted
+    counts: tuple[int, ...]  # training examples of each
+
+    @property
+    def prior(self) -> tuple[float, ...]:
+        """The share of each label in the training data."""
+        return tuple(count / sum(self.counts) for count in self.counts)
+
+
+class Run(RunDirectory):
+    """The files of a classification run, except its checkpoints."""
+
+    config_class = Config
+    model_files = ('tokenizer', LABELS_FILE)
+
+    def read_config(self) -> Config:
+        return super().read_config()
+
+    def is_prepared(self) -> bool:
+        return (self.path / LABELS_FILE).is_file()
+
+    def write_labels(self, labels: Labels) -> None:
+        """Writes the last of a new run's own files."""
+        write_whole(self.path / LABELS_FILE, json.dumps(labels._asdict(), indent=2, ensure_ascii=False) + '\n')
+
+    def read_labels(self) -> Labels:
+        file = self.path / LABELS_FILE
+        try:
+            found = parse_json(read_limited(file))
+            labels = Labels(tuple(map(str, found['names'])), tuple(map(int, found['counts'])))
+            if len(labels.names) == len(labels.counts) and min(labels.counts) >= 1:
+                return labels
+        except FileNotFoundError:
+            raise UserError(f'{file} is missing: a classification run keeps its labels there') from None
+        except (ValueError, TypeError, LookupError):
+            pass
+        raise UserError(f'{file} is damaged: expected {{"names": [...], "counts": [...]}}; copy it from the run again')
+
+    def write_vocabulary(self, vocabulary: Vocabulary) -> None:
+        vocabulary.save(self.path / 'tokenizer')
+
+    def read_vocabulary(self) -> Vocabulary:
+        return load_vocabulary(self.path / 'tokenizer')
