@@ -1,0 +1,108 @@
+"""How good a classifier is: pure functions of its probabilities and the labels."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+BINS = 15  # of the calibration error
+RESAMPLES = 2000  # of the bootstrap
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How labels given by a classifier compare with the true ones."""
+
+    accuracy: float  # share of texts labelled right, 0 to 1
+    accuracy_low: float  # 95 % interval of the accuracy, by the bootstrap
+    accuracy_high: float
+    macro_f1: float  # mean of the F1 of each label, 0 to 1; a label neither given nor true is left out
+    calibration_error: float  # mean distance between confidence and accuracy, 0 to 1
+    nll: float  # negative log-likelihood of the true label, in nats a text
+    num_texts: int
+    labels: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]  # [true label][label given]: texts
+
+
+def scores(probabilities: np.ndarray, labels: np.ndarray, names: tuple[str, ...]) -> Scores:
+    """All scores. Raises ValueError unless there is a text.
+
+    Args:
+      probabilities: [N, C] of each class.
+      labels: [N] true classes; a class of C or more, of which the classifier knows nothing, is always wrong.
+      names: of the C classes, then of those of C or more.
+    """
+    if not len(labels):
+        raise ValueError('got no texts; expected at least one to score')
+    given = probabilities.argmax(axis=1)
+    low, high = bootstrap_interval(given == labels)
+    confusion = confusion_matrix(given, labels, len(names))
+    return Scores(
+        accuracy=accuracy(probabilities, labels),
+        accuracy_low=low,
+        accuracy_high=high,
+        macro_f1=macro_f1(confusion),
+        calibration_error=calibration_error(probabilities, labels),
+        nll=negative_log_likelihood(probabilities, labels),
+        num_texts=len(labels),
+        labels=names,
+        confusion=tuple(map(tuple, confusion.tolist())),
+    )
+
+
+def accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """The share of texts whose most probable class is the true one."""
+    return float((probabilities.argmax(axis=1) == labels).mean())
+
+
+def confusion_matrix(given: np.ndarray, labels: np.ndarray, num_classes: int) -> np.ndarray:
+    """[C, C] int: texts of each true class (row) that were given each class (column)."""
+    return np.bincount(labels * num_classes + given, minlength=num_classes**2).reshape(num_classes, num_classes)
+
+
+def macro_f1(confusion: np.ndarray) -> float:
+    """The mean F1 of the classes that are true or given at least once, each class weighing the same."""
+    right = np.diag(confusion)
+    total = confusion.sum(axis=0) + confusion.sum(axis=1)
+    return float((2 * right[total > 0] / total[total > 0]).mean())
+
+
+def calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int = BINS) -> float:
+    """The expected calibration error (Guo et al. 2017, eq. 3), with bins of equal width over (0, 1].
+
+    The mean, over texts, of |accuracy - mean confidence| of the bin that the text's highest probability is in.
+    """
+    confidence = probabilities.max(axis=1).astype(np.float64)
+    right = probabilities.argmax(axis=1) == labels
+    numbers = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
+    gaps = np.bincount(numbers, weights=right - confidence, minlength=bins)  # of each bin, times its texts
+    return float(np.abs(gaps).sum() / len(labels))
+
+
+def negative_log_likelihood(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """The mean of -log p(true class), in nats; at most 87 of a text, the logarithm of the smallest float32."""
+    return float(-np.log(np.maximum(probability_of(probabilities, labels), np.finfo(np.float32).tiny)).mean())
+
+
+def probability_of(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """[N] float64: the probability of each true class; 0 for a class that has none."""
+    num_classes = probabilities.shape[1]
+    known = labels < num_classes
+    rows = np.arange(len(labels))
+    return np.where(known, probabilities[rows, np.where(known, labels, 0)].astype(np.float64), 0.0)
+
+
+def bootstrap_interval(
+    values: np.ndarray, *, share: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+) -> tuple[float, float]:
+    """The interval with `share` of the means of samples drawn from [N] values with replacement (Efron 1979)."""
+    generator = np.random.default_rng(seed)
+    values = np.asarray(values, np.float64)
+    means = [values[generator.integers(0, len(values), len(values))].mean() for _ in range(resamples)]
+    low, high = np.quantile(means, [(1 - share) / 2, (1 + share) / 2])
+    return float(low), float(high)
+
+
+def most_wrong(probabilities: np.ndarray, labels: np.ndarray, count: int) -> np.ndarray:
+    """The indices of the wrongly labelled texts whose true class got the least probability, that one first."""
+    wrong = np.flatnonzero(probabilities.argmax(axis=1) != labels)
+    return wrong[np.argsort(probability_of(probabilities, labels)[wrong], kind='stable')][:count]

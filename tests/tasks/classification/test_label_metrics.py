@@ -1,0 +1,135 @@
+"""The scores of a classifier, against scikit-learn's and against sums by hand."""
+
+import numpy as np
+import pytest
+
+from flax_transformer.tasks.classification.metrics import (
+    accuracy,
+    bootstrap_interval,
+    calibration_error,
+    confusion_matrix,
+    macro_f1,
+    most_wrong,
+    negative_log_likelihood,
+    scores,
+)
+
+# Forty texts of three classes, and what scikit-learn 1.9.1 says of them.
+PROBABILITIES = np.array(
+    [
+        [0.179, 0.608, 0.213],
+        [0.025, 0.09, 0.885],
+        [0.027, 0.827, 0.146],
+        [0.131, 0.674, 0.195],
+        [0.223, 0.293, 0.484],
+        [0.155, 0.37, 0.475],
+        [0.529, 0.421, 0.05],
+        [0.248, 0.127, 0.625],
+        [0.115, 0.575, 0.31],
+        [0.662, 0.312, 0.026],
+        [0.375, 0.583, 0.042],
+        [0.279, 0.148, 0.573],
+        [0.793, 0.106, 0.101],
+        [0.288, 0.624, 0.088],
+        [0.134, 0.704, 0.162],
+        [0.304, 0.33, 0.366],
+        [0.071, 0.354, 0.575],
+        [0.14, 0.759, 0.101],
+        [0.389, 0.367, 0.244],
+        [0.125, 0.645, 0.23],
+        [0.237, 0.492, 0.271],
+        [0.245, 0.722, 0.033],
+        [0.097, 0.606, 0.297],
+        [0.446, 0.159, 0.395],
+        [0.781, 0.061, 0.158],
+        [0.316, 0.289, 0.395],
+        [0.23, 0.528, 0.242],
+        [0.269, 0.136, 0.595],
+        [0.055, 0.358, 0.587],
+        [0.018, 0.956, 0.026],
+        [0.69, 0.051, 0.259],
+        [0.456, 0.032, 0.512],
+        [0.871, 0.071, 0.058],
+        [0.407, 0.066, 0.527],
+        [0.161, 0.714, 0.125],
+        [0.277, 0.053, 0.67],
+        [0.39, 0.44, 0.17],
+        [0.512, 0.272, 0.216],
+        [0.272, 0.185, 0.543],
+        [0.108, 0.07, 0.822],
+    ]
+)
+LABELS = np.array(list(map(int, '1210020210000011211200100102110000100020')))
+SCIKIT_LEARN = {
+    'accuracy_score': 0.55,
+    'f1_score': 0.55007215007215,  # average='macro'
+    'confusion_matrix': [[8, 7, 6], [1, 8, 3], [0, 1, 6]],
+    'log_loss': 0.8155069043529872,
+}
+
+
+def test_scores_equal_those_of_scikit_learn() -> None:
+    found = scores(PROBABILITIES, LABELS, ('a', 'b', 'c'))
+    assert found.accuracy == pytest.approx(SCIKIT_LEARN['accuracy_score'])
+    assert found.macro_f1 == pytest.approx(SCIKIT_LEARN['f1_score'])
+    assert [list(row) for row in found.confusion] == SCIKIT_LEARN['confusion_matrix']
+    assert found.nll == pytest.approx(SCIKIT_LEARN['log_loss'])
+    assert (found.num_texts, found.labels) == (40, ('a', 'b', 'c'))
+
+
+def test_a_class_that_is_neither_true_nor_given_does_not_count_in_f1() -> None:
+    # Right 2 of 3; F1 of class 0: 2 * 1 / (1 + 2), of class 1: 2 * 1 / (2 + 1); class 2 is absent.
+    confusion = confusion_matrix(np.array([0, 1, 1]), np.array([0, 0, 1]), 3)
+    assert macro_f1(confusion) == pytest.approx((2 / 3 + 2 / 3) / 2)
+
+
+def test_the_calibration_error_is_the_mean_gap_of_the_bins() -> None:
+    # Two bins over (0.5, 1]: 0.6 and 0.7, one of two right; 0.8, 0.9 and 1.0, all right.
+    probabilities = np.array([[0.6, 0.4], [0.3, 0.7], [0.8, 0.2], [0.1, 0.9], [1.0, 0.0]])
+    labels = np.array([0, 0, 0, 1, 0])
+    gaps = 2 * abs(0.5 - 0.65) + 3 * abs(1 - 0.9)
+    assert calibration_error(probabilities, labels, bins=4) == pytest.approx(gaps / 5)
+    assert calibration_error(np.eye(2), np.array([0, 1])) == 0
+
+
+def test_a_confidence_on_the_edge_of_a_bin_is_in_the_lower_one() -> None:
+    # 0.5 is in (0, 0.5], 0.6 in (0.5, 1]: two bins of one text, whose gaps of 0.5 and -0.6 must not cancel.
+    probabilities = np.array([[0.5, 0.5], [0.6, 0.4]])
+    assert calibration_error(probabilities, np.array([0, 1]), bins=2) == pytest.approx((0.5 + 0.6) / 2)
+
+
+def test_the_bootstrap_interval_is_that_of_a_binomial() -> None:
+    values = np.repeat([1.0, 0.0], [800, 200])
+    deviation = np.sqrt(0.8 * 0.2 / 1000)
+    low, high = bootstrap_interval(values)
+    # The ends of 2,000 resamples differ from the limit by some 4 % of a deviation (normal approximation).
+    assert (low, high) == pytest.approx((0.8 - 1.96 * deviation, 0.8 + 1.96 * deviation), abs=0.2 * deviation)
+    assert bootstrap_interval(values) == (low, high)
+    assert bootstrap_interval(values, seed=1) != (low, high)
+    assert bootstrap_interval(np.ones(9)) == (1, 1)
+
+
+def test_the_most_wrong_have_the_least_probability_of_the_truth() -> None:
+    probabilities = np.array([[0.9, 0.1], [0.4, 0.6], [0.99, 0.01], [0.2, 0.8]])
+    labels = np.array([1, 0, 1, 1])
+    assert most_wrong(probabilities, labels, 5).tolist() == [2, 0, 1]
+    assert most_wrong(probabilities, labels, 1).tolist() == [2]
+
+
+def test_a_class_that_the_classifier_does_not_know_is_wrong_and_shown() -> None:
+    probabilities = np.array([[0.9, 0.1], [0.2, 0.8]])
+    found = scores(probabilities, np.array([0, 2]), ('a', 'b', 'new'))
+    assert found.accuracy == 0.5
+    assert found.confusion == ((1, 0, 0), (0, 0, 0), (0, 1, 0))
+    assert found.nll == pytest.approx((-np.log(0.9) - np.log(np.finfo(np.float32).tiny)) / 2)
+    assert most_wrong(probabilities, np.array([0, 2]), 5).tolist() == [1]
+
+
+def test_no_texts_are_refused() -> None:
+    with pytest.raises(ValueError, match='got no texts'):
+        scores(np.zeros((0, 2)), np.zeros(0, int), ('a', 'b'))
+
+
+def test_a_certain_mistake_has_a_finite_loss() -> None:
+    assert np.isfinite(negative_log_likelihood(np.eye(2), np.array([1, 0])))
+    assert accuracy(np.eye(2), np.array([1, 0])) == 0
