@@ -1,0 +1,115 @@
+"""Labelled texts as ids, and the endless batches of training."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import grain
+import numpy as np
+
+from flax_transformer.data.order import Order
+from flax_transformer.tasks.classification.vocabulary import PAD_ID
+
+
+class Batch(NamedTuple):
+    """Rows of texts; a row of zeros weighs nothing. R rows, S slots."""
+
+    tokens: np.ndarray  # [R, S] int32, padded with PAD_ID
+    labels: np.ndarray  # [R] int32
+    weight: np.ndarray  # [R] float32; 0 for an empty row
+
+
+class EncodedTexts(NamedTuple):
+    """Labelled texts as ids."""
+
+    tokens: np.ndarray  # [N, S] int32, padded with PAD_ID
+    labels: np.ndarray  # [N] int32
+    weight: np.ndarray  # [N] float32, what each example's loss is multiplied by
+    places: list[str]  # where each comes from
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batch(self, indices: np.ndarray, rows: int) -> Batch:
+        """These texts, and empty rows after them."""
+        empty = rows - len(indices)
+        filled = Batch(self.tokens[indices], self.labels[indices], self.weight[indices])
+        return Batch(*(np.concatenate([x, np.zeros((empty, *x.shape[1:]), x.dtype)]) for x in filled))
+
+    def batches(self, rows: int) -> Iterator[Batch]:
+        """All texts, in order."""
+        for first in range(0, len(self), rows):
+            yield self.batch(np.arange(first, min(first + rows, len(self))), rows)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything that training reads."""
+        found = hashlib.sha256()
+        for array in (self.tokens, self.labels, self.weight):
+            found.update(f'{array.dtype} {array.shape}\n'.encode() + np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()
+
+
+def padded(ids: Sequence[Sequence[int]], slots: int) -> np.ndarray:
+    """Ids as [N, slots] int32; what is longer is cut."""
+    out = np.full((len(ids), slots), PAD_ID, np.int32)
+    for row, text in zip(out, ids, strict=True):
+        row[: len(text)] = text[:slots]
+    return out
+
+
+class TrainingBatches(grain.IterDataset):
+    """Batches without end: each text once an epoch, in an order drawn anew for each; a pure function of the seed.
+
+    Every process draws the numbers of the whole batch and takes its own rows, so the order does not depend on how many
+    there are.
+    """
+
+    def __init__(
+        self, texts: EncodedTexts, *, batch_size: int, seed: int, name: str, own_rows: np.ndarray | None = None
+    ) -> None:
+        """`own_rows` are the numbers of the rows of a global batch that this process needs; None: all."""
+        super().__init__()
+        self.name, self.fingerprint = name, texts.fingerprint
+        self._texts, self._rows, self._own_rows = texts, batch_size, own_rows
+        # With fewer texts than rows, each comes once in a batch, and the other rows are empty.
+        self._order = Order([len(texts)], [Fraction(1)], block_size=batch_size, seed=seed)
+
+    def numbers(self, batch: int) -> np.ndarray:
+        """The numbers of the texts in a global batch."""
+        return self._order.block(batch).indices
+
+    def batch(self, number: int) -> Batch:
+        """This process's rows of a batch."""
+        found = self._texts.batch(self.numbers(number), self._rows)
+        return found if self._own_rows is None else Batch(*(x[self._own_rows] for x in found))
+
+    def describe(self, place: Any) -> dict[str, Any]:
+        """The texts of the batch at a place, by file and line."""
+        return {'texts': [self._texts.places[i] for i in self.numbers(place['batch']).tolist()]}
+
+    def epoch(self, place: Any) -> float:
+        """Texts drawn before a place, by the number of texts."""
+        return self._order.sentences_before(place['batch']) / len(self._texts)
+
+    def __iter__(self) -> 'BatchIterator':
+        return BatchIterator(self)
+
+
+class BatchIterator(grain.DatasetIterator):
+    """Reads on from a place, the number of the next batch."""
+
+    def __init__(self, batches: TrainingBatches) -> None:
+        super().__init__()
+        self._batches, self._next = batches, 0
+
+    def __next__(self) -> Batch:
+        self._next += 1
+        return self._batches.batch(self._next - 1)
+
+    def get_state(self) -> dict[str, int]:
+        return {'batch': self._next}
+
+    def set_state(self, state: dict[str, int]) -> None:
+        self._next = int(state['batch'])

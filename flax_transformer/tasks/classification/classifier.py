@@ -1,0 +1,118 @@
+"""Lines of text in, labels out: one for each line, in order, independent of the other lines."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self, overload
+
+import numpy as np
+
+from flax_transformer.common.compilation_cache import use_compilation_cache
+from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.classification.config import ClassifierConfig
+from flax_transformer.tasks.classification.loading import load_run
+from flax_transformer.tasks.classification.prediction import Predictor
+from flax_transformer.tasks.classification.result import Classification
+from flax_transformer.tasks.classification.run import Labels
+from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary
+
+CHUNK = 2048  # lines of a stream that are in memory at once
+
+
+class Classifier:
+    """`classifier(lines)` labels lines of text, `classifier(line)` one.
+
+    Compiles once for each power of two of tokens.
+    """
+
+    def __init__(
+        self, config: ClassifierConfig, params: Any, vocabulary: Vocabulary, labels: Labels, *, max_length: int
+    ) -> None:
+        """`max_length`: tokens; of a longer line the rest is not read."""
+        self.params, self.vocabulary, self.max_length = params, vocabulary, max_length
+        self.labels = labels.names
+        self._prior = np.array(labels.prior, np.float32)
+        self._predictor = Predictor(config)
+
+    @classmethod
+    def from_run(cls, path: Path | str, *, step: int | None = None) -> Self:
+        """The classifier of a run directory's best checkpoint, or of the mean that training.average_last asks for.
+
+        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another.
+        """
+        use_compilation_cache()
+        run = load_run(path, step=step)
+        return cls(run.config.model, run.params, run.vocabulary, run.labels, max_length=run.config.data.max_length)
+
+    @overload
+    def __call__(self, lines: str | bytes, **options: Any) -> Classification: ...
+
+    @overload
+    def __call__(self, lines: Sequence[str | bytes], **options: Any) -> list[Classification]: ...
+
+    def __call__(
+        self, lines: str | bytes | Sequence[str | bytes], *, progress: Callable[[int], None] | None = None
+    ) -> Classification | list[Classification]:
+        """One classification for each line, in order; an empty line gets the training data's shares of the labels.
+
+        Args:
+          lines: texts; bytes are read as UTF-8, and invalid ones become U+FFFD and are flagged. A single line in place
+            of a list gives a single classification.
+          progress: called with the number of texts of each finished batch.
+        """
+        if isinstance(lines, (str, bytes)):
+            return self([lines], progress=progress)[0]
+        texts, replaced = zip(*map(_as_text, lines), strict=True) if lines else ((), ())
+        ids = self.vocabulary.encode(texts)
+        found = self._probabilities(ids, progress)
+        flags = [self._flags(*each) for each in zip(ids, replaced, strict=True)]
+        return [self._classification(*each) for each in zip(found, flags, strict=True)]
+
+    def probabilities(
+        self, lines: Sequence[str | bytes], *, progress: Callable[[int], None] | None = None
+    ) -> np.ndarray:
+        """[N, C] float32: the probability of each of `labels` for N lines."""
+        return self._probabilities(self.vocabulary.encode([_as_text(line)[0] for line in lines]), progress)
+
+    def stream(self, lines: Iterable[str | bytes], *, chunk: int = CHUNK) -> Iterator[Classification]:
+        """`classifier(lines)` for endless lines; `chunk` of them are in memory at once."""
+        lines = iter(lines)
+        while some := list(itertools.islice(lines, chunk)):
+            yield from self(some)
+
+    def _probabilities(self, ids: Sequence[Sequence[int]], progress: Callable[[int], None] | None) -> np.ndarray:
+        """Raises UserError if the model computes no numbers."""
+        found = self._predictor(self.params, [text[: self.max_length] for text in ids], progress)
+        found[[not text for text in ids]] = self._prior
+        if not np.isfinite(found).all():
+            raise UserError(
+                'the model computes no numbers (NaN): its parameters are damaged, or its training diverged; choose '
+                'another checkpoint, as in RUN@12000'
+            )
+        return found
+
+    def _flags(self, ids: Sequence[int], is_replaced: bool) -> tuple[str, ...]:
+        """As at `Classification.flags`."""
+        found = {
+            'empty': not ids,
+            'truncated': len(ids) > self.max_length,
+            'unknown': bool(ids) and all(token == UNK_ID for token in ids[: self.max_length]),
+            'replaced': is_replaced,
+        }
+        return tuple(name for name, is_set in found.items() if is_set)
+
+    def _classification(self, probabilities: np.ndarray, flags: tuple[str, ...]) -> Classification:
+        best = int(probabilities.argmax())
+        values = dict(zip(self.labels, map(float, probabilities), strict=True))
+        return Classification(self.labels[best], float(probabilities[best]), values, flags)
+
+
+def _as_text(line: str | bytes) -> tuple[str, bool]:
+    """The line as valid Unicode, and whether anything in it became U+FFFD."""
+    if isinstance(line, bytes):
+        text = line.decode('utf-8', 'replace')
+        return text, text.encode() != line
+    if not isinstance(line, str):
+        raise TypeError(f'got a line of type {type(line).__name__}, expected str or bytes')
+    text = line.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')  # lone surrogates are not valid
+    return text, text != line

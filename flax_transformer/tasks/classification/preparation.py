@@ -1,0 +1,138 @@
+"""Preparation of a training run: the labels, the vocabulary, the texts as ids."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.engine.devices.multihost import say
+from flax_transformer.tasks.classification.batches import EncodedTexts, padded
+from flax_transformer.tasks.classification.config import Config
+from flax_transformer.tasks.classification.reading import Examples, read_examples
+from flax_transformer.tasks.classification.run import Labels, Run
+from flax_transformer.tasks.classification.vocabulary import Vocabulary
+
+Say = Callable[[str], None]
+
+
+class Prepared(NamedTuple):
+    """What training reads."""
+
+    vocabulary: Vocabulary
+    labels: Labels
+    train: EncodedTexts
+    validation: EncodedTexts | None
+
+
+def prepare_run(config: Config, run: Run, start: tuple[Vocabulary, Labels] | None = None) -> Prepared:
+    """Reads the data of a run; writes its config, vocabulary and labels once all of it is found to be good.
+
+    A new run learns its vocabulary and labels, unless it starts from those of another. Raises UserError for anything
+    the user can fix.
+    """
+    examples = read_examples(config.data.train, config.data)
+    if run.is_prepared():
+        vocabulary, labels = run.read_vocabulary(), run.read_labels()
+    else:
+        labels = labels_of(examples, config)
+        vocabulary = Vocabulary.learn(examples.texts, config.tokenizer, config.model.vocab_size)
+        if start is not None:
+            vocabulary, theirs = start
+            check_same_labels(theirs, labels)
+    check_vocabulary(vocabulary, config)
+    train = encode(examples, vocabulary, labels, config, 'data.train')
+    validation = None
+    if config.data.validation:
+        held_out = read_examples(config.data.validation, config.data)
+        validation = encode(held_out, vocabulary, labels, config, 'data.validation')
+    run.open(config)
+    if not run.is_prepared():
+        run.write_vocabulary(vocabulary)
+        run.write_labels(labels)
+    return Prepared(vocabulary, labels, train, validation)
+
+
+def labels_of(examples: Examples, config: Config) -> Labels:
+    """The labels of the training data. Raises UserError unless there are model.num_classes of them."""
+    counts = Counter(examples.labels)
+    names = sorted(counts)
+    if len(names) < 2:
+        raise UserError(
+            f'{config.data.train}: {len(examples.texts):,} texts with {len(names)} label(s), {", ".join(names)!r}; '
+            'expected at least two different labels'
+        )
+    if len(names) != config.model.num_classes:
+        shown = ', '.join(names[:10]) + (', ...' if len(names) > 10 else '')
+        raise UserError(
+            f'{config.data.train} has {len(names)} labels ({shown}), but model.num_classes='
+            f'{config.model.num_classes}; set --model.num-classes {len(names)}'
+        )
+    return Labels(tuple(names), tuple(counts[name] for name in names))
+
+
+def check_same_labels(theirs: Labels, ours: Labels) -> None:
+    """Raises UserError if a run is to start from one with other labels."""
+    if theirs.names != ours.names:
+        raise UserError(
+            f'the run to start from has the labels {", ".join(theirs.names)}; the training data has '
+            f'{", ".join(ours.names)}: expected the same'
+        )
+
+
+def check_vocabulary(vocabulary: Vocabulary, config: Config) -> None:
+    """Raises UserError if the model has no row for a token."""
+    if vocabulary.size > config.model.vocab_size:
+        raise UserError(
+            f'model.vocab_size={config.model.vocab_size}, but the vocabulary has {vocabulary.size} tokens; set '
+            f'--model.vocab-size {vocabulary.size}'
+        )
+
+
+def encode(
+    examples: Examples, vocabulary: Vocabulary, labels: Labels, config: Config, field: str, say: Say = say
+) -> EncodedTexts:
+    """The examples as ids, without empty texts. Raises UserError for a label that training does not know."""
+    numbers = {name: number for number, name in enumerate(labels.names)}
+    for label, place in zip(examples.labels, examples.places, strict=True):
+        if label not in numbers:
+            raise UserError(
+                f'{place}: the label {label!r} is not in the training data; expected one of '
+                f'{", ".join(labels.names)}.{nearest(label, labels.names)}'
+            )
+    ids = vocabulary.encode(examples.texts)
+    chosen = [i for i, text in enumerate(ids) if text]
+    slots, count = config.data.max_length, len(examples.texts)
+    too_long = sum(len(text) > slots for text in ids)
+    name = getattr(config.data, field.partition('.')[2])
+    say(f'{name}: {len(chosen):,} of {count:,} texts')
+    if len(chosen) < count:
+        say(f'  left out: {count - len(chosen):,} texts without a word')
+    if too_long:
+        say(f'  cut: {too_long:,} texts of more than data.max_length={slots} tokens')
+    if not chosen:
+        raise UserError(f'{field}: {name} has no text; expected some')
+    known = np.array([numbers[examples.labels[i]] for i in chosen], np.int32)
+    return EncodedTexts(
+        padded([ids[i] for i in chosen], slots),
+        known,
+        class_weights(config.training.class_weights, labels)[known],
+        [examples.places[i] for i in chosen],
+    )
+
+
+def class_weights(entries: Sequence[str], labels: Labels) -> np.ndarray:
+    """The weight [C] float32 of each label's examples. Raises UserError for an unknown label."""
+    weights = np.ones(len(labels.names), np.float32)
+    if tuple(entries) == ('balanced',):
+        return (np.mean(labels.counts) / np.array(labels.counts)).astype(np.float32)
+    for entry in entries:
+        label, _, weight = entry.rpartition('=')
+        if label not in labels.names:
+            raise UserError(
+                f'training.class_weights: no label {label!r} in the training data; expected one of '
+                f'{", ".join(labels.names)}.{nearest(label, labels.names)}'
+            )
+        weights[labels.names.index(label)] = float(weight)
+    return weights
