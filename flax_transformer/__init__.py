@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from flax_transformer.common.errors import UserError
     from flax_transformer.common.version import __version__
+    from flax_transformer.tasks.classification.classifier import Classifier
+    from flax_transformer.tasks.classification.result import Classification
     from flax_transformer.tasks.find import load_config
     from flax_transformer.tasks.translation.config import Config
     from flax_transformer.tasks.translation.inference.result import Translation
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from flax_transformer.tasks.translation.train import train
 
 _HOMES = {
+    'Classification': 'tasks.classification.result',
+    'Classifier': 'tasks.classification.classifier',
     'Config': 'config',
     'Translation': 'tasks.translation.inference.result',
     'Translator': 'tasks.translation.inference.translator',
@@ -25,7 +29,17 @@ _HOMES = {
     'load_config': 'tasks.find',
     'train': 'tasks.translation.train',
 }
-__all__ = ['Config', 'Translation', 'Translator', 'UserError', '__version__', 'load_config', 'train']
+__all__ = [
+    'Classification',
+    'Classifier',
+    'Config',
+    'Translation',
+    'Translator',
+    'UserError',
+    '__version__',
+    'load_config',
+    'train',
+]
 
 
 def __getattr__(name: str) -> 'Any':

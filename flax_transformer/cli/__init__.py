@@ -12,6 +12,7 @@ COMMANDS = {
     'check': 'check CONFIG: find damage in its corpora',
     'clean': 'clean CONFIG --output FOLDER: write its training corpora without the damaged pairs',
     'translate': 'translate RUN < lines > translations: translate line by line',
+    'classify': 'classify RUN < lines > labels: label line by line, with a classification run',
     'evaluate': 'evaluate RUN: score a trained model on its test set, or on given files',
     'compare': 'compare RUN|FILE RUN|FILE: is one system better than another, or is it chance?',
     'curves': 'curves RUN RUN ...: how training went, in a table and in pictures',

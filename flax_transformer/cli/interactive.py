@@ -1,4 +1,4 @@
-"""`translate` for a person who types: a prompt, an answer to each line, a word where it takes long."""
+"""`translate` and `classify` for a person who types: a prompt, an answer to each line, a word where it takes long."""
 
 import contextlib
 import sys
@@ -11,12 +11,12 @@ from flax_transformer.cli.options import note
 SLOW = 1.0  # seconds after which a wait is explained
 
 
-def typed_lines(prompt: str) -> Iterator[list[str | bytes]]:
-    """Each line that is typed, as a list of one, until Ctrl-D. Bytes that are not UTF-8 are left to the translator."""
+def typed_lines(prompt: str, command: str = 'translate') -> Iterator[list[str | bytes]]:
+    """Each line that is typed, as a list of one, until Ctrl-D. Bytes that are not UTF-8 are left to the command."""
     with contextlib.suppress(ImportError):  # not on every system
         if sys.stdout.isatty():
             import readline  # noqa: F401 - from here on, input() has editing and a history
-    note('type a line to translate; Ctrl-D ends')
+    note(f'type a line to {command}; Ctrl-D ends')
     try:
         while (line := _ask(prompt)) is not None:
             with explained_if_slow('compiling for lines of this length'):

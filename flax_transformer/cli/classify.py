@@ -1,0 +1,95 @@
+"""`flax-transformer classify RUN < lines > labels`."""
+
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from flax_transformer.cli.interactive import explained_if_slow, typed_lines
+from flax_transformer.cli.lines import CHUNK, LineWriter, chunks
+from flax_transformer.cli.options import note, parse, progress_bar, read_run_config
+from flax_transformer.cli.records import Record, read_records, write_record
+
+if TYPE_CHECKING:
+    from flax_transformer.tasks.classification.classifier import Classifier
+    from flax_transformer.tasks.classification.result import Classification
+
+DESCRIPTION = """Label standard input line by line: N lines in, N lines out, `label<TAB>probability`, in order.
+Only a line feed ends a line. RUN is a run directory or one of its checkpoints: RUN@12000, RUN@last, RUN@best,
+RUN@average."""
+
+FLAGS = {
+    'empty': 'lines are empty: they got the shares of the labels in the training data',
+    'truncated': "lines were cut at the run's data.max_length",
+    'unknown': 'lines have no word of the training data',
+    'replaced': 'lines were not valid UTF-8; invalid bytes were read as U+FFFD',
+}
+
+
+@dataclass(frozen=True)
+class ClassifyOptions:
+    input: Path | None = None  # a file to read instead of standard input
+    output: Path | None = None  # a file to write instead of standard output
+    resume: bool = False  # continue after the last whole line of --output
+    format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with all probabilities and flags
+    input_format: Literal['text', 'jsonl'] = 'text'  # jsonl: {"text": ...} per line
+    invalid: Literal['refuse', 'replace'] = 'refuse'  # a line that is not UTF-8: stop there, or use U+FFFD and a flag
+    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
+
+
+def main(argv: list[str]) -> None:
+    options = parse('classify', ClassifyOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults)
+    with contextlib.ExitStack() as stack:
+        stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
+        from flax_transformer.tasks.classification.classifier import Classifier
+
+        classifier = Classifier.from_run(argv[0], step=options.step)
+        writer = stack.enter_context(LineWriter(options.output, resume=options.resume))
+        done = writer.num_before
+        if options.input is None and stream.isatty():
+            with explained_if_slow('compiling'):
+                classifier('a')
+            lines = typed_lines('> ', 'classify')
+        else:
+            lines = chunks(stream, invalid=options.invalid, size=1 if stream.isatty() else CHUNK, skip=done)
+        counts = _classify(classifier, options, lines, writer.write, done)
+    for name, count in counts.items():
+        note(f'{count} {FLAGS[name]}')
+
+
+def _defaults(run: str) -> ClassifyOptions:
+    read_run_config(run, 'classification')  # for its errors: no run, or one of another task
+    return ClassifyOptions()
+
+
+def _classify(
+    classifier: 'Classifier',
+    options: ClassifyOptions,
+    lines: Iterable[list[str | bytes]],
+    write: Callable[[list[str]], None],
+    done: int,
+) -> Counter[str]:
+    """Labels chunk by chunk, `done` lines being before the first; returns how many lines have each flag."""
+    counts: Counter[str] = Counter()
+    is_screen = (options.input is None and sys.stdin.isatty()) or (options.output is None and sys.stdout.isatty())
+    with progress_bar(None, 'line', is_shown=not is_screen) as bar:
+        for records in read_records(lines, options.input_format, done):
+            found = classifier([record.text for record in records], progress=bar.update)
+            flags = [_flags(*each) for each in zip(records, found, strict=True)]
+            write([_line(*each, options.format) for each in zip(records, found, flags, strict=True)])
+            counts.update(name for each in flags for name in each)
+    return counts
+
+
+def _flags(record: Record, found: 'Classification') -> tuple[str, ...]:
+    is_new = record.replaced and 'replaced' not in found.flags
+    return (*found.flags, 'replaced') if is_new else found.flags
+
+
+def _line(record: Record, found: 'Classification', flags: tuple[str, ...], form: str) -> str:
+    if form == 'jsonl':
+        return write_record(record, asdict(found) | {'flags': flags})
+    return f'{" ".join(found.label.split())}\t{found.probability:.4f}'  # whatever white space a label has
