@@ -122,6 +122,24 @@ def copy_run(copy_folder: Path, shared_folder: Path) -> Path:
     return made_once(shared_folder / 'copy', lambda run: train(copy_config(copy_folder, sample_translations=1), run))
 
 
+@pytest.fixture(scope='session')
+def texts_folder(shared_folder: Path) -> Path:
+    """A folder with train.tsv, validation.tsv and test.tsv of labelled texts. Read it only."""
+    from tiny_classification import write_texts
+
+    return made_once(shared_folder / 'texts', write_texts)
+
+
+@pytest.fixture(scope='session')
+def tiny_classifier(texts_folder: Path, shared_folder: Path) -> Path:
+    """A run directory that has learned their labels. Read it only."""
+    from tiny_classification import tiny_config
+
+    from flax_transformer.tasks.classification.train import train
+
+    return made_once(shared_folder / 'tiny_classifier', lambda run: train(tiny_config(texts_folder), run))
+
+
 def made_once(folder: Path, make: Callable[[Path], Any]) -> Path:
     """The folder, which whichever process comes first makes while the others wait."""
     with folder.with_suffix('.lock').open('w') as lock:
