@@ -7,7 +7,6 @@ from pathlib import Path
 
 from flax_transformer.cli.options import note, parse, progress_bar
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.bitext.config import DataConfig
 
 DESCRIPTION = """Download a corpus, check it, unpack it, and say its licence. multi30k: 29,000 image captions in
 English, German, French and Czech. tatoeba-en-de: everyday sentences, likewise tatoeba-fr-it and any other two
@@ -27,7 +26,7 @@ def is_public(name: str) -> bool:
 
 
 def main(argv: list[str]) -> None:
-    from flax_transformer.data.bitext.sources import data_root
+    from flax_transformer.data.named_files import data_root
 
     options = parse(
         'prepare',
@@ -35,12 +34,12 @@ def main(argv: list[str]) -> None:
         argv,
         first=argv[0],
         description=DESCRIPTION,
-        default=lambda _: CorpusOptions(data_root(DataConfig())),
+        default=lambda _: CorpusOptions(data_root(None)),
     )
     mirror = options.mirror and options.mirror.rstrip('/')
     if mirror is not None and not mirror.startswith(('http://', 'https://')):
         raise UserError(f'--mirror {options.mirror}: expected an address such as https://host/folder')
-    root_option = '' if options.root == data_root(DataConfig()) else f' --data.root {shlex.quote(str(options.root))}'
+    root_option = '' if options.root == data_root(None) else f' --data.root {shlex.quote(str(options.root))}'
     with progress_bar(None, 'B') as bar:
         how = {'mirror': mirror, 'say': note, 'progress': bar.update}
         if argv[0] == 'multi30k':

@@ -8,7 +8,6 @@ from pathlib import Path
 from flax_transformer.cli import corpora
 from flax_transformer.cli.options import note, parse
 from flax_transformer.cli.train import TrainOptions, train_options
-from flax_transformer.data.bitext.config import DataConfig
 
 DESCRIPTION = """Do ahead of time what training does first: train the tokenizer and tokenize the corpora into the cache,
 on all cores, without an accelerator. The same command resumes where it was stopped. `prepare multi30k`,
@@ -49,8 +48,8 @@ def main(argv: list[str]) -> None:
 
 
 def _prepare_tfds(argv: list[str]) -> None:
-    from flax_transformer.data.bitext.sources import data_root
-    from flax_transformer.data.bitext.tfds_source import prepare_tfds
+    from flax_transformer.data.named_files import data_root
+    from flax_transformer.data.tfds_builders import prepare_tfds
 
     options = parse(
         'prepare',
@@ -58,7 +57,7 @@ def _prepare_tfds(argv: list[str]) -> None:
         argv,
         first='tfds:NAME/CONFIG:SPLIT',
         description=TFDS_DESCRIPTION,
-        default=lambda _: TfdsOptions(data_root(DataConfig())),
+        default=lambda _: TfdsOptions(data_root(None)),
     )
     folder = prepare_tfds(argv[0], options.root)
     note(f'{argv[0]} is prepared in {folder}')

@@ -1,195 +1,27 @@
-"""TensorFlow Datasets without TensorFlow: translation builders, prepared as array_record."""
+"""Translation builders of TensorFlow Datasets."""
 
-import logging
-import re
-import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.common.files import read_limited
-from flax_transformer.common.json_text import parse_json
-from flax_transformer.common.quiet import shows_progress
+from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.corpus import Corpus, Records
-from flax_transformer.data.lines import CHUNK
-
-_OWN_FEATURE = re.compile(r'tensorflow_datasets\.core\.features(\.[a-z_]+)*\.[A-Z]\w*')
+from flax_transformer.data.tfds_builders import TfdsSplit
 
 
 class TfdsCorpus(Corpus):
     """`tfds:BUILDER/CONFIG:SPLIT`, prepared under `root`/tensorflow_datasets."""
 
     def __init__(self, name: str, root: Path, languages: tuple[str, str]) -> None:
-        """Raises UserError at once, with the remedy, if it is not prepared; TFDS would retry a download first."""
-        self._split, self._languages = _parsed(name)[1], languages
-        self._builder = tfds_builder(name, root)
-        splits = self._builder.info.splits
-        parts = [part.partition('[')[0].strip() for part in self._split.split('+')]
-        if missing := [part for part in parts if part not in splits]:
-            prepared = ', '.join(splits) or 'nothing'
-            raise UserError(
-                f'corpus {name!r}: split {missing[0]!r} is not prepared below {root / "tensorflow_datasets"} '
-                f'(prepared: {prepared}). Prepare it once:\n  {_command(name, root)}'
-            )
-        known = self._builder.info.features
+        self._split, self._languages = TfdsSplit(name, root), languages
+        known = self._split.info.features
         for language in languages:
             if language not in known:
                 raise UserError(f'corpus {name!r} has no language {language!r}; it has {", ".join(sorted(known))}')
-        try:
-            files = [Path(file) for file in splits[self._split].filepaths]
-        except ValueError as error:
-            raise UserError(f'corpus {name!r}: {str(error).splitlines()[0]}') from None
-        if not files:
-            raise UserError(f'corpus {name!r} is empty; expected at least one sentence pair')
-        super().__init__(name, files, {'split': self._split, 'languages': languages})
+        super().__init__(name, self._split.files, {'split': self._split.split, 'languages': languages})
 
     def records(self) -> Iterator[Records]:
-        from tensorflow_datasets.core.decode import DeserializeMethod
-        from tensorflow_datasets.proto import tf_example_pb2
-
-        # Four times as fast as the NumPy decoding of TFDS.
-        rows = self._builder.as_data_source(self._split, deserialize_method=DeserializeMethod.RAW_BYTES)
-        for first in range(0, len(rows), CHUNK):
-            chunk = rows.__getitems__(range(first, min(first + CHUNK, len(rows))))
-            features = [tf_example_pb2.Example.FromString(row).features.feature for row in chunk]
-            yield Records(*([row[language].bytes_list.value[0] for row in features] for language in self._languages))
+        for rows in self._split.rows():
+            yield Records(*([row[language].bytes_list.value[0] for row in rows] for language in self._languages))
 
     def place(self, index: int, side: int) -> str:
         return f'{self.name}, example {index + 1} ({self._languages[side]})'
-
-
-def prepare_tfds(name: str, root: Path) -> Path:
-    """Downloads and prepares the builder of a `tfds:` name, unless that is done already; returns its folder.
-
-    Raises UserError if a file cannot be downloaded; files downloaded before it are kept.
-    """
-    builder = tfds_builder(name, root)
-
-    import requests
-    import tensorflow_datasets as tfds
-    from tensorflow_datasets.core.download.download_manager import NonMatchingChecksumError
-    from tensorflow_datasets.core.download.extractor import ExtractError
-
-    if not shows_progress():
-        tfds.disable_progress_bar()
-    try:
-        with _local_files_and_few_retries():
-            builder.download_and_prepare()
-    except requests.RequestException as error:
-        url = error.request.url if error.request is not None else 'a file'
-        why = 'its server cannot be reached' if isinstance(error, requests.ConnectionError) else str(error)
-        raise UserError(
-            f'corpus {name!r}: {url} was not downloaded: {why}. Run the command again where the network is; '
-            'what was downloaded already is kept'
-        ) from error
-    except (
-        AssertionError,  # WMT: files that must be downloaded by hand
-        ImportError,
-        ExtractError,
-        tfds.download.DownloadError,
-        NonMatchingChecksumError,
-    ) as error:
-        raise UserError(f'corpus {name!r} could not be prepared: {error}') from error
-    return Path(builder.data_path)
-
-
-def tfds_builder(name: str, root: Path) -> Any:
-    """The builder of a `tfds:` name. Raises UserError if TensorFlow Datasets has no such builder."""
-    builder_name, _ = _parsed(name)
-
-    import tensorflow_datasets as tfds
-    import tensorflow_datasets.translate
-
-    folder = root / 'tensorflow_datasets'
-    # A builder from the user's own code is read without that code once it is prepared.
-    if not any((folder / builder_name).glob('*/dataset_info.json')):
-        _check_is_known(name, builder_name, tfds)
-    for level in ('*', '*/*', '*/*/*'):  # version, config/version; not `**`, which passes over links to folders
-        for file in (folder / builder_name.partition('/')[0]).glob(f'{level}/features.json'):
-            _check_features(file)
-    try:
-        return tfds.builder(builder_name, data_dir=folder, file_format='array_record')
-    except ValueError as error:
-        if 'File format is already set' not in str(error):
-            raise
-        raise UserError(
-            f'corpus {name!r} is prepared in {folder / builder_name} in another format than array_record, which '
-            'TensorFlow alone reads; move that folder away and prepare it again:\n'
-            f'  {_command(name, root)}'
-        ) from None
-
-
-def _parsed(name: str) -> tuple[str, str]:
-    """The builder and the split."""
-    builder_name, _, split = name.removeprefix('tfds:').partition(':')
-    parts = builder_name.split('/')
-    if not {'', '.', '..'}.isdisjoint(parts) or not split or ':' in split.partition('[')[0]:
-        raise UserError(f'corpus {name!r}: expected tfds:NAME/CONFIG:SPLIT')
-    return builder_name, split
-
-
-def _check_features(file: Path) -> None:
-    """Raises UserError if a prepared data set asks for classes that are not TFDS's own.
-
-    TFDS imports the module of each class that features.json names, so a stranger's data set could run any code.
-    """
-    try:
-        left = [parse_json(read_limited(file))]
-    except (ValueError, OSError) as error:
-        raise UserError(f'{file} is damaged ({error}); prepare the data set again') from None
-    while left:
-        value = left.pop()
-        if isinstance(value, dict):
-            # TFDS reads it as a protocol buffer, which has two spellings of a field's name.
-            names = [value[key] for key in ('pythonClassName', 'python_class_name') if key in value]
-            if foreign := [name for name in names if not _OWN_FEATURE.fullmatch(str(name))]:
-                raise UserError(
-                    f'{file} asks for the class {str(foreign[0])[:80]}, expected one of TensorFlow Datasets; reading '
-                    'the data set would run code that came with it'
-                )
-            left += value.values()
-        elif isinstance(value, list):
-            left += value
-
-
-def _command(name: str, root: Path) -> str:
-    return shlex.join(['flax-transformer', 'prepare', name, '--root', str(root)])
-
-
-@contextmanager
-def _local_files_and_few_retries() -> Iterator[None]:
-    """Within it, TFDS unpacks archives without TensorFlow and gives up on a download within seconds.
-
-    All its extractor needs from TensorFlow on a local disk is what Python's `open` does. By default a download is
-    tried ten times, with 204 s of pauses in total and no connection timeout.
-    """
-    from tensorflow_datasets.core.download import downloader, extractor
-
-    files = SimpleNamespace(compat=SimpleNamespace(as_text=str), io=SimpleNamespace(gfile=SimpleNamespace(GFile=open)))
-    before = extractor.tf, downloader.MAX_RETRIES, downloader._open_with_requests
-    extractor.tf, downloader.MAX_RETRIES = files, 3
-    downloader._open_with_requests = partial(before[2], timeout=(10, 60))  # seconds to connect, and between blocks
-    logger = logging.getLogger('urllib3.connectionpool')  # logs each retry
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        extractor.tf, downloader.MAX_RETRIES, downloader._open_with_requests = before
-        logger.setLevel(level)
-
-
-def _check_is_known(name: str, builder_name: str, tfds: Any) -> None:
-    """Raises UserError for an unknown builder; tfds.builder itself would import TensorFlow first."""
-    base, _, config_name = builder_name.partition('/')
-    known = tfds.list_builders(with_community_datasets=False)
-    if base not in known:
-        raise UserError(f'corpus {name!r}: TensorFlow Datasets has no such builder.{nearest(base, known)}')
-    configs = list(tfds.builder_cls(base).builder_configs)
-    if config_name and config_name not in configs:
-        hint = nearest(config_name, configs)
-        raise UserError(f'corpus {name!r}: {base} has no config {config_name!r}, only {", ".join(configs)}.{hint}')

@@ -10,9 +10,10 @@ import zstandard
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
-from flax_transformer.data.bitext.sources import data_root, read_corpus
+from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.data.bitext.text_files import AlignedFiles, read_text_files
 from flax_transformer.data.lines import CHUNK, read_lines
+from flax_transformer.data.named_files import data_root
 
 ZST = zstandard.ZstdCompressor(write_checksum=True)  # as the command `zstd` does
 PACK = {'.gz': gzip.compress, '.xz': lzma.compress, '.bz2': bz2.compress, '.zst': ZST.compress}
@@ -210,10 +211,10 @@ def test_a_corpus_is_found_by_its_name(tmp_path, monkeypatch):
 
 def test_relative_paths_start_at_the_root_else_the_variable_else_data(monkeypatch):
     monkeypatch.setenv('FLAX_TRANSFORMER_DATA', '/corpora')
-    assert str(data_root(DataConfig(root='/mine'))) == '/mine'
-    assert str(data_root(DataConfig())) == '/corpora'
+    assert str(data_root('/mine')) == '/mine'
+    assert str(data_root(None)) == '/corpora'
     monkeypatch.delenv('FLAX_TRANSFORMER_DATA')
-    assert str(data_root(DataConfig())) == 'data'
+    assert str(data_root(None)) == 'data'
 
 
 @pytest.mark.parametrize('name', ['train.txt', 'train.csv.gz', ''])

@@ -23,7 +23,7 @@ from without_tensorflow import finders
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
 from flax_transformer.data.bitext.sources import read_corpus
-from flax_transformer.data.bitext.tfds_source import prepare_tfds
+from flax_transformer.data.tfds_builders import prepare_tfds
 
 
 @pytest.fixture(autouse=True)

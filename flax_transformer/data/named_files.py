@@ -1,0 +1,69 @@
+"""Files by name: relative to the data root, compressed or not, with wildcards, with columns of a table."""
+
+import glob
+import os
+import re
+from pathlib import Path
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.data.lines import SUFFIXES, content_suffix, no_such_file
+
+ROOT_VARIABLE = 'FLAX_TRANSFORMER_DATA'
+_WILDCARD = re.compile(r'(\*\*/|\*+|\?|\[[^\]]*\])')
+
+
+def data_root(root: str | None) -> Path:
+    """The folder where relative paths start: data.root, else $FLAX_TRANSFORMER_DATA, else data/."""
+    return Path(os.path.expanduser(root or os.environ.get(ROOT_VARIABLE) or 'data'))
+
+
+def matching_files(pattern: str, root: Path) -> list[Path]:
+    """The files that match a path with wildcards, sorted by name. Raises UserError if there are none."""
+    path = path_below(pattern, root)
+    if (found := existing_file(path)) is not None:
+        return [found]
+    start = f'relative paths start at --data.root, else ${ROOT_VARIABLE}, else data/'
+    if not _WILDCARD.search(pattern):
+        raise UserError(f'{no_such_file(path)}; {start}')
+    inside = Path(glob.escape(str(root)), _expanded(pattern))
+    files = sorted({Path(file) for file in glob.glob(str(inside), recursive=True) if os.path.isfile(file)})
+    if not files:
+        raise UserError(f'{path} matches no file; {start}')
+    return files
+
+
+def existing_file(path: Path) -> Path | None:
+    """The file of a path or, if there is none, the same compressed."""
+    return next((file for suffix in ('', *SUFFIXES) if (file := Path(f'{path}{suffix}')).is_file()), None)
+
+
+def path_below(path: str, root: Path) -> Path:
+    return Path(root, _expanded(path))
+
+
+def _expanded(path: str) -> str:
+    return os.path.expanduser(path.strip())
+
+
+def wildcards(pattern: str, file: Path, root: Path) -> tuple[str, ...]:
+    """What the wildcards of a pattern stand for in a file's path."""
+    path = path_below(pattern, root)
+    if file == existing_file(path):
+        return ()
+    parts = _WILDCARD.split(str(path))
+    any_folders = '((?:.*/)?)'
+    shapes = [re.escape(part) for part in parts]
+    shapes[1::2] = [any_folders if sign == '**/' else '([^/]*)' for sign in parts[1::2]]
+    found = re.fullmatch(''.join(shapes), str(file))
+    return found.groups() if found else (str(file),)
+
+
+def columns_of(name: str) -> tuple[str, tuple[int, int]]:
+    """`pairs.tsv#3,1` as its path and its columns."""
+    path, sign, columns = name.rpartition('#')
+    if not sign or content_suffix(Path(path)) != '.tsv':
+        return name, (1, 2)
+    found = re.fullmatch(r'([1-9]\d*),([1-9]\d*)', columns)
+    if not found:
+        raise UserError(f'corpus {name!r}: got the columns {columns!r}, expected two numbers, as in pairs.tsv#1,2')
+    return path, (int(found[1]), int(found[2]))
