@@ -1,30 +1,217 @@
-"""Labelled texts from files."""
+"""Labelled texts by name: tables, JSON lines, folders of files by label, TensorFlow Datasets."""
 
-import os
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from flax_transformer.common.errors import BadInput
-from flax_transformer.data.lines import read_lines
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.json_text import parse_json
+from flax_transformer.data.lines import content_suffix, lines_of
+from flax_transformer.data.named_files import columns_of, data_root, matching_files, path_below
 from flax_transformer.tasks.classification.config import ClassificationDataConfig
+
+_PLACES = 5  # of further faults that a message names
+_TEXT, _NUMBER, _TRUTH = 'text', 'number', 'true or false'  # types of labels
 
 
 class Examples(NamedTuple):
-    """Labelled texts, three lists of equal length."""
+    """Labelled texts, lists of equal length."""
 
     texts: list[str]
     labels: list[str]
     places: list[str]  # where each comes from, for messages: 'train.tsv:12'
+    types: list[str] | None = None  # of labels in JSON: a number and a text may look the same; None: all are texts
+
+
+class Example(NamedTuple):
+    text: str
+    label: str
+    type: str = _TEXT
+
+
+class _Fault(Exception):
+    """What is wrong with one example, in a phrase that is the same for all that have the same fault."""
+
+
+Read = Callable[[], Example]  # raises _Fault
 
 
 def read_examples(source: str, data: ClassificationDataConfig) -> Examples:
-    """The examples of a source. Raises UserError if it cannot be read."""
-    root = Path(os.path.expanduser(data.root or os.environ.get('FLAX_TRANSFORMER_DATA') or 'data'))
-    found = Examples([], [], [])
-    for number, line in enumerate(read_lines(root / source), start=1):
-        label, tab, text = line.partition('\t')
-        if not tab:
-            raise BadInput(f'{source}:{number}: expected label<TAB>text, got {line[:60]!r}')
-        for column, value in zip(found, (text, label, f'{source}:{number}'), strict=True):
+    """The examples of a source; ClassificationDataConfig lists the forms of its name.
+
+    Raises one UserError for all examples that cannot be read, with their places, or if there are none. A text may be
+    empty, a label not; spaces around a label are dropped, and so are blank lines of a file.
+    """
+    found, faults = Examples([], [], [], []), {}
+    for place, read in _open(source, data):
+        try:
+            text, label, kind = read()
+        except _Fault as fault:
+            faults.setdefault(str(fault), []).append(place)
+            continue
+        for column, value in zip(found, (text, label, place, kind), strict=True):
             column.append(value)
-    return found
+    if faults:
+        raise UserError('\n'.join(_described(fault, places) for fault, places in faults.items()))
+    if not found.texts:
+        raise UserError(f'{source} is empty; expected at least one labelled text')
+    return found if set(found.types) != {_TEXT} else found._replace(types=None)
+
+
+def _described(fault: str, places: list[str]) -> str:
+    """A fault and where it is."""
+    first, *others = places
+    more = f' (and {", ".join(others[:_PLACES])}{", ..." * (len(others) > _PLACES)}: {len(places):,} in all)'
+    return f'{first}: {fault}{more if others else ""}'
+
+
+def _open(source: str, data: ClassificationDataConfig) -> Iterator[tuple[str, Read]]:
+    """The place of each example, and the function that reads it."""
+    root = data_root(data.root)
+    if source.startswith('tfds:'):
+        return _tfds_examples(source, root)
+    path, columns = columns_of(source)
+    suffix = content_suffix(Path(path))
+    if suffix == '.tsv':
+        parse = _row if path == source else partial(_row_with_columns, columns=columns)
+        return _lines(matching_files(path, root), parse)
+    if suffix == '.jsonl':
+        return _lines(matching_files(path, root), _json_row)
+    if path_below(source, root).is_dir():
+        return _folder(path_below(source, root))
+    if not suffix:
+        matching_files(source, root)  # if nothing is there, says where it was looked for
+    raise UserError(
+        f'{source!r}: expected a .tsv file with label<TAB>text on each line, a .jsonl file with {{"label": ..., '
+        '"text": ...} on each line, a folder FOLDER/LABEL/*.txt, or tfds:NAME:SPLIT'
+    )
+
+
+def _lines(files: Iterable[Path], parse: Callable[[bytes], Example]) -> Iterator[tuple[str, Read]]:
+    for file in files:
+        for number, line in enumerate(itertools.chain.from_iterable(lines_of(file)), start=1):
+            if line.strip():
+                yield f'{file}:{number}', partial(parse, line)
+
+
+def _row(line: bytes) -> Example:
+    label, tab, text = _decoded(line).partition('\t')  # what follows the first tab is the text, further tabs included
+    if not tab:
+        raise _Fault('a line without a tab; expected label<TAB>text')
+    return Example(text, _label(label))
+
+
+def _row_with_columns(line: bytes, columns: tuple[int, int]) -> Example:
+    cells = _decoded(line).split('\t')
+    if len(cells) < max(columns):
+        label, text = columns
+        raise _Fault(f'got {len(cells)} columns; expected the label in column {label} and the text in column {text}')
+    label, text = (cells[column - 1] for column in columns)
+    return Example(text, _label(label))
+
+
+def _json_row(line: bytes) -> Example:
+    try:
+        row = parse_json(line)
+    except UnicodeDecodeError:
+        _decoded(line)  # reports the byte
+        raise
+    except ValueError:
+        row = None
+    if not isinstance(row, dict) or not isinstance(row.get('text'), str) or 'label' not in row:
+        raise _Fault('expected a JSON object with "label" and "text", the text in quotation marks')
+    label, kind = _json_label(row['label'])
+    try:
+        for part in (label, row['text']):
+            part.encode('utf-8')
+    except UnicodeEncodeError:
+        raise _Fault('half a surrogate pair, which UTF-8 cannot hold') from None
+    return Example(row['text'].replace('\n', ' '), label, kind)
+
+
+def _json_label(label: Any) -> tuple[str, str]:
+    """A label and its type."""
+    if isinstance(label, str):
+        return _label(label), _TEXT
+    if isinstance(label, bool):
+        return json.dumps(label), _TRUTH
+    if isinstance(label, int):
+        return str(label), _NUMBER
+    if isinstance(label, float) and math.isfinite(label):
+        return f'{label:.15g}', _NUMBER
+    if isinstance(label, list):
+        raise _Fault('a list of labels; expected one label for each text')
+    raise _Fault('the label is no text, number, true or false')
+
+
+def _folder(folder: Path) -> Iterator[tuple[str, Read]]:
+    """A text in each file, whose folder is named after its label."""
+    classes = sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith('.'))
+    if not classes:
+        raise UserError(f'{folder} has no folders in it; expected one for each label, with .txt files')
+    for each in classes:
+        files = sorted(file for file in each.iterdir() if content_suffix(file) == '.txt' and file.is_file())
+        if not files:
+            raise UserError(f'{each} has no .txt files; expected the texts of the label {each.name!r} there')
+        for file in files:
+            yield str(file), partial(_whole, file, each.name)
+
+
+def _whole(file: Path, label: str) -> Example:
+    """The text of a file in one line."""
+    text = ' '.join(map(_decoded, itertools.chain.from_iterable(lines_of(file))))
+    return Example(text.strip(), _label(label))
+
+
+def _tfds_examples(source: str, root: Path) -> Iterator[tuple[str, Read]]:
+    from flax_transformer.data.tfds_builders import TfdsSplit
+
+    split = TfdsSplit(source, root)
+    keys = _tfds_keys(source, split.info)
+    names = split.info.features[keys[1]].names
+    for number, row in enumerate(itertools.chain.from_iterable(split.rows()), start=1):
+        yield f'{source}, example {number}', partial(_tfds_row, row, keys, names)
+
+
+def _tfds_keys(source: str, info: Any) -> tuple[str, str]:
+    """The features that are the text and the label: those that the builder says, else the only ones of that kind."""
+    from tensorflow_datasets.core import features
+
+    keys = []
+    for kind in (features.Text, features.ClassLabel):
+        found = [name for name, feature in info.features.items() if isinstance(feature, kind)]
+        said = [name for name in found if name in (info.supervised_keys or ())]
+        if len(said or found) != 1:
+            got = ', '.join(f'{name} ({type(feature).__name__})' for name, feature in info.features.items())
+            raise UserError(f'corpus {source!r} has the features {got}; expected one Text and one ClassLabel')
+        keys += said or found
+    return keys[0], keys[1]
+
+
+def _tfds_row(row: Any, keys: tuple[str, str], names: list[str]) -> Example:
+    text, label = keys
+    number = row[label].int64_list.value[0]
+    if not 0 <= number < len(names):
+        raise _Fault('an example without a label')
+    return Example(_decoded(row[text].bytes_list.value[0]).replace('\n', ' '), _label(names[number]))
+
+
+def _label(text: str) -> str:
+    label = text.strip()
+    if not label:
+        raise _Fault('the label is empty')
+    return label
+
+
+def _decoded(line: bytes) -> str:
+    try:
+        return line.decode('utf-8')
+    except UnicodeDecodeError as error:
+        raise _Fault(
+            f'byte 0x{error.object[error.start]:02x} is not valid UTF-8; convert the file, for example with '
+            '`iconv -f LATIN1 -t UTF-8`'
+        ) from None

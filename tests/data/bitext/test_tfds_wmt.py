@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-import tarfile
 import threading
 import time
 import zipfile
@@ -18,6 +17,7 @@ import requests
 import tensorflow_datasets as tfds
 import tensorflow_datasets.translate  # registers the builders: tfds stops at the first group whose packages are missing
 from conftest import TESTS
+from tfds_downloads import lay, tar
 from without_tensorflow import finders
 
 from flax_transformer.common.errors import UserError
@@ -33,16 +33,6 @@ def _without_tensorflow(monkeypatch):
     assert 'tensorflow' not in sys.modules
 
 
-def archive(files):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode='w:gz') as tar:
-        for name, text in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(text.encode())
-            tar.addfile(info, io.BytesIO(text.encode()))
-    return buffer.getvalue()
-
-
 def sgm(*lines):
     segments = ''.join(f'<seg id="{number}">{line}</seg>\n' for number, line in enumerate(lines, 1))
     return f'<srcset setid="newstest2014">\n<doc docid="a">\n{segments}</doc>\n</srcset>\n'
@@ -50,10 +40,10 @@ def sgm(*lines):
 
 EUROPARL = 'http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz'
 SHARED = {
-    'http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz': archive(
+    'http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz': tar(
         {'commoncrawl.de-en.de': 'drei\n\n', 'commoncrawl.de-en.en': 'three\nno pair\n'}
     ),
-    'http://data.statmt.org/wmt19/translation-task/dev.tgz': archive(
+    'http://data.statmt.org/wmt19/translation-task/dev.tgz': tar(
         {
             'dev/newstest2013.de': 'fünf\n',
             'dev/newstest2013.en': 'five\n',
@@ -65,10 +55,10 @@ SHARED = {
     ),
 }
 WMT14 = {
-    EUROPARL: archive(
+    EUROPARL: tar(
         {'training/europarl-v7.de-en.de': 'eins\nzwei Brücken\n', 'training/europarl-v7.de-en.en': 'one\ntwo bridges\n'}
     ),
-    'http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz': archive(
+    'http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz': tar(
         {'training/news-commentary-v9.de-en.de': 'vier\n', 'training/news-commentary-v9.de-en.en': 'four\n'}
     ),
     **SHARED,
@@ -125,6 +115,7 @@ WMT19_PAIRS = {
 
 PREPARE_AND_READ = """
 import json, sys
+from tfds_downloads import lay, tar
 from without_tensorflow import finders
 sys.meta_path[:] = finders()
 from flax_transformer.cli import prepare
@@ -138,20 +129,6 @@ for name in names:
 assert 'tensorflow' not in sys.modules
 json.dump([sorted(zip(pairs.sources, pairs.targets)) for pairs in corpora], open(f'{root}/read.json', 'w'))
 """
-
-
-def lay(folder, builder_name, archives):
-    """Writes archives where the builder keeps its downloads."""
-    from tensorflow_datasets.core.download import resource
-
-    builder = tfds.builder(builder_name, data_dir=folder, file_format='array_record')
-    for url, content in archives.items():
-        info = builder.url_infos[url]
-        file = folder / 'downloads' / builder.name / resource.get_dl_fname(url, info.checksum)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-        original = url.rpartition('/')[2]
-        resource.write_info_file(url=url, path=file, dataset_name=builder.name, original_fname=original, url_info=info)
 
 
 def test_wmt_is_prepared_and_read_from_the_files_of_its_download(tmp_path):
