@@ -2,26 +2,26 @@
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Generic
 
 import tyro
 
-from flax_transformer.cli.options import parse, progress_bar, read_config_file, read_run_tokenizer
+from flax_transformer.cli.options import C, parse, progress_bar, read_config_file
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.find import open_run, task_module
 
 DESCRIPTION = """Check the corpora of a config: what is damaged, where, what training does about it, and the remedy.
 Exit code: 0; 1 for warnings with --strict; 2 for errors, which would stop training."""
 
 
-@dataclass(frozen=True)
-class CheckOptions:
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(Generic[C]):
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # print one JSON object instead
     strict: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # exit with 1 if there are warnings
     workdir: Path | None = None  # a run directory, whose tokenizer decides what is too long or has no piece
-    config: Annotated[Config, tyro.conf.arg(name='')] = field(default_factory=Config)
+    config: Annotated[C, tyro.conf.arg(name='')]
 
 
 def main(argv: list[str]) -> int:
@@ -31,29 +31,14 @@ def main(argv: list[str]) -> int:
         argv,
         first='CONFIG',
         description=DESCRIPTION,
-        default=lambda name: CheckOptions(config=read_config_file(name, Config.task)),
+        default=lambda name: CheckOptions(config=read_config_file(name)),
     )
-    from flax_transformer.data.audit.checking import audit
-    from flax_transformer.data.audit.vocabulary import Vocabulary
-
-    tokenizer = read_run_tokenizer(options.workdir)
-    recorded = None
-    if options.workdir:
-        from flax_transformer.tasks.translation.corpus_checks import files_of
-        from flax_transformer.tasks.translation.run import Run
-
-        known, now = Run(options.workdir).read_data_files(), files_of(options.config.data)
-        recorded = {
-            str(file.absolute()): (entry['bytes'], entry['sha256'])
-            for name, entries in known.items()
-            for file, entry in zip(now.get(name, [Path(entry['path']) for entry in entries]), entries, strict=False)
-        } or None
-    config = options.config
-    vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer, tokenizer)
-    settings = {'recorded': recorded, 'processes': os.cpu_count() or 1}
+    if options.workdir is not None:
+        open_run(options.workdir, options.config.task)  # for its errors: no run, or one of another task
+    report_of = task_module(options.config.task, 'corpus_checks').report_of
     try:
-        with progress_bar(None, 'pairs') as bar:
-            report = audit(config.data, config.check, vocabulary, **settings, progress=bar.update)
+        with progress_bar(None, 'examples') as bar:
+            report = report_of(options.config, options.workdir, processes=os.cpu_count() or 1, progress=bar.update)
     except UserError as error:
         if not options.json:
             raise

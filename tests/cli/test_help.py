@@ -16,7 +16,7 @@ from flax_transformer.cli.completion import bash, fish, options_of_command, zsh
 from flax_transformer.cli.help import THEMES, options_of, short_help
 from flax_transformer.cli.options import note, progress_bar
 from flax_transformer.common import quiet
-from flax_transformer.config import CorpusConfig
+from flax_transformer.config import CorpusConfig, RecurrentConfig
 from flax_transformer.engine.devices.multihost import say
 
 WITHOUT_OPTIONS = ('completion', 'help')
@@ -38,7 +38,7 @@ def configs() -> list[type]:
 
 
 def test_every_field_of_every_config_has_a_text() -> None:
-    silent = [option.name for kind in (*configs(), CorpusConfig) for option in options_of(kind) if not option.text]
+    silent = [option.name for kind in (*configs(), CorpusConfig, RecurrentConfig) for option in options_of(kind) if not option.text]
     assert not silent
 
 
@@ -51,6 +51,7 @@ def test_every_option_of_a_command_has_a_text(command: str) -> None:
 
 def test_each_field_of_a_theme_is_an_option_of_train_or_translate() -> None:
     known = {option.name for command in ('train', 'translate') for option in options_of_command(command)}
+    known |= {f'model.{option.name}' for option in options_of(RecurrentConfig)}
     assert {name for names in THEMES.values() for name in names} <= known
 
 

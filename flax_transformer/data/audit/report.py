@@ -1,10 +1,10 @@
 """What an audit found, for people and for programs."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from flax_transformer.data.audit.kinds import KINDS, Severity
+from flax_transformer.data.audit.kinds import KINDS, Kind, Severity
 
 _LONGEST = 160  # characters of an example that are printed
 
@@ -16,6 +16,10 @@ class Example:
     place: str
     source: str
     target: str = ''
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return self.source, self.target
 
 
 @dataclass(frozen=True)
@@ -30,15 +34,20 @@ class Finding:
     examples: tuple[Example, ...] = ()
     detail: str = ''
 
+    @property
+    def about(self) -> Kind:
+        """The row of the table; another table's findings name theirs."""
+        return KINDS[self.kind]
+
     def __str__(self) -> str:
-        kind = KINDS[self.kind]
+        kind = self.about
         share = f' of {self.total:,} ({self.count / self.total:.2%})' if 0 < self.total >= self.count else ''
         lines = [f'{self.severity}: {self.corpus}: {self.kind}: {self.count:,}{share}', f'  {kind.what}']
         if self.detail:
             lines.append(f'  {self.detail}')
         for example in self.examples:
             lines.append(f'    {example.place}')
-            lines += [f'      {visible(text)}' for text in (example.source, example.target) if text]
+            lines += [f'      {visible(text)}' for text in example.texts if text]
         lines.append(f'  Training {kind.training}. Remedy: {kind.remedy}.')
         return '\n'.join(lines)
 
@@ -50,6 +59,7 @@ class Report:
     findings: tuple[Finding, ...]
     pairs: dict[str, int]  # read
     only_begun: tuple[str, ...] = ()  # corpora of which only the first pairs were read
+    unit: str = 'pairs'  # what a corpus consists of
 
     def of(self, severity: Severity) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.severity == severity)
@@ -82,21 +92,29 @@ class Report:
     def to_json(self) -> str:
         """A JSON object, with what training does about each kind and the remedy."""
         findings = [
-            {**asdict(finding), 'training': KINDS[finding.kind].training, 'remedy': KINDS[finding.kind].remedy}
+            {**asdict(finding), 'training': finding.about.training, 'remedy': finding.about.remedy}
             for finding in self.findings
         ]
-        whole = {'pairs': self.pairs, 'only_begun': self.only_begun, 'findings': findings}
+        whole = {self.unit: self.pairs, 'only_begun': self.only_begun, 'findings': findings}
         return json.dumps(whole, ensure_ascii=False)
 
 
-def sorted_report(findings: Sequence[Finding], pairs: dict[str, int], only_begun: tuple[str, ...] = ()) -> Report:
-    """A report with the most serious findings first, otherwise in the order of KINDS."""
-    order = list(KINDS)
+def sorted_report(
+    findings: Sequence[Finding],
+    pairs: dict[str, int],
+    only_begun: tuple[str, ...] = (),
+    *,
+    kinds: Iterable[str] = KINDS,
+    unit: str = 'pairs',
+) -> Report:
+    """A report with the most serious findings first, otherwise in the order of `kinds`."""
+    order = list(kinds)
     severities = ('error', 'warning', 'note')
     return Report(
         tuple(sorted(findings, key=lambda found: (severities.index(found.severity), order.index(found.kind)))),
         pairs,
         only_begun,
+        unit,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
@@ -11,6 +12,10 @@ from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.data.file_listing import Listed, unchanged
 from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.run import Run
+
+if TYPE_CHECKING:
+    from flax_transformer.data.audit.report import Report
 
 
 def check_corpora(config: Config, *, say: Callable[[str], None], processes: int = 1) -> None:
@@ -30,6 +35,30 @@ def check_corpora(config: Config, *, say: Callable[[str], None], processes: int 
     for warning in report.warnings:
         say(str(warning).partition('\n')[0])
     say(report.summary() + ('; `flax-transformer check` with this config shows them' if report.findings else ''))
+
+
+def report_of(
+    config: Config, workdir: Path | None, *, processes: int = 1, progress: Callable[[int], object] | None = None
+) -> 'Report':
+    """What is wrong with the config's corpora, for the command `check`.
+
+    `workdir` is a run: its tokenizer decides what is too long or has no piece, and files that changed since it began
+    are reported.
+    """
+    from flax_transformer.data.audit.checking import audit
+    from flax_transformer.data.audit.vocabulary import Vocabulary
+
+    tokenizer = recorded = None
+    if workdir is not None:
+        run = Run(workdir)
+        tokenizer, known, now = run.read_tokenizer(), run.read_data_files(), files_of(config.data)
+        recorded = {
+            str(file.absolute()): (entry['bytes'], entry['sha256'])
+            for name, entries in known.items()
+            for file, entry in zip(now.get(name, [Path(entry['path']) for entry in entries]), entries, strict=False)
+        } or None
+    vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer, tokenizer)
+    return audit(config.data, config.check, vocabulary, recorded=recorded, processes=processes, progress=progress)
 
 
 def refuse_changed_files(data: DataConfig, recorded: dict[str, list[Listed]]) -> None:
