@@ -10,7 +10,8 @@ from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.tasks.classification.batches import EncodedTexts, padded
 from flax_transformer.tasks.classification.config import Config
-from flax_transformer.tasks.classification.reading import Examples, read_examples
+from flax_transformer.tasks.classification.corpus_checks import CORPORA, check_corpora, read_corpora
+from flax_transformer.tasks.classification.reading import Examples
 from flax_transformer.tasks.classification.run import Labels, Run
 from flax_transformer.tasks.classification.vocabulary import Vocabulary
 
@@ -32,10 +33,12 @@ def prepare_run(config: Config, run: Run, start: tuple[Vocabulary, Labels] | Non
     A new run learns its vocabulary and labels, unless it starts from those of another. Raises UserError for anything
     the user can fix.
     """
-    examples = read_examples(config.data.train, config.data)
+    corpora = read_corpora(config.data, ('train', 'validation') if run.is_prepared() else CORPORA)
+    examples = corpora['train']
     if run.is_prepared():
         vocabulary, labels = run.read_vocabulary(), run.read_labels()
     else:
+        check_corpora(corpora, config, say=say)
         labels = labels_of(examples, config)
         vocabulary = Vocabulary.learn(examples.texts, config.tokenizer, config.model.vocab_size)
         if start is not None:
@@ -44,9 +47,8 @@ def prepare_run(config: Config, run: Run, start: tuple[Vocabulary, Labels] | Non
     check_vocabulary(vocabulary, config)
     train = encode(examples, vocabulary, labels, config, 'data.train')
     validation = None
-    if config.data.validation:
-        held_out = read_examples(config.data.validation, config.data)
-        validation = encode(held_out, vocabulary, labels, config, 'data.validation')
+    if 'validation' in corpora:
+        validation = encode(corpora['validation'], vocabulary, labels, config, 'data.validation')
     run.open(config)
     if not run.is_prepared():
         run.write_vocabulary(vocabulary)

@@ -1,0 +1,138 @@
+"""Every fault of labelled texts is found, one message each, with its place; sound texts have none."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flax_transformer.cli import main
+from flax_transformer.common.errors import UserError
+from flax_transformer.data.audit.report import Finding
+from flax_transformer.tasks.classification.config import ClassificationDataConfig, Config
+from flax_transformer.tasks.classification.corpus_checks import audit, check_corpora
+from flax_transformer.tasks.classification.kinds import KINDS, SHARES
+from flax_transformer.tasks.classification.reading import Examples
+from flax_transformer.tasks.classification.vocabulary import Vocabulary
+
+CONFIG = Config(data=ClassificationDataConfig(max_length=8))
+SOUND = [('pos' if i % 2 else 'neg', f'text number {i}') for i in range(40)]
+
+
+def examples(rows: list[tuple[str, str]], types: list[str] | None = None) -> Examples:
+    labels, texts = map(list, zip(*rows, strict=True))
+    return Examples(texts, labels, [f'a.tsv:{i + 1}' for i in range(len(rows))], types)
+
+
+def found(train: list[tuple[str, str]], types: list[str] | None = None, **others) -> dict[str, Finding]:
+    corpora = {'train': examples(train, types), **{name: examples(rows) for name, rows in others.items()}}
+    report = audit(corpora, CONFIG)
+    assert len({(each.corpus, each.kind) for each in report.findings}) == len(report.findings)
+    return {each.kind: each for each in report.findings}
+
+
+def others(start: int, count: int = 40) -> list[tuple[str, str]]:
+    return [('pos' if i % 2 else 'neg', f'text number {i}') for i in range(start, start + count)]
+
+
+def test_sound_texts_have_no_findings() -> None:
+    assert found(SOUND, validation=others(100), test=others(200)) == {}
+
+
+@pytest.mark.parametrize(
+    ('kind', 'severity', 'count', 'place', 'rows'),
+    [
+        ('blank', 'warning', 1, 41, [*SOUND, ('pos', ' ')]),
+        ('blank', 'note', 1, 401, [*others(0, 400), ('pos', '')]),
+        ('too_long', 'note', 1, 41, [*SOUND, ('pos', 'one two three four five six seven eight nine')]),
+        ('duplicate', 'note', 1, 41, [*SOUND, ('pos', 'Text  NUMBER 1')]),
+        ('duplicate', 'warning', 20, 41, [*SOUND, *SOUND[:20]]),
+        ('contradiction', 'warning', 1, 41, [*SOUND, ('neg', 'text number 1 ')]),
+        ('mojibake', 'warning', 1, 41, [*SOUND, ('neg', 'cafÃ©')]),
+        ('mojibake', 'warning', 1, 41, [*SOUND, ('neg', 'caf\ufffd')]),
+        ('control', 'warning', 1, 41, [*SOUND, ('neg', 'a \x97 b')]),
+        ('entity', 'warning', 1, 41, [*SOUND, ('neg', 'a<br />b')]),
+        ('one_label', 'error', 20, 1, SOUND[::2]),
+        ('similar_labels', 'warning', 2, 41, [*SOUND, *[('Pos', f'another {i}') for i in range(10)]]),
+        ('few_examples', 'warning', 1, 41, [*SOUND, *[('odd', f'another {i}') for i in range(9)]]),
+        ('imbalance', 'warning', 220, None, [*others(0, 40), *[('pos', f'more {i}') for i in range(200)]]),
+        ('header', 'warning', 1, 1, [('label', 'text'), *SOUND]),
+        ('swapped_columns', 'error', 40, 1, [(text, label) for label, text in SOUND]),
+        ('swapped_columns', 'error', 2, 1, [('what a film', 'pos'), ('too bad', 'neg')]),
+    ],
+)
+def test_a_fault_of_the_training_texts_is_found(kind, severity, count, place, rows) -> None:
+    finding = found(rows)[kind]
+    assert (finding.severity, finding.count) == (severity, count)
+    assert [each.place for each in finding.examples[:1]] == ([] if place is None else [f'a.tsv:{place}'])
+
+
+@pytest.mark.parametrize('rows', [[('a', 'b'), ('c', 'd')], [('sci fi', 'alien'), ('sci fi', 'dune'), ('war', 'ran')]])
+def test_short_texts_are_not_taken_for_labels(rows) -> None:
+    assert 'swapped_columns' not in found(rows)
+
+
+def test_swapped_columns_are_the_only_message_about_labels() -> None:
+    findings = found([(text, label) for label, text in SOUND])
+    assert next(iter(findings)) == 'swapped_columns'
+    assert not {'few_examples', 'unknown_label', 'header'} & set(findings)
+    assert "--data.train 'FILE.tsv#2,1'" in str(findings['swapped_columns'])
+
+
+def test_faults_between_the_corpora_are_found() -> None:
+    unknown = [('pos', 'new'), ('postive', 'newer'), ('x', 'newest')]
+    findings = found(SOUND, validation=unknown, test=[*unknown, ('neg', 'TEXT number 3')])
+    assert findings['unknown_label'].severity == 'error'
+    assert "'postive' (1) Did you mean pos?, 'x' (1); training has 'neg', 'pos'" in findings['unknown_label'].detail
+    assert (findings['unknown_test_label'].severity, findings['unknown_test_label'].count) == ('warning', 2)
+    assert (findings['validation_is_test'].count, findings['validation_is_test'].corpus) == (3, 'test')
+    assert (findings['leaked'].count, findings['leaked'].examples[0].place) == (1, 'a.tsv:4')
+    assert found(SOUND, test=SOUND)['test_is_training'].count == 40
+
+
+def test_mixed_types_of_labels_are_one_message() -> None:
+    rows = [('1', 'a b'), ('1', 'c d'), ('0', 'e f'), ('true', 'g h')]
+    finding = found(rows, ['number', 'text', 'number', 'true or false'])['mixed_types']
+    assert finding.count == 2
+    detail = '2 number (first: a.tsv:1), 1 text (first: a.tsv:2), 1 true or false (first: a.tsv:4)'
+    assert finding.detail == detail
+    assert 'mixed_types' not in found(rows, ['number'] * 4)
+
+
+def test_a_vocabulary_of_pieces_counts_its_pieces() -> None:
+    vocabulary = Vocabulary(['a'], lower_case=True)
+    vocabulary.encode = lambda texts: [[2] * len(text) for text in texts]  # a piece each character
+    rows = [('pos', 'abcdefgh'), ('neg', 'abcdefghi')]
+    report = audit({'train': examples(rows)}, CONFIG, vocabulary)
+    finding = next(each for each in report.findings if each.kind == 'too_long')
+    assert (finding.count, finding.detail) == (1, 'the longest has 9; data.max_length=8')
+
+
+def test_every_kind_that_depends_on_a_share_has_one() -> None:
+    assert {name for name, kind in KINDS.items() if kind.gravity == 'share'} == set(SHARES)
+
+
+def test_training_stops_at_errors_and_says_warnings_in_a_line() -> None:
+    said: list[str] = []
+    check_corpora({'train': examples([*SOUND, ('pos', ' ')])}, CONFIG, say=said.append)
+    assert said == [
+        'warning: train: blank: 1 of 41 (2.44%)',
+        'checked train (41): 0 errors, 1 warning, 0 notes; `flax-transformer check` with this config shows them',
+    ]
+    with pytest.raises(UserError, match=r"^error: train: one_label.*\n.*\n  the label is 'neg'"):
+        check_corpora({'train': examples(SOUND[::2])}, CONFIG, say=said.append)
+
+
+def test_the_command_checks_a_classification_config(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, rows in {'train': SOUND, 'test': others(100, 10)}.items():
+        Path(f'{name}.tsv').write_text(''.join(f'{label}\t{text}\n' for label, text in rows))
+    Path('mine.yaml').write_text('task: classification\ndata: {train: train.tsv, test: test.tsv, root: .}\n')
+    assert main(['check', 'mine.yaml', '--strict']) == 0
+    assert 'checked train (40), test (10): 0 errors, 0 warnings, 0 notes' in capsys.readouterr().out
+    assert main(['check', 'mine.yaml', '--json', '--data.test', 'train.tsv', '--strict']) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report['texts'] == {'train': 40, 'test': 40}
+    assert [finding['kind'] for finding in report['findings']] == ['test_is_training']
+    assert report['findings'][0]['examples'][0] == {'place': 'train.tsv:1', 'label': 'neg', 'text': 'text number 0'}
+    assert main(['check', 'mine.yaml', '--data.test', 'none.tsv']) == 2
+    assert 'none.tsv does not exist' in capsys.readouterr().err
