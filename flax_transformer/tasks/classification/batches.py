@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -20,7 +21,8 @@ class Batch(NamedTuple):
     weight: np.ndarray  # [R] float32; 0 for an empty row
 
 
-class EncodedTexts(NamedTuple):
+@dataclass(frozen=True)
+class EncodedTexts:
     """Labelled texts as ids."""
 
     tokens: np.ndarray  # [N, S] int32, padded with PAD_ID

@@ -1,0 +1,131 @@
+"""Training a classifier: learned, resumed to the bit, the same on two devices, and what it refuses."""
+
+import contextlib
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from tiny_classification import tiny_config
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
+from flax_transformer.engine.preemption import Interrupted
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.state import TrainState
+from flax_transformer.tasks.classification.batches import Batch
+from flax_transformer.tasks.classification.config import Config
+from flax_transformer.tasks.classification.run import Run
+from flax_transformer.tasks.classification.task import make_trainer
+from flax_transformer.tasks.classification.train import train
+
+
+def last_state(run: Path, config: Config) -> TrainState:
+    with contextlib.closing(Checkpoints(Run(run).checkpoints, read_only=True)) as checkpoints:
+        return checkpoints.restore(make_trainer(config).shapes)[0]
+
+
+def test_validation_reports_what_it_learned(tiny_classifier: Path) -> None:
+    records = [record for record in read_metrics(tiny_classifier) if record['kind'] == 'validation']
+    assert [record['step'] for record in records] == [30, 60]
+    assert records[-1]['accuracy'] == records[-1]['macro_f1'] == 1.0
+    assert records[-1]['loss'] < records[0]['loss'] < np.log(2)
+    assert records[-1]['examples'] == 40
+
+
+def test_steps_in_pieces_equal_steps_at_once(
+    tiny_classifier: Path, texts_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_config(texts_folder)
+    assert config.model.dropout_rate
+    monkeypatch.setattr(Reporter, 'advance', lambda _, step: step == 41 and os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(Interrupted, match='after step 41'):
+        train(config, tmp_path / 'run')
+    train(config, tmp_path / 'run')
+    states = [last_state(run, config) for run in (tiny_classifier, tmp_path / 'run')]
+    assert int(states[0].step) == 60
+    jax.tree.map(np.testing.assert_array_equal, *states)
+    losses = [[record['loss'] for record in read_metrics(run)] for run in (tiny_classifier, tmp_path / 'run')]
+    assert losses[0] == losses[1]
+
+
+def test_two_devices_compute_what_one_does(texts_folder: Path) -> None:
+    """Without dropout, which pmap draws by device; the last rows are empty, and examples weigh unevenly."""
+    config = tiny_config(texts_folder, model={'dropout_rate': 0.0}, label_smoothing=0.1, batch_size=6)
+    generator = np.random.default_rng(0)
+    tokens = generator.integers(0, 20, (6, 16)).astype(np.int32)
+    weight = np.array([1, 2, 0.5, 1, 0, 0], np.float32)
+    batch = Batch(tokens * (weight > 0)[:, None], np.array([0, 1, 1, 0, 0, 0], np.int32), weight)
+    one, two = (make_trainer(replace(config, parallel=ParallelConfig(num_devices=count))) for count in (1, 2))
+    expected, found = (jax.device_get(trainer.gradients(trainer.init_state(), batch)) for trainer in (one, two))
+    assert found[1]['weight'] == 4.5
+    assert found[1]['examples'] == 4
+    # Sums in another order.
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), found, expected)
+
+
+def rewritten(folder: Path, to: Path, split: str, change: Any) -> Path:
+    """A copy of the texts' folder with one file changed."""
+    to.mkdir()
+    for file in folder.glob('*.tsv'):
+        text = file.read_text('utf-8')
+        (to / file.name).write_text(change(text) if file.stem == split else text, encoding='utf-8')
+    return to
+
+
+@pytest.mark.parametrize(
+    ('split', 'change', 'fields', 'message'),
+    [
+        ('train', lambda text: text.replace('neg', 'pos'), {}, 'expected at least two different labels'),
+        ('train', lambda text: text.replace('neg', 'mixed', 1), {}, 'set --model.num-classes 3'),
+        ('train', lambda text: text, {'class_weights': ('ngo=2',)}, "no label 'ngo'.* Did you mean neg"),
+    ],
+)
+def test_data_that_does_not_fit_is_refused_before_anything_is_written(
+    split: str, change: Any, fields: dict[str, Any], message: str, texts_folder: Path, tmp_path: Path
+) -> None:
+    folder = rewritten(texts_folder, tmp_path / 'data', split, change)
+    with pytest.raises(UserError, match=message):
+        train(tiny_config(folder, **fields), tmp_path / 'run')
+    assert not (tmp_path / 'run' / 'config.json').exists()
+
+
+def test_a_run_does_not_resume_with_other_texts(tiny_classifier: Path, texts_folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(tiny_classifier, tmp_path / 'run')
+    folder = rewritten(texts_folder, tmp_path / 'data', 'train', lambda text: text.replace('good', 'fine', 1))
+    config = tiny_config(folder, steps=70)
+    with pytest.raises(UserError, match=r'is not what .* was trained on so far'):
+        train(config, tmp_path / 'run')
+
+
+def test_a_run_starts_from_the_parameters_and_vocabulary_of_another(
+    tiny_classifier: Path, texts_folder: Path, tmp_path: Path
+) -> None:
+    folder = rewritten(texts_folder, tmp_path / 'data', 'train', lambda text: text.replace('good', 'great'))
+    config = tiny_config(folder, steps=1, evaluate_every=1, checkpoint_every=1)
+    run = train(config, tmp_path / 'run', init_from=tiny_classifier)
+    assert run.read_vocabulary().digest == Run(tiny_classifier).read_vocabulary().digest
+    assert read_metrics(run.path)[-1]['accuracy'] > 0.9
+    other = tiny_config(folder, model={'d_model': 16})
+    with pytest.raises(UserError, match=r'model\.d_model: 8 there, 16 here'):
+        train(other, tmp_path / 'other', init_from=tiny_classifier)
+
+
+def test_labels_are_kept_with_their_counts(tiny_classifier: Path, tmp_path: Path) -> None:
+    labels = Run(tiny_classifier).read_labels()
+    assert labels.names == ('neg', 'pos')
+    assert sum(labels.counts) == 240
+    assert sum(labels.prior) == pytest.approx(1)
+    file = tmp_path / 'labels.json'
+    for damage in ('', '[]', json.dumps({'names': ['a'], 'counts': [1, 2]}), json.dumps({'names': [], 'counts': []})):
+        file.write_text(damage)
+        with pytest.raises(UserError, match=r'labels\.json is damaged'):
+            Run(tmp_path).read_labels()

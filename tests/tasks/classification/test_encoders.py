@@ -1,0 +1,98 @@
+"""The encoders against NumPy; padding and neighbours change nothing."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from flax_transformer.tasks.classification.config import ClassifierConfig
+from flax_transformer.tasks.classification.encoders import hashed_pairs
+from flax_transformer.tasks.classification.model import ClassifierModel, parameter_shapes
+
+SIZES = {'vocab_size': 12, 'd_model': 4, 'num_classes': 3, 'widths': (2, 3), 'num_maps': 5, 'num_heads': 2, 'd_ff': 8}
+ROWS = np.array([[5, 3, 7, 2, 0, 0], [4, 0, 0, 0, 0, 0], [2, 3, 4, 5, 6, 7], [0] * 6], np.int32)
+
+
+def make(encoder: str, **fields: Any) -> tuple[ClassifierModel, Any]:
+    config = ClassifierConfig(encoder=encoder, num_layers=1, **SIZES | fields)
+    generator = np.random.default_rng(0)
+    drawn = lambda x: generator.normal(size=x.shape).astype(np.float32)
+    return ClassifierModel(config), jax.tree.map(drawn, parameter_shapes(config))  # biases, too
+
+
+def logits(model: ClassifierModel, params: Any, tokens: np.ndarray) -> np.ndarray:
+    """Checks that the gradients are finite, too."""
+
+    def total(params: Any, tokens: jax.Array) -> tuple[jax.Array, jax.Array]:
+        found = model.apply({'params': params}, tokens)
+        return found.sum(), found
+
+    grads, found = jax.jit(jax.grad(total, has_aux=True))(params, tokens)
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves(grads))
+    return np.asarray(found)
+
+
+@pytest.mark.parametrize('encoder', ['transformer'])
+def test_padding_changes_nothing(encoder: str) -> None:
+    """For the average and the convolution see below: NumPy knows no padding."""
+    model, params = make(encoder, pool='max')
+    found, padded = logits(model, params, ROWS), logits(model, params, np.pad(ROWS, ((0, 0), (0, 5))))
+    np.testing.assert_allclose(found, padded, atol=1e-5)  # sums in another order
+
+
+def test_the_average_is_the_mean_of_words_and_pairs() -> None:
+    model, params = make('average', num_bigrams=9)
+    table, pairs, output = (
+        params['encoder']['embedding']['table'],
+        params['encoder']['bigrams']['table'],
+        params['output'],
+    )
+    for row, numbers, found in zip(ROWS, hashed_pairs(ROWS, 9), logits(model, params, ROWS), strict=True):
+        text = row[row > 0]
+        vectors = [table[i] for i in text] + [pairs[int(i)] for i in numbers[: max(len(text) - 1, 0)]]
+        mean = np.mean(vectors, axis=0) if vectors else np.zeros(4)
+        np.testing.assert_allclose(found, mean @ output['kernel'] + output['bias'], atol=1e-5)
+
+
+def test_pairs_are_of_neighbours_in_order() -> None:
+    """Few of them share a number."""
+    first, second = np.divmod(np.arange(10_000), 100)
+    numbers = np.asarray(hashed_pairs(jnp.stack([first, second], axis=1) + 2, 1 << 20))[:, 0]
+    assert numbers.min() >= 0
+    assert numbers.max() < 1 << 20
+    assert len(np.unique(numbers)) > 9_900  # at random 48 pairs would share one
+    backwards = np.asarray(hashed_pairs(jnp.stack([second, first], axis=1) + 2, 1 << 20))[:, 0]
+    assert (numbers == backwards).mean() < 0.02  # of a word with itself
+
+
+def test_the_convolution_takes_the_highest_response_of_each_filter() -> None:
+    model, params = make('convolution')
+    encoder, output = params['encoder'], params['output']
+    for row, found in zip(ROWS, logits(model, params, ROWS), strict=True):
+        vectors = [encoder['embedding']['table'][i] for i in row if i]
+        features = []
+        for width in SIZES['widths']:
+            edge = [np.zeros(4)] * (width - 1)
+            padded = [*edge, *vectors, *edge]  # filters also see the edges of a text
+            windows = [np.concatenate(padded[i : i + width]) for i in range(len(vectors) + width - 1)]
+            filters = encoder[f'width_{width}']
+            responses = [np.maximum(window @ filters['kernel'] + filters['bias'], 0) for window in windows]
+            features.append(np.max(responses, axis=0) if vectors else np.zeros(5))
+        expected = np.concatenate(features) @ output['kernel'] + output['bias']
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_word_dropout_replaces_its_share_of_words_by_unk() -> None:
+    """The model, of one word a text, then answers as it does for unk."""
+    model, params = make('average', dropout_rate=0.0, encoder_dropout_rate=0.0, word_dropout_rate=0.25)
+    words = np.full((4000, 1), 5, np.int32)
+    rngs = {'dropout': jax.random.key(0)}
+    apply = jax.jit(partial(model.apply, deterministic=False))
+    found = np.asarray(apply({'params': params}, words, rngs=rngs))
+    word, unk = logits(model, params, np.array([[5], [1]], np.int32))
+    is_unk = np.isclose(found, unk).all(axis=1)
+    assert (is_unk | np.isclose(found, word).all(axis=1)).all()
+    assert 0.22 < is_unk.mean() < 0.28
