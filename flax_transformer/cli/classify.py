@@ -75,7 +75,7 @@ def _classify(
     """Labels chunk by chunk, `done` lines being before the first; returns how many lines have each flag."""
     counts: Counter[str] = Counter()
     is_screen = (options.input is None and sys.stdin.isatty()) or (options.output is None and sys.stdout.isatty())
-    with progress_bar(None, 'line', is_shown=not is_screen) as bar:
+    with progress_bar(None, 'lines', is_shown=not is_screen) as bar:
         for records in read_records(lines, options.input_format, done):
             found = classifier([record.text for record in records], progress=bar.update)
             flags = [_flags(*each) for each in zip(records, found, strict=True)]

@@ -38,7 +38,12 @@ def configs() -> list[type]:
 
 
 def test_every_field_of_every_config_has_a_text() -> None:
-    silent = [option.name for kind in (*configs(), CorpusConfig, RecurrentConfig) for option in options_of(kind) if not option.text]
+    silent = [
+        option.name
+        for kind in (*configs(), CorpusConfig, RecurrentConfig)
+        for option in options_of(kind)
+        if not option.text
+    ]
     assert not silent
 
 

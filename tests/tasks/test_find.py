@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import make_dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -83,7 +83,9 @@ def test_a_run_of_an_unknown_task_is_refused_and_nothing_imported(
     for read in (open_run, read_run_config):
         with pytest.raises(UserError) as caught:
             read(run)
-        assert str(caught.value).startswith(f'{run / "config.json"}: task={task!r}: expected one of classification, translation')
+        assert str(caught.value).startswith(
+            f'{run / "config.json"}: task={task!r}: expected one of classification, translation'
+        )
     assert set(sys.modules) == before
     with pytest.raises(UserError, match='expected one of classification, translation'):
         task_module(task, 'run')
@@ -186,7 +188,7 @@ def circle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / 'circle'
 
 
-TRANSLATION_ONLY = ['evaluate', 'translate', 'compare', 'analyse', 'score', 'export', 'export-marian', 'warmup']
+TRANSLATION_ONLY = ['translate', 'compare', 'analyse', 'score', 'export', 'export-marian', 'warmup']
 
 
 @pytest.mark.parametrize('command', TRANSLATION_ONLY)
@@ -195,6 +197,21 @@ def test_a_translation_command_refuses_a_run_of_another_task(
 ) -> None:
     assert main([command, str(circle)]) == 2
     assert f"{circle}: a run of the task 'circle'; expected one of 'translation'" in capsys.readouterr().err
+
+
+def test_evaluate_needs_the_module_of_that_name_in_the_folder_of_the_task(
+    circle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def evaluated(runs, options, **_):
+        print(f'{runs} {options.step}')
+
+    options = make_dataclass('EvaluateOptions', [('step', int, 1)])
+    module = SimpleNamespace(EvaluateOptions=options, DESCRIPTION='', defaults=lambda _: options(), evaluate=evaluated)
+    monkeypatch.setattr('flax_transformer.cli.evaluate.task_module', lambda *_: module)
+    assert not main(['evaluate', str(circle), f'{circle}@last', '--step', '7'])
+    assert capsys.readouterr().out == f"['{circle}', '{circle}@last'] 7\n"
+    with pytest.raises(UserError, match=r'its folder has no nothing\.py'):
+        task_module('translation', 'nothing')
 
 
 def test_a_run_of_another_task_is_averaged_wherever_it_was_trained(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from flax_transformer.cli.evaluate import read_set
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DataConfig
 from flax_transformer.engine.runs.seal import SEAL_FILE, copy_seal, is_sealed, key_file, seal
+from flax_transformer.tasks.translation.evaluate import read_set
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.tasks.translation.trusted_data import seal_data
 

@@ -1,0 +1,150 @@
+"""What `flax-transformer evaluate RUN [RUN ...] [--source F --reference F ...]` does for translation."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.data.bitext.config import DataConfig
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.tasks.translation.config import Config
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+    from flax_transformer.data.bitext.corpus import Pairs
+    from flax_transformer.tasks.translation.inference.translator import Translation
+    from flax_transformer.tasks.translation.metrics import Scores
+    from flax_transformer.tasks.translation.score_tokens import ScoreTokens
+
+DESCRIPTION = """Score a trained model: sacreBLEU, chrF, chrF++ and TER with their signatures, and the loss per target
+token. Without --source and --reference the test set of its config is used. Several RUNs form an ensemble."""
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    source: Path | None = None  # a text file to translate, one sentence per line
+    reference: tuple[Path, ...] = ()  # its translations, line by line; several files are several references per line
+    output: Path | None = None  # a file for the translations
+    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
+    examples: int = 5  # translations to print
+    trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
+    json: bool = False  # print one JSON object instead
+    data: DataConfig = field(default_factory=DataConfig)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
+
+
+def defaults(config: Config) -> EvaluateOptions:
+    """The options for a run of this config."""
+    # Not the devices it was trained on: this may be another machine.
+    return EvaluateOptions(data=config.data, decoding=config.decoding)
+
+
+def evaluate(
+    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
+) -> None:
+    """Prints the scores of a run, or of the ensemble of several."""
+    if options.examples < 0:
+        raise UserError(f'--examples {options.examples}: expected at least 0')
+    check_files(options.source, options.reference)
+    if options.output is not None:
+        options.output.open('a').close()  # fail before the work, not after
+
+    from flax_transformer.engine.devices.devices import prepare_devices
+
+    prepare_devices(options.parallel.num_devices)
+
+    from flax_transformer.tasks.translation.evaluation import (
+        evaluate_ensemble_loss,
+        evaluate_loss,
+        evaluate_translation,
+    )
+    from flax_transformer.tasks.translation.inference.translator import Translator
+    from flax_transformer.tasks.translation.run import Run
+
+    settings = asdict(options.decoding)
+    if options.data.language_tags:  # the set is in the language translated into
+        language = settings['target_language'] or options.data.target_language
+        settings['target_language'] = language
+        options = replace(options, data=replace(options.data, target_language=language))
+    tokens = tokens_of(options.data, settings['target_language'])
+    name, pairs, more = read_set(runs[0], options.source, options.reference, options.data, trust=options.trust_data)
+    translator = Translator.from_run(*runs, step=options.step, parallel=options.parallel, **settings)
+    if len(runs) == 1:
+        config = replace(Run(split_reference(runs[0])[0]).read_config(), data=options.data)
+        config = replace(config, decoding=translator.decoding, parallel=options.parallel)
+        loss = evaluate_loss(config, translator.params, translator.tokenizer, pairs)
+    else:
+        loss = evaluate_ensemble_loss(translator, pairs)
+    with progress_bar(len(pairs), 'sentences') as bar:
+        scores, translations = evaluate_translation(
+            translator, pairs, more_references=more, tokens=tokens, progress=bar.update
+        )
+    if options.json:
+        print(json.dumps({'set': name, **asdict(scores), **loss}, ensure_ascii=False))
+    else:
+        _print_scores(name, options, pairs, scores, translations, loss)
+    if options.output is not None:
+        options.output.write_text(''.join(t.text + '\n' for t in translations), encoding='utf-8')
+        note(f'translations written to {options.output}')
+
+
+def check_files(source: Path | None, reference: tuple[Path, ...]) -> None:
+    """Raises UserError unless both are given, or neither."""
+    if (source is None) != (not reference):
+        raise UserError('got one of --source and --reference, expected both or neither')
+
+
+def tokens_of(data: DataConfig, language: str | None = None) -> 'ScoreTokens':
+    """What BLEU counts in the target language; `language`, if given, is that instead of the data's."""
+    from flax_transformer.tasks.translation.score_tokens import score_tokens
+
+    return score_tokens(language or data.target_language, data.bleu_tokenizer)
+
+
+def read_set(
+    run: str, source: Path | None, reference: tuple[Path, ...], data: DataConfig, *, trust: bool
+) -> tuple[str, 'Pairs', list[list[str]]]:
+    """The name of the set to score on, its pairs, and further references: from files, or the run's test set.
+
+    Raises UserError, unless `trust`, for a test set outside the user's data folder that a stranger may have named.
+    """
+    from flax_transformer.data.bitext.sources import read_corpus
+    from flax_transformer.data.bitext.text_files import read_text_files
+    from flax_transformer.tasks.translation.run import Run
+    from flax_transformer.tasks.translation.trusted_data import check_test_set
+
+    if source is not None:
+        pairs, *others = [read_text_files(source, file) for file in reference]
+        return str(source), pairs, [other.targets for other in others]
+    if not data.test:
+        raise UserError(f'{run} has no test set (data.test is empty); give --source and --reference')
+    check_test_set(Run(split_reference(run)[0]), data, trust=trust)
+    pairs = read_corpus(data.test, data)
+    return data.test, pairs, list(pairs.references)
+
+
+def _print_scores(
+    name: str,
+    options: EvaluateOptions,
+    pairs: 'Pairs',
+    scores: 'Scores',
+    translations: 'list[Translation]',
+    loss: dict[str, float],
+) -> None:
+    for source, reference, translation in list(zip(pairs.sources, pairs.targets, translations, strict=True))[
+        : options.examples
+    ]:
+        print(f'source       {source}\nreference    {reference}\ntranslation  {translation.text}\n')
+    print(f'{name}, beam {options.decoding.beam_width}')
+    print(scores)
+    smoothed = f'loss {loss["loss"]:.4f} (with label smoothing)  ' if 'loss' in loss else ''
+    print(
+        f'{smoothed}negative log-likelihood {loss["nll"]:.4f} nats  '
+        f'perplexity {loss["perplexity"]:.3f}  per target token of {loss["target_tokens"]:,.0f}'
+    )
