@@ -1,28 +1,20 @@
-"""Whether to read the test set that a run's config names: the run may come from a stranger.
-
-A run that this user trained is sealed (`engine.runs.seal`). Of any other run only names that cannot lead out of the
-user's own data folder are followed, unless the user says so.
-"""
+"""Whether to read the test set that a translation run's config names; see `engine.runs.trust`."""
 
 import json
 import re
 from collections.abc import Callable
 
-from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.engine.runs.seal import is_sealed, seal
+from flax_transformer.engine.runs.trust import check_trusted, leads_out, seal_test_set
 from flax_transformer.tasks.translation.run import Run
 
 _NO_FILES = ('number_words:', 'sacrebleu:')
-_LEADS_OUT = re.compile(r'\s*([/~\\]|[A-Za-z]:)|(^|.*[/\\])\.\.([/\\]|$)', re.DOTALL)
 _NO_LANGUAGE = re.compile(r'[/~\\:]|^\s*\.+\s*$')  # it stands for {lang} in a path
 
 
 def seal_data(run: Run, data: DataConfig, *, say: Callable[[str], None]) -> None:
     """Seals where the config's test set is; says so if that is not possible and will be missed."""
-    problem = seal(run.path, _settings(data))
-    if problem and _leads_out(data, data):
-        say(f'{run.path} could not be sealed as yours ({problem}): to evaluate it, give --trust-data')
+    seal_test_set(run.path, _settings(data), is_outside=_leads_out(data, data), say=say)
 
 
 def check_test_set(run: Run, data: DataConfig, *, trust: bool) -> None:
@@ -31,15 +23,15 @@ def check_test_set(run: Run, data: DataConfig, *, trust: bool) -> None:
     `data` is the run's, with what the user has overridden. With `trust` the run is sealed, to be trusted from now on.
     """
     named = run.read_config().data
-    if trust:
-        seal(run.path, _settings(named))
-    elif _leads_out(data, named) and not is_sealed(run.path, _settings(named)):
-        root = '' if data.root is None else f' below {data.root!r}'
-        raise UserError(
-            f'{run.path} was not trained here by you, and its config says to read the test set {_shown(data)!r}{root}. '
-            'Give your own with --source and --reference, or with --data.test and --data.root; if you trust where the '
-            'run comes from, --trust-data, once'
-        )
+    root = '' if data.root is None else f' below {data.root!r}'
+    check_trusted(
+        run.path,
+        _settings(named),
+        is_outside=_leads_out(data, named),
+        trust=trust,
+        shown=f'{_shown(data)!r}{root}',
+        remedy='--source and --reference, or with --data.test and --data.root',
+    )
 
 
 def _settings(data: DataConfig) -> str:
@@ -56,7 +48,7 @@ def _leads_out(data: DataConfig, named: DataConfig) -> bool:
         return False
     if data.root is not None and data.root == named.root:
         return True
-    if data.test == named.test and any(map(_LEADS_OUT.match, _parts(data))):
+    if data.test == named.test and any(map(leads_out, _parts(data))):
         return True
     given = set(_languages(data)) & set(_languages(named))
     return '{lang}' in data.test and any(map(_NO_LANGUAGE.search, given))
