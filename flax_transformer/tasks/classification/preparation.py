@@ -13,6 +13,7 @@ from flax_transformer.tasks.classification.config import Config
 from flax_transformer.tasks.classification.corpus_checks import CORPORA, check_corpora, read_corpora
 from flax_transformer.tasks.classification.reading import Examples
 from flax_transformer.tasks.classification.run import Labels, Run
+from flax_transformer.tasks.classification.trusted_data import seal_data
 from flax_transformer.tasks.classification.vocabulary import Vocabulary
 
 Say = Callable[[str], None]
@@ -50,6 +51,7 @@ def prepare_run(config: Config, run: Run, start: tuple[Vocabulary, Labels] | Non
     if 'validation' in corpora:
         validation = encode(corpora['validation'], vocabulary, labels, config, 'data.validation')
     run.open(config)
+    seal_data(run, config.data, say=say)
     if not run.is_prepared():
         run.write_vocabulary(vocabulary)
         run.write_labels(labels)

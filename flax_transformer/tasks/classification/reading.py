@@ -44,7 +44,8 @@ def read_examples(source: str, data: ClassificationDataConfig) -> Examples:
     """The examples of a source; ClassificationDataConfig lists the forms of its name.
 
     Raises one UserError for all examples that cannot be read, with their places, or if there are none. A text may be
-    empty, a label not; spaces around a label are dropped, and so are blank lines of a file.
+    empty, a label not; spaces around a label are dropped, further white space in it becomes one space, and blank lines
+    of a file are passed over.
     """
     found, faults = Examples([], [], [], []), {}
     for place, read in _open(source, data):
@@ -201,7 +202,7 @@ def _tfds_row(row: Any, keys: tuple[str, str], names: list[str]) -> Example:
 
 
 def _label(text: str) -> str:
-    label = text.strip()
+    label = ' '.join(text.split())  # a line break in a label of JSON would split the lines that show it
     if not label:
         raise _Fault('the label is empty')
     return label

@@ -1,0 +1,163 @@
+"""What `flax-transformer evaluate RUN [--test FILE]` does for classification."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.tasks.classification.config import ClassificationDataConfig, Config
+from flax_transformer.tasks.classification.metrics import BINS, RESAMPLES, Scores, most_wrong, scores
+from flax_transformer.tasks.classification.reading import Examples, read_examples
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+    from flax_transformer.tasks.classification.classifier import Classifier
+    from flax_transformer.tasks.classification.result import Classification
+
+DESCRIPTION = """Score a trained classifier: accuracy with its interval, macro-F1, calibration error, confusion matrix,
+and the texts that it got most wrong. Without --test the test set of its config is used."""
+
+_MOST_LABELS = 12  # of a confusion matrix that is printed; of more labels, those most often taken for another are
+_WIDTH = 12  # characters of a label in it
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    test: str | None = None  # labelled texts to score on, in any form of data.test; a path from the working directory
+    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
+    examples: int = 5  # texts to show, of those that the classifier got most wrong
+    trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
+    json: bool = False  # print one JSON object instead
+    data: ClassificationDataConfig = field(default_factory=ClassificationDataConfig)
+
+
+def defaults(config: Config) -> EvaluateOptions:
+    """The options for a run of this config."""
+    return EvaluateOptions(data=config.data)
+
+
+def evaluate(
+    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
+) -> None:
+    """Prints the scores of a run."""
+    if len(runs) > 1:
+        raise UserError(f'got {len(runs)} runs, expected one: classifiers form no ensemble')
+    if options.examples < 0:
+        raise UserError(f'--examples {options.examples}: expected at least 0')
+    name, examples = read_set(runs[0], options.test, options.data, trust=options.trust_data)
+
+    from flax_transformer.tasks.classification.classifier import Classifier
+
+    classifier = Classifier.from_run(runs[0], step=options.step)
+    with progress_bar(len(examples.texts), 'text') as bar:
+        found, given = evaluate_classifier(classifier, examples, progress=bar.update)
+    wrong = _most_wrong(found, given, examples, options.examples)
+    flags = {flag: sum(flag in each.flags for each in given) for flag in ('empty', 'truncated', 'unknown')}
+    if options.json:
+        print(json.dumps({'set': name, **asdict(found), 'flags': flags, 'most_wrong': wrong}, ensure_ascii=False))
+    else:
+        print('\n'.join(_lines(name, found, flags, wrong)))
+
+
+def read_set(run: str, test: str | None, data: ClassificationDataConfig, *, trust: bool) -> tuple[str, Examples]:
+    """The name of the set to score on, and its examples: those that the user names, or the run's test set.
+
+    Raises UserError, unless `trust`, for a test set outside the user's data folder that a stranger may have named.
+    """
+    from flax_transformer.tasks.classification.run import Run
+    from flax_transformer.tasks.classification.trusted_data import check_test_set
+
+    if test is not None:
+        return test, read_examples(test, replace(data, root=None if test.startswith('tfds:') else '.'))
+    if not data.test:
+        raise UserError(f'{run} has no test set (data.test is empty); give --test FILE')
+    check_test_set(Run(split_reference(run)[0]), data, trust=trust)
+    return data.test, read_examples(data.test, data)
+
+
+def evaluate_classifier(
+    classifier: 'Classifier', examples: Examples, *, progress: Callable[[int], None] | None = None
+) -> 'tuple[Scores, list[Classification]]':
+    """The scores of the classifier on labelled texts, and what it says of each.
+
+    A label that it does not know counts as wrong, and has a row in the confusion matrix.
+    """
+    given = classifier(examples.texts, progress=progress)
+    names = tuple(dict.fromkeys((*classifier.labels, *sorted(set(examples.labels)))))
+    return scores(*_arrays(names, given, examples.labels), names), given
+
+
+def _arrays(
+    names: Sequence[str], given: 'Sequence[Classification]', labels: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """[N, C] probabilities and [N] numbers of the true labels, which may be C or more."""
+    numbers = {name: number for number, name in enumerate(names)}
+    return np.array([list(each.probabilities.values()) for each in given]), np.array([numbers[each] for each in labels])
+
+
+def _most_wrong(
+    found: Scores, given: 'Sequence[Classification]', examples: Examples, count: int
+) -> list[dict[str, Any]]:
+    return [
+        {
+            'place': examples.places[i],
+            'text': examples.texts[i],
+            'label': examples.labels[i],
+            'given': given[i].label,
+            'probability': given[i].probability,
+        }
+        for i in most_wrong(*_arrays(found.labels, given, examples.labels), count).tolist()
+    ]
+
+
+def _lines(name: str, found: Scores, flags: dict[str, int], wrong: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for one in wrong:
+        lines += [
+            f'{one["place"]}: {one["label"]}, got {one["given"]} with {one["probability"]:.3f}',
+            f'  {one["text"]}',
+        ]
+    lines += [
+        *([''] if wrong else []),
+        f'{name}: {found.num_texts:,} texts',
+        f'accuracy           {found.accuracy:.2%}  (95 % interval {found.accuracy_low:.2%} to '
+        f'{found.accuracy_high:.2%}, bootstrap of {RESAMPLES:,})',
+        f'macro-F1           {found.macro_f1:.2%}',
+        f'calibration error  {found.calibration_error:.2%}  ({BINS} bins)',
+        f'negative log-likelihood {found.nll:.4f} nats a text',
+        '',
+        *_confusion(found),
+    ]
+    for flag, text in (
+        ('truncated', "cut at the run's data.max_length"),
+        ('empty', 'without a token, given the shares of the labels in the training data'),
+        ('unknown', 'without a word of the training data'),
+    ):
+        lines += [f'{text}: {flags[flag]:,}'] if flags[flag] else []
+    return lines
+
+
+def _confusion(found: Scores) -> list[str]:
+    if len(found.labels) > _MOST_LABELS:
+        pairs = [
+            (count, found.labels[i], found.labels[j])
+            for i, row in enumerate(found.confusion)
+            for j, count in enumerate(row)
+            if i != j and count
+        ]
+        shown = sorted(pairs, key=lambda pair: (-pair[0], pair[1:]))[:10]
+        return ['most often taken for another:', *(f'{count:7,}  {true} as {given}' for count, true, given in shown)]
+    names = [label if len(label) <= _WIDTH else label[: _WIDTH - 1] + '…' for label in found.labels]
+    columns = [[f'{row[j]:,}' for row in found.confusion] for j in range(len(names))]
+    widths = [max(map(len, (name, *column))) for name, column in zip(names, columns, strict=True)]
+    first = max(len('true'), *map(len, names))
+    rows = [[name, *cells] for name, cells in zip(names, zip(*columns, strict=True), strict=True)]
+    return [
+        '  '.join([row[0].ljust(first), *(cell.rjust(width) for cell, width in zip(row[1:], widths, strict=True))])
+        for row in (['true', *names], *rows)
+    ] + ['(rows: the true label; columns: the label given)']

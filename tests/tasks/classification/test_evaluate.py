@@ -1,0 +1,117 @@
+"""`flax-transformer evaluate` on a classifier: its scores, in text and in JSON, on test sets that may be read."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flax_transformer import Classifier
+from flax_transformer.cli import main
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine.runs.seal import is_sealed
+from flax_transformer.tasks.classification.evaluate import _confusion, read_set
+from flax_transformer.tasks.classification.metrics import scores
+from flax_transformer.tasks.classification.run import Run
+from flax_transformer.tasks.classification.trusted_data import _settings
+
+HARD = [
+    'pos\tthe film is dull',
+    'neg\tlovely',
+    'pos\tgood',
+    'mixed\tgood plot , bad film',
+    'neg\t',
+    'neg\tunseen words',
+]
+
+
+def call(capsys, *argv) -> str:
+    assert not main(['evaluate', *map(str, argv)])
+    return capsys.readouterr().out
+
+
+def test_the_test_set_of_the_run_is_scored(tiny_classifier: Path, texts_folder: Path, capsys) -> None:
+    out = call(capsys, tiny_classifier)
+    lines = [line.split('\t') for line in (texts_folder / 'test.tsv').read_text().splitlines()]
+    given = [each.label for each in Classifier.from_run(tiny_classifier)([text for _, text in lines])]
+    right = np.mean([label == each for (label, _), each in zip(lines, given, strict=True)])
+    assert f'test.tsv: {len(lines)} texts\naccuracy           {right:.2%}' in out
+    assert 'macro-F1 ' in out
+    assert '(15 bins)' in out
+    assert 'true  neg  pos\n' in out
+
+
+def test_hard_texts_are_shown_with_what_was_given(tiny_classifier: Path, tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path('hard.tsv').write_text(''.join(f'{line}\n' for line in HARD))
+    found = json.loads(call(capsys, tiny_classifier, '--test', 'hard.tsv', '--json', '--examples', 2))
+    assert (found['set'], found['num_texts'], found['labels']) == ('hard.tsv', 6, ['neg', 'pos', 'mixed'])
+    assert found['confusion'][0][1] >= 1
+    assert sum(map(sum, found['confusion'])) == 6
+    assert found['confusion'][2][2] == 0  # a label that it cannot give
+    assert found['accuracy'] <= 3 / 6
+    assert found['flags'] == {'empty': 1, 'truncated': 0, 'unknown': 1}
+    first, second = found['most_wrong']
+    assert (first['place'], first['label'], first['probability'] > 0.5) == ('hard.tsv:4', 'mixed', True)
+    assert second['place'] in ('hard.tsv:1', 'hard.tsv:2')
+    out = call(capsys, tiny_classifier, '--test', 'hard.tsv', '--examples', 1)
+    assert out.startswith(f'hard.tsv:4: mixed, got {first["given"]} with ')
+    assert 'without a token, given the shares of the labels in the training data: 1\n' in out
+    assert call(capsys, tiny_classifier, '--test', 'hard.tsv', '--examples', 0).startswith('hard.tsv: 6 texts')
+
+
+def test_mistakes_are_one_message(tiny_classifier: Path, capsys, tmp_path: Path) -> None:
+    (tmp_path / 'empty.tsv').touch()
+    for argv, message in {
+        (f'{tiny_classifier}@last',): 'got 2 runs, expected one',
+        ('--examples', '-1'): '--examples -1: expected at least 0',
+        ('--test', f'{tmp_path}/none.tsv'): 'none.tsv does not exist',
+        ('--test', f'{tmp_path}/empty.tsv'): 'empty.tsv is empty; expected at least one labelled text',
+        ('--data.test', ''): 'has no test set (data.test is empty); give --test FILE',
+    }.items():
+        assert main(['evaluate', str(tiny_classifier), *argv]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_matrix_of_many_labels_becomes_a_list() -> None:
+    names = tuple(f'label {i}' for i in range(13))
+    labels = np.array([0, 0, 1, 2, 3])
+    given = np.eye(13)[[1, 1, 1, 0, 3]]
+    assert _confusion(scores(given, labels, names)) == [
+        'most often taken for another:',
+        '      2  label 0 as label 1',
+        '      1  label 2 as label 0',
+    ]
+
+
+@pytest.fixture
+def strangers(tiny_classifier: Path, tmp_path: Path, monkeypatch) -> Path:
+    """A run without a seal, and a data folder of the user's with another test set."""
+    monkeypatch.setenv('XDG_STATE_HOME', str(tmp_path / 'state'))
+    monkeypatch.setenv('FLAX_TRANSFORMER_DATA', str(tmp_path))
+    (tmp_path / 'test.tsv').write_text('neg\tmine\n')
+    return shutil.copytree(tiny_classifier, tmp_path / 'run', ignore=shutil.ignore_patterns('seal'))
+
+
+def read(run: Path, *, trust: bool = False, **given: str | None) -> list[str]:
+    return read_set(str(run), None, replace(Run(run).read_config().data, **given), trust=trust)[1].texts
+
+
+def test_a_strangers_run_names_no_file_outside_the_data_folder(strangers: Path, texts_folder: Path) -> None:
+    with pytest.raises(UserError, match=r"'test\.tsv' below .* Give your own with --test FILE, or .*; .*--trust-data"):
+        read(strangers)
+    assert read(strangers, root=None) == ['mine']
+    file = strangers / 'config.json'
+    text = file.read_text()
+    for name in ('/etc/passwd.tsv', '../test.tsv', 'a/../../test.tsv', '~/test.tsv', 'tfds:../x:test'):
+        file.write_text(text.replace('"test.tsv"', json.dumps(name)).replace(json.dumps(str(texts_folder)), 'null'))
+        with pytest.raises(UserError, match='was not trained here by you'):
+            read(strangers)
+    file.write_text(text)
+    assert len(read(strangers, trust=True)) == len(read(strangers)) == 40
+
+
+def test_training_seals_the_run(tiny_classifier: Path) -> None:
+    assert is_sealed(tiny_classifier, _settings(Run(tiny_classifier).read_config().data))
