@@ -15,18 +15,21 @@ from flax_transformer.engine.config.parallel import ParallelConfig
 class ClassifierConfig:
     """The model: an encoder of embedded tokens, dropout, and one dense layer."""
 
-    # average: the mean of the embeddings; convolution: Kim 2014; transformer: the encoder of Vaswani et al. 2017.
-    encoder: Literal['average', 'convolution', 'transformer'] = 'average'
+    # average: the mean of the embeddings; recurrent: LSTMs or GRUs in both directions; convolution: Kim 2014;
+    # transformer: the encoder of Vaswani et al. 2017.
+    encoder: Literal['average', 'recurrent', 'convolution', 'transformer'] = 'average'
     num_classes: int = 2  # labels; the training data must have as many
     vocab_size: int = 20_000  # words or pieces, including pad and unk
     d_model: int = 128  # width of the embeddings, and of the transformer
     num_bigrams: int = 0  # average: rows of the table that pairs of neighbouring tokens are hashed into; 0: none
     widths: tuple[int, ...] = (3, 4, 5)  # convolution: of the filters, in tokens
     num_maps: int = 100  # convolution: filters of each width
-    num_layers: int = 2  # transformer
+    num_layers: int = 1  # recurrent and transformer
+    cell: Literal['lstm', 'gru'] = 'lstm'  # recurrent
+    hidden_size: int = 128  # recurrent: of each direction
     num_heads: int = 4  # transformer
     d_ff: int = 256  # transformer: inner width of the feed-forward network
-    pool: Literal['mean', 'max'] = 'mean'  # transformer: over positions
+    pool: Literal['mean', 'max'] = 'mean'  # recurrent and transformer: over positions
     dropout_rate: float = setting(0.5, 'transferable')  # before the dense layer
     encoder_dropout_rate: float = setting(0.1, 'transferable')  # inside of the encoder, and on the embeddings
     word_dropout_rate: float = setting(0.0, 'transferable')  # of tokens that training replaces by unk
@@ -35,7 +38,7 @@ class ClassifierConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_positive(self, 'd_model', 'num_maps', 'num_layers', 'num_heads', 'd_ff')
+        check_positive(self, 'd_model', 'num_maps', 'num_layers', 'hidden_size', 'num_heads', 'd_ff')
         check(self.num_classes >= 2, f'num_classes={self.num_classes}: expected at least 2')
         check(self.vocab_size >= 3, f'vocab_size={self.vocab_size}: expected at least 3')
         check(self.num_bigrams >= 0, f'num_bigrams={self.num_bigrams}: expected at least 0')

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.embedding import Embedding
+from flax_transformer.rnn.layers import BidirectionalLayer
 from flax_transformer.tasks.classification.config import ClassifierConfig
 from flax_transformer.tasks.classification.vocabulary import PAD_ID
 from flax_transformer.transformer.attention import padding_mask
@@ -29,6 +30,9 @@ def max_of(x: jax.Array, is_token: jax.Array) -> jax.Array:
     lowest = jnp.finfo(x.dtype).min
     highest = jnp.where(is_token[..., None], x, lowest).max(axis=1)
     return jnp.where(is_token.any(axis=1, keepdims=True), highest, 0)
+
+
+POOLS = {'mean': mean_of, 'max': max_of}
 
 
 class AverageEncoder(nn.Module):
@@ -78,6 +82,24 @@ class ConvolutionEncoder(nn.Module):
         return max_of(nn.relu(dense(windows)), covers)
 
 
+class RecurrentEncoder(nn.Module):
+    """What layers of LSTMs or GRUs in both directions know of a text, pooled."""
+
+    config: ClassifierConfig
+
+    @nn.compact
+    def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
+        """[B, 2 * hidden_size] of tokens [B, S]."""
+        config, is_token = self.config, tokens != PAD_ID
+        x = embed(config)(tokens)
+        for number in range(config.num_layers):
+            x = Dropout(config.encoder_dropout_rate)(x, deterministic=deterministic)
+            name = f'layers_{number}'
+            layer = BidirectionalLayer(x.shape[-1], config.hidden_size, config.cell, x.dtype, name=name)
+            x = layer(x, is_token.astype(jnp.int32))
+        return POOLS[config.pool](x, is_token)
+
+
 class TransformerEncoder(nn.Module):
     """The pooled memory of the Transformer's encoder (Vaswani et al. 2017, section 3.1)."""
 
@@ -93,7 +115,7 @@ class TransformerEncoder(nn.Module):
         x = Dropout(config.encoder_dropout_rate)(x, deterministic=deterministic)
         encoder = Encoder(transformer_config(config), self.remat)
         x = encoder(x, padding_mask(tokens, PAD_ID), deterministic=deterministic)
-        return (mean_of if config.pool == 'mean' else max_of)(x, tokens != PAD_ID)
+        return POOLS[config.pool](x, tokens != PAD_ID)
 
 
 def embed(config: ClassifierConfig, *, scale: bool = False) -> Embedding:
@@ -115,4 +137,9 @@ def transformer_config(config: ClassifierConfig) -> TransformerConfig:
     )
 
 
-ENCODERS = {'average': AverageEncoder, 'convolution': ConvolutionEncoder, 'transformer': TransformerEncoder}
+ENCODERS = {
+    'average': AverageEncoder,
+    'recurrent': RecurrentEncoder,
+    'convolution': ConvolutionEncoder,
+    'transformer': TransformerEncoder,
+}

@@ -54,10 +54,11 @@ class Vocabulary:
         return hashlib.sha256(f'{self._lower_case}\n{content}'.encode()).hexdigest()
 
     def encode(self, texts: Iterable[str]) -> list[list[int]]:
-        """The ids of each text; none for an empty one."""
+        """The ids of each text; none for one without a word."""
         texts = [text.lower() if self._lower_case else text for text in texts]
         if isinstance(self._source, SentencePieceTokenizer):
-            return [ids[:-1] for ids in self._source.encode(texts)]  # without the end of the sentence
+            ids = self._source.encode(texts)
+            return [each[:-1] if text.strip() else [] for each, text in zip(ids, texts, strict=True)]  # without EOS
         return [[self._ids.get(word, UNK_ID) for word in text.split()] for text in texts]
 
     def save(self, folder: Path) -> None:

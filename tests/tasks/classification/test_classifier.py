@@ -1,10 +1,18 @@
 """Classifier: labels for lines, whatever the lines and their company."""
 
+import shutil
 from pathlib import Path
 
+import jax
+import numpy as np
 import pytest
 
 from flax_transformer import Classifier
+from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.classification.config import VocabularyConfig
+from flax_transformer.tasks.classification.loading import load_run
+from flax_transformer.tasks.classification.run import Run
+from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary, load_vocabulary
 
 
 @pytest.fixture(scope='module')
@@ -19,3 +27,76 @@ def test_it_tells_good_from_bad(classifier: Classifier, texts_folder: Path) -> N
     found = classifier(texts)
     assert [each.label for each in found] == list(labels)
     assert all(each.probability > 0.9 and not each.flags for each in found)
+
+
+def test_a_line_gets_the_same_numbers_in_any_company(classifier: Classifier) -> None:
+    """To the bit: alone, among many, among lines of other lengths."""
+    lines = ['good', 'a film', 'the plot is dull , poor', 'is was ' * 7, 'fine ' * 90, '']
+    crowd = [f'{line} bad' for line in lines * 12]
+    found = classifier([*lines, *crowd, *lines])
+    assert found[: len(lines)] == found[-len(lines) :] == [classifier(line) for line in lines]
+    np.testing.assert_array_equal(
+        classifier.probabilities(lines), [list(each.probabilities.values()) for each in found[: len(lines)]]
+    )
+    assert list(classifier.stream(iter(lines), chunk=4)) == found[: len(lines)]
+    assert classifier([]) == []
+
+
+def test_an_empty_line_gets_the_shares_of_the_training_data(classifier: Classifier, tiny_classifier: Path) -> None:
+    for text in ('', ' \t', b'  '):
+        found = classifier(text)
+        assert found.flags == ('empty',)
+        assert tuple(found.probabilities.values()) == pytest.approx(Run(tiny_classifier).read_labels().prior)
+
+
+def test_what_was_cut_unknown_or_replaced_is_flagged(classifier: Classifier) -> None:
+    assert classifier('good ' * 16).flags == ()
+    assert classifier('good ' * 16 + 'bad').flags == ('truncated',)
+    assert classifier('good ' * 16 + 'bad').probabilities == classifier('good ' * 16).probabilities
+    assert classifier('xx yy').flags == ('unknown',)
+    assert classifier('xx good').flags == ()
+    assert classifier(b'good \xff').flags == classifier('good \ud800').flags == ('replaced',)
+    assert classifier('Good FILM').flags == ()  # lower-cased
+    with pytest.raises(TypeError, match='got a line of type int'):
+        classifier([3])
+
+
+def test_parameters_that_are_no_numbers_are_reported(classifier: Classifier, tiny_classifier: Path) -> None:
+    config, params, vocabulary, labels = load_run(tiny_classifier)
+    broken = jax.tree.map(lambda x: x * np.nan, params)
+    with pytest.raises(UserError, match='computes no numbers'):
+        Classifier(config.model, broken, vocabulary, labels, max_length=16)(['good'])
+
+
+def test_a_checkpoint_can_be_chosen(tiny_classifier: Path) -> None:
+    chosen = [Classifier.from_run(f'{tiny_classifier}@{which}')('good') for which in ('30', 'last')]
+    assert chosen[0].probability < chosen[1].probability
+    with pytest.raises(UserError, match='names a checkpoint, and so does step=60'):
+        Classifier.from_run(f'{tiny_classifier}@30', step=60)
+
+
+@pytest.mark.parametrize('file', ['labels.json', 'tokenizer/words.txt', 'tokenizer/lower_case.json'])
+def test_a_run_without_a_file_or_with_a_damaged_one_is_refused(
+    file: str, tiny_classifier: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / 'run'
+    shutil.copytree(tiny_classifier, run)
+    content = (run / file).read_text()
+    (run / file).write_text(content[: len(content) // 2])
+    with pytest.raises(UserError, match=r'damaged'):
+        Classifier.from_run(run)
+    (run / file).unlink()
+    with pytest.raises(UserError, match=rf'{file} is missing'):
+        Classifier.from_run(run)
+
+
+def test_pieces_instead_of_words(texts_folder: Path, tmp_path: Path) -> None:
+    texts = [line.split('\t')[1] for line in (texts_folder / 'train.tsv').read_text('utf-8').splitlines()]
+    for algorithm in ('bpe', 'unigram'):
+        vocabulary = Vocabulary.learn(texts, VocabularyConfig(algorithm), 285)
+        vocabulary.save(tmp_path / algorithm)
+        loaded = load_vocabulary(tmp_path / algorithm)
+        assert loaded.encode(['Good films', '']) == vocabulary.encode(['good films', ''])
+        assert loaded.encode(['', ' ']) == [[], []]
+        assert (loaded.size, loaded.digest) == (285, vocabulary.digest)
+        assert UNK_ID not in loaded.encode(['über'])[0]  # spelled in bytes

@@ -12,12 +12,13 @@ from flax_transformer.tasks.classification.config import ClassifierConfig
 from flax_transformer.tasks.classification.encoders import hashed_pairs
 from flax_transformer.tasks.classification.model import ClassifierModel, parameter_shapes
 
-SIZES = {'vocab_size': 12, 'd_model': 4, 'num_classes': 3, 'widths': (2, 3), 'num_maps': 5, 'num_heads': 2, 'd_ff': 8}
+SIZES = {'vocab_size': 12, 'd_model': 4, 'num_classes': 3, 'widths': (2, 3), 'num_maps': 5, 'hidden_size': 3}
+HEADS = {'num_heads': 2, 'd_ff': 8}
 ROWS = np.array([[5, 3, 7, 2, 0, 0], [4, 0, 0, 0, 0, 0], [2, 3, 4, 5, 6, 7], [0] * 6], np.int32)
 
 
 def make(encoder: str, **fields: Any) -> tuple[ClassifierModel, Any]:
-    config = ClassifierConfig(encoder=encoder, num_layers=1, **SIZES | fields)
+    config = ClassifierConfig(encoder=encoder, num_layers=1, **SIZES | HEADS | fields)
     generator = np.random.default_rng(0)
     drawn = lambda x: generator.normal(size=x.shape).astype(np.float32)
     return ClassifierModel(config), jax.tree.map(drawn, parameter_shapes(config))  # biases, too
@@ -35,7 +36,7 @@ def logits(model: ClassifierModel, params: Any, tokens: np.ndarray) -> np.ndarra
     return np.asarray(found)
 
 
-@pytest.mark.parametrize('encoder', ['transformer'])
+@pytest.mark.parametrize('encoder', ['recurrent', 'transformer'])
 def test_padding_changes_nothing(encoder: str) -> None:
     """For the average and the convolution see below: NumPy knows no padding."""
     model, params = make(encoder, pool='max')

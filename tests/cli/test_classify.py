@@ -1,0 +1,99 @@
+"""`flax-transformer classify`: N lines in, N lines out, whatever the lines."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import TESTS
+
+from flax_transformer.cli import main
+
+Call = Callable[..., tuple[int, list[str], str]]
+
+
+@pytest.fixture
+def call(tiny_classifier: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """A function that labels lines: (exit code, lines of standard output, standard error)."""
+
+    def run(content: bytes, *options: str, run: Path = tiny_classifier) -> tuple[int, list[str], str]:
+        output = io.BytesIO()
+        monkeypatch.setattr(sys, 'stdin', io.TextIOWrapper(io.BytesIO(content)))
+        monkeypatch.setattr(sys, 'stdout', io.TextIOWrapper(output, encoding='utf-8', write_through=True))
+        code = main(['classify', str(run), *options])
+        sys.stdout.flush()
+        return code, output.getvalue().decode().splitlines(), capsys.readouterr().err
+
+    return run
+
+
+def test_each_line_gets_a_label_and_its_probability(call: Call) -> None:
+    code, lines, err = call(b'the film is good\nthe plot was bad , a poor film\r\n\nqx\n' + b'fine ' * 20)
+    assert code == 0
+    labels, probabilities = zip(*(line.split('\t') for line in lines), strict=True)
+    assert labels[:2] == ('pos', 'neg')
+    assert labels[4] == 'pos'
+    assert all(float(probabilities[i]) > 0.9 for i in (0, 1, 4))
+    for part in ('1 lines are empty', '1 lines were cut', '1 lines have no word'):
+        assert part in err
+
+
+def test_json_has_all_probabilities_and_flags_and_the_fields_that_came_in(call: Call) -> None:
+    content = b'{"id": 7, "text": "a good film"}\n"bad"\n\n{"text": "\\ud800 fine"}\n'
+    code, lines, _ = call(content, '--format', 'jsonl', '--input-format', 'jsonl')
+    assert code == 0
+    good, bad, empty, odd = map(json.loads, lines)
+    assert (good['id'], good['text'], good['label'], good['flags']) == (7, 'a good film', 'pos', [])
+    assert good['probabilities']['pos'] == good['probability'] > 0.9
+    assert sum(good['probabilities'].values()) == pytest.approx(1)
+    assert bad['label'] == 'neg'
+    assert empty['flags'] == ['empty']
+    assert odd['flags'] == ['replaced']
+
+
+def test_lines_that_are_not_utf8_are_refused_or_replaced(call: Call) -> None:
+    content = b'good\nb\xffd\nfine\n'
+    code, lines, err = call(content)
+    assert (code, len(lines)) == (2, 1)
+    assert 'input line 2: byte 0xff is not valid UTF-8' in err
+    assert 'The lines written so far are kept' in err
+    code, lines, err = call(content, '--invalid', 'replace')
+    assert (code, len(lines)) == (0, 3)
+    assert '1 lines were not valid UTF-8' in err
+
+
+def test_files_and_resuming(call: Call, tmp_path: Path) -> None:
+    file, out = tmp_path / 'in.txt', tmp_path / 'out.txt'
+    file.write_text('good\nbad\nfine\n')
+    assert call(b'', '--input', str(file), '--output', str(out))[0] == 0
+    whole = out.read_text()
+    assert whole.count('\n') == 3
+    out.write_text(whole[:-3])
+    assert call(b'', '--input', str(file), '--output', str(out))[0] == 2  # not overwritten
+    assert call(b'', '--input', str(file), '--output', str(out), '--resume')[0] == 0
+    assert out.read_text() == whole
+
+
+def test_a_run_of_another_task_is_refused(call: Call, tmp_path: Path) -> None:
+    code, _, err = call(b'good\n', run=TESTS / 'golden' / 'number_words')
+    assert code == 2
+    assert "a run of the task 'translation'; expected one of 'classification'" in err
+    assert call(b'good\n', run=tmp_path / 'none')[0] == 2
+
+
+def test_a_person_is_answered_line_by_line(
+    tiny_classifier: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Terminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    typed = Terminal(io.BytesIO(b'good\nbad\n'))
+    typed.buffer.isatty = lambda: True
+    monkeypatch.setattr(sys, 'stdin', typed)
+    assert main(['classify', str(tiny_classifier)]) == 0
+    out, err = capsys.readouterr()
+    assert [line.split('\t')[0] for line in out.splitlines()] == ['pos', 'neg']
+    assert 'type a line to classify; Ctrl-D ends' in err
