@@ -64,7 +64,7 @@ class VocabularyConfig:
 class ClassificationDataConfig:
     """Labelled texts."""
 
-    train: str = 'train.tsv'
+    train: str = 'train.tsv'  # a file, a folder with one for each label, or tfds:NAME:SPLIT
     validation: str = ''  # empty: none
     test: str = ''  # what `evaluate` reads; empty: none
     # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
@@ -85,6 +85,7 @@ class TrainingConfig(LoopConfig):
     label_smoothing: float = 0.0  # spread over the other labels
     # What an example of a label weighs: 'balanced', as much in all as one of any other; or LABEL=WEIGHT for some.
     class_weights: tuple[str, ...] = ()
+    # Validation score that decides what is best.
     best_by: Literal['loss', 'accuracy', 'macro_f1'] = setting('accuracy', 'resumable')
 
     def __post_init__(self) -> None:

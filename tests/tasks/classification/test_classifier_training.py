@@ -82,7 +82,7 @@ def rewritten(folder: Path, to: Path, split: str, change: Any) -> Path:
 @pytest.mark.parametrize(
     ('split', 'change', 'fields', 'message'),
     [
-        ('train', lambda text: text.replace('neg', 'pos'), {}, 'expected at least two different labels'),
+        ('train', lambda text: text.replace('neg', 'pos'), {}, 'training texts that all have the same label'),
         ('train', lambda text: text.replace('neg', 'mixed', 1), {}, 'set --model.num-classes 3'),
         ('train', lambda text: text, {'class_weights': ('ngo=2',)}, "no label 'ngo'.* Did you mean neg"),
     ],
