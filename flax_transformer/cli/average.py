@@ -45,7 +45,7 @@ def main(argv: list[str]) -> None:
     run, chosen = average(run, options.out, shapes, **which)
     print(f'The mean of the checkpoints {", ".join(map(str, chosen))} is in {run.path}. Next:')
     quoted = shlex.quote(str(run.path))
-    if run.config_class.task == 'translation':
+    if run.config_class.task in ('translation', 'classification'):
         print(f'  flax-transformer evaluate {quoted}')
     print(f'  flax-transformer train CONFIG --init-from {quoted} --workdir ANOTHER')
 

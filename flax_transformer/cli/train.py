@@ -21,6 +21,8 @@ the name of a shipped config. The same command resumes a run that was stopped. W
 the parameters and tokenizer of another run, and model, tokenizer and decoding are that run's except for the fields
 given here."""
 
+_USES = {'translation': 'translate {} < lines > translations', 'classification': 'classify {} < lines > labels'}
+
 
 @dataclass(frozen=True)
 class TrainOptions(Generic[C]):
@@ -83,11 +85,11 @@ def _finished(options: TrainOptions) -> str | None:
 def _print_next(task: str, run: Path) -> None:
     print(f'The run is in {run}. Next:')
     quoted = shlex.quote(str(run))
-    if task != 'translation':
+    if task not in _USES:
         print(f'  flax-transformer curves {quoted}')
         return
     print(f'  flax-transformer evaluate {quoted}')
-    print(f'  flax-transformer translate {quoted} < lines > translations')
+    print(f'  flax-transformer {_USES[task].format(quoted)}')
 
 
 def _facts(options: TrainOptions) -> dict[str, Any]:

@@ -21,7 +21,6 @@ class ClassifierConfig:
     num_classes: int = 2  # labels; the training data must have as many
     vocab_size: int = 20_000  # words or pieces, including pad and unk
     d_model: int = 128  # width of the embeddings, and of the transformer
-    num_bigrams: int = 0  # average: rows of the table that pairs of neighbouring tokens are hashed into; 0: none
     widths: tuple[int, ...] = (3, 4, 5)  # convolution: of the filters, in tokens
     num_maps: int = 100  # convolution: filters of each width
     num_layers: int = 1  # recurrent and transformer
@@ -41,7 +40,6 @@ class ClassifierConfig:
         check_positive(self, 'd_model', 'num_maps', 'num_layers', 'hidden_size', 'num_heads', 'd_ff')
         check(self.num_classes >= 2, f'num_classes={self.num_classes}: expected at least 2')
         check(self.vocab_size >= 3, f'vocab_size={self.vocab_size}: expected at least 3')
-        check(self.num_bigrams >= 0, f'num_bigrams={self.num_bigrams}: expected at least 0')
         check(bool(self.widths) and min(self.widths) >= 1, f'widths={self.widths}: expected one or more, of at least 1')
         check_rates(self, 'dropout_rate', 'encoder_dropout_rate', 'word_dropout_rate')
 
@@ -85,6 +83,8 @@ class TrainingConfig(LoopConfig):
     label_smoothing: float = 0.0  # spread over the other labels
     # What an example of a label weighs: 'balanced', as much in all as one of any other; or LABEL=WEIGHT for some.
     class_weights: tuple[str, ...] = ()
+    # Initial parameters; naive_bayes: each embedding begins with what the training data say of its token's labels.
+    start: Literal['random', 'naive_bayes'] = 'random'
     # Validation score that decides what is best.
     best_by: Literal['loss', 'accuracy', 'macro_f1'] = setting('accuracy', 'resumable')
 
@@ -123,6 +123,11 @@ class Config:
     def __post_init__(self) -> None:
         check_types(self)
         check(0 <= self.seed < 2**31 - 1, f'seed={self.seed}: expected 0 to {2**31 - 2}')
+        check(
+            self.training.start == 'random' or self.model.num_classes <= self.model.d_model,
+            f"training.start='naive_bayes' needs an embedding value a label: model.d_model={self.model.d_model}, "
+            f'expected at least model.num_classes={self.model.num_classes}',
+        )
         check(
             not self.training.patience or bool(self.data.validation),
             f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',

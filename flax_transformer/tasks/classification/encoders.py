@@ -36,28 +36,15 @@ POOLS = {'mean': mean_of, 'max': max_of}
 
 
 class AverageEncoder(nn.Module):
-    """The mean of the embeddings of words and, if asked for, of pairs of neighbours (Joulin et al. 2016)."""
+    """The mean of the embeddings."""
 
     config: ClassifierConfig
 
     @nn.compact
     def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
         """[B, D] of tokens [B, S]."""
-        config, is_token = self.config, tokens != PAD_ID
-        x = embed(config)(tokens)
-        if config.num_bigrams:
-            pairs = Embedding(config.num_bigrams, config.d_model, -1, scale=False, dtype=x.dtype, name='bigrams')
-            x = jnp.concatenate([x, pairs(hashed_pairs(tokens, config.num_bigrams))], axis=1)
-            is_token = jnp.concatenate([is_token, is_token[:, 1:]], axis=1)
-        return mean_of(Dropout(config.encoder_dropout_rate)(x, deterministic=deterministic), is_token)
-
-
-def hashed_pairs(tokens: jax.Array, size: int) -> jax.Array:
-    """Numbers below `size` [B, S - 1] of each two neighbours among tokens [B, S]; different pairs may share one."""
-    bits = tokens[:, :-1].astype(jnp.uint32) * jnp.uint32(0x9E3779B1) + tokens[:, 1:].astype(jnp.uint32)
-    bits = (bits ^ (bits >> 16)) * jnp.uint32(0x7FEB352D)  # the finalizer lowbias32, as in ops/dropout.py
-    bits = (bits ^ (bits >> 15)) * jnp.uint32(0x846CA68B)
-    return ((bits ^ (bits >> 16)) % jnp.uint32(size)).astype(jnp.int32)
+        x = Dropout(self.config.encoder_dropout_rate)(embed(self.config)(tokens), deterministic=deterministic)
+        return mean_of(x, tokens != PAD_ID)
 
 
 class ConvolutionEncoder(nn.Module):

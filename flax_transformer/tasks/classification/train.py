@@ -3,6 +3,9 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import jax
 
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
@@ -13,7 +16,9 @@ from flax_transformer.engine.monitor.trackers import check_installed
 from flax_transformer.tasks.classification.batches import TrainingBatches
 from flax_transformer.tasks.classification.config import Config
 from flax_transformer.tasks.classification.loading import LoadedRun, load_run
-from flax_transformer.tasks.classification.preparation import prepare_run
+from flax_transformer.tasks.classification.model import init_params
+from flax_transformer.tasks.classification.naive_bayes import with_naive_bayes
+from flax_transformer.tasks.classification.preparation import Prepared, prepare_run
 from flax_transformer.tasks.classification.run import Run
 from flax_transformer.tasks.classification.task import make_trainer
 from flax_transformer.tasks.classification.validation import Validation
@@ -62,10 +67,19 @@ def train(
             batches,
             stop=stop,
             validate=Validation(config, trainer, prepared.validation) if prepared.validation else None,
-            params=None if start is None else start.params,
+            params=_initial_params(config, prepared) if start is None else start.params,
             before=before.engine,
         )
     return run
+
+
+def _initial_params(config: Config, prepared: Prepared) -> Any:
+    """The parameters that a new run starts from; None: fresh ones."""
+    if config.training.start == 'random':
+        return None
+    return with_naive_bayes(
+        init_params(config.model, jax.random.key(config.seed)), prepared.train, config.model.encoder
+    )
 
 
 def _start(config: Config, init_from: Path | str) -> LoadedRun:

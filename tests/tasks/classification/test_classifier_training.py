@@ -5,6 +5,7 @@ import json
 import os
 import signal
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.preemption import Interrupted
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import TrainState
-from flax_transformer.tasks.classification.batches import Batch
-from flax_transformer.tasks.classification.config import Config
+from flax_transformer.tasks.classification.batches import Batch, EncodedTexts, padded
+from flax_transformer.tasks.classification.config import ClassifierConfig, Config
+from flax_transformer.tasks.classification.model import ClassifierModel, parameter_shapes, probabilities
+from flax_transformer.tasks.classification.naive_bayes import log_ratios, with_naive_bayes
 from flax_transformer.tasks.classification.run import Run
 from flax_transformer.tasks.classification.task import make_trainer
 from flax_transformer.tasks.classification.train import train
@@ -129,3 +132,28 @@ def test_labels_are_kept_with_their_counts(tiny_classifier: Path, tmp_path: Path
         file.write_text(damage)
         with pytest.raises(UserError, match=r'labels\.json is damaged'):
             Run(tmp_path).read_labels()
+
+
+def test_a_naive_bayes_start_is_naive_bayes() -> None:
+    """Its first values are log-count ratios by hand; the average then decides as naive Bayes does."""
+    texts = [[2, 3, 3], [2, 4], [3, 4], [5]]
+    labels = np.array([0, 0, 1, 1], np.int32)
+    encoded = EncodedTexts(padded(texts, 3), labels, np.ones(4, np.float32), ['x'] * 4)
+    counts = np.array([[2, 1, 1, 0], [0, 1, 1, 1]]) + 1.0  # of tokens 2 to 5, once a text
+    logs = np.log(counts / counts.sum(axis=1, keepdims=True))
+    found = log_ratios(encoded, 7, 2)
+    np.testing.assert_allclose(found[2:6], (logs - logs.mean(axis=0)).T, rtol=1e-6)
+    assert not found[[0, 1, 6]].any()  # pad, unk, and a token of no text
+
+    config = ClassifierConfig(vocab_size=7, d_model=4)
+    params = with_naive_bayes(jax.tree.map(lambda x: np.zeros(x.shape), parameter_shapes(config)), encoded, 'average')
+    tokens = padded([[2], [2, 4], [3, 4, 5], [3, 4]], 3)
+    scores = np.array([logs[:, np.array(text[text > 0]) - 2].sum(axis=1) for text in tokens])
+    probability = np.asarray(jax.jit(partial(probabilities, model=ClassifierModel(config)))(params, tokens))
+    np.testing.assert_array_equal(probability.argmax(axis=1), scores.argmax(axis=1))
+
+
+def test_a_naive_bayes_start_decides_before_the_first_step(texts_folder: Path, tmp_path: Path) -> None:
+    config = tiny_config(texts_folder, start='naive_bayes', steps=1, evaluate_every=1, checkpoint_every=1)
+    config = replace(config, optimizer=replace(config.optimizer, learning_rate=1e-6))
+    assert read_metrics(train(config, tmp_path / 'run').path)[-1]['accuracy'] > 0.9
