@@ -97,3 +97,23 @@ def test_a_person_is_answered_line_by_line(
     out, err = capsys.readouterr()
     assert [line.split('\t')[0] for line in out.splitlines()] == ['pos', 'neg']
     assert 'type a line to classify; Ctrl-D ends' in err
+
+
+def test_show_curves_and_average_serve_a_classifier(
+    tiny_classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['show', str(tiny_classifier), '--no-compile']) == 0
+    assert '24 rows of 16 slots' in capsys.readouterr().out
+    assert main(['curves', str(tiny_classifier)]) == 0
+    assert 'best accuracy' in capsys.readouterr().out
+    mean = tmp_path / 'mean'
+    assert main(['average', str(tiny_classifier), str(mean), '--last', '2']) == 0
+    assert f'flax-transformer evaluate {mean}' in capsys.readouterr().out
+    assert main(['classify', str(mean), '--input', str(_one_line(tmp_path))]) == 0
+    assert capsys.readouterr().out.startswith('pos\t')
+
+
+def _one_line(folder: Path) -> Path:
+    file = folder / 'line.txt'
+    file.write_text('a fine film\n')
+    return file

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.tasks.classification.batches import EncodedTexts, padded
 from flax_transformer.tasks.classification.config import Config
@@ -29,7 +30,7 @@ class Prepared(NamedTuple):
 
 
 def prepare_run(config: Config, run: Run, start: tuple[Vocabulary, Labels] | None = None) -> Prepared:
-    """Reads the data of a run; writes its config, vocabulary and labels once all of it is found to be good.
+    """Reads the data of a run; the first process writes config, vocabulary and labels once all is found to be good.
 
     A new run learns its vocabulary and labels, unless it starts from those of another. Raises UserError for anything
     the user can fix.
@@ -41,8 +42,9 @@ def prepare_run(config: Config, run: Run, start: tuple[Vocabulary, Labels] | Non
     else:
         check_corpora(corpora, config, say=say)
         labels = labels_of(examples, config)
-        vocabulary = Vocabulary.learn(examples.texts, config.tokenizer, config.model.vocab_size)
-        if start is not None:
+        if start is None:
+            vocabulary = Vocabulary.learn(examples.texts, config.tokenizer, config.model.vocab_size)
+        else:
             vocabulary, theirs = start
             check_same_labels(theirs, labels)
     check_vocabulary(vocabulary, config)
@@ -50,11 +52,12 @@ def prepare_run(config: Config, run: Run, start: tuple[Vocabulary, Labels] | Non
     validation = None
     if 'validation' in corpora:
         validation = encode(corpora['validation'], vocabulary, labels, config, 'data.validation')
-    run.open(config)
-    seal_data(run, config.data, say=say)
-    if not run.is_prepared():
-        run.write_vocabulary(vocabulary)
-        run.write_labels(labels)
+    if multihost.is_first():
+        run.open(config)
+        seal_data(run, config.data, say=say)
+        if not run.is_prepared():
+            run.write_vocabulary(vocabulary)
+            run.write_labels(labels)
     return Prepared(vocabulary, labels, train, validation)
 
 
