@@ -1,4 +1,4 @@
-"""Labelled texts by name: tables, JSON lines, folders of files by label, TensorFlow Datasets."""
+"""Labelled texts by name: tables, JSON lines, folders of files by label, TensorFlow Datasets, generated opinions."""
 
 import itertools
 import json
@@ -73,6 +73,8 @@ def _described(fault: str, places: list[str]) -> str:
 def _open(source: str, data: ClassificationDataConfig) -> Iterator[tuple[str, Read]]:
     """The place of each example, and the function that reads it."""
     root = data_root(data.root)
+    if source.startswith('opinions:'):
+        return _opinions(source)
     if source.startswith('tfds:'):
         return _tfds_examples(source, root)
     path, columns = columns_of(source)
@@ -88,7 +90,7 @@ def _open(source: str, data: ClassificationDataConfig) -> Iterator[tuple[str, Re
         matching_files(source, root)  # if nothing is there, says where it was looked for
     raise UserError(
         f'{source!r}: expected a .tsv file with label<TAB>text on each line, a .jsonl file with {{"label": ..., '
-        '"text": ...} on each line, a folder FOLDER/LABEL/*.txt, or tfds:NAME:SPLIT'
+        '"text": ...} on each line, a folder FOLDER/LABEL/*.txt, tfds:NAME:SPLIT, or opinions:train'
     )
 
 
@@ -166,6 +168,13 @@ def _whole(file: Path, label: str) -> Example:
     """The text of a file in one line."""
     text = ' '.join(map(_decoded, itertools.chain.from_iterable(lines_of(file))))
     return Example(text.strip(), _label(label))
+
+
+def _opinions(source: str) -> Iterator[tuple[str, Read]]:
+    from flax_transformer.tasks.classification.opinions import read_opinions
+
+    for number, (text, label) in enumerate(zip(*read_opinions(source.removeprefix('opinions:')), strict=True), start=1):
+        yield f'{source}, example {number}', partial(Example, text, label)
 
 
 def _tfds_examples(source: str, root: Path) -> Iterator[tuple[str, Read]]:

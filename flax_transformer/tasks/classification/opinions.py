@@ -1,0 +1,206 @@
+"""Opinions on films and restaurants, half of them negated: texts that are generated, so they need no download.
+
+They teach what a bag of words cannot know: `never dull` is praise, `never funny` is not. Each word of negation is as
+frequent in praise as in blame, and so is each opinion (but for verbs: negated, `enjoyed` is often `did not enjoy`), so
+that neither gives the label alone. The pairs of `negation.py` are written by hand in the same words; none of their
+sentences is generated.
+"""
+
+import itertools
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.tasks.classification.negation import NEGATIVE, POSITIVE, negation_pairs
+
+SIZES = {'train': 8000, 'validation': 500, 'test': 500}
+_SEED = 2017  # fixed, so that every run holds out the same sentences
+
+ONE = (
+    *('the film', 'the story', 'the plot', 'the script', 'the ending', 'the acting', 'the cast', 'the comedy'),
+    *('the dialogue', 'the music', 'the direction', 'the thriller', 'the drama', 'the food', 'the service', 'the menu'),
+    *(
+        'the kitchen',
+        'the waiter',
+        'the host',
+        'the soup',
+        'the sauce',
+        'the salad',
+        'the steak',
+        'the pasta',
+        'the wine',
+    ),
+    *('the bread', 'the dessert', 'the meal', 'the dinner', 'the room', 'the evening', 'this place', 'this restaurant'),
+    *('this film', 'this story', 'this comedy', 'the love story', 'the hero'),
+)
+SEVERAL = ('the jokes', 'the actors', 'the pictures', 'the staff', 'the portions', 'the scenes', 'the dishes')
+KINDS = ('film', 'comedy', 'drama', 'thriller', 'story', 'love story', 'hero', 'place', 'restaurant', 'dinner', 'meal')
+ADJECTIVES = (
+    (
+        *('bad', 'cold', 'boring', 'stupid', 'rude', 'predictable', 'dull', 'wooden', 'annoying', 'slow', 'bitter'),
+        *('cheap', 'disappointing', 'clumsy', 'false', 'weak', 'empty', 'confusing', 'overpriced', 'noisy', 'tough'),
+        *('lazy', 'silly', 'tiny', 'stale', 'ugly', 'awful', 'shallow', 'terrible'),
+    ),
+    (
+        *('good', 'funny', 'friendly', 'quick', 'exciting', 'believable', 'clean', 'fresh', 'clever', 'special'),
+        *('delicious', 'real', 'original', 'gripping', 'tasty', 'comfortable', 'convincing', 'perfect', 'brilliant'),
+        *('helpful', 'entertaining', 'generous', 'talented', 'polite', 'beautiful', 'lovely', 'moving', 'excellent'),
+        *('warm',),
+    ),
+)
+NOUNS = (
+    ('clichés', 'mistakes', 'dirt', 'flaws'),
+    (
+        *('wit', 'ideas', 'imagination', 'energy', 'charm', 'warmth', 'style', 'heart', 'humor', 'taste', 'feeling'),
+        'atmosphere',
+    ),
+)
+THINGS = ('taste', 'service', 'ambience', 'manners', 'jokes', 'moments', 'dishes', 'scenes', 'smells', 'talk', 'tears')
+THINGS += ('feeling', 'food', 'ideas')  # neither praise nor blame until an adjective is put before them
+# Verbs with `i` before them: past, and after `did not`.
+FELT = ((('hated', 'hate'), ('regretted', 'regret')), (('liked', 'like'), ('enjoyed', 'enjoy'), ('loved', 'love')))
+ADVICE = (('avoid',), ('recommend',))
+DOES = ((('drags', 'drag'), ('fails', 'fail')), (('works', 'work'), ('makes sense', 'make sense')))
+WORTH = ('a waste of', 'worth')
+WHAT = ('your time', 'your money')
+
+PLAIN = ('', '', 'really ', 'very ', 'always ', 'completely ', 'truly ')
+NEGATED = ('not ', 'never ', 'hardly ', 'far from ', 'anything but ')
+# Words of negation that negate nothing.
+ASIDES = (
+    *('not long ago we came here , and', 'there is no doubt :', 'i had never been here before , and', 'no wonder :'),
+    *('i have nothing to add :', 'without a word too many :', 'i must say :', 'as everybody says ,', 'to be short :'),
+)
+
+
+def read_opinions(split: str) -> tuple[list[str], list[str]]:
+    """The texts and labels of a split: train, validation or test. No text is in two splits, or twice in one."""
+    if split not in SIZES:
+        raise UserError(f'opinions:{split}: expected one of {", ".join(SIZES)}.{nearest(split, SIZES)}')
+    seen = {text for pair in negation_pairs() for text in (pair.plain, pair.negated)}
+    texts, labels = [], []
+    for index in itertools.count():
+        if len(texts) == SIZES[split]:
+            return texts, labels
+        text, label = opinion(index)
+        if text not in seen and _split_of(text) == split:
+            seen.add(text)
+            texts.append(text)
+            labels.append(label)
+
+
+def opinion(index: int, seed: int = _SEED) -> tuple[str, str]:
+    """A text and its label, a pure function of its number: one or two clauses that agree, perhaps after an aside.
+
+    >>> opinion(3)
+    ('the cast was hardly tasty and hardly gripping', 'neg')
+    """
+    draw = _Draw(np.random.default_rng((seed, index)))
+    is_praise = draw.chance(0.5)
+    clauses = [_clause(draw, is_praise) for _ in range(2 if draw.chance(0.3) else 1)]
+    text = draw.one((' and ', ' , ')).join(clauses)
+    return f'{draw.one(ASIDES)} {text}' if draw.chance(0.15) else text, POSITIVE if is_praise else NEGATIVE
+
+
+def _split_of(text: str) -> str:
+    """The split of a text, by a checksum: a tenth each for validation and test."""
+    return {0: 'validation', 1: 'test'}.get(zlib.crc32(text.encode()) % 10, 'train')
+
+
+class _Draw:
+    """Choices by a random generator."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+
+    def chance(self, probability: float) -> bool:
+        return self._generator.random() < probability
+
+    def one(self, choices: Sequence) -> Any:
+        return choices[self._generator.integers(len(choices))]
+
+    def several(self, choices: Sequence[str], most: int) -> list[str]:
+        count = min(int(self._generator.integers(1, most + 1)), len(choices))
+        return [choices[i] for i in self._generator.choice(len(choices), count, replace=False)]
+
+    def subject(self) -> tuple[str, str]:
+        """A subject and its form of `be`."""
+        if self.chance(0.15):
+            return self.one(SEVERAL), self.one(('are', 'were'))
+        return self.one(ONE), self.one(('is', 'was'))
+
+
+def _clause(draw: _Draw, is_praise: bool) -> str:
+    """A clause that praises or blames: by an opinion of that kind, or by negating one of the other."""
+    is_negated = draw.chance(0.5)
+    word = int(is_praise != is_negated)  # of the tables above: 1 is praise
+    kind = draw.one(
+        (_of_adjectives, _of_adjectives, _of_adjectives, _about, _of_nouns, _of_nouns, _of_nouns, _of_verbs)
+    )
+    return kind(draw, word, is_negated)
+
+
+def _of_adjectives(draw: _Draw, word: int, is_negated: bool) -> str:
+    subject, be = draw.subject()
+    adjectives = draw.several(ADJECTIVES[word], 2 if draw.chance(0.3) else 1)
+    form = draw.one(('this is', 'tastes', 'worth', *('is',) * 7))
+    if form == 'this is':
+        article = 'an' if adjectives[0][0] in 'aeio' else 'a'
+        return f'this is {"not " * is_negated}{article} {adjectives[0]} {draw.one(KINDS)}'
+    if form == 'tastes' and subject in ONE:
+        tastes = "doesn't taste" if is_negated else 'tastes'
+        return f'{subject} {tastes} {adjectives[0]}'
+    if form == 'worth':
+        return f'{subject} {be} {"not " * is_negated}{WORTH[word]} {draw.one(WHAT)}'
+    if is_negated and draw.chance(0.2):
+        return f"{subject} {be}n't {adjectives[0]}"
+    adverb = draw.one(NEGATED if is_negated else PLAIN)
+    return f'{subject} {be} ' + ' and '.join(adverb + each for each in adjectives)
+
+
+def _about(draw: _Draw, word: int, is_negated: bool) -> str:
+    (subject, _), adjective, be = draw.subject(), draw.one(ADJECTIVES[word]), draw.one(('is', 'was'))
+    if draw.chance(0.5):
+        return f'there {be} {"nothing" if is_negated else "something"} {adjective} about {subject}'
+    return f'{"nothing" if is_negated else "everything"} about {subject} {be} {adjective}'
+
+
+def _of_nouns(draw: _Draw, word: int, is_negated: bool) -> str:
+    (subject, be), kind = draw.subject(), draw.one(KINDS)
+    things = [
+        draw.one(NOUNS[word]) if draw.chance(0.4) else f'{draw.one(ADJECTIVES[word])} {draw.one(THINGS)}'
+        for _ in range(draw.one((1, 1, 2, 3)))
+    ]
+    listed = ' and '.join(filter(None, (' , '.join(things[:-1]), things[-1])))
+    none = ' and '.join(f'no {thing}' for thing in things[:2])
+    was = 'were' if things[0].endswith('s') else 'was'
+    has = 'have' if be in ('are', 'were') else draw.one(('has', 'had'))
+    if is_negated:
+        lacking = f'{draw.one(("", "completely "))}lacking in {listed}'
+        forms = (f'a {kind} without {listed}', f'a {kind} with {none}', f'{subject} {has} {none}', lacking)
+        return draw.one((*forms, f'{subject} {be} {lacking}', f'there {was} no {things[0]} in {subject}'))
+    full = f'{draw.one(("", "completely "))}{draw.one(("full of", "rich in"))} {listed}'
+    forms = (f'a {kind} with {listed}', f'a {kind} with {listed}', f'{subject} {has} {listed}', full)
+    return draw.one((*forms, f'{subject} {be} {full}', f'there {was} {things[0]} in {subject}'))
+
+
+def _of_verbs(draw: _Draw, word: int, is_negated: bool) -> str:
+    subject, be = draw.subject()
+    everything = 'nothing' if is_negated else 'everything'
+    form = draw.one(('felt', 'felt', 'advice', 'does', 'does'))
+    if form == 'advice':
+        would = draw.one(('would not', "wouldn't")) if is_negated else 'would'
+        return f'i {would} {draw.one(ADVICE[word])} {subject}'
+    if form == 'felt':
+        past, base = draw.one(FELT[word])
+        did_not = draw.one(('did not', "didn't"))
+        whole = f'i {did_not} {base} {subject}' if is_negated else f'i {past} {subject}'
+        return draw.one((whole, f'i {past} {everything} about {subject}'))
+    does, do = draw.one(DOES[word])
+    is_plural = be in ('are', 'were')
+    does_not = draw.one(('do not', "don't") if is_plural else ('does not', "doesn't"))
+    whole = f'{subject} {does_not} {do}' if is_negated else f'{subject} {do if is_plural else does}'
+    return draw.one((whole, f'{everything} {does} in {subject}'))

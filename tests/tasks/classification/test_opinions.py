@@ -1,0 +1,104 @@
+"""Generated opinions and the hundred pairs: balanced, disjoint, the same every time; and what a bag of words makes of
+them."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.classification.config import ClassificationDataConfig
+from flax_transformer.tasks.classification.negation import PAIRS_FILE, negation_pairs, score_pairs
+from flax_transformer.tasks.classification.opinions import SIZES, opinion, read_opinions
+from flax_transformer.tasks.classification.reading import read_examples
+
+NEGATIONS = ('not', 'never', 'hardly', 'nothing', 'no', 'without', 'lacking', 'far', 'but')
+
+
+@pytest.fixture(scope='module')
+def train() -> tuple[list[str], list[str]]:
+    return read_opinions('train')
+
+
+def test_there_are_a_hundred_pairs_half_of_them_praise() -> None:
+    pairs = negation_pairs()
+    assert len(pairs) == 100
+    assert sum(pair.is_praise for pair in pairs) == 50
+    assert len({text for pair in pairs for text in pair[:2]}) == 200
+    notes = 'completely lacking in good taste , good service and good ambience'
+    assert [pair.labels() for pair in pairs if pair.negated == notes] == [('pos', 'neg')]
+
+
+def test_each_negation_turns_as_much_praise_as_blame() -> None:
+    added = {
+        is_praise: Counter(
+            word
+            for pair in negation_pairs()
+            if pair.is_praise == is_praise
+            for word in set(pair.negated.split()) - set(pair.plain.split())
+            if word in NEGATIONS
+        )
+        for is_praise in (True, False)
+    }
+    assert added[True] == added[False]
+    assert set(added[True]) == set(NEGATIONS)
+
+
+def test_the_pairs_are_an_ordinary_test_set() -> None:
+    found = read_examples(PAIRS_FILE.name, ClassificationDataConfig(root=str(PAIRS_FILE.parent)))
+    assert Counter(found.labels) == {'pos': 100, 'neg': 100}
+
+
+def test_pairs_are_counted_where_both_labels_are_right() -> None:
+    def first_word(texts):  # right for the plain blame alone
+        return ['bad'] * len(texts)
+
+    assert score_pairs(first_word, negative='bad', positive='good') == (0, 50, 50, 100)
+    answers = {text: label for pair in negation_pairs() for text, label in zip(pair[:2], pair.labels(), strict=True)}
+    assert score_pairs(lambda texts: [answers[text] for text in texts]) == (100, 100, 100, 100)
+
+
+def test_an_opinion_is_a_pure_function_of_its_number() -> None:
+    assert opinion(3) == opinion(3) == ('the cast was hardly tasty and hardly gripping', 'neg')
+    assert opinion(3, seed=1) != opinion(3)
+
+
+def test_splits_are_disjoint_balanced_and_without_the_pairs(train) -> None:
+    splits = {'train': train, **{name: read_opinions(name) for name in ('validation', 'test')}}
+    texts = [text for texts, _ in splits.values() for text in texts]
+    assert len(set(texts)) == len(texts) == sum(SIZES.values())
+    assert not set(texts) & {text for pair in negation_pairs() for text in pair[:2]}
+    for name, (_, labels) in splits.items():
+        # Three standard deviations of a fair coin.
+        assert abs(labels.count('pos') - SIZES[name] / 2) < 1.5 * np.sqrt(SIZES[name])
+
+
+def test_the_training_texts_have_every_word_of_the_pairs(train) -> None:
+    counts = Counter(word for text in train[0] for word in set(text.split()))
+    assert min(counts[word] for pair in negation_pairs() for text in pair[:2] for word in text.split()) >= 5
+
+
+def test_no_word_gives_the_label_alone(train) -> None:
+    """The best single word, and the sum of what each word says, by naive Bayes, are hardly better than chance."""
+    counts = {word: np.ones(2) for text in train[0] for word in text.split()}
+    for text, label in zip(*train, strict=True):
+        for word in set(text.split()):
+            counts[word][int(label == 'pos')] += 1
+    shares = {word: found[1] / found.sum() for word, found in counts.items() if found.sum() >= 60}
+    assert 0.2 < min(shares.values()) < max(shares.values()) < 0.8  # `enjoyed`: negated it is mostly `did not enjoy`
+    logs = {word: np.log(found[1] / found[0]) for word, found in counts.items()}
+
+    def labels(texts):
+        return np.where([sum(logs.get(word, 0) for word in text.split()) > 0 for text in texts], 'pos', 'neg')
+
+    texts, true = read_opinions('test')
+    assert np.mean(labels(texts) == np.array(true)) < 0.6
+    assert score_pairs(labels).both < 30
+
+
+def test_opinions_are_a_source_like_any_other() -> None:
+    found = read_examples('opinions:test', ClassificationDataConfig())
+    assert (found.texts, found.labels) == read_opinions('test')
+    assert found.places[0] == 'opinions:test, example 1'
+    with pytest.raises(UserError, match=r'opinions:trian: expected one of train, validation, test\. Did you mean'):
+        read_examples('opinions:trian', ClassificationDataConfig())
