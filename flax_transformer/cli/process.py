@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import TypeVar
@@ -12,6 +13,7 @@ from typing import TypeVar
 INTERRUPTED = 128 + signal.SIGINT  # as shells count
 _SAVED = 75  # training was asked to stop and has saved
 _RETRY = 0.05  # seconds
+_GRACE = 3.0  # seconds
 _HAS_TIMER = hasattr(signal, 'setitimer')  # not on Windows
 _KEPT: list[BaseException] = []
 
@@ -92,6 +94,12 @@ class _End:
         self.code = INTERRUPTED  # until `run` knows better
         atexit.register(self)  # registered first, called last
 
+    def within(self, seconds: float) -> None:
+        """Ends the process after that, if it still waits for threads: Orbax's wait for saves that were interrupted."""
+        timer = threading.Timer(seconds, self)
+        timer.daemon = True
+        timer.start()
+
     def __call__(self) -> None:
         if not self.code and not _KEPT:
             return
@@ -120,5 +128,7 @@ def run(main: Callable[[], int]) -> None:
         code = INTERRUPTED
     finally:
         ctrl_c.end()
+        if ctrl_c.has_come:
+            end.within(_GRACE)
     end.code = INTERRUPTED if ctrl_c.has_come and code not in (0, _SAVED) else code
     sys.exit(end.code)

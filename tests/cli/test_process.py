@@ -94,6 +94,17 @@ def test_what_a_thread_of_xla_may_be_compiling_is_never_freed(interrupt: str, co
     assert (done.returncode, done.stdout) == (code, 'printed\ncleaned up\n'), done.stderr
 
 
+def test_a_thread_that_waits_for_what_was_interrupted_is_not_waited_for() -> None:
+    """Orbax's threads are not daemons, and wait for minutes."""
+    done = run("""
+import threading
+from flax_transformer.cli import process
+process._GRACE = 0.1
+threading.Thread(target=time.sleep, args=[100]).start()
+interrupt()""")
+    assert (done.returncode, done.stdout) == (130, 'printed\n'), done.stderr
+
+
 def test_other_ends_are_those_of_python() -> None:
     assert run('del globals()["crash"]').returncode == 139, 'the sign that the teardown was not skipped'
     done = run("raise RuntimeError('a bug')")
