@@ -49,6 +49,7 @@ def test_a_run_directory_holds_what_it_should(copy_run: Path) -> None:
     assert {file.name for file in copy_run.iterdir()} == {
         'config.json',
         'tokenizer',
+        'tokenizer.sha256',
         'data_cache',
         'data_files.json',
         'checkpoints',

@@ -22,6 +22,7 @@ READERS: dict[str, Callable[[Run], Any]] = {
     'config.json': Run.read_config,
     'tokenizer/tokenizer.json': Run.read_tokenizer,
     'tokenizer/sentencepiece.model': Run.read_tokenizer,
+    'tokenizer.sha256': Run.read_tokenizer,
     'data_files.json': Run.read_data_files,
     'environment.json': lambda run: run.note_environment('cpu'),
     'metrics.jsonl': lambda run: read_metrics(run.path),

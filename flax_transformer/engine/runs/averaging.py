@@ -48,7 +48,8 @@ def average(
     # It has only this one checkpoint.
     made.open(replace(config, training=replace(config.training, average_last=1)))
     for name in run.model_files:
-        (shutil.copytree if (run.path / name).is_dir() else shutil.copy2)(run.path / name, made.path / name)
+        if (run.path / name).exists():  # older runs lack some
+            (shutil.copytree if (run.path / name).is_dir() else shutil.copy2)(run.path / name, made.path / name)
     copy_seal(run.path, made.path)
     origin = {'run': str(run.path), 'steps': chosen}
     (made.path / AVERAGE_FILE).write_text(json.dumps(origin) + '\n', encoding='utf-8')

@@ -1,6 +1,7 @@
 """The run directory of a translation model: what every run has, its tokenizer, and what it was trained on.
 
 tokenizer/         the tokenizer
+tokenizer.sha256   its digest when the run began; older runs have none
 data_files.json    sizes and checksums of the training and validation files when the run began
 data_cache/        the training corpora as ids; may be deleted, and is rebuilt when needed
 """
@@ -23,13 +24,14 @@ from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer, kind_of
 
 CACHE = 'data_cache'
+DIGEST_FILE = 'tokenizer.sha256'
 
 
 class Run(RunDirectory):
     """The files of a translation run, except its checkpoints."""
 
     config_class = Config
-    model_files = ('tokenizer',)
+    model_files = ('tokenizer', DIGEST_FILE)
     leftovers = (*RunDirectory.leftovers, CACHE)
 
     def read_config(self) -> Config:
@@ -78,8 +80,16 @@ class Run(RunDirectory):
         return (self.path / 'tokenizer' / 'tokenizer.json').is_file()
 
     def read_tokenizer(self) -> Tokenizer:
+        """The run's tokenizer. Raises UserError if it is not the one that the run began with."""
         folder = self.path / 'tokenizer'
-        return (MarianTokenizer if kind_of(folder) == KIND else SentencePieceTokenizer).load(folder)
+        tokenizer = (MarianTokenizer if kind_of(folder) == KIND else SentencePieceTokenizer).load(folder)
+        with contextlib.suppress(FileNotFoundError):  # of an older run
+            if read_limited(self.path / DIGEST_FILE, 1000).strip() != tokenizer.digest.encode():
+                raise UserError(
+                    f'{folder} is not the tokenizer that the run began with: its digest is not that in {DIGEST_FILE}. '
+                    'Restore the one that the run was trained with'
+                )
+        return tokenizer
 
     def read_matching_tokenizer(self, config: Config) -> Tokenizer:
         """The run's tokenizer. Raises UserError if it is not the one that the run's model was trained with."""
@@ -94,6 +104,7 @@ class Run(RunDirectory):
         return tokenizer
 
     def write_tokenizer(self, tokenizer: Tokenizer) -> None:
+        write_whole(self.path / DIGEST_FILE, tokenizer.digest + '\n')
         tokenizer.save(self.path / 'tokenizer')
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
+from flax_transformer.data.lines import read_lines
 from flax_transformer.tasks.translation.inference.loading import load_run
+from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 
@@ -18,10 +20,28 @@ def run(copy_run: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(copy_run, tmp_path / 'run'))
 
 
+def test_a_tokenizer_of_the_same_size_is_refused_too_unless_the_run_is_older(run: Path, capsys) -> None:
+    folder = Run(run)
+    own, config = folder.read_tokenizer(), folder.read_config()
+    other = SentencePieceTokenizer.train(
+        read_lines(Path(config.data.root) / 'test.in'),
+        vocab_size=own.vocab_size,
+        unk_id=own.unk_id,
+        byte_fallback=False,
+    )
+    other.save(run / 'tokenizer')
+    assert main(['translate', str(run), 'one']) == 2
+    assert 'tokenizer is not the tokenizer that the run began with' in capsys.readouterr().err
+    with pytest.raises(UserError, match=r'Restore the one'):
+        folder.read_tokenizer()  # as training does when it resumes
+    (run / 'tokenizer.sha256').unlink()
+    assert folder.read_matching_tokenizer(config).digest == other.digest
+
+
 def test_a_tokenizer_of_another_model_is_refused(run: Path, capsys) -> None:
     lines = [f'{word} {other}' for word in ('one', 'two', 'three', 'four') for other in ('red', 'green', 'blue')]
-    shutil.rmtree(run / 'tokenizer')
     SentencePieceTokenizer.train(lines, vocab_size=300).save(run / 'tokenizer')
+    (run / 'tokenizer.sha256').unlink()  # as in an older run
     with pytest.raises(
         UserError, match=r'tokenizer is not the tokenizer of this model: .*the tokenizer has vocab_size 300'
     ):
