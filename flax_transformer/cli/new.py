@@ -11,7 +11,6 @@ from flax_transformer.common.files import write_whole
 from flax_transformer.data.audit.config import CheckConfig
 
 if TYPE_CHECKING:
-    from flax_transformer.tasks.translation.new_config.facts import Facts
     from flax_transformer.tasks.translation.new_config.text import Corpora
 
 DESCRIPTION = """Look at two aligned text files, and write a commented config of a fitting size for them. Without
@@ -60,9 +59,11 @@ def main(argv: list[str]) -> None:
         )
     if facts.pairs < LEAST:
         raise UserError(f'{options.source}: got {facts.pairs} sentence pairs, expected at least {LEAST}')
-    pieces = fit_vocabulary(facts, tier_of(facts.pairs).vocab_size, CheckConfig().characters_per_piece)
-    sizes = sizes_of(facts, pieces)
-    corpora = _corpora(file, options, languages, facts)
+    held_out = min(HELD_OUT, facts.pairs // 10) if options.valid_source is None else 0
+    wanted = tier_of(facts.pairs).vocab_size
+    pieces = fit_vocabulary(facts, wanted, CheckConfig().characters_per_piece, held_out=held_out)
+    sizes = sizes_of(facts, pieces, held_out=held_out)
+    corpora = _corpora(file, options, languages, held_out)
     files = f'{options.source.name} and {options.target.name}'
     write_whole(file, config_text(str(file), files, languages, corpora, facts, sizes))
     config = read_config_file(str(file), 'translation')
@@ -102,7 +103,7 @@ def _check(file: Path, options: NewOptions) -> None:
                 raise UserError(f'{given.absolute()}: a comma or {{lang}} has a meaning in names of corpora; rename it')
 
 
-def _corpora(file: Path, options: NewOptions, languages: tuple[str, str], facts: 'Facts') -> 'Corpora':
+def _corpora(file: Path, options: NewOptions, languages: tuple[str, str], held_out: int) -> 'Corpora':
     """The corpora of the config; holds out validation pairs if none are given."""
     from flax_transformer.tasks.translation.new_config.facts import hold_out
     from flax_transformer.tasks.translation.new_config.text import Corpora
@@ -112,8 +113,7 @@ def _corpora(file: Path, options: NewOptions, languages: tuple[str, str], facts:
         train = _name(options.source, options.target, languages)
         return Corpora(train, _name(options.valid_source, options.valid_target, languages), test)
     folder = file.absolute().with_suffix('.data')
-    count = min(HELD_OUT, facts.pairs // 10)
-    train, validation = hold_out(options.source, options.target, folder, languages, count)
+    train, validation = hold_out(options.source, options.target, folder, languages, held_out)
     return Corpora(train, validation, test)
 
 

@@ -12,7 +12,7 @@ from flax_transformer.config import DataConfig, TransformerConfig
 from flax_transformer.cost.measured import training_flops
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_corpus
-from flax_transformer.tasks.translation.new_config.facts import Facts, Pieces, language_of
+from flax_transformer.tasks.translation.new_config.facts import Facts, Pieces, hold_out, language_of
 from flax_transformer.tasks.translation.new_config.sizes import sizes_of
 from flax_transformer.tasks.translation.new_config.text import Corpora, config_text
 
@@ -55,6 +55,38 @@ def test_a_config_fits_its_files_and_holds_pairs_out(files: Path, capsys: pytest
     assert not both(kept) & both(held_out)
     assert main([*NEW, '--source', 'train.en', '--target', 'train.de']) == 2
     assert 'mine.py exists; give another name, or remove it' in capsys.readouterr().err
+
+
+def test_its_own_check_has_nothing_against_a_new_config(tmp_path: Path, monkeypatch, capsys) -> None:
+    """Held-out pairs share no side with the others, and the vocabulary fits what is left."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    letters = np.array(list('abcdefghijklmnopqrstuvwxyz'))
+    words = [''.join(rng.choice(letters, rng.integers(3, 9))) for _ in range(400)]
+    sources = [' '.join(rng.choice(words, rng.integers(5, 12))) for _ in range(900)]
+    targets = [' '.join(words[::-1][words.index(word)] for word in line.split()) for line in sources]
+    for language, lines in (
+        ('en', sources + sources[:300]),
+        ('de', targets + [f'{line} oh' for line in targets[:300]]),
+    ):
+        (tmp_path / f'train.{language}').write_text('\n'.join(lines) + '\n')
+    assert main([*NEW, '--source', 'train.en', '--target', 'train.de']) == 0
+    assert main(['check', 'mine.py']) == 0
+    assert ' leaked: ' not in (out := capsys.readouterr().out)
+    assert ' few_pairs: ' not in out
+    assert 'checked train (1,080), validation (120): 0 errors' in out
+
+
+def test_pairs_are_held_out_of_repeated_ones_too_each_on_one_side(tmp_path: Path) -> None:
+    lines = [f'{number % 5}\n' for number in range(20)] + ['\n'] * 5
+    for language in WORDS:
+        (tmp_path / f'train.{language}').write_text(''.join(lines))
+    given = (tmp_path / 'train.en', tmp_path / 'train.de', tmp_path / 'held', ('en', 'de'))
+    train, valid = (read_corpus(name, DataConfig()).sources for name in hold_out(*given, 2))
+    assert len(train) + len(valid) == 25
+    assert len(set(valid)) == 1
+    assert not set(train) & set(valid)
+    assert '' not in valid
 
 
 def test_given_sets_are_named_and_nothing_is_copied(files: Path) -> None:

@@ -210,8 +210,8 @@ KINDS = {
             'warning',
             False,
             'characters without a piece in the vocabulary; a note if bytes can spell them',
-            'reads and writes them as unk, without tokenizer.byte_fallback',
-            'set tokenizer.byte_fallback, or raise tokenizer.character_coverage',
+            'reads and writes them as bytes, or as unk without tokenizer.byte_fallback',
+            'none needed with tokenizer.byte_fallback; a higher tokenizer.character_coverage gives them pieces',
         ),
         Kind(
             'odd_spaces',

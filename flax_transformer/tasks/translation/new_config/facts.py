@@ -1,7 +1,5 @@
 """What a config needs to know about two aligned files."""
 
-import hashlib
-import heapq
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import written_whole
 from flax_transformer.data.audit.language import is_known, is_language, language_of_side
+from flax_transformer.data.audit.repeats import NO_KEY, keys_of
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.lines import SUFFIXES, compressing, content_suffix
@@ -19,6 +18,7 @@ from flax_transformer.text.scripts import count_unspaced, is_unspaced
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 SAMPLE = 50_000  # pairs at most that are kept, and at least half as many of a larger corpus
+_SPARE = 0.99  # share of the expected characters: what is held out may have longer lines
 _LANGUAGE = re.compile(r'[a-z]{2,3}([_-][A-Za-z]+)?')
 
 
@@ -85,14 +85,18 @@ def language_of(file: Path, lines: list[str], side: str, given: str | None) -> t
     return language, ''
 
 
-def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int) -> Pieces:
-    """The sample in pieces of a joint vocabulary: as many as wanted, or as its text has enough of to learn from."""
+def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int, *, held_out: int = 0) -> Pieces:
+    """The sample in pieces of a joint vocabulary: as many as wanted, or as its text has enough of to learn from.
+
+    `held_out` of the pairs are not for training.
+    """
     lines = [*facts.sample.sources, *facts.sample.targets]
     seen = Counter(character for line in lines for character in line)
     least = 300 + len(seen)  # bytes, special pieces, characters, and some to spare
-    size = max(min(wanted, facts.characters // characters_per_piece), least)
+    characters = facts.characters * (1 - held_out / facts.pairs) * _SPARE
+    size = max(min(wanted, int(characters / characters_per_piece)), least)
     while True:
-        size = size if size < 1000 else round(size, -2)
+        size = size if size < 1000 else size // 100 * 100
         try:
             tokenizer = SentencePieceTokenizer.train(lines, vocab_size=size)
             break
@@ -109,12 +113,12 @@ def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int) -> Piec
 def hold_out(source: Path, target: Path, folder: Path, languages: tuple[str, str], count: int) -> tuple[str, str]:
     """Copies the pairs into `folder`, `count` of them as validation; returns the names of both corpora.
 
-    Pairs are chosen by their text, so that a repeated one is on one side only. Raises UserError if there is a file in
-    the way.
+    Pairs are chosen by their text, from those of which no side occurs a second time, so that training sees none; if
+    there are too few, from all, so that a repeated pair is on one side only. Raises UserError if there is a file in the
+    way.
     """
     corpus = AlignedFiles(f'{source},{target}', [(source, target)])
-    every = (_digest(pair) for pairs in corpus.pairs() for pair in zip(pairs.sources, pairs.targets, strict=True))
-    limit = max(heapq.nsmallest(count, every))
+    is_held_out = _choose(corpus, count)
     suffix = source.suffix if source.suffix in SUFFIXES else ''
     names = [f'{name}.{language}{suffix}' for name in ('train', 'valid') for language in languages]
     if taken := [name for name in names if (folder / name).exists()]:
@@ -130,13 +134,29 @@ def hold_out(source: Path, target: Path, folder: Path, languages: tuple[str, str
         compressing(c, suffix) as valid_source,
         compressing(d, suffix) as valid_target,
     ):
+        chosen = iter(is_held_out)
         for pairs in corpus.pairs():
             for pair in zip(pairs.sources, pairs.targets, strict=True):
-                files = (valid_source, valid_target) if _digest(pair) <= limit else (train_source, train_target)
+                files = (valid_source, valid_target) if next(chosen) else (train_source, train_target)
                 for file, line in zip(files, pair, strict=True):
                     file.write(line.encode() + b'\n')
     return tuple(str(folder / f'{name}.{{lang}}{suffix}') for name in ('train', 'valid'))
 
 
-def _digest(pair: tuple[str, str]) -> bytes:
-    return hashlib.blake2b('\t'.join(pair).encode(), digest_size=8).digest()
+def _choose(corpus: AlignedFiles, count: int) -> np.ndarray:
+    """[pairs] bool: whether a pair is held out."""
+    keys: list[list[np.ndarray]] = [[], [], []]  # of sources, targets, and both: 24 bytes a pair
+    for pairs in corpus.pairs():
+        both = map('\t'.join, zip(pairs.sources, pairs.targets, strict=True))
+        for found, lines in zip(keys, (pairs.sources, pairs.targets, list(both)), strict=True):
+            found.append(keys_of(lines))
+    sources, targets, both = map(np.concatenate, keys)
+    candidates = _occur_once(sources) & _occur_once(targets)
+    if candidates.sum() < count:
+        candidates = both != NO_KEY
+    return candidates & (both <= np.sort(both[candidates])[:count].max(initial=0))
+
+
+def _occur_once(keys: np.ndarray) -> np.ndarray:
+    _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    return counts[places] == 1

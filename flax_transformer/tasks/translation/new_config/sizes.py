@@ -69,12 +69,15 @@ def tier_of(pairs: int) -> Tier:
     return next(tier for tier in TIERS if pairs < tier.pairs)
 
 
-def sizes_of(facts: Facts, pieces: Pieces) -> Sizes:
-    """The sizes for a corpus: steps are epochs times its target tokens, divided by those of a step."""
+def sizes_of(facts: Facts, pieces: Pieces, *, held_out: int = 0) -> Sizes:
+    """The sizes for a corpus: steps are epochs times its target tokens, divided by those of a step.
+
+    `held_out` of the pairs are not for training.
+    """
     tier = tier_of(facts.pairs)
     long = np.quantile(pieces.lengths.max(0), 1 - LEFT_OUT)
     row = next((row for row in ROWS if long <= row), ROWS[-1])
-    tokens = facts.pairs * pieces.per_pair[1]
+    tokens = (facts.pairs - held_out) * pieces.per_pair[1]
     steps = max(200, _rounded(tier.epochs * tokens / (tier.tokens_per_step * FILL)))
     return Sizes(
         tier,
