@@ -1,0 +1,138 @@
+"""What length costs an attention RNN and a Transformer of equal size: `python benchmarks/lengths.py [FILE.png]`.
+
+Two models of about as many parameters, with random weights. For sentences of 16 to 512 tokens: milliseconds of a
+training step on 4,096 slots of the target in rows of one sentence, and milliseconds to translate one sentence greedily
+into as many tokens. The models take turns; medians over the rounds. One line of JSON, and with matplotlib the picture.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from flax_transformer.config import (
+    Config,
+    DataConfig,
+    DecodingConfig,
+    OptimizerConfig,
+    RecurrentConfig,
+    TrainingConfig,
+    TransformerConfig,
+)
+from flax_transformer.engine.state import count_parameters
+from flax_transformer.tasks.translation.inference.ids import Vocabulary, translate_ids
+from flax_transformer.tasks.translation.model import make_model
+from flax_transformer.tasks.translation.task import make_trainer
+
+VOCAB, SLOTS = 8_000, 4096
+MODELS = {
+    'transformer': TransformerConfig(
+        vocab_size=VOCAB, d_model=256, num_heads=4, d_ff=1024, num_encoder_layers=3, num_decoder_layers=3
+    ),
+    'rnn': RecurrentConfig(vocab_size=VOCAB, d_model=256, hidden_size=384, dropout_rate=0.1),
+}
+
+
+def trainer_of(model: Any, length: int) -> tuple[Callable[[], None], int]:
+    """A function that makes one step on rows of one sentence of `length` tokens, and the number of parameters."""
+    trainer = make_trainer(
+        Config(
+            model=model,
+            data=DataConfig(source_length=length, target_length=length),
+            optimizer=OptimizerConfig(schedule='constant', learning_rate=1e-4, warmup_steps=0),
+            training=TrainingConfig(tokens_per_step=max(SLOTS // length, 1) * length),
+        )
+    )
+    shapes, rng = trainer.task.batch_shapes(), np.random.default_rng(0)
+    ids = rng.integers(4, VOCAB, shapes.source.shape).astype(np.int32)
+    ones, places = np.ones_like(ids), np.broadcast_to(np.arange(length, dtype=np.int32), ids.shape)
+    batch = shapes._replace(
+        **{name: ids for name in ('source', 'target')},
+        **{name: ones for name in ('source_segments', 'target_segments')},
+        **{name: places for name in ('source_positions', 'target_positions')},
+    )
+    state = trainer.init_state()
+    parameters = count_parameters(trainer.shapes.params)
+
+    def step() -> None:
+        nonlocal state
+        state, _ = trainer.step(state, batch)
+        jax.block_until_ready(state)
+
+    step()  # compiles
+    return step, parameters
+
+
+def translation_of(config: Any, length: int) -> Callable[[], None]:
+    """A function that translates one sentence of `length` tokens greedily into as many."""
+    model = make_model(config)
+    params = jax.jit(model.init)(jax.random.key(0), *[np.ones((1, 1), np.int32)] * 2)['params']
+    decoding = DecodingConfig(beam_width=1, max_tokens=length, min_tokens=length)
+    translate = jax.jit(
+        lambda params, source: (
+            translate_ids(
+                params, source, models=[model], vocabulary=Vocabulary(pad_id=0, eos_id=1), decoding=decoding
+            ).tokens
+        )
+    )
+    source = np.random.default_rng(0).integers(4, VOCAB, (1, length)).astype(np.int32)
+
+    def sentence() -> None:
+        jax.block_until_ready(translate(params, source))
+
+    sentence()  # compiles
+    return sentence
+
+
+def taking_turns(functions: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
+    """Median milliseconds of each."""
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(rounds):
+        for name, function in functions.items():
+            began = time.perf_counter()
+            function()
+            times[name].append(1000 * (time.perf_counter() - began))
+    return {name: round(statistics.median(of), 2) for name, of in times.items()}
+
+
+def draw(file: str, record: dict[str, Any]) -> None:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), layout='constrained')
+    titles = {'step_ms': f'a training step on {SLOTS:,} slots', 'sentence_ms': 'translating one sentence, greedily'}
+    for axis, (name, title) in zip(axes, titles.items(), strict=True):
+        at = list(map(int, record[name]))
+        for model, marker in zip(MODELS, 'os', strict=True):
+            axis.plot(at, [of[model] for of in record[name].values()], marker=marker, label=model)
+        axis.set(title=title, xlabel='tokens of a sentence', ylabel='ms', xscale='log', yscale='log')
+        axis.set_xticks(at, map(str, at))
+        axis.minorticks_off()
+        axis.legend()
+    figure.savefig(file, dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('file', nargs='?')
+    parser.add_argument('--lengths', type=int, nargs='+', default=[16, 32, 64, 128, 256, 512])
+    parser.add_argument('--rounds', type=int, default=7)
+    options = parser.parse_args()
+    record: dict[str, Any] = {'benchmark': 'lengths', 'rounds': options.rounds, 'step_ms': {}, 'sentence_ms': {}}
+    for length in options.lengths:
+        steps = {name: trainer_of(model, length) for name, model in MODELS.items()}
+        record['parameters'] = {name: parameters for name, (_, parameters) in steps.items()}
+        record['step_ms'][length] = taking_turns({name: step for name, (step, _) in steps.items()}, options.rounds)
+        sentences = {name: translation_of(model, length) for name, model in MODELS.items()}
+        record['sentence_ms'][length] = taking_turns(sentences, options.rounds)
+    print(json.dumps(record))
+    if options.file:
+        draw(options.file, record)
+
+
+if __name__ == '__main__':
+    main()
