@@ -25,6 +25,7 @@ def train_step(
     tx: optax.GradientTransformation,
     ema_decay: float = 0.0,
     is_frozen: Any = None,
+    absorb: Callable[[Params, Any], Params] | None = None,
     passes: Passes | None = None,
     axis_name: str | None = None,
 ) -> tuple[TrainState, Sums]:
@@ -33,12 +34,16 @@ def train_step(
     If the loss or the gradient norm is not finite, the update is skipped: parameters, moments, their counts (which
     drive the learning rate) and the moving average keep their bits. The step still advances, and with it the place in
     the data and the random numbers. Parameters that `is_frozen` (a tree of bools) marks keep their bits, too.
+    `absorb` is `Task.absorb`.
     """
     grads, sums = gradients(state, batch, key, loss=loss, weight=weight, passes=passes, axis_name=axis_name)
+    statistics = sums.pop('statistics', None)
     norm = optax.tree.norm(grads)
     is_finite = jnp.isfinite(norm) & jnp.isfinite(sums['loss'])
     updates, opt_state = tx.update(grads, state.opt_state, state.params)
     params = optax.apply_updates(state.params, updates)
+    if statistics is not None and absorb is not None:
+        params = absorb(params, statistics)
     step = state.step + 1
     ema = None if state.ema is None else _moving_average(state.ema, params, step, ema_decay)
     if is_frozen is not None:

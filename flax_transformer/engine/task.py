@@ -38,7 +38,15 @@ class Task(Protocol):
         """Fresh parameters, float32."""
 
     def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
-        """The loss summed over the batch, and other sums, including those of `counts`; no dropout without a key."""
+        """The loss summed over the batch, and other sums, including those of `counts`; no dropout without a key.
+
+        With a key, 'statistics' among the sums may be a tree of sums for `absorb`; they are not reported.
+        """
+
+    def absorb(self, params: Params, statistics: Any) -> Params:
+        """The parameters after the optimizer's update, with what has no gradient but follows the data, such as the
+        running statistics of batch norm: from the 'statistics' of the loss, over all devices and passes of the step."""
+        return params
 
     def summarize(self, sums: dict[str, float]) -> dict[str, float]:
         """The metrics to report, from sums over many batches: `loss` and others, such as perplexity or accuracy.

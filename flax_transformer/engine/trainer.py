@@ -53,6 +53,7 @@ class Trainer:
             tx=self.tx,
             ema_decay=self.config.optimizer.ema_decay,
             is_frozen=self.is_frozen,
+            absorb=task.absorb,
         )
         compile = self.devices.compile
         self.compiled_step = compile(step, state=state, result=(state, whole), donate_state=True)

@@ -36,6 +36,7 @@ UNSAID = {
 }
 # Fields of ours that are the same for every Marian model.
 ALWAYS = {
+    'norm': 'layer',
     'norm_first': False,
     'norm_epsilon': 1e-5,
     'positions': 'concatenated',
@@ -167,6 +168,8 @@ def faults_of_model(model: TransformerConfig) -> list[str]:
     ]
     if model.d_model != model.num_heads * model.width_of_head:
         faults.append(f'model.head_dim={model.head_dim}: expected None, for d_model / num_heads')
+    if model.encoder_norm not in ('same', 'layer'):
+        faults.append(f"model.encoder_norm={model.encoder_norm!r}: expected 'same' or 'layer'")
     if model.pad_row == 'output' and model.tie_embeddings != 'none':
         faults.append("model.pad_row='output': expected 'neither': Marian's decoder starts from that row, a zero one")
     return faults

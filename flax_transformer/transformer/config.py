@@ -6,6 +6,8 @@ from typing import Literal
 from flax_transformer.common.checks import check, check_positive, check_rates, check_types
 from flax_transformer.common.fields import setting
 
+GROUP_SIZE = 16  # features of a group of group norm: at the base model's width 32 groups, as in Wu and He 2018
+
 
 @dataclass(frozen=True)
 class TransformerConfig:
@@ -24,8 +26,12 @@ class TransformerConfig:
     attention_dropout_rate: float = setting(0.0, 'transferable')  # on attention weights; 0 in the published model
     # after the feed-forward activation; 0 in the published model
     activation_dropout_rate: float = setting(0.0, 'transferable')
-    norm_first: bool = False  # False: LayerNorm(x + sublayer(x)), the paper; True: x + sublayer(LayerNorm(x))
-    norm_epsilon: float = 1e-6  # added to the variance in LayerNorm
+    # layer (the paper), rms, or group: 16 features of a position each
+    norm: Literal['layer', 'rms', 'group', 'batch', 'instance'] = 'layer'
+    # batch: over the tokens of a batch, in evaluation by running statistics; instance: over those of a sentence
+    encoder_norm: Literal['same', 'layer', 'rms', 'group', 'batch', 'instance'] = 'same'
+    norm_first: bool = False  # False: norm(x + sublayer(x)), the paper; True: x + sublayer(norm(x))
+    norm_epsilon: float = 1e-6  # added to the variance in norms
     activation: Literal['relu', 'gelu', 'swish'] = 'relu'  # of the feed-forward network
     positions: Literal['interleaved', 'concatenated', 'tensor2tensor', 'learned'] = 'interleaved'  # section 3.5
     scale_embedding: bool = True  # multiply embeddings by sqrt(d_model), section 3.4
@@ -83,6 +89,15 @@ class TransformerConfig:
             'and later; change num_heads or head_dim',
         )
         check(self.d_model % 2 == 0, f'd_model={self.d_model}: expected an even number, for pairs of sine and cosine')
+        check(
+            self.norm not in ('batch', 'instance'),
+            f"norm={self.norm!r} would be the decoder's too, and statistics over positions let a position see later "
+            f"ones, which it must predict: expected 'layer', 'rms' or 'group'; encoder_norm={self.norm!r} is possible",
+        )
+        check(
+            'group' not in (self.norm, self.norm_of_encoder) or self.d_model % GROUP_SIZE == 0,
+            f'd_model={self.d_model} is not divisible by {GROUP_SIZE}, the features of a group of group norm',
+        )
         check(self.norm_epsilon > 0, f'norm_epsilon={self.norm_epsilon}: expected more than 0')
         check(
             self.target_vocab_size is None or self.target_vocab_size >= 1,
@@ -109,6 +124,11 @@ class TransformerConfig:
     def max_positions(self) -> int | None:
         """The longest source or target with learned positions; None: any length."""
         return self.max_length if self.positions == 'learned' else None
+
+    @property
+    def norm_of_encoder(self) -> str:
+        """`encoder_norm`, or norm if that is 'same'."""
+        return self.norm if self.encoder_norm == 'same' else self.encoder_norm
 
     @property
     def vocab_size_of_target(self) -> int:

@@ -14,6 +14,7 @@ from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.product import add_to_rows, look_up
 from flax_transformer.transformer.config import TransformerConfig
+from flax_transformer.transformer.norms import BatchSums, make_norm, normalize
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     'relu': nn.relu,
@@ -87,38 +88,46 @@ class FeedForward(nn.Module):
         return Dense(self.d_ff, self.d_model, dtype=self.dtype, name='outer')(hidden)
 
 
-class LayerNorm(nn.LayerNorm):
-    """Linen's LayerNorm with the variance computed as the mean of squared deviations, in float32.
-
-    Linen's default, E[x^2] - E[x]^2, loses precision if the mean is much larger than the deviation.
-    """
-
-    use_fast_variance: bool = False
-
-
-def final_norm(config: TransformerConfig) -> LayerNorm | None:
+def final_norm(config: TransformerConfig, kind: str) -> nn.Module | None:
     """The norm after a pre-LN stack, whose last sum is not normalized yet; None for post-LN."""
-    return LayerNorm(config.norm_epsilon, dtype=jnp.dtype(config.dtype)) if config.norm_first else None
+    return make_norm(kind, config.norm_epsilon, jnp.dtype(config.dtype)) if config.norm_first else None
 
 
 class Residual(nn.Module):
-    """LayerNorm(x + Dropout(sublayer(x))), or with norm_first x + Dropout(sublayer(LayerNorm(x))) (section 3.1)."""
+    """LayerNorm(x + Dropout(sublayer(x))), or with norm_first x + Dropout(sublayer(LayerNorm(x))) (section 3.1).
+
+    Or another norm, by its name in `TransformerConfig.norm`.
+    """
 
     dropout_rate: float = 0.1
     norm_first: bool = False
     epsilon: float = 1e-6
     dtype: jnp.dtype = jnp.float32
+    norm: str = 'layer'
 
     @classmethod
-    def of(cls, config: TransformerConfig) -> 'Residual':
-        return cls(config.dropout_rate, config.norm_first, config.norm_epsilon, jnp.dtype(config.dtype))
+    def of(cls, config: TransformerConfig, norm: str) -> 'Residual':
+        return cls(config.dropout_rate, config.norm_first, config.norm_epsilon, jnp.dtype(config.dtype), norm)
 
-    @nn.compact
     def __call__(
         self, x: jax.Array, sublayer: Callable[[jax.Array], jax.Array], *, deterministic: bool = True
     ) -> jax.Array:
-        norm = LayerNorm(self.epsilon, dtype=self.dtype, name='norm')
+        return self.with_statistics(x, sublayer, None, deterministic=deterministic)[0]
+
+    @nn.compact
+    def with_statistics(
+        self,
+        x: jax.Array,
+        sublayer: Callable[[jax.Array], jax.Array],
+        segments: jax.Array | None,
+        *,
+        deterministic: bool = True,
+    ) -> tuple[jax.Array, BatchSums | None]:
+        """As `__call__`, also by norms over positions, and what a batch norm saw; `segments` as there."""
+        norm = make_norm(self.norm, self.epsilon, self.dtype, name='norm')
         dropout = Dropout(self.dropout_rate)
         if self.norm_first:
-            return x + dropout(sublayer(norm(x)), deterministic=deterministic)
-        return norm(x + dropout(sublayer(x), deterministic=deterministic))
+            normalized, seen = normalize(norm, x, segments, deterministic=deterministic)
+            return x + dropout(sublayer(normalized), deterministic=deterministic), seen
+        total = x + dropout(sublayer(x), deterministic=deterministic)
+        return normalize(norm, total, segments, deterministic=deterministic)

@@ -495,3 +495,17 @@ def test_fused_attention_is_for_bfloat16_and_some_widths_and_drops_no_weights():
     for score in ('dot', 'additive'):
         with pytest.raises(ValueError, match=f"scaled dot products only: attention_score='{score}'.*'plain'"):
             TransformerConfig(attention='cudnn', attention_score=score)
+
+
+@pytest.mark.parametrize('name', ['batch', 'instance'])
+def test_norms_over_positions_are_refused_in_a_decoder(name):
+    assert TransformerConfig(encoder_norm=name).norm_of_encoder == name
+    with pytest.raises(ValueError, match=f"norm='{name}' .* see later ones.*encoder_norm='{name}' is possible"):
+        TransformerConfig(norm=name)
+
+
+def test_group_norm_needs_whole_groups():
+    assert TransformerConfig(norm='group').norm_of_encoder == 'group'
+    for changes in ({'norm': 'group'}, {'encoder_norm': 'group'}):
+        with pytest.raises(ValueError, match='d_model=24 is not divisible by 16'):
+            TransformerConfig(d_model=24, **changes)

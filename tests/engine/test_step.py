@@ -14,9 +14,11 @@ from toy_task import CircleConfig, CircleTask, draw, make_trainer
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
+from flax_transformer.engine.config import EngineConfig
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.state import TrainState, init_state
 from flax_transformer.engine.step import train_step
+from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.loss import loss_sums
 from flax_transformer.transformer.model import Transformer, init_params
 
@@ -155,3 +157,35 @@ def test_initial_parameters_depend_on_the_seed_alone() -> None:
     first, again, other = (init_params(MODEL, jax.random.key(seed)) for seed in (1, 1, 2))
     assert all(jax.tree.leaves(jax.tree.map(lambda a, b: bool((a == b).all()), first, again)))
     assert not (first['embedding']['table'] == other['embedding']['table']).all()
+
+
+class FollowingTask(CircleTask):
+    """Also counts the examples that it has seen, in a parameter without a gradient."""
+
+    def init(self, key: jax.Array) -> dict[str, jax.Array]:
+        return super().init(key) | {'seen': jnp.zeros(())}
+
+    def loss(self, params: Any, batch: Any, key: jax.Array | None) -> tuple[jax.Array, Any]:
+        total, sums = super().loss(params, batch, key)
+        return total, sums if key is None else sums | {'statistics': {'seen': batch.weight.sum()}}
+
+    def absorb(self, params: Any, statistics: Any) -> Any:
+        return params | {'seen': params['seen'] + statistics['seen']}
+
+
+@pytest.mark.parametrize(('strategy', 'num_devices', 'passes'), [('pmap', 8, 3), ('mesh', 8, 0)])
+def test_statistics_of_all_devices_and_passes_are_absorbed(strategy: str, num_devices: int, passes: int) -> None:
+    """And nobody reports them; a skipped step absorbs nothing."""
+    config = CircleConfig(parallel=ParallelConfig(strategy, num_devices, max_tokens_per_device=passes))
+    config = replace(config, optimizer=replace(config.optimizer, ema_decay=0.5))
+    engine = EngineConfig(config.optimizer, config.training, config.parallel, config.seed)
+    trainer = Trainer(FollowingTask(), engine, Devices(config.parallel))
+    state, expected = trainer.init_state(), 0.0
+    for number in (1, 2):
+        state, metrics = trainer.step(state, draw(number))
+        expected += draw(number).weight.sum()
+        assert (float(state.params['seen']), 'statistics' in metrics) == (expected, False)
+    assert 0 < float(state.ema['seen']) < expected
+    batch = draw(3)
+    state, metrics = trainer.step(state, batch._replace(x=np.full_like(batch.x, np.nan)))
+    assert (float(state.params['seen']), bool(metrics['skipped'])) == (expected, True)

@@ -55,7 +55,10 @@ def test_what_its_search_cannot_do_is_refused_by_name(name):
         check(SMALL, replace(POWER, **{name: CHANGED[name]}))
 
 
-@pytest.mark.parametrize(('name', 'value'), [('head_dim', 4), ('pad_row', 'both'), ('attention_score', 'dot')])
+@pytest.mark.parametrize(
+    ('name', 'value'),
+    [('head_dim', 4), ('pad_row', 'both'), ('attention_score', 'dot'), ('norm', 'rms'), ('encoder_norm', 'batch')],
+)
 def test_what_the_format_cannot_hold_is_refused_by_name(name, value):
     check(SMALL, POWER)
     with pytest.raises(UserError, match=f'model.{name}={value!r}'):

@@ -168,6 +168,7 @@ def tiny() -> Translator:
         num_decoder_layers=1,
         positions='learned',
         attention_score='additive',
+        encoder_norm='instance',
     )
     return Translator(config, init_params(config, jax.random.key(0)), tokenizer)
 

@@ -64,7 +64,7 @@ def random_variables(config):
         elif name == 'table':
             values *= leaf.shape[1] ** -0.5
         else:
-            values = 0.3 * values + (name == 'scale')
+            values = 0.3 * values + (name == 'scale') if name != 'variance' else np.exp(values)
         return jnp.asarray(values, jnp.float32)
 
     return jax.tree_util.tree_map_with_path(draw, shapes)
@@ -91,6 +91,10 @@ ONE_BY_ONE = [
     {'positions': 'learned'},
 ]
 OPTIONS = [
+    {'norm': 'rms'},
+    {'norm': 'group', 'd_model': 32, 'norm_first': True},
+    {'norm': 'rms', 'encoder_norm': 'batch', 'norm_first': True},
+    {'encoder_norm': 'instance', 'norm_epsilon': 0.01},
     {'attention_score': 'dot'},
     {'attention_score': 'additive', 'attention_bias': True},
     {'attention_bias': True},
@@ -131,7 +135,7 @@ def test_logits_equal_the_numpy_reference(config):
     [
         {},
         {'norm_first': True, 'positions': 'learned', 'tie_embeddings': 'none'},
-        {'attention_score': 'additive'},
+        {'attention_score': 'additive', 'encoder_norm': 'instance', 'norm_first': True},
     ]
 )
 def test_logits_of_packed_rows_equal_the_numpy_reference(config):
@@ -144,9 +148,11 @@ def test_logits_of_packed_rows_equal_the_numpy_reference(config):
     assert np.isfinite(got).all()
 
 
-@pytest.mark.parametrize('positions', ['interleaved', 'tensor2tensor', 'learned'])
-def test_packed_rows_give_the_logits_of_their_sentences_alone(positions):
-    config = small(positions=positions)
+@all_configs(
+    [{'positions': name} for name in ('interleaved', 'tensor2tensor', 'learned')]
+    + [{'encoder_norm': 'instance', 'norm_epsilon': 0.01}]
+)
+def test_packed_rows_give_the_logits_of_their_sentences_alone(config):
     variables, model = random_variables(config), Transformer(config)
     packed = np.asarray(model.apply(variables, PACKED_SOURCE, PACKED_TARGET_IN, **PACKING))
     for sentences in [(0, 1), (0, 2), (1, 1)], [(1, 2), (1, 3), (2, 1)]:

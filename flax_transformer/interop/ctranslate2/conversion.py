@@ -49,6 +49,9 @@ def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
         faults.append(f'model.head_dim={config.head_dim}: expected None, for d_model / num_heads')
     if config.attention_score != 'scaled_dot':
         faults.append(f"model.attention_score={config.attention_score!r}: expected 'scaled_dot'")
+    for name in ('norm', 'encoder_norm'):
+        if getattr(config, name) not in ('layer', 'same'):
+            faults.append(f"model.{name}={getattr(config, name)!r}: expected 'layer'")
     if config.pad_row == 'both':
         faults.append("model.pad_row='both': expected 'output' or 'neither', a decoder that starts from zero")
     for name in WITHOUT_COUNTERPART:

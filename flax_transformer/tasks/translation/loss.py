@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -33,11 +34,13 @@ def loss_sums(
     `r_drop_alpha` adds a second pass with other dropout and the divergence of their predictions (R-Drop, Liang et al.
     2021, eq. 4, halved to compare with one pass: the mean of both cross-entropies + alpha / 2 times the symmetric
     divergence). `kl` is the sum of that divergence.
+
+    If the model has batch norms, `statistics` are what they saw in all passes (`Task.absorb`).
     """
     keys = (dropout_key,)
     if r_drop_alpha and dropout_key is not None:
         keys = tuple(jax.random.split(dropout_key))
-    hidden = tuple(_hidden(params, batch, key, model) for key in keys)
+    passes = [_hidden(params, batch, key, model) for key in keys]
     weights = (batch.target_segments > 0).astype(jnp.float32)
     numbers = jnp.zeros_like(batch.target) if batch.corpora is None else batch.corpora
     sums_of = partial(
@@ -50,16 +53,22 @@ def loss_sums(
     loss, sums = sums_in_chunks(
         sums_of,
         {name: params[name] for name in family_of(model.config).output_names(model.config)},
-        hidden,
+        tuple(hidden for hidden, _ in passes),
         (batch.target, weights, numbers),
         width=max(1, (loss_chunk or automatic_chunk(model.config)) // len(batch.target) // len(keys)),
     )
+    statistics = jax.tree.map(lambda *of_passes: sum(of_passes), *(seen for _, seen in passes))
+    if jax.tree.leaves(statistics):
+        sums['statistics'] = statistics
     return loss, sums | {'source_tokens': (batch.source_segments > 0).sum()}
 
 
-def _hidden(params: Params, batch: Batch, dropout_key: jax.Array | None, model: TranslationModel) -> jax.Array:
-    """The decoder states [B, T, D] that logits are projected from."""
-    return model.apply(
+def _hidden(
+    params: Params, batch: Batch, dropout_key: jax.Array | None, model: TranslationModel
+) -> tuple[jax.Array, Any]:
+    """The decoder states [B, T, D] that logits are projected from, and the model's statistics."""
+    has_statistics = hasattr(model, 'hidden_with_statistics')
+    found = model.apply(
         {'params': params},
         batch.source,
         shift_right(batch.target, model.config.pad_id, batch.target_positions),
@@ -69,8 +78,9 @@ def _hidden(params: Params, batch: Batch, dropout_key: jax.Array | None, model: 
         target_positions=batch.target_positions,
         deterministic=dropout_key is None,
         rngs=None if dropout_key is None else {'dropout': dropout_key},
-        method='hidden',
+        method='hidden_with_statistics' if has_statistics else 'hidden',
     )
+    return found if has_statistics else (found, None)
 
 
 def _sums_of_chunk(

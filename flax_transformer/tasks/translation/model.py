@@ -19,6 +19,7 @@ from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.tasks.translation.config import Config, ModelConfig
 from flax_transformer.transformer import flops as transformer_flops
 from flax_transformer.transformer import model as transformer
+from flax_transformer.transformer import norms as transformer_norms
 from flax_transformer.transformer import sharding_rules as transformer_rules
 from flax_transformer.transformer.config import TransformerConfig
 
@@ -35,6 +36,7 @@ class TranslationModel(Protocol):
       supports_int8: present if parameters may be those of `ops.int8.to_int8`.
       hidden(source, target_in) -> states [B, T, ...] and project(states) -> logits [B, T, V]: to score targets without
         all logits in memory; with both, `__call__` is project(hidden(...)).
+      hidden_with_statistics: as `hidden`, with a tree of sums for `Family.absorb`.
       max_positions: the longest source or target that it takes; absent or None: any.
     """
 
@@ -61,6 +63,8 @@ class Family(NamedTuple):
     output_names: Callable[[Any], tuple[str, ...]]  # top-level parameters that turn hidden states into logits
     forward_flops: Callable[..., Any]  # (config, source slots, target slots): a NamedTuple with `total` and `times`
     sharding_rules: Rules
+    # (parameters, `hidden_with_statistics`'s sums over a step): the parameters that follow them; None: no such sums
+    absorb: Callable[[Any, Any], Any] | None = None
 
 
 _FAMILIES: dict[type, Family] = {
@@ -72,6 +76,7 @@ _FAMILIES: dict[type, Family] = {
         transformer.output_names,
         transformer_flops.forward_flops,
         transformer_rules.SHARDING_RULES,
+        transformer_norms.with_running_statistics,
     ),
     RecurrentConfig: Family(
         rnn.AttentionRNN,

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -51,6 +52,9 @@ class TranslationTask(Task):
 
     def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
         return self._loss(params, batch, key, r_drop_alpha=self._r_drop_alpha)
+
+    def absorb(self, params: Params, statistics: Any) -> Params:
+        return self._family.absorb(params, statistics)
 
     def summarize(self, sums: dict[str, float]) -> dict[str, float]:
         return per_token(sums)
