@@ -15,15 +15,9 @@ from flax_transformer.tasks.classification.config import (
 
 
 def get_config() -> Config:
-    epoch = 134  # steps
     return Config(
         model=ClassifierConfig(
-            d_model=32,
-            num_maps=50,
-            cell='gru',
-            hidden_size=32,
-            num_heads=2,
-            d_ff=64,
+            d_model=16,
             dropout_rate=0.3,
         ),
         data=ClassificationDataConfig(
@@ -31,11 +25,11 @@ def get_config() -> Config:
         ),
         optimizer=OptimizerConfig(schedule='constant', learning_rate=2e-3, warmup_steps=0),
         training=TrainingConfig(
-            steps=5 * epoch,
+            steps=540,  # four epochs
             batch_size=64,
-            log_every=epoch,
-            evaluate_every=epoch // 2,
-            checkpoint_every=epoch // 2,
+            log_every=90,
+            evaluate_every=90,
+            checkpoint_every=90,
             start='naive_bayes',
         ),
     )
