@@ -52,7 +52,7 @@ def ours(fold: Path, work: Path, config: str, fields: list[str]) -> dict[str, An
     command = [sys.executable, '-m', 'flax_transformer', '--quiet']
     data = [f'--data.{name}={fold.absolute() / name}.tsv' for name in ('train', 'validation', 'test')]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([*command, 'train', config, '--workdir', str(work), *data, *fields], check=True)
+    subprocess.run([*command, 'train', config, '--workdir', str(work), *data, *fields], check=True, stdout=sys.stderr)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [*command, 'evaluate', str(work), '--json', '--test', str(fold / 'test.tsv')],
@@ -84,7 +84,7 @@ def summary(name: str, folds: list[dict[str, Any]]) -> dict[str, Any]:
         'accuracy': round(statistics.mean(accuracies), 2),
         'deviation': round(statistics.stdev(accuracies), 2) if len(folds) > 1 else None,
         'folds': [round(accuracy, 1) for accuracy in accuracies],
-        'cpu_minutes_a_fold': round(statistics.mean(fold['cpu_minutes'] for fold in folds), 2),
+        'cpu_minutes_a_fold': round(statistics.mean(fold['cpu_minutes'] for fold in folds), 3),
     }
 
 

@@ -6,6 +6,8 @@ config   the class `Config`; its `task` is the folder's name
 run      the class `Run`, its run directory
 task     `make_trainer(config, devices=None)`
 train    `train(config, workdir, ...)`
+
+and, if the task has these commands, `evaluate` and `corpus_checks` (docs/tasks.md).
 """
 
 import importlib

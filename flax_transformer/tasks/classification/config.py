@@ -60,7 +60,16 @@ class VocabularyConfig:
 
 @dataclass(frozen=True)
 class ClassificationDataConfig:
-    """Labelled texts."""
+    """Labelled texts. They are named in one of these forms:
+
+    `folder/train.tsv`  label<TAB>text on each line; `train.tsv#3,1` names the columns of label and text
+    `folder/train.jsonl`  on each line {"label": ..., "text": ...}
+    `folder/train`  a folder for each label, with a .txt file for each text
+    `tfds:imdb_reviews:train`  TensorFlow Datasets, prepared as array_record
+    `opinions:train`  generated sentences, half of them negated
+
+    Files may be compressed (.gz, .xz, .bz2, .zst); `*` in a path matches several files, read in order of their names.
+    """
 
     train: str = 'train.tsv'  # a file, a folder with one for each label, or tfds:NAME:SPLIT
     validation: str = ''  # empty: none
