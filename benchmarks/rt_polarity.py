@@ -3,8 +3,8 @@
 
 The 10,662 sentences of train.tsv, val.tsv and test.tsv in $FLAX_TRANSFORMER_DATA/rt_polarity are shuffled by a seed and
 cut in ten. A fold is tested on one part and trained on the other nine, of whose sentences every tenth validates: it
-stops training and chooses the checkpoint. Each finished fold is a file in FOLDER, named by the config and the fields
-given, and is not run again. FOLDER/folds may be shared by several models, which then see the same sentences.
+stops training and chooses the checkpoint. Each finished fold is a file in FOLDER, named by a hash of the config with
+the fields given, and is not run again.
 
 PYTHON has scikit-learn: it runs `linear_sentiment.py` on the same folds.
 """
@@ -23,6 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from flax_transformer.common.config_json import to_json
+from flax_transformer.tasks.find import load_config
 
 FOLDS, SEED = 10, 2005  # the year of Pang and Lee's sentences
 HERE = Path(__file__).parent
@@ -98,14 +101,14 @@ def main() -> None:
     data = Path(os.environ.get('FLAX_TRANSFORMER_DATA', 'data')) / 'rt_polarity'
     write_folds(data, options.folder / 'folds')
     found: dict[str, list[dict[str, Any]]] = {}
-    tag = hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:8] if fields else ''
+    whole = [to_json(load_config(options.config)), *fields] if options.config else []
+    model = f'{Path(options.config or "").stem}-{hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:8]}'
     for number in range(options.folds):
         fold = options.folder / 'folds' / f'{number}'
         if options.linear:
             for name, score in linear(fold, options.linear):
                 found.setdefault(name, []).append(score)
         if options.config:
-            model = Path(options.config).stem + (f'-{tag}' if tag else '')
             file = options.folder / f'{model}.{number}.json'
             if not file.exists():
                 score = ours(fold, options.folder / f'{model}.{number}', options.config, fields)
