@@ -1,17 +1,21 @@
 """Opening a SentencePiece model that a stranger may have made."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sentencepiece
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited
+from flax_transformer.common.installing import pip_install
 
 _MOST = 64 << 20  # bytes; the models of 256,000 pieces that are in use have 5 million
 
 
 def read_model(file: Path) -> bytes:
-    """The bytes of a model. Raises UserError for what is no regular file, or too large to be one."""
+    """The bytes of a model. Raises UserError for no regular file, one that is too large, or without protobuf."""
+    _format()
     return read_limited(file, _MOST)
 
 
@@ -20,15 +24,14 @@ def open_model(model: bytes) -> sentencepiece.SentencePieceProcessor:
 
     SentencePiece opens an empty file as a model without pieces, and raises on invalid text only when it is met.
     """
-    from sentencepiece import sentencepiece_model_pb2
-
+    model_format = _format()
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         every = range(processor.vocab_size())
         for token_id in every:
             processor.id_to_piece(token_id)
         processor.decode(list(every))
-        proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+        proto = model_format.ModelProto.FromString(model)
         for spec in (proto.normalizer_spec, proto.denormalizer_spec):
             _check_replacements(spec.precompiled_charsmap)
     except Exception as error:  # a damaged model can raise anything
@@ -36,6 +39,15 @@ def open_model(model: bytes) -> sentencepiece.SentencePieceProcessor:
     if not every:
         raise ValueError('is not a SentencePiece model: it has no pieces')
     return processor
+
+
+def _format() -> Any:
+    """The module that takes a model's file apart. Raises UserError without protobuf."""
+    try:
+        from sentencepiece import sentencepiece_model_pb2
+    except ImportError as error:
+        raise UserError(f'a SentencePiece model cannot be opened ({error}): {pip_install("protobuf")}') from None
+    return sentencepiece_model_pb2
 
 
 def _check_replacements(charsmap: bytes) -> None:

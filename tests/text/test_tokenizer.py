@@ -3,6 +3,7 @@
 import inspect
 import os
 import re
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -236,6 +237,14 @@ def test_a_damaged_model_is_named(tmp_path, damage):
     file = tmp_path / MODEL_FILE
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(UserError, match=f'{re.escape(str(file))} is damaged, or is not a SentencePiece model'):
+        SentencePieceTokenizer.load(tmp_path)
+
+
+def test_without_protobuf_a_sentence_says_how_to_install_it(tmp_path, monkeypatch):
+    TOKENIZER.save(tmp_path)
+    monkeypatch.setitem(sys.modules, 'sentencepiece.sentencepiece_model_pb2', None)  # as if it could not be imported
+    monkeypatch.delattr('sentencepiece.sentencepiece_model_pb2', raising=False)
+    with pytest.raises(UserError, match=r'a SentencePiece model cannot be opened \(.*: pip install protobuf'):
         SentencePieceTokenizer.load(tmp_path)
 
 
