@@ -1,5 +1,6 @@
 """Config files without code: tables of fields in JSON or YAML, with the line of each field."""
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.json_text import parse_json
 
 SUFFIXES = ('.json', '.yaml', '.yml')
+_MOST_FIELDS = 100_000
 
 
 class Table(NamedTuple):
@@ -40,14 +42,11 @@ def read_table(path: Path) -> Table:
     is_json = path.suffix == '.json'
     values = _json(path, text) if is_json else None
     # JSON is YAML too, except for tabs, which it has only between values.
-    node, loaded = _yaml(path, text.replace('\t', ' ') if is_json else text)
+    lines, loaded = _yaml(path, text.replace('\t', ' ') if is_json else text)
     values = values if is_json else loaded
     if not isinstance(values, dict):
         raise UserError(f'{path}: got {type(values).__name__}, expected a table of fields, such as seed: 1')
-    try:
-        return Table(values, dict(_lines(path, node)))
-    except RecursionError:  # an anchor inside itself
-        raise UserError(f'{path}: is nested too deeply') from None
+    return Table(values, lines)
 
 
 def _json(path: Path, text: str) -> Any:
@@ -59,21 +58,24 @@ def _json(path: Path, text: str) -> Any:
         raise UserError(f'{path}: {error}') from None
 
 
-def _yaml(path: Path, text: str) -> tuple[Any, Any]:
-    """The text as a tree of nodes, which know their lines, and as values; an empty text is an empty table."""
+def _yaml(path: Path, text: str) -> tuple[dict[str, int], Any]:
+    """The lines of the text's fields, and its values; an empty text is an empty table."""
     import yaml
 
     try:
         loader = _loader()(text)
         node = loader.get_single_node()
-        return node, {} if node is None else loader.construct_document(node)
+        lines = list(itertools.islice(_lines(path, node), _MOST_FIELDS + 1))
+        if len(lines) > _MOST_FIELDS:  # of a few lines, if aliases repeat aliases
+            raise UserError(f'{path}: got more than {_MOST_FIELDS:,} fields and items with all aliases written out')
+        return dict(lines), {} if node is None else loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = ', '.join(part for part in (error.context, error.problem) if part)
         raise UserError(f'{path}{f", line {mark.line + 1}" if mark else ""}: not YAML: {why}') from None
     except yaml.YAMLError as error:  # such as a control character
         raise UserError(f'{path}: not YAML: {error}') from None
-    except RecursionError:
+    except RecursionError:  # or an anchor inside itself
         raise UserError(f'{path}: is nested too deeply') from None
 
 
