@@ -15,7 +15,7 @@ quickstart: .venv/installed
 	@echo "  echo 'four hundred and seventy-one' | $(BIN)/flax-transformer translate runs/number_words"
 	@echo 'Then train on your own text:'
 	@echo '  $(BIN)/flax-transformer new my_config.py --source train.en --target train.de'
-	@echo '  $(BIN)/flax-transformer train my_config.py --workdir runs/mine'
+	@echo '  $(BIN)/flax-transformer train my_config.py --workdir runs/my_config'
 
 test: .venv/installed-dev lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile

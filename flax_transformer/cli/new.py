@@ -76,9 +76,16 @@ def main(argv: list[str]) -> None:
     print(f'  {sizes.steps:,} steps of {sizes.tier.tokens_per_step:,} tokens: some {sizes.epochs:.0f} passes')
     if options.measure:
         print(_prediction(config))
+    test = '' if corpora.test else f' --source test.{languages[0]} --reference test.{languages[1]}'
+    config_file, run = shlex.quote(str(file)), f'runs/{shlex.quote(file.stem)}'
     print('Next:')
-    for line in ('check {0}', 'train {0} --workdir runs/{1}', 'translate runs/{1} < lines > translations'):
-        print(f'  flax-transformer {line.format(shlex.quote(str(file)), shlex.quote(file.stem))}')
+    for line in (
+        f'check {config_file}',
+        f'train {config_file} --workdir {run}',
+        f'translate {run} < lines > translations',
+        f'evaluate {run}{test}',
+    ):
+        print(f'  flax-transformer {line}')
 
 
 def _check(file: Path, options: NewOptions) -> None:

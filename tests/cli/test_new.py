@@ -41,6 +41,7 @@ def test_a_config_fits_its_files_and_holds_pairs_out(files: Path, capsys: pytest
     out = capsys.readouterr().out
     assert 'train.en.gz and train.de.gz: 2,000 pairs en-de' in out
     assert 'flax-transformer train mine.py --workdir runs/mine' in out
+    assert 'flax-transformer evaluate runs/mine --source test.en --reference test.de\n' in out
     config = load_config('mine.py')
     assert (config.data.source_language, config.data.target_language) == ('en', 'de')
     assert 300 < config.model.vocab_size < 10_000
@@ -89,7 +90,7 @@ def test_pairs_are_held_out_of_repeated_ones_too_each_on_one_side(tmp_path: Path
     assert '' not in valid
 
 
-def test_given_sets_are_named_and_nothing_is_copied(files: Path) -> None:
+def test_given_sets_are_named_and_nothing_is_copied(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sides = {'source': 'train.en', 'target': 'train.de'}
     given = [f'--{kind}{side}={file}' for kind in ('', 'valid-', 'test-') for side, file in sides.items()]
     assert main([*NEW, *given, '--source-language', 'en-GB']) == 0
@@ -97,6 +98,7 @@ def test_given_sets_are_named_and_nothing_is_copied(files: Path) -> None:
     assert data.source_language == 'en-GB'
     assert data.train == data.test == f'{files}/train.en,{files}/train.de'
     assert not (files / 'mine.data').exists()
+    assert capsys.readouterr().out.endswith('flax-transformer evaluate runs/mine\n')
 
 
 def test_ten_pairs_have_one_held_out_and_names_with_spaces_are_quoted(
