@@ -12,6 +12,7 @@ from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.tasks.translation.evaluate import check_files, read_set, tokens_of
 
 if TYPE_CHECKING:
+    from flax_transformer.data.bitext.corpus import References
     from flax_transformer.tasks.translation.significance import ChangedLine, Comparison
 
 FIRST = 'RUN|FILE RUN|FILE'
@@ -24,7 +25,8 @@ approximate randomisation), a verdict by the latter, and the lines that changed 
 @dataclass(frozen=True)
 class CompareOptions:
     source: Path | None = None  # a text file, one sentence per line
-    reference: tuple[Path, ...] = ()  # its translations, line by line; several files: several references per line
+    # Its translations, line by line; several files, or columns of a .tsv, are several references per line.
+    reference: tuple[Path, ...] = ()
     resamples: int = 1000  # of the bootstrap
     trials: int = 10_000  # of the randomisation
     examples: int = 3  # lines to print of those that changed most
@@ -38,7 +40,7 @@ class Lines(NamedTuple):
     """What the systems are compared on."""
 
     sources: list[str] | None  # None: not known
-    references: list[list[str]]
+    references: list['References']
 
 
 def main(argv: list[str]) -> None:
@@ -111,22 +113,19 @@ def _print_examples(changed: 'list[ChangedLine]', most: int, lines: Lines, outpu
         if lines.sources is not None:
             print(f'  source     {lines.sources[line.index]}')
         for reference in lines.references:
-            print(f'  reference  {reference[line.index]}')
+            if reference[line.index] is not None:
+                print(f'  reference  {reference[line.index]}')
         for name, output in zip(('baseline', 'system'), outputs, strict=True):
             print(f'  {name:<9}  {output[line.index]}')
 
 
 def _read(runs: list[str], options: CompareOptions) -> Lines:
     """The sources, if a run needs them or a file gives them, and the sets of references."""
-    if runs or options.source is not None:
-        _, pairs, more = read_set(
-            runs[0] if runs else '', options.source, options.reference, options.data, trust=options.trust_data
-        )
-        return Lines(pairs.sources, [pairs.targets, *more])
-
-    from flax_transformer.data.lines import read_lines
-
-    return Lines(None, [read_lines(file) for file in options.reference])
+    is_sourceless = not runs and options.source is None
+    source = options.reference[0] if is_sourceless else options.source  # any file of as many lines
+    run = runs[0] if runs else ''
+    _, pairs = read_set(run, source, options.reference, options.data, trust=options.trust_data)
+    return Lines(None if is_sourceless else pairs.sources, [pairs.targets, *pairs.references])
 
 
 def _output(name: str, sources: list[str] | None, parallel: ParallelConfig) -> list[str]:

@@ -173,6 +173,17 @@ def test_a_run_that_is_compared_with_itself_translates_once(copy_run, call, fold
     assert started == [str(copy_run)]
 
 
+def test_compare_shows_the_references_that_a_line_has(call, folder) -> None:
+    (folder / 'other').write_text('a b\n\nd\nh h\n')
+    (folder / 'all.tsv').write_text('a b c\n\nd e\te d\nh\n')
+    files = ('--reference', folder / 'all.tsv', '--trials', '5', '--resamples', '5')
+    code, out, _ = call('compare', folder / 'other', folder / 'in', *files)
+    assert code == 0
+    assert 'nrefs:var' in out
+    assert '  reference  d e\n  reference  e d\n  baseline   d\n' in out
+    assert out.count('  reference  ') == 4
+
+
 def test_compare_says_in_words_what_two_files_show(call, folder) -> None:
     (folder / 'other').write_text('a b\n\nd\nh h\n')
     files = ('--reference', folder / 'in', '--trials', '50', '--resamples', '50')

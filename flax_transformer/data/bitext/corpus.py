@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import not_utf8
 
+References = list[str | None]  # of each sentence one; None: it has no more of them
+
 
 @dataclass(frozen=True)
 class Pairs:
@@ -16,7 +18,7 @@ class Pairs:
 
     sources: list[str]
     targets: list[str]
-    references: tuple[list[str], ...] = ()
+    references: tuple[References, ...] = ()
 
     def __len__(self) -> int:
         return len(self.sources)

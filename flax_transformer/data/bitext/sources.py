@@ -5,7 +5,7 @@ from pathlib import Path
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
-from flax_transformer.data.bitext.text_files import AlignedFiles
+from flax_transformer.data.bitext.text_files import AlignedFiles, read_references
 from flax_transformer.data.lines import content_suffix
 from flax_transformer.data.named_files import (
     columns_of,
@@ -29,9 +29,8 @@ def read_corpus(name: str, config: DataConfig, languages: Languages | None = Non
 
         return read_sacrebleu(name)
     source, *targets = name.split(',')
-    if len(targets) > 1 and _form(name, root := data_root(config.root)) == 'two paths':
-        first, *others = (AlignedFiles(name, _aligned([source, target], root)).read() for target in targets)
-        return Pairs(first.sources, first.targets, tuple(other.targets for other in others))
+    if targets and _form(name, root := data_root(config.root)) == 'two paths':
+        return read_references(*(AlignedFiles(name, _aligned([source, target], root)) for target in targets))
     return open_corpus(name, config, languages).read()
 
 

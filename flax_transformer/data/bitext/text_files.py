@@ -2,11 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
-from flax_transformer.data.lines import lines_of
+from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records, References
+from flax_transformer.data.lines import content_suffix, lines_of, read_lines
 
 
 class TextFiles(Corpus):
@@ -40,13 +41,27 @@ class TextFiles(Corpus):
 
 
 class AlignedFiles(TextFiles):
-    """Pairs of files: line n of one translates line n of the other."""
+    """Pairs of files: line n of one translates line n of the other. Of a .tsv's columns the first is the target."""
 
     def records_of(self, *files: Path) -> Iterator[Records]:
         """Chunks of both files; None where one of them has ended."""
         sources, targets = map(lines_of, files)
+        if _has_columns(files[1]):
+            targets = ([_references(line)[0] for line in lines] for lines in targets)
         while count := max(len(source := next(sources, [])), len(target := next(targets, []))):
             yield Records(*(lines + [None] * (count - len(lines)) for lines in (source, target)))
+
+    def more_references(self) -> list[References]:
+        """The further references in the columns of .tsv files: None where a line has fewer."""
+        files = [target for _, target in self._parts]
+        if not any(map(_has_columns, files)):
+            return []
+        rows = [
+            [text.decode() for text in _references(line.encode())[1:]] if _has_columns(file) else []
+            for file in files
+            for line in read_lines(file)
+        ]
+        return [list(column) for column in zip_longest(*rows)]
 
     def missing(self, side: int, index: int) -> str:
         # Counted to the end, so that the message can say how far apart the files are.
@@ -58,6 +73,26 @@ class AlignedFiles(TextFiles):
         )
 
 
-def read_text_files(source: Path, target: Path) -> Pairs:
-    """The pairs of two aligned files. Raises UserError if their line counts differ or they are empty."""
-    return AlignedFiles(f'{source},{target}', [(source, target)]).read()
+def read_text_files(source: Path, *targets: Path) -> Pairs:
+    """The pairs of a file and of files of its translations; all but the first are further references.
+
+    So are all but the first column of a .tsv. Raises UserError if line counts differ, or if there are no lines.
+    """
+    return read_references(*(AlignedFiles(f'{source},{target}', [(source, target)]) for target in targets))
+
+
+def read_references(first: AlignedFiles, *others: AlignedFiles) -> Pairs:
+    """The pairs of the first; its other references, and all of the others', are further references."""
+    pairs, more = first.read(), first.more_references()
+    for other in others:
+        more += [other.read().targets, *other.more_references()]
+    return Pairs(pairs.sources, pairs.targets, tuple(more))
+
+
+def _has_columns(file: Path) -> bool:
+    return content_suffix(file) == '.tsv'
+
+
+def _references(line: bytes) -> list[bytes]:
+    """The columns that are not blank; [b''] if all are."""
+    return [column for column in line.split(b'\t') if column.strip()] or [b'']

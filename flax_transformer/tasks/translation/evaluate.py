@@ -28,7 +28,8 @@ token. Without --source and --reference the test set of its config is used. Seve
 @dataclass(frozen=True)
 class EvaluateOptions:
     source: Path | None = None  # a text file to translate, one sentence per line
-    reference: tuple[Path, ...] = ()  # its translations, line by line; several files are several references per line
+    # Its translations, line by line; several files, or columns of a .tsv, are several references per line.
+    reference: tuple[Path, ...] = ()
     output: Path | None = None  # a file for the translations
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     examples: int = 5  # translations to print
@@ -73,7 +74,7 @@ def evaluate(
         settings['target_language'] = language
         options = replace(options, data=replace(options.data, target_language=language))
     tokens = tokens_of(options.data, settings['target_language'])
-    name, pairs, more = read_set(runs[0], options.source, options.reference, options.data, trust=options.trust_data)
+    name, pairs = read_set(runs[0], options.source, options.reference, options.data, trust=options.trust_data)
     translator = Translator.from_run(*runs, step=options.step, parallel=options.parallel, **settings)
     if len(runs) == 1:
         config = replace(Run(split_reference(runs[0])[0]).read_config(), data=options.data)
@@ -82,9 +83,7 @@ def evaluate(
     else:
         loss = evaluate_ensemble_loss(translator, pairs)
     with progress_bar(len(pairs), 'sentences') as bar:
-        scores, translations = evaluate_translation(
-            translator, pairs, more_references=more, tokens=tokens, progress=bar.update
-        )
+        scores, translations = evaluate_translation(translator, pairs, tokens=tokens, progress=bar.update)
     if options.json:
         print(json.dumps({'set': name, **asdict(scores), **loss}, ensure_ascii=False))
     else:
@@ -109,8 +108,8 @@ def tokens_of(data: DataConfig, language: str | None = None) -> 'ScoreTokens':
 
 def read_set(
     run: str, source: Path | None, reference: tuple[Path, ...], data: DataConfig, *, trust: bool
-) -> tuple[str, 'Pairs', list[list[str]]]:
-    """The name of the set to score on, its pairs, and further references: from files, or the run's test set.
+) -> tuple[str, 'Pairs']:
+    """The name of the set to score on, and its pairs: from files, or the run's test set.
 
     Raises UserError, unless `trust`, for a test set outside the user's data folder that a stranger may have named.
     """
@@ -120,13 +119,11 @@ def read_set(
     from flax_transformer.tasks.translation.trusted_data import check_test_set
 
     if source is not None:
-        pairs, *others = [read_text_files(source, file) for file in reference]
-        return str(source), pairs, [other.targets for other in others]
+        return str(source), read_text_files(source, *reference)
     if not data.test:
         raise UserError(f'{run} has no test set (data.test is empty); give --source and --reference')
     check_test_set(Run(split_reference(run)[0]), data, trust=trust)
-    pairs = read_corpus(data.test, data)
-    return data.test, pairs, list(pairs.references)
+    return data.test, read_corpus(data.test, data)
 
 
 def _print_scores(

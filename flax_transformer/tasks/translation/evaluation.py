@@ -32,14 +32,15 @@ def evaluate_translation(
     tokens: ScoreTokens | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[Scores, list[Translation]]:
-    """The translator's translations of the sources, and their scores against the targets and any further references.
+    """The translator's translations of the sources, and their scores against all references.
 
     Args:
+      more_references: besides those of the pairs.
       tokens: what BLEU counts; None: as sacreBLEU does in the translator's target language.
     """
     translations = translator(pairs.sources, progress=progress)
     truncated = sum(translation.truncated for translation in translations)
-    references = [pairs.targets, *more_references]
+    references = [pairs.targets, *pairs.references, *more_references]
     texts = [translation.text for translation in translations]
     tokens = tokens or score_tokens(translator.target_language)
     scores = score(texts, references, sources=pairs.sources, num_truncated=truncated, tokens=tokens)

@@ -90,13 +90,13 @@ class Scores:
 
 def score(
     translations: Sequence[str],
-    references: Sequence[str] | Sequence[Sequence[str]],
+    references: Sequence[str] | Sequence[Sequence[str | None]],
     *,
     sources: Sequence[str] | None = None,
     num_truncated: int = 0,
     tokens: ScoreTokens = SPACED,
 ) -> Scores:
-    """Scores of detokenized lines against one set of references or several.
+    """Scores of detokenized lines against one set of references or several; None: a line has no more of them.
 
     With the sources, scores by their length too. `tokens`: those of the target language, from `score_tokens`. Raises
     ValueError for unequal numbers of lines.
@@ -141,7 +141,7 @@ def make_metrics(tokens: ScoreTokens = SPACED) -> dict[str, Any]:
     return {'bleu': BLEU(tokenize=tokens.bleu), 'chrf': CHRF(), 'chrf++': CHRF(word_order=2), 'ter': ter}
 
 
-def reference_sets(references: Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
+def reference_sets(references: Sequence[str] | Sequence[Sequence[str | None]]) -> list[list[str | None]]:
     """The references as a list of sets; one set may be given as its lines."""
     is_one = not references or isinstance(references[0], str)
     return [list(references)] if is_one else [list(one) for one in references]

@@ -55,7 +55,7 @@ class ChangedLine(NamedTuple):
 def paired_tests(
     baseline: Sequence[str],
     system: Sequence[str],
-    references: Sequence[str] | Sequence[Sequence[str]],
+    references: Sequence[str] | Sequence[Sequence[str | None]],
     *,
     resamples: int = 1000,
     trials: int = 10_000,
@@ -82,13 +82,14 @@ def paired_tests(
 
 
 def changed_lines(
-    baseline: Sequence[str], system: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]
+    baseline: Sequence[str], system: Sequence[str], references: Sequence[str] | Sequence[Sequence[str | None]]
 ) -> list[ChangedLine]:
     """The lines that differ, those whose chrF2 changed most first."""
     metric = make_metrics()['chrf']
     found = []
     for i, (one, other, *theirs) in enumerate(zip(baseline, system, *reference_sets(references), strict=True)):
         if one != other:
+            theirs = [reference for reference in theirs if reference is not None]
             scores = (metric.sentence_score(line, theirs).score for line in (one, other))
             found.append(ChangedLine(i, *scores))
     return sorted(found, key=lambda line: -abs(line.system - line.baseline))

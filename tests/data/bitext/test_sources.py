@@ -143,6 +143,21 @@ def test_further_paths_are_further_references(lay, config):
     assert len(pairs) == 2
 
 
+def test_columns_of_a_tsv_are_further_references_and_lines_may_have_fewer(lay, config):
+    lay({'s': ['one', 'two'], 'all.de.tsv': ['eins\tEins\t\tein', 'zwei'], 'b': ['1', '2']})
+    pairs = read_corpus('s,all.de.tsv', config)
+    assert both(pairs) == both(open_corpus('s,all.de.tsv', config).read()) == [('one', 'eins'), ('two', 'zwei')]
+    assert pairs.references == (['Eins', None], ['ein', None])
+    assert read_corpus('s,b,all.de.tsv', config).references == (['eins', 'zwei'], *pairs.references)
+
+
+def test_a_further_reference_that_is_not_utf8_is_told_with_its_line(lay, config, tmp_path):
+    lay({'s': ['one', 'two']})
+    (tmp_path / 'root' / 'all.tsv').write_bytes(b'eins\nzwei\tf\xfcnf\n')
+    with pytest.raises(UserError, match=r'all\.tsv, line 2: byte 0xfc is not valid UTF-8'):
+        read_corpus('s,all.tsv', config)
+
+
 @pytest.mark.parametrize('short', ['a', 'b', 'c'])
 def test_references_of_another_length_are_named(lay, config, tmp_path, short):
     lay({'s': ['one', 'two'], **{name: ['x', 'y'] for name in 'abc'}, short: ['x']})

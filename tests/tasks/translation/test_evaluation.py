@@ -1,13 +1,14 @@
 """Scores against sacrebleu's own, and the loss against its definition."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sacrebleu
 
 from flax_transformer import Translator
 from flax_transformer.data.bitext.corpus import Pairs
-from flax_transformer.tasks.translation.evaluation import evaluate_loss
+from flax_transformer.tasks.translation.evaluation import evaluate_loss, evaluate_translation
 from flax_transformer.tasks.translation.metrics import score
 from flax_transformer.tasks.translation.run import Run
 
@@ -45,6 +46,20 @@ def test_the_table_by_length_has_a_bleu_for_sentences() -> None:
     title, *rows = str(score(ours, ours, sources=sources)).splitlines()[-4:-1]
     assert title.split() == ['source', 'words', 'lines', 'BLEU', 'chrF', 'length', 'ratio']
     assert [row.split() for row in rows] == [[words, '1', '100.00', '100.00', '1.000'] for words in ('0-10', '11-20')]
+
+
+def test_all_references_of_a_pair_count() -> None:
+    class Echo:
+        target_language = 'de'
+
+        def __call__(self, sources: list[str], progress: object) -> list[SimpleNamespace]:
+            return [SimpleNamespace(text=source, truncated=False) for source in sources]
+
+    lines = ['this is the first line', 'and that is the second']
+    pairs = Pairs(lines, ['was ist das hier', lines[1]], ([lines[0], None],))
+    scores, _ = evaluate_translation(Echo(), pairs)
+    assert (scores.exact, scores.bleu) == (1, pytest.approx(100))
+    assert scores.bleu_signature.startswith('nrefs:var|')
 
 
 def test_unequal_numbers_of_lines_are_refused() -> None:

@@ -36,6 +36,15 @@ def test_several_references_are_all_used() -> None:
         score(OURS, [THEIRS, OTHERS[:2]])
 
 
+def test_lines_may_have_different_numbers_of_references() -> None:
+    more = [OTHERS[0], None, OTHERS[2], None, None]
+    scores = score(OURS, [THEIRS, more], sources=OURS)
+    assert scores.bleu == sacrebleu.corpus_bleu(OURS, [THEIRS, more]).score > score(OURS, THEIRS).bleu
+    for text in (scores.bleu_signature, scores.chrf_signature, scores.chrf_plus_plus_signature, scores.ter_signature):
+        assert text.startswith('nrefs:var')
+    assert scores.exact == pytest.approx(2 / 5)
+
+
 def test_scores_by_source_length_are_those_of_the_lines_alone() -> None:
     sources = ['w ' * n for n in (3, 10, 11, 60, 0)]
     scores = score(OURS, THEIRS, sources=sources)
