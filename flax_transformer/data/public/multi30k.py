@@ -11,6 +11,7 @@ from flax_transformer.data.public.download import Progress, Unreachable, downloa
 
 COMMIT = 'a3d2e0d26b56f3846f66a952536ffed4e401d05a'
 URL = f'https://raw.githubusercontent.com/multi30k/dataset/{COMMIT}/data/task1/raw'
+TOKENIZED_URL = f'https://raw.githubusercontent.com/multi30k/dataset/{COMMIT}/data/task1/tok'
 LICENCE = (
     'Multi30k states no licence; its README speaks of non-commercial research and education. '
     'Please cite Elliott et al. 2016 (W16-3210) and 2017 (W17-4718), Barrault et al. 2018'
@@ -30,6 +31,15 @@ FILES = {
     'test_2016_flickr.fr.gz': '6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90',
     'test_2016_flickr.cs.gz': '200a4a74cc9560f051924abb9803be008d1908d77f747e9141aeb86dfd2797f1',
 }
+# Lower-cased, normalized and tokenized by Moses' scripts: what most published scores are of. Not compressed.
+TOKENIZED = {
+    'train.lc.norm.tok.en': '08925f8e0572bcd5a006702fc5fe20e2d77c6917d4eebd576fc20de6693c2119',
+    'train.lc.norm.tok.de': 'cb5a23529b65ec2061f1dc446192a9c37382b63cc75f81a0be59d34894b3a505',
+    'val.lc.norm.tok.en': '46573ce391ae227f1c72f873392436a20ef18e0a6d518098cfbd70b77c8572ec',
+    'val.lc.norm.tok.de': '97232bd273eceb7207f689527386a97e4be2616b18ada47576bdaf96c8ae1f00',
+    'test_2016_flickr.lc.norm.tok.en': '5b7f32627cf99eced828311b955dae9800bb52bc8b91cf8b6526829e605b29d2',
+    'test_2016_flickr.lc.norm.tok.de': 'c6a33d39d48f9f510de147651316cd9d918e09ad0219df734a2f16b6baccacc4',
+}
 
 
 def prepare_multi30k(
@@ -37,19 +47,20 @@ def prepare_multi30k(
 ) -> Path:
     """Downloads the corpus into `root`/multi30k and unpacks what is small; files that are there are only checked.
 
-    Raises UserError if a file does not come or is another one.
+    Its tokenized form goes into the folder tok_lc there. Raises UserError if a file does not come or is another one.
     """
     folder = root / 'multi30k'
-    for name, sha256 in FILES.items():
-        try:
-            found = download(f'{mirror or URL}/{name}', folder / name, sha256=sha256, progress=progress)
-        except Unreachable as error:
-            raise UserError(
-                f'{error}. Without a network, copy {", ".join(FILES)} from github.com/multi30k/dataset, '
-                f'data/task1/raw, into {folder} and run the command again'
-            ) from None
-        say(f'{folder / name}: {found.bytes:,} bytes, as expected')
-        if not name.startswith('train'):
-            with gzip.open(folder / name) as packed, written_whole((folder / name).with_suffix('')) as opened:
-                shutil.copyfileobj(packed, opened)
+    for files, url, below in ((FILES, URL, folder), (TOKENIZED, TOKENIZED_URL, folder / 'tok_lc')):
+        for name, sha256 in files.items():
+            try:
+                found = download(f'{mirror or url}/{name}', below / name, sha256=sha256, progress=progress)
+            except Unreachable as error:
+                raise UserError(
+                    f'{error}. Without a network, copy {", ".join(files)} from github.com/multi30k/dataset, '
+                    f'data/task1/{url.rpartition("/")[2]}, into {below} and run the command again'
+                ) from None
+            say(f'{below / name}: {found.bytes:,} bytes, as expected')
+            if name.endswith('.gz') and not name.startswith('train'):
+                with gzip.open(below / name) as packed, written_whole((below / name).with_suffix('')) as opened:
+                    shutil.copyfileobj(packed, opened)
     return folder

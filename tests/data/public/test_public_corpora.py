@@ -172,14 +172,15 @@ def test_a_proxy_of_the_environment_is_used(server: Server, file: Path, monkeypa
 
 @pytest.fixture
 def upstream_multi30k(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
-    """The layout of data/task1/raw, with other text."""
-    sums = {}
-    for name in multi30k.FILES:
-        text = f'eins {name}\n' * (3 if name.startswith('train') else 2)
-        content = gzip.compress(text.encode(), mtime=0)
-        (server.folder / name).write_bytes(content)
-        sums[name] = hashlib.sha256(content).hexdigest()
-    monkeypatch.setattr(multi30k, 'FILES', sums)
+    """The files of data/task1/raw and data/task1/tok, with other text."""
+    for files in ('FILES', 'TOKENIZED'):
+        sums = {}
+        for name in getattr(multi30k, files):
+            text = (f'eins {name}\n' * (3 if name.startswith('train') else 2)).encode()
+            content = gzip.compress(text, mtime=0) if name.endswith('.gz') else text
+            (server.folder / name).write_bytes(content)
+            sums[name] = hashlib.sha256(content).hexdigest()
+        monkeypatch.setattr(multi30k, files, sums)
     return server
 
 
@@ -190,11 +191,12 @@ def test_multi30k_is_what_its_configs_read(
     out = capsys.readouterr().out
     assert 'multi30k is in data/multi30k. Multi30k states no licence' in out
     assert 'flax-transformer train multi30k_en_de\n' in out
-    data = load_config('multi30k_en_de').data
-    assert [len(read_corpus(name, data)) for name in (data.train, data.validation, data.test)] == [3, 2, 2]
+    for config in ('multi30k_en_de', 'multi30k_en_de_tok'):
+        data = load_config(config).data
+        assert [len(read_corpus(name, data)) for name in (data.train, data.validation, data.test)] == [3, 2, 2]
     assert (tmp_path / 'data/multi30k/val.en').read_text() == 'eins val.en.gz\n' * 2
     assert main(['prepare', 'multi30k', '--mirror', upstream_multi30k.url]) == 0
-    assert len(upstream_multi30k.asked) == 12
+    assert len(upstream_multi30k.asked) == 18
     multilingual = load_config('multi30k_multilingual').data
     assert all(len(read_corpus(each.validation, multilingual, each.languages)) == 2 for each in multilingual.corpora)
 
@@ -221,7 +223,8 @@ def test_a_mirror_that_is_no_address_is_refused(tmp_path: Path, capsys: pytest.C
 
 def test_the_recorded_sums_are_those_of_the_files(tmp_path: Path) -> None:
     assert len(multi30k.FILES) == 12
-    assert all(len(bytes.fromhex(digest)) == 32 for digest in multi30k.FILES.values())
+    assert len(multi30k.TOKENIZED) == 6
+    assert all(len(bytes.fromhex(digest)) == 32 for digest in (multi30k.FILES | multi30k.TOKENIZED).values())
     assert f'/{multi30k.COMMIT}/data/task1/raw' in multi30k.URL
 
 
