@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart test test-slow lint format lock clean
+.PHONY: quickstart reproduce test test-slow lint format lock clean
 
 # About three minutes of CPU time.
 quickstart: .venv/installed
@@ -16,6 +16,12 @@ quickstart: .venv/installed
 	@echo 'Then train on your own text:'
 	@echo '  $(BIN)/flax-transformer new my_config.py --source train.en --target train.de'
 	@echo '  $(BIN)/flax-transformer train my_config.py --workdir runs/my_config'
+
+SEEDS ?= 1 2 3
+
+# Trains seeds, scores them and prints their row of RESULTS.md: make reproduce CONFIG=multi30k_en_de_tok SEEDS='1 2 3'.
+reproduce: .venv/installed
+	$(BIN)/python -m benchmarks.reproduce $(CONFIG) --seeds $(SEEDS) $(ARGS)
 
 test: .venv/installed-dev lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile

@@ -151,7 +151,7 @@ def test_columns_of_a_tsv_are_further_references_and_lines_may_have_fewer(lay, c
     assert read_corpus('s,b,all.de.tsv', config).references == (['eins', 'zwei'], *pairs.references)
 
 
-def test_a_further_reference_that_is_not_utf8_is_told_with_its_line(lay, config, tmp_path):
+def test_a_further_reference_that_is_not_utf8_is_named_with_its_line(lay, config, tmp_path):
     lay({'s': ['one', 'two']})
     (tmp_path / 'root' / 'all.tsv').write_bytes(b'eins\nzwei\tf\xfcnf\n')
     with pytest.raises(UserError, match=r'all\.tsv, line 2: byte 0xfc is not valid UTF-8'):

@@ -1,0 +1,138 @@
+"""Trains the seeds of an experiment, scores them, and prints their rows as they stand in RESULTS.md.
+
+    python -m benchmarks.reproduce multi30k_en_de_tok --seeds 1 2 3
+    python -m benchmarks.reproduce ablations/pre_norm --seeds 1      # one row of a table
+    python -m benchmarks.reproduce model decoding --seeds 1          # all rows of two tables
+    python -m benchmarks.reproduce model --only-print                # what is known, without running anything
+    python -m benchmarks.reproduce my_config.py --seeds 1 --no-test --name trial --optimizer.learning-rate 3e-3
+
+Run it from the checkout. Stopped by Ctrl-C or SIGTERM, or killed, it continues when started again: seeds that are
+finished are not trained again, and a run that has been scored is not scored again unless it has changed. All starts,
+ends, failures and scores are in log.jsonl next to the runs, the rows in rows-TABLE.json.
+
+A name is one of an experiment or a table in tables.py, else a config. With fields it is always a config.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from benchmarks.reproduce.experiments import Entry, Experiment, Measure, Part, Table
+from benchmarks.reproduce.rows import Row, head, make_rows, markdown, replaced
+from benchmarks.reproduce.seeds import Seeds, Stopped
+from benchmarks.reproduce.tables import TABLES, experiments
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import write_whole
+from flax_transformer.engine.preemption import EXIT_CODE
+
+RESULTS_FILE = Path(__file__).parents[2] / 'RESULTS.md'
+
+
+def main(argv: Sequence[str]) -> int:
+    arguments, fields = _parser().parse_known_args(argv)
+    try:
+        chosen = [table for name in arguments.names for table in tables_of(name, arguments.name, fields)]
+        is_good = True
+        for seeds, entries in _experiments(chosen, arguments.runs):
+            if not arguments.only_print:
+                groups = [arguments.seeds] if arguments.ensemble else []
+                is_good &= work(seeds, entries, arguments.seeds, groups, has_test=arguments.test)
+        for table in chosen:
+            rows = report(table, arguments.runs)
+            print('\n'.join([head(table), *(markdown(table, row) for row in rows)]), flush=True)
+            if arguments.write:
+                write_whole(RESULTS_FILE, replaced(RESULTS_FILE.read_text(encoding='utf-8'), table, rows))
+    except Stopped:
+        print('stopped; the same command continues', file=sys.stderr)
+        return EXIT_CODE
+    except (UserError, ValueError) as error:
+        print(f'reproduce: {error}', file=sys.stderr)
+        return 2
+    return 0 if is_good else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog='reproduce', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument('names', nargs='+', help='experiments, tables or configs')
+    parser.add_argument('--seeds', nargs='+', type=int, default=[1, 2, 3])
+    parser.add_argument('--runs', type=Path, default=Path('runs/reproduce'), help='the folder of all runs')
+    parser.add_argument('--name', help='of an experiment whose fields are changed')
+    parser.add_argument('--no-test', dest='test', action='store_false', help='while hyper-parameters are being chosen')
+    parser.add_argument('--ensemble', action='store_true', help='score the seeds together, too')
+    parser.add_argument('--only-print', action='store_true', help='train and score nothing')
+    parser.add_argument('--write', action='store_true', help='put the rows into RESULTS.md')
+    return parser
+
+
+def tables_of(name: str, own_name: str | None, fields: Sequence[str]) -> list[Table]:
+    """The tables, or parts of them, that a name means."""
+    if not fields and name in TABLES:
+        return [TABLES[name]]
+    names = [experiment.name for experiment in experiments()]
+    if not fields and name in names:
+        parts = ((table, [e for e in table.entries if e.experiment.name == name]) for table in TABLES.values())
+        return [replace(table, entries=tuple(entries)) for table, entries in parts if entries]
+    if fields and own_name is None:
+        raise UserError(f'{name}: got the options {" ".join(fields)}, expected --name with them, for their runs')
+    experiment = Experiment(own_name or Path(name).stem, name, tuple(fields))
+    if experiment.name in names:
+        raise UserError(f'{experiment.name} is an experiment in tables.py; give another --name')
+    return [Table('own', 'results', (Entry(experiment.name, experiment),))]
+
+
+def _experiments(tables: Sequence[Table], runs: Path) -> Iterator[tuple[Seeds, list[Entry]]]:
+    """Each experiment once, with all its rows."""
+    entries = [entry for table in tables for entry in table.entries]
+    for experiment in dict.fromkeys(entry.experiment for entry in entries):
+        yield Seeds(experiment, runs), [entry for entry in entries if entry.experiment == experiment]
+
+
+def work(
+    seeds: Seeds,
+    entries: Sequence[Entry],
+    numbers: Sequence[int],
+    ensembles: Sequence[Sequence[int]] = (),
+    *,
+    has_test: bool = True,
+) -> bool:
+    """Trains and scores what is missing, a seed at a time, then ensembles of them; whether all of it worked."""
+    failed = set()
+    for group in (*([seed] for seed in numbers), *ensembles):
+        print(f'{seeds.experiment.name}, seed {", ".join(map(str, group))}', file=sys.stderr, flush=True)
+        if len(group) == 1 and not seeds.train(group[0]):
+            failed |= set(group)
+        if failed & set(group):
+            continue
+        for measure in dict.fromkeys(entry.measure for entry in entries):
+            for part in _parts(measure, has_test):
+                if not seeds.score(group, measure, part):
+                    failed |= set(group)
+    return not failed
+
+
+def _parts(measure: Measure, has_test: bool) -> list[Part]:
+    return ['validation', 'test'] if measure.has_test and has_test else ['validation']
+
+
+def report(table: Table, runs: Path) -> list[Row]:
+    """The table's rows, which are also written next to the runs as JSON."""
+    found = []
+    for seeds, entries in _experiments([table], runs):
+        events, rows = seeds.log.read(), []
+        for entry in entries:
+            options = {part: seeds.options(entry.measure, part) for part in _parts(entry.measure, True)}
+            rows += make_rows(entry, events, options)
+        if events:
+            file = seeds.folder / f'rows-{table.name}.json'
+            write_whole(file, json.dumps([asdict(row) for row in rows], indent=1) + '\n')
+        found += rows
+    return found
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

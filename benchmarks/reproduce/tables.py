@@ -1,0 +1,166 @@
+"""The tables of RESULTS.md. The ablations look at the validation set alone, so that the test set decides nothing."""
+
+from benchmarks.reproduce.experiments import VALIDATION_ONLY, Entry, Experiment, Measure, Table
+
+WU = '41.02, Wu et al. 2021'
+
+# -------------------------------------------------------------------------------------------------- results
+
+
+def _multi30k(source: str, target: str) -> Experiment:
+    languages = ('--data.source-language', source, '--data.target-language', target)
+    name = f'multi30k_{source}_{target}'
+    return Experiment(name, 'multi30k_en_de', () if name == 'multi30k_en_de' else languages)
+
+
+# As many steps for each direction as the models of one direction have.
+MULTILINGUAL = Experiment('multi30k_multilingual', 'multi30k_multilingual', ('--training.steps', '28000'))
+TATOEBA = Experiment('tatoeba_en_de', 'tatoeba_en_de')
+ALL_REFERENCES = Measure(
+    'all_references',
+    validation='tatoeba_en_de/dev.en,tatoeba_en_de/dev.allrefs.de.tsv',
+    test='tatoeba_en_de/test.en,tatoeba_en_de/test.allrefs.de.tsv',
+)
+DIRECTIONS = (('en', 'de'), ('en', 'fr'), ('en', 'cs'), ('de', 'en'))
+
+
+def _direction(source: str, target: str) -> Entry:
+    options = ('--data.source-language', source, '--decoding.target-language', target)
+    measure = Measure(f'{source}-{target}', options, validation='multi30k/val.{lang}')
+    return Entry(f'multi30k_multilingual {source}-{target}', MULTILINGUAL, measure)
+
+
+RESULTS = Table(
+    'results',
+    'results',
+    (
+        Entry('multi30k_en_de_tok', Experiment('multi30k_en_de_tok', 'multi30k_en_de_tok'), published=WU),
+        *(Entry(f'multi30k_{source}_{target}', _multi30k(source, target)) for source, target in DIRECTIONS),
+        *(_direction(source, target) for source, target in DIRECTIONS),
+        Entry('tatoeba_en_de', TATOEBA),
+        Entry('tatoeba_en_de, all references', TATOEBA, ALL_REFERENCES),
+    ),
+)
+
+# ------------------------------------------------------------------------------------------------ ablations
+
+STEPS = ('--training.steps', '4000')
+
+
+def _variant(name: str, *fields: str) -> Experiment:
+    return Experiment(f'ablations/{name}', 'multi30k_en_de_tok', (*STEPS, *fields))
+
+
+def _entry(name: str, what: str, *fields: str) -> Entry:
+    return Entry(name, _variant(name, *fields), VALIDATION_ONLY, what)
+
+
+BASE = _variant('base')
+SIZES = ('--model.d-model', '--model.d-ff', '--model.num-heads', '--model.num-encoder-layers')
+DECODER_LAYERS = '--model.num-decoder-layers'
+
+
+def _size(d_model: int, d_ff: int, heads: int, encoder: int, decoder: int) -> tuple[str, ...]:
+    values = zip((*SIZES, DECODER_LAYERS), (d_model, d_ff, heads, encoder, decoder), strict=True)
+    return tuple(text for option, value in values for text in (option, str(value)))
+
+
+MODEL = Table(
+    'model',
+    'ablation',
+    (
+        Entry('base', BASE, VALIDATION_ONLY, 'multi30k_en_de_tok'),
+        _entry('pre_norm', 'pre-LN', '--model.norm-first'),
+        _entry('tied_target', 'source embeddings of their own', '--model.tie-embeddings', 'target'),
+        _entry('untied', 'three separate tables', '--model.tie-embeddings', 'none'),
+        _entry('warmup_100', 'warm-up 100 steps', '--optimizer.warmup-steps', '100'),
+        _entry('warmup_500', 'warm-up 500 steps', '--optimizer.warmup-steps', '500'),
+        _entry(
+            'pre_norm_warmup_100', 'pre-LN, warm-up 100 steps', '--model.norm-first', '--optimizer.warmup-steps', '100'
+        ),
+        _entry('smoothing_0', 'no label smoothing', '--training.label-smoothing', '0'),
+        _entry('smoothing_0.2', 'label smoothing 0.2', '--training.label-smoothing', '0.2'),
+        _entry('dropout_0', 'no dropout', '--model.dropout-rate', '0'),
+        _entry('dropout_0.1', 'dropout 0.1', '--model.dropout-rate', '0.1'),
+        _entry('dropout_0.2', 'dropout 0.2', '--model.dropout-rate', '0.2'),
+        _entry('dropout_0.4', 'dropout 0.4', '--model.dropout-rate', '0.4'),
+        _entry('half', 'd_model 64, d_ff 128', *_size(64, 128, 4, 4, 4)),
+        # Wider models need lower rates: by d_model^-0.5, as in noam, and the paper's own for its base.
+        _entry(
+            'double',
+            'd_model 256, d_ff 512, learning rate 3.5e-3',
+            *_size(256, 512, 4, 4, 4),
+            *('--optimizer.learning-rate', '3.5e-3'),
+        ),
+        _entry(
+            'paper_base',
+            "the paper's base: 6 + 6 layers, d_model 512, d_ff 2048, 8 heads, learning rate 1e-3",
+            *_size(512, 2048, 8, 6, 6),
+            *('--optimizer.learning-rate', '1e-3'),
+        ),
+        _entry('deep_encoder', '6 + 2 layers', *_size(128, 256, 4, 6, 2)),
+        _entry('vocabulary_2000', '2,000 pieces', '--model.vocab-size', '2000'),
+        _entry('vocabulary_4000', '4,000 pieces', '--model.vocab-size', '4000'),
+        _entry('vocabulary_12000', '12,000 pieces', '--model.vocab-size', '12000'),
+    ),
+)
+
+
+def _decoding(key: str, *options: str) -> Entry:
+    return Entry(key, BASE, Measure(key.replace(' ', '_'), options, has_test=False))
+
+
+# The same runs, so nothing is trained for it.
+DECODING = Table(
+    'decoding',
+    'ablation',
+    (
+        *(
+            _decoding(f'beam {width}', '--decoding.beam-width', str(width), '--decoding.length-penalty', 'none')
+            for width in (1, 2, 5, 10, 20)
+        ),
+        *(
+            _decoding(f'beam {width} alpha {alpha}', '--decoding.beam-width', str(width), '--decoding.alpha', alpha)
+            for width in (5, 20)
+            for alpha in ('0.5', '1.0', '1.5')
+        ),
+    ),
+)
+
+# ---------------------------------------------------------------------------------------------- corpus size
+
+# As long as the loss on the validation set falls.
+UNTIL_BEST = (
+    *('--training.steps', '6000', '--training.evaluate-every', '250', '--training.patience', '4'),
+    *('--training.average-last', '1'),
+)
+
+
+def _subset(pairs: int | None, vocab_size: int) -> tuple[Entry, Entry]:
+    name = 'all' if pairs is None else f'{pairs // 1000}k'
+    fields = (*UNTIL_BEST, '--model.vocab-size', str(vocab_size))
+    experiment = Experiment(f'corpus_size/{name}', 'tatoeba_en_de', fields, pairs)
+    what = f'{vocab_size:,} pieces'
+    all_references = Measure('all_references', validation=ALL_REFERENCES.validation, has_test=False)
+    return (
+        Entry(f'{name} pairs', experiment, VALIDATION_ONLY, what),
+        Entry(f'{name} pairs, all references', experiment, all_references, what),
+    )
+
+
+CORPUS_SIZE = Table(
+    'corpus_size',
+    'ablation',
+    tuple(
+        entry
+        for pairs, vocab_size in ((1000, 1000), (4000, 2000), (16_000, 4000), (64_000, 8000), (None, 8000))
+        for entry in _subset(pairs, vocab_size)
+    ),
+)
+
+TABLES = {table.name: table for table in (RESULTS, MODEL, DECODING, CORPUS_SIZE)}
+
+
+def experiments() -> list[Experiment]:
+    """Those of all tables, each once."""
+    return list(dict.fromkeys(entry.experiment for table in TABLES.values() for entry in table.entries))
