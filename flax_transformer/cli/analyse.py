@@ -51,7 +51,7 @@ def main(argv: list[str]) -> None:
     from flax_transformer.tasks.translation.search_errors import analyse, recommendation, table
 
     tokens = tokens_of(options.data, options.decoding.target_language)
-    name, pairs, _ = read_set(runs[0], options.source, options.reference, options.data, trust=options.trust_data)
+    name, pairs = read_set(runs[0], options.source, options.reference, options.data, trust=options.trust_data)
     translator = Translator.from_run(*runs, parallel=options.parallel, **asdict(options.decoding))
     with progress_bar(len(pairs) * len(options.widths), 'sentences') as bar:
         reports = analyse(translator, pairs, options.widths, tokens=tokens, progress=bar.update)
