@@ -135,7 +135,7 @@ def test_labels_of_json_may_be_numbers_and_truth_values_and_say_so(tmp_path: Pat
         ('a.jsonl', b'{"label": "\\ud83d", "text": "a"}\n', 'a.jsonl:1: half a surrogate pair, which'),
         ('a.jsonl', b'[' * 100_000, 'a.jsonl:1: expected a JSON object'),
         ('a.csv', b'x,a\n', "'a.csv': expected a .tsv file with label<TAB>text on each line, a .jsonl file with"),
-        ('a.tsv.gz', gzip.compress(TABLE)[:30], 'a.tsv.gz could not be read: Compressed file ended before'),
+        ('a.tsv.gz', gzip.compress(TABLE, mtime=0)[:30], 'a.tsv.gz could not be read: Compressed file ended before'),
         ('nothing.tsv', None, 'nothing.tsv does not exist; relative paths start at --data.root'),
         ('nothing', None, 'nothing does not exist; relative paths start at --data.root'),
         ('*.tsv', None, '*.tsv matches no file'),
