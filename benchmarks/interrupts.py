@@ -3,11 +3,12 @@
     python benchmarks/interrupts.py [--tries 10] [--caches cold warm] [--commands warmup train ...] [--seed 0] [--again]
 
 Each try starts the command in a process group of its own, as a terminal does, waits for a random part of the time that
-the command takes if left alone, counted from the end of the interpreter's own start, and sends SIGINT to the group.
-`cold` gives each try an empty cache of compiled programs, `warm` a full one. Sound ends are exit code 130 (interrupted)
-and 0 (it was almost done); of training, 75 (saved) too. What a command prints on standard output must be whole lines
-of what it prints if left alone. With --again each command that writes files is then run on what the interrupted one
-left: it must end with 0, or with 2 because the result is there.
+the command takes if left alone, and sends SIGINT to the group. Time is counted from where the command begins to catch
+it; Ctrl-C in the first milliseconds, while Python starts, ends with Python's own traceback. `cold` gives each try an
+empty cache of compiled programs, `warm` a full one. Sound ends are exit code 130 (interrupted) and 0 (it was almost
+done); of training, 75 (saved) too. What a command prints on standard output must be whole lines of what it prints if
+left alone. With --again each command that writes files is then run on what the interrupted one left: it must end with
+0, or with 2 because the result is there.
 
 The model is the tests' golden run. Prints one line of JSON: for each command and cache the exit codes and the longest
 time from the signal to the end in seconds; and everything that was not sound.
@@ -32,8 +33,14 @@ from num2words import num2words
 
 ROOT = Path(__file__).resolve().parent.parent
 RUN = ROOT / 'tests' / 'golden' / 'number_words'
-READY = 9  # the descriptor on which a command says that Python has started
-PROGRAM = f"import os; os.write({READY}, b'.'); from flax_transformer.cli import launch; launch()"
+READY = 9  # the descriptor on which a command says that it begins
+PROGRAM = f"""
+import os, sys
+first = ('import', 'flax_transformer.cli.process')  # within `launch`, which catches Ctrl-C
+sys.addaudithook(lambda event, args: (event, *args[:1]) == first and os.write({READY}, b'.'))
+from flax_transformer.cli import launch
+launch()
+"""
 SIGNS = (
     'Traceback (most recent call last)',
     'Exception ignored',
@@ -97,7 +104,7 @@ class End(NamedTuple):
     code: int
     out: str
     err: str
-    seconds: float  # since Python had started
+    seconds: float  # since it began
     waited: float  # since the signal
 
 
@@ -122,7 +129,7 @@ def start(name: str, line: str, top: Path, own: Path, cache: Path, moment: float
     out, err = own / 'stdout', own / 'stderr'
     with out.open('wb') as out_file, err.open('wb') as err_file, open(stdin or os.devnull, 'rb') as in_file:
         process = subprocess.Popen(
-            [sys.executable, '-c', f'import os; os.dup2({write}, {READY}); {PROGRAM}', *command.split()],
+            [sys.executable, '-c', f'import os; os.dup2({write}, {READY}){PROGRAM}', *command.split()],
             stdin=in_file,
             stdout=out_file,
             stderr=err_file,
