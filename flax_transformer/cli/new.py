@@ -24,12 +24,12 @@ LEAST = 10  # pairs
 class NewOptions:
     source: Path | None = None  # a text file, one sentence a line, plain or compressed
     target: Path | None = None  # its translations, line by line
-    valid_source: Path | None = None  # the same to choose the best checkpoint by
+    valid_source: Path | None = None  # another text file, to choose the best checkpoint by
     valid_target: Path | None = None  # its translations
-    test_source: Path | None = None  # the same for the final score
+    test_source: Path | None = None  # another text file, for the final score
     test_target: Path | None = None  # its translations
     source_language: str | None = None  # such as en; None: from the end of the file's name, else from the text
-    target_language: str | None = None  # likewise
+    target_language: str | None = None  # such as de; None: likewise
     measure: bool = True  # measure how fast this machine is, to predict the time; takes some ten seconds
 
 
