@@ -42,7 +42,7 @@ def main(argv: list[str]) -> None:
     )
     if (message := _finished(options)) is not None:
         say(message)
-        _print_next(options.config.task, options.workdir)
+        _print_next(options.config, options.workdir)
         return
     # JAX counts its devices once, when first asked: simulated ones must be requested before.
     from flax_transformer.engine.devices import multihost, process_group
@@ -65,7 +65,7 @@ def main(argv: list[str]) -> None:
             exit_at_second=True,
         )
     if multihost.is_first():
-        _print_next(options.config.task, run.path)
+        _print_next(options.config, run.path)
 
 
 def _finished(options: TrainOptions) -> str | None:
@@ -82,14 +82,17 @@ def _finished(options: TrainOptions) -> str | None:
     return finished(run, options.config.training)
 
 
-def _print_next(task: str, run: Path) -> None:
+def _print_next(config: Any, run: Path) -> None:
     print(f'The run is in {run}. Next:')
     quoted = shlex.quote(str(run))
-    if task not in _USES:
+    if config.task not in _USES:
         print(f'  flax-transformer curves {quoted}')
         return
-    print(f'  flax-transformer evaluate {quoted}')
-    print(f'  flax-transformer {_USES[task].format(quoted)}')
+    files = ''
+    if config.task == 'translation' and not config.data.test:
+        files = f' --source test.{config.data.source_language} --reference test.{config.data.target_language}'
+    print(f'  flax-transformer evaluate {quoted}{files}')
+    print(f'  flax-transformer {_USES[config.task].format(quoted)}')
 
 
 def _facts(options: TrainOptions) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, copy_config
 
+from flax_transformer.cli.train import _print_next
 from flax_transformer.engine.runs.finished import finished
 from flax_transformer.tasks.translation.run import Run
 
@@ -35,6 +36,13 @@ def test_a_finished_run_says_so_without_starting_jax(copy_run: Path, tmp_path: P
     assert f'{copy_run} is trained already, to step 250; raise --training.steps to go on' in done.stderr
     assert done.stdout.splitlines()[0] == f'The run is in {copy_run}. Next:'
     assert done.stdout.splitlines()[-1] == '0 []'
+
+
+@pytest.mark.parametrize(('test', 'files'), [('test.{lang}', ''), ('', ' --source test.in --reference test.out')])
+def test_what_comes_next_can_be_typed_without_a_test_set_too(test: str, files: str, capsys) -> None:
+    config = copy_config(Path())
+    _print_next(replace(config, data=replace(config.data, test=test)), Path('run'))
+    assert f'  flax-transformer evaluate run{files}\n' in capsys.readouterr().out
 
 
 def test_what_a_start_must_look_at_is_not_called_finished(copy_run: Path, tmp_path: Path) -> None:
