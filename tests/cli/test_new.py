@@ -13,7 +13,7 @@ from flax_transformer.cost.measured import training_flops
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.tasks.translation.new_config.facts import Facts, Pieces, hold_out, language_of
-from flax_transformer.tasks.translation.new_config.sizes import sizes_of
+from flax_transformer.tasks.translation.new_config.sizes import sizes_of, tier_of
 from flax_transformer.tasks.translation.new_config.text import Corpora, config_text
 
 WORDS = {'en': ['red', 'blue', 'green', 'house', 'tree', 'river', 'old', 'new', 'small', 'big']}
@@ -129,8 +129,15 @@ def test_every_text_is_a_config_of_its_sizes(pairs: int, validation: str, tmp_pa
     assert config.training.steps == sizes.steps
     assert config.training.steps * config.training.tokens_per_step * 0.95 == pytest.approx(15 * pairs * sizes.epochs)
     assert max(map(len, text.splitlines())) <= 120
-    if pairs > 40:
-        assert sizes.epochs == pytest.approx(sizes.tier.epochs, rel=0.05)
+    expected = {40: 200 * 0.95 * 1024 / (15 * 40), 5_000: 3000 * 0.95 * 1024 / (15 * 5_000)}
+    assert sizes.epochs == pytest.approx(expected.get(pairs, sizes.tier.epochs), rel=0.05)
+    assert sizes.tier.tokens_per_step == tier_of(pairs).tokens_per_step // (2 if pairs in expected else 1)
+
+
+def test_few_pairs_are_passed_over_more_often_up_to_a_hundred_times() -> None:
+    pieces = Pieces(1000, np.full((2, 100), 15))
+    steps = [sizes_of(Facts(pairs, (1, 1), 1, Pairs([], [])), pieces).steps for pairs in (1_000, 3_000, 12_000, 30_000)]
+    assert steps == [1500, 3000, 4600, 5800]
 
 
 def test_a_name_is_needed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,6 +43,8 @@ TIERS = (
 FILL = 0.95  # share of a packed row that tokens take
 ROWS = (64, 128, 256)  # slots of a row
 LEFT_OUT = 0.002  # share of pairs that may be too long for a row
+FEW_STEPS = 3000  # a model learns little in fewer: then batches are halved, and passes added up to this
+MOST_EPOCHS = 100
 
 
 @dataclass(frozen=True)
@@ -72,13 +74,17 @@ def tier_of(pairs: int) -> Tier:
 def sizes_of(facts: Facts, pieces: Pieces, *, held_out: int = 0) -> Sizes:
     """The sizes for a corpus: steps are epochs times its target tokens, divided by those of a step.
 
-    `held_out` of the pairs are not for training.
+    If that makes few steps, batches are smaller, and passes more. `held_out` of the pairs are not for training.
     """
     tier = tier_of(facts.pairs)
     long = np.quantile(pieces.lengths.max(0), 1 - LEFT_OUT)
     row = next((row for row in ROWS if long <= row), ROWS[-1])
     tokens = (facts.pairs - held_out) * pieces.per_pair[1]
-    steps = max(200, _rounded(tier.epochs * tokens / (tier.tokens_per_step * FILL)))
+    steps = tier.epochs * tokens / (tier.tokens_per_step * FILL)
+    if steps < FEW_STEPS:
+        tier = tier._replace(tokens_per_step=tier.tokens_per_step // 2)
+        steps = max(2 * steps, min(FEW_STEPS, 2 * steps * MOST_EPOCHS / tier.epochs))
+    steps = max(200, _rounded(steps))
     return Sizes(
         tier,
         pieces.vocab_size,
