@@ -33,6 +33,7 @@ THEMES = {
 }
 # Commands that take a whole config show fewer of its themes.
 _ONLY_TO_TRANSLATE = set(THEMES['decoding']) - {'decoding.beam_width'}
+_ONLY_DATA = ('check', 'clean')  # commands that the other themes do not concern
 _ONLY_TO_TRAIN = {'data.train', 'data.validation'}
 _HELP = ('-h', '--help')
 _ALL = '--help-all'
@@ -128,7 +129,8 @@ def short_help(prog: str, description: str, options: Any, values: Any = None) ->
     left_out = _ONLY_TO_TRANSLATE if 'training.steps' in every else _ONLY_TO_TRAIN
     themes = {'options': [name for name in every if '.' not in name and name not in shared]}
     for theme, names in THEMES.items():
-        themes[theme] = [name for name in names if name in every and name not in left_out]
+        if theme == 'data' or prog.split()[1] not in _ONLY_DATA:
+            themes[theme] = [name for name in names if name in every and name not in left_out]
     about = textwrap.wrap(' '.join(description.split()), width, break_on_hyphens=False)
     others = [(name.upper(), text) for name, text in _positionals(options)]
     words = ' '.join([prog, *(name for name, _ in others)])

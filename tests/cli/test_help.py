@@ -84,6 +84,13 @@ def test_what_only_scores_shows_no_training_data(capsys: pytest.CaptureFixture[s
     assert '--data.train ' not in text
 
 
+@pytest.mark.parametrize('command', ['check', 'clean'])
+def test_what_only_reads_corpora_shows_no_training(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert '--data.train ' in (text := output_of(capsys, command, '-h'))
+    assert '--optimizer.learning-rate ' not in text
+    assert '--model.d-model ' not in text
+
+
 def test_help_names_the_further_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     lines = output_of(capsys, 'average', '-h').splitlines()
     assert lines[0] == 'usage: flax-transformer average RUN OUT [--field value ...]'
@@ -101,7 +108,7 @@ def test_a_field_that_is_on_by_default_is_shown_as_what_turns_it_off() -> None:
         is_on: bool = True  # one
         is_off: bool = False  # two
 
-    text = short_help('prog', 'About.', Options)
+    text = short_help('prog command', 'About.', Options)
     assert any(line.split() == ['--no-is-on', 'do', 'not', 'one'] for line in text.splitlines())
     assert '--is-off' in text
 
@@ -114,7 +121,7 @@ def test_every_text_of_the_short_help_begins_alike_except_for_names() -> None:
         memory: float = 1.0  # GB per device
         first: bool = False  # True: norm first
 
-    words = [line.split()[2] for line in short_help('prog', 'About.', Options).splitlines()[-3:]]
+    words = [line.split()[2] for line in short_help('prog command', 'About.', Options).splitlines()[-3:]]
     assert words == ['a', 'GB', 'norm']
 
 
