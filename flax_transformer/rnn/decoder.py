@@ -1,14 +1,13 @@
 """The decoder, on whole sentences and one token at a time.
 
-Its first layer reads the words so far; the attention is asked with its state; further layers and the output read that
-state and the context found. With input feeding, the first layer also reads the context of the step before (Luong et
-al. 2015, section 3.3), as the decoder of Bahdanau et al. 2015 does.
+The first layer reads the words so far, and its state asks the attention for a context; further layers and the output
+read both. With input feeding, the first layer also reads the context of the step before. So the decoder of one layer is
+that of Bahdanau et al. 2015, but that each context is asked for by a state that has read the previous word already.
 
 Shapes: B rows, S source and T target positions, D d_model, H hidden size, A attention size, C context (2 H),
 W hypotheses, N = B * W.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -18,7 +17,13 @@ import jax.numpy as jnp
 from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout
-from flax_transformer.rnn.attention import additive_energies, multiplicative_energies, weights_of
+from flax_transformer.rnn.attention import (
+    additive_energies,
+    additive_energies_by_query,
+    attention_weights,
+    context_of,
+    multiplicative_energies,
+)
 from flax_transformer.rnn.cells import GATES, State, advance, zero_state
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.rnn.layers import RecurrentLayer, batch_first, begins, final_states, over_time, reset, run
@@ -42,10 +47,8 @@ class Decoder(nn.Module):
         config, dtype = self.config, jnp.dtype(self.config.dtype)
         width, context, attention = config.hidden_size, 2 * config.hidden_size, config.width_of_attention
         self.initial = Dense(context, width, dtype=dtype)
-        layer = partial(RecurrentLayer, hidden_size=width, cell=config.cell, dtype=dtype)
-        self.layers = [
-            layer(width + context if number else config.d_model) for number in range(config.num_decoder_layers)
-        ]
+        inputs = [config.d_model, *[width + context] * (config.num_decoder_layers - 1)]
+        self.layers = [RecurrentLayer(each, width, config.cell, dtype) for each in inputs]
         if config.input_feeding:
             self.feeding = Dense(context, GATES[config.cell] * width, use_bias=False, dtype=dtype)
         if config.attention == 'additive':
@@ -63,123 +66,122 @@ class Decoder(nn.Module):
 
     def __call__(self, x: jax.Array, source: Source, segments: jax.Array, *, deterministic: bool = True) -> jax.Array:
         """Hidden [B, T, D] of embedded words x [B, T, D] with segments [B, T], all positions at once."""
-        return self._run(x, source, segments, deterministic)[0]
+        h, context, _ = self._first_layer(x, source, segments)
+        for layer in self.layers[1:]:
+            below = jnp.concatenate([h, context], axis=-1)
+            h = layer(self.dropout(below, deterministic=deterministic), segments)
+        return self._output(h, context, x)
 
     def look(self, x: jax.Array, source: Source, segments: jax.Array) -> jax.Array:
         """The attention [B, T, S] over the source."""
-        return self._run(x, source, segments, True)[1]
+        return self._first_layer(x, source, segments)[2]
 
-    def _run(
-        self, x: jax.Array, source: Source, segments: jax.Array, deterministic: bool
-    ) -> tuple[jax.Array, jax.Array]:
-        first = self.layers[0]
-        summaries = final_states(source.values, source.segments, segments)
-        start = over_time(begins(segments)), over_time(self._initial(summaries))
+    def _first_layer(self, x: jax.Array, source: Source, segments: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """h [B, T, H], the contexts [B, T, C] that it asks for, and the attention [B, T, S]."""
+        config, layer = self.config, self.layers[0]
+        ends = final_states(source.values, source.segments, segments)
         mask = segments[:, :, None] == source.segments[:, None]
-        xs = first.input(x)
-        if self.config.attention != 'none' and self.config.input_feeding:
-            h, context, weights = self._run_feeding(over_time(xs), start, mask, source)
-        else:
-            if self.config.input_feeding:
-                xs = xs + self.feeding(summaries)
-            h = batch_first(run(self.config.cell, {'0': first.recurrent.kernel}, {'0': (over_time(xs), *start)})['0'])
-            context, weights = (
-                (summaries, _ends(mask)) if self.config.attention == 'none' else self._attend(h, source, mask)
-            )
-        for layer in self.layers[1:]:
-            h = layer(self.dropout(jnp.concatenate([h, context], axis=-1), deterministic=deterministic), segments)
-        return self._output(h, context, x), weights
+        of_words, start = layer.input(x), (over_time(begins(segments)), over_time(self._first_h(ends)))
+        if config.input_feeding and config.attention != 'none':
+            return self._feed(over_time(of_words), start, mask, source)
+        if config.input_feeding:
+            of_words = of_words + self.feeding(ends)
+        h = run(config.cell, {'first': layer.recurrent.kernel}, {'first': (over_time(of_words), *start)})
+        h = batch_first(h['first'])
+        return (h, ends, _at_ends(mask)) if config.attention == 'none' else (h, *self._attend(h, source, mask))
 
-    def _initial(self, summaries: jax.Array) -> jax.Array:
-        return jnp.tanh(self.initial(summaries))
+    def _first_h(self, ends: jax.Array) -> jax.Array:
+        """The h [..., H] with which the first layer begins a sentence, of its `final_states`."""
+        return jnp.tanh(self.initial(ends))
 
     def _output(self, h: jax.Array, context: jax.Array, x: jax.Array) -> jax.Array:
-        """tanh of state, context and previous word, without the maxout of Bahdanau et al. 2015."""
+        """The layer before the logits (Pascanu et al. 2014), with tanh for the maxout of Bahdanau et al. 2015."""
         return jnp.tanh(self.output(jnp.concatenate([h, context, x], axis=-1)))
 
-    def _run_feeding(
-        self, xs: jax.Array, start: tuple[jax.Array, jax.Array], mask: jax.Array, source: Source
+    def _feed(
+        self, of_words: jax.Array, start: tuple[jax.Array, jax.Array], mask: jax.Array, source: Source
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """h [B, T, H], contexts [B, T, C] and attention [B, T, S] of the first layer."""
-        cell, dtype, is_additive = self.config.cell, xs.dtype, self.config.attention == 'additive'
-        weights = {
-            'recurrent': self.layers[0].recurrent.kernel,
-            'feeding': self.feeding.kernel,
-            'values': source.values,
-        }
-        if is_additive:
+        """As `_first_layer`, with input feeding: the attention is part of the scan.
+
+        Args:
+          of_words: products [T, B, G * H] of the words.
+          start: where a sentence begins [T, B], and with which h [T, B, H].
+        """
+        config, dtype = self.config, of_words.dtype
+        weights = {'recurrent': self.layers[0].recurrent.kernel, 'feeding': self.feeding.kernel}
+        weights['values'], constants = source.values, ()
+        if config.attention == 'additive':
             weights['query'] = self.query.kernel
-            constants = source.keys, self.vector
+            constants = source.keys.astype(jnp.float32), self.vector  # their gradients are summed over time in float32
         else:
             weights['keys'] = source.keys
-            constants = ()
+
+        def energies(times: Times, constants: Any, h: jax.Array) -> jax.Array:
+            if config.attention == 'multiplicative':
+                return times('keys', h[:, None], 'BQA,BSA->BQS')
+            keys, vector = constants
+            q = times('query', h).astype(dtype)
+            return additive_energies(q[:, None], keys, vector)
 
         def step(times: Times, constants: Any, carry: tuple[State, jax.Array], x: Any) -> Any:
             state, context = carry
-            of_word, is_first, initial, mask = x
-            state = reset(state, is_first, initial)
+            of_word, is_first, first_h, mask = x
+            state = reset(state, is_first, first_h)
             context = jnp.where(is_first[:, None], 0, context)
-            of_input = of_word + times('feeding', context)
-            state = advance(cell, of_input, times('recurrent', state[0].astype(dtype)), state)
+            of_state = times('recurrent', state[0].astype(dtype))
+            state = advance(config.cell, of_word + times('feeding', context), of_state, state)
             h = state[0].astype(dtype)
-            if is_additive:
-                q = times('query', h).astype(dtype)
-                energies = jax.checkpoint(additive_energies)(q[:, None], *constants)
-            else:
-                energies = times('keys', h[:, None], 'BQA,BSA->BQS')
-            attention = weights_of(energies, mask[:, None])
+            attention = attention_weights(energies(times, constants, h), mask[:, None])
             context = times('values', attention.astype(dtype), 'BQS,BSC->BQC')[:, 0].astype(dtype)
             return (state, context), (h, context, attention[:, 0])
 
-        batch = xs.shape[1]
-        carry = zero_state(cell, batch, self.config.hidden_size), jnp.zeros((batch, source.values.shape[-1]), dtype)
-        ys = recur(step, weights, constants, carry, (xs, *start, over_time(mask)))[1]
+        batch, width = of_words.shape[1], source.values.shape[-1]
+        carry = zero_state(config.cell, batch, config.hidden_size), jnp.zeros((batch, width), dtype)
+        ys = recur(step, weights, constants, carry, (of_words, *start, over_time(mask)))[1]
         return jax.tree.map(batch_first, ys)
 
     def _attend(self, h: jax.Array, source: Source, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Contexts [B, Q, C] and attention [B, Q, S] of states [B, Q, H]."""
         if self.config.attention == 'additive':
-            energies = jax.checkpoint(additive_energies)(self.query(h), source.keys, self.vector)
+            energies = additive_energies_by_query(self.query(h), source.keys, self.vector)
         else:
             energies = multiplicative_energies(h, source.keys)
-        weights = weights_of(energies, mask)
-        return jnp.einsum('BQS,BSC->BQC', weights.astype(h.dtype), source.values), weights
+        weights = attention_weights(energies, mask)
+        return context_of(weights, source.values), weights
 
     def start(self, source: Source) -> DecodeState:
         """The state before the first token."""
-        summaries = final_states(source.values, source.segments, jnp.ones_like(source.segments[:, :1]))
-        zeros = zero_state(self.config.cell, summaries.shape[0], self.config.hidden_size)
-        states = [zeros for _ in self.layers]
-        states[0] = (self._initial(summaries)[:, 0].astype(jnp.float32), *zeros[1:])
-        context = jnp.zeros_like(summaries[:, 0])
-        if self.config.attention == 'none':
-            context = summaries[:, 0]
-        return DecodeState((tuple(states), context), source, jnp.int32(0))
+        ends = final_states(source.values, source.segments, jnp.ones_like(source.segments[:, :1]))[:, 0]
+        zeros = zero_state(self.config.cell, ends.shape[0], self.config.hidden_size)
+        states = ((self._first_h(ends).astype(jnp.float32), *zeros[1:]), *[zeros] * (len(self.layers) - 1))
+        context = ends if self.config.attention == 'none' else jnp.zeros_like(ends)
+        return DecodeState((states, context), source, jnp.int32(0))
 
     def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """Hidden [N, D] of one embedded token x [N, D] of each hypothesis, its attention over the source, [N, S], and
         the state after it."""
-        (states, context), source, first = state.cache, state.shared, self.layers[0]
-        of_input = first.input(x)
+        (states, context), source, layer = state.cache, state.shared, self.layers[0]
+        of_input = layer.input(x)
         if self.config.input_feeding:
             of_input = of_input + self.feeding(context)
-        after = [advance(self.config.cell, of_input, first.recurrent(states[0][0]), states[0])]
+        after = [layer.step_from(of_input, states[0])]
         h = after[0][0].astype(x.dtype)
-        mask = source.segments[:, None] > 0
+        sentences = source.segments.shape[0]
+        asked = h.reshape(sentences, -1, h.shape[-1])  # W hypotheses are W positions here: no source is copied for each
+        mask = jnp.broadcast_to(source.segments[:, None] > 0, (*asked.shape[:2], source.segments.shape[1]))
         if self.config.attention == 'none':
-            weights = jnp.repeat(_ends(mask)[:, 0], x.shape[0] // mask.shape[0], axis=0)
+            weights = _at_ends(mask)
         else:
-            # The W hypotheses of a sentence are compared as W positions would be: nothing is copied per beam.
-            context, weights = self._attend(h.reshape(mask.shape[0], -1, h.shape[-1]), source, mask)
-            context, weights = (y.reshape(-1, y.shape[-1]) for y in (context, weights))
+            context, weights = self._attend(asked, source, mask)
+            context = context.reshape(-1, context.shape[-1])
         for layer, before in zip(self.layers[1:], states[1:], strict=True):
             after.append(layer.step(jnp.concatenate([h, context], axis=-1), before))
             h = after[-1][0].astype(x.dtype)
         state = state._replace(cache=(tuple(after), context), position=state.position + 1)
-        return self._output(h, context, x), weights, state
+        return self._output(h, context, x), weights.reshape(-1, weights.shape[-1]), state
 
 
-def _ends(mask: jax.Array) -> jax.Array:
+def _at_ends(mask: jax.Array) -> jax.Array:
     """What `final_states` reads, as attention [B, T, S]: half of the first and half of the last visible position."""
     size = mask.shape[-1]
     first, last = jnp.argmax(mask, axis=-1), size - 1 - jnp.argmax(mask[..., ::-1], axis=-1)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from flax_transformer.ops.dense import Dense
 from flax_transformer.rnn.cells import GATES, State, advance, zero_state
-from flax_transformer.rnn.recurrence import Times, recur
+from flax_transformer.rnn.recurrence import Times, recur, times
 
 
 class RecurrentLayer(nn.Module):
@@ -37,7 +37,12 @@ class RecurrentLayer(nn.Module):
 
     def step(self, x: jax.Array, state: State) -> State:
         """The state after one more position, x [N, D]."""
-        return advance(self.cell, self.input(x), self.recurrent(state[0]), state)
+        return self.step_from(self.input(x), state)
+
+    def step_from(self, of_input: jax.Array, state: State) -> State:
+        """`step`, from the products [N, G * H] of the input."""
+        of_state = times(self.recurrent.kernel, state[0].astype(self.dtype))
+        return advance(self.cell, of_input, of_state, state)
 
 
 class BidirectionalLayer(nn.Module):
@@ -106,7 +111,7 @@ def begins(segments: jax.Array) -> jax.Array:
     >>> begins(jnp.array([[1, 1, 2, 2, 0]])).astype(int).tolist()
     [[1, 0, 1, 0, 1]]
     """
-    return jnp.diff(segments, axis=1, prepend=-1) != 0
+    return jnp.diff(segments.astype(jnp.int32), axis=1, prepend=-1) != 0
 
 
 def final_states(both: jax.Array, segments: jax.Array, asked: jax.Array) -> jax.Array:
@@ -118,9 +123,10 @@ def final_states(both: jax.Array, segments: jax.Array, asked: jax.Array) -> jax.
     is_same = asked[:, :, None] == segments[:, None, :]
     first = jnp.argmax(is_same, axis=2)
     last = segments.shape[1] - 1 - jnp.argmax(is_same[:, :, ::-1], axis=2)
-    left, right = jnp.split(both, 2, axis=-1)
+    # In float32: for the gradient adds up what all positions of a sentence read at its end.
+    left, right = jnp.split(both.astype(jnp.float32), 2, axis=-1)
     ends = [jnp.take_along_axis(x, index[:, :, None], axis=1) for x, index in ((left, last), (right, first))]
-    return jnp.concatenate(ends, axis=-1)
+    return jnp.concatenate(ends, axis=-1).astype(both.dtype)
 
 
 def over_time(x: jax.Array) -> jax.Array:

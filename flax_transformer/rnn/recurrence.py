@@ -33,9 +33,9 @@ def times(weight: jax.Array | Quantized, x: jax.Array, equation: str = ROWS) -> 
 def recur(step: Step, weights: dict[str, Any], constants: Any, state: Any, xs: Any) -> tuple[Any, Any]:
     """The state after, and the stacked results [T, ...] of, `step(times, constants, state, x)` for each x of xs.
 
-    As `jax.lax.scan`, except that a step multiplies by `times(name, x, equation)`, at most once for each of `weights`,
-    and that these get gradients as said above. Other arrays that the step reads at all times are `constants`. The step
-    closes over no arrays.
+    As `jax.lax.scan`, except that a step multiplies by `times(name, x, equation)`, exactly once for each of `weights`,
+    whose gradients are computed after the scan. Other arrays that every step reads are `constants`: the step closes
+    over no arrays.
     """
 
     def body(state: Any, x: Any) -> tuple[Any, Any]:
@@ -46,7 +46,7 @@ def recur(step: Step, weights: dict[str, Any], constants: Any, state: Any, xs: A
 
 def _forward(step: Step, weights: dict[str, jax.Array], constants: Any, state: Any, xs: Any) -> tuple[Any, Any]:
     length = len(jax.tree.leaves(xs)[0])
-    equations, dtypes = {}, {}
+    equations = {}
 
     def run(constants: Any, state: Any, xs: Any, taps: dict[str, jax.Array]) -> tuple[Any, Any]:
         def body(state: Any, x_and_taps: Any) -> tuple[Any, Any]:
@@ -54,7 +54,7 @@ def _forward(step: Step, weights: dict[str, jax.Array], constants: Any, state: A
             inputs = {}
 
             def times(name: str, x: jax.Array, equation: str = ROWS) -> jax.Array:
-                inputs[name], equations[name], dtypes[name] = x, equation, x.dtype
+                inputs[name], equations[name] = x, equation
                 return _tapped(equation, x, weights[name].astype(x.dtype), taps[name])
 
             state, y = step(times, constants, state, x)
@@ -82,6 +82,7 @@ def _taps(step: Step, weights: Any, constants: Any, state: Any, xs: Any, length:
 
     def once(weights: Any, constants: Any, state: Any, xs: Any) -> Any:
         def noted(name: str, x: jax.Array, equation: str = ROWS) -> jax.Array:
+            assert name not in found, f'{name}: a second product would lose the gradient of the first'
             result = times(weights[name], x, equation)
             found[name] = (length, *result.shape), x.dtype
             return result
@@ -89,6 +90,7 @@ def _taps(step: Step, weights: Any, constants: Any, state: Any, xs: Any, length:
         return step(noted, constants, state, jax.tree.map(lambda x: x[0], xs))
 
     jax.eval_shape(once, weights, constants, state, xs)
+    assert found.keys() == weights.keys(), f'products with {sorted(found)}, weights {sorted(weights)}'
     return {name: jnp.zeros(*shape_and_dtype) for name, shape_and_dtype in found.items()}
 
 

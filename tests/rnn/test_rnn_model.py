@@ -1,0 +1,115 @@
+"""The attention RNN: against NumPy, one token at a time, packed, padded, in bfloat16, sharded."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy_rnn
+import pytest
+
+from flax_transformer.ops.int8 import to_int8
+from flax_transformer.rnn.config import RecurrentConfig
+from flax_transformer.rnn.model import AttentionRNN, output_names, parameter_shapes, resolve_dtype
+
+V = 23
+SOURCE = np.array([[4, 9, 2, 1, 0, 0], [7, 7, 3, 22, 5, 1], [1, 0, 0, 0, 0, 0]])
+TARGET_IN = np.array([[0, 8, 6, 1, 0], [0, 3, 19, 4, 11], [0, 5, 1, 0, 0]])
+SWAPPED = np.array([1, 0, 3, 2, 5, 4])  # the two hypotheses of each sentence
+
+# The first two of these sentence pairs in one row, then the third and a short one; segment 0 is padding.
+PACKED = {
+    'source': np.array([[4, 9, 2, 1, 7, 7, 3, 22, 5, 1, 0], [1, 5, 6, 1, 0, 0, 0, 0, 0, 0, 0]]),
+    'target_in': np.array([[0, 8, 6, 0, 3, 19, 4, 11], [0, 5, 0, 9, 9, 0, 0, 0]]),
+    'source_segments': np.array([[1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0], [1, 2, 2, 2, 0, 0, 0, 0, 0, 0, 0]]),
+    'target_segments': np.array([[1, 1, 1, 2, 2, 2, 2, 2], [1, 1, 2, 2, 2, 0, 0, 0]]),
+}
+
+# Logits of up to 3 from sums in float32; faults made on purpose change them by 1e-2 and more.
+CLOSE = {'rtol': 0, 'atol': 1e-5}
+
+CONFIGS = {
+    'additive': {'num_encoder_layers': 2, 'num_decoder_layers': 2},
+    'multiplicative': {'cell': 'gru', 'attention': 'multiplicative', 'tie_embeddings': 'target', 'logits_bias': True},
+    'additive, not fed': {'cell': 'gru', 'input_feeding': False, 'num_decoder_layers': 2, 'attention_size': 5},
+    'multiplicative, not fed': {'attention': 'multiplicative', 'input_feeding': False, 'tie_embeddings': 'none'},
+    'no attention': {'cell': 'gru', 'attention': 'none'},
+}
+
+
+def small(**changes):
+    return RecurrentConfig(**{'vocab_size': V, 'd_model': 8, 'hidden_size': 6, 'dtype': 'float32'} | changes)
+
+
+@functools.cache
+def variables(config):
+    """Random values everywhere, large enough for attention to be far from uniform."""
+    rng = np.random.default_rng(0)
+    width = lambda leaf: leaf.shape[0] if leaf.ndim == 2 else 3
+    draw = lambda leaf: jnp.asarray(1.5 * rng.normal(size=leaf.shape) * width(leaf) ** -0.5, jnp.float32)
+    return {'params': jax.tree.map(draw, parameter_shapes(config))}
+
+
+@functools.cache
+def jitted(config, method):
+    return jax.jit(functools.partial(AttentionRNN(config).apply, method=method))
+
+
+@pytest.mark.parametrize('name', CONFIGS)
+def test_packed_rows_give_the_logits_of_loops_in_numpy(name) -> None:
+    config = small(**CONFIGS[name])
+    logits = jitted(config, '__call__')(variables(config), **PACKED)
+    plain = jax.tree.map(np.asarray, variables(config)['params'])
+    for row in range(2):
+        for segment in (1, 2):
+            source, target = (PACKED[f'{side}_segments'][row] == segment for side in ('source', 'target'))
+            expected = numpy_rnn.forward(plain, config, PACKED['source'][row][source], PACKED['target_in'][row][target])
+            np.testing.assert_allclose(logits[row][target], expected, **CLOSE)
+
+
+@pytest.mark.parametrize('name', ['additive', 'multiplicative, not fed', 'no attention'])
+def test_one_token_at_a_time_is_all_at_once(name) -> None:
+    """With two hypotheses of each sentence, which change places once, and sources with more padding."""
+    config = small(**CONFIGS[name])
+    params, step = variables(config), jitted(config, 'decode_and_look')
+    state = jitted(config, 'start')(params, SOURCE)
+    state = state._replace(cache=jax.tree.map(lambda x: jnp.repeat(x, 2, axis=0), state.cache))
+    targets = np.stack([TARGET_IN, TARGET_IN[:, ::-1]], axis=1).reshape(6, -1)
+    targets[:, 0] = 0
+    logits, seen = [], []
+    for position in range(5):
+        if position == 3:
+            targets, logits, seen = targets[SWAPPED], [x[SWAPPED] for x in logits], [x[SWAPPED] for x in seen]
+            state = state._replace(cache=jax.tree.map(lambda x: x[SWAPPED], state.cache))
+        of_token, weights, state = step(params, targets[:, position], state)
+        logits.append(of_token)
+        seen.append(weights)
+    assert state.position == 5
+    sources = np.pad(np.repeat(SOURCE, 2, axis=0), ((0, 0), (0, 2)))
+    model = AttentionRNN(config)
+    at_once = jax.jit(lambda *args: (model.apply(*args), model.apply(*args, method='cross_attention')))
+    expected, attention = at_once(params, sources, targets)
+    np.testing.assert_allclose(np.stack(logits, 1), expected, **CLOSE)
+    assert attention.shape == (1, 6, 1, 5, 8)
+    np.testing.assert_allclose(np.stack(seen, 1), attention[0, :, 0, :, :6], **CLOSE)
+    np.testing.assert_allclose(attention.sum(-1), 1, rtol=1e-6)
+
+
+def test_eight_bits_change_little() -> None:
+    config = small(**CONFIGS['additive'])
+    params, step = variables(config)['params'], jitted(config, 'decode')
+    state = jitted(config, 'start')({'params': params}, SOURCE)
+    of_float, of_int8 = (step({'params': tree}, TARGET_IN[:, 1], state)[0] for tree in (params, to_int8(params)))
+    assert 0 < jnp.abs(of_float - of_int8).max() < 0.3
+
+
+def test_output_names_are_of_parameters() -> None:
+    config = small(tie_embeddings='none', logits_bias=True)
+    assert output_names(config) == ('projection', 'logits_bias')
+    assert set(output_names(config)) <= set(parameter_shapes(config))
+
+
+def test_auto_is_float32_on_cpus_and_bfloat16_elsewhere() -> None:
+    assert resolve_dtype(small(dtype='auto'), 'cpu').dtype == 'float32'
+    assert resolve_dtype(small(dtype='auto'), 'tpu').dtype == 'bfloat16'
+    assert resolve_dtype(small(), 'gpu').dtype == 'float32'
