@@ -1,12 +1,11 @@
 """FLOPs by formula, by hand, by the products that JAX traces, and by XLA's own count."""
 
-import math
 from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import pytest
-from jax.extend.core import jaxprs_in_params
+from traced import products
 
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.flops import forward_flops
@@ -16,19 +15,6 @@ SMALL = TransformerConfig(
     vocab_size=50, d_model=16, num_heads=4, head_dim=6, d_ff=24, num_encoder_layers=2, num_decoder_layers=3
 )
 SOURCE, TARGET = 7, 5
-
-
-def products(jaxpr) -> int:
-    """FLOPs of all matrix products of a jaxpr, those of its parts too."""
-    total = 0
-    for equation in jaxpr.eqns:
-        if equation.primitive.name == 'dot_general':
-            left = equation.invars[0].aval.shape
-            (contracted, _), _ = equation.params['dimension_numbers']
-            total += 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(left[i] for i in contracted)
-        for inner in jaxprs_in_params(equation.params):
-            total += products(inner)
-    return total
 
 
 def traced(config: TransformerConfig, source: int, target: int):

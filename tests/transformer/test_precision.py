@@ -1,6 +1,5 @@
 """Gradients in bfloat16: what is summed over a batch is summed in float32."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import flax.linen as nn
@@ -8,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.extend.core import jaxprs_in_params
+from traced import sums_over_tokens
 
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.embedding import Embedding
@@ -21,30 +20,6 @@ TOKENS = {ROWS, SOURCE, TARGET, ROWS * SOURCE, ROWS * TARGET}
 SIZES = {'vocab_size': 29, 'd_model': 16, 'num_heads': 2, 'head_dim': 10, 'd_ff': 24, 'max_length': 13}
 LAYERS = {'num_encoder_layers': 1, 'num_decoder_layers': 1}
 COUNT = 2000  # occurrences of a token
-
-
-def equations(jaxpr: Any) -> Iterator[Any]:
-    for equation in jaxpr.eqns:
-        yield equation
-        for inner in jaxprs_in_params(equation.params):
-            yield from equations(inner)
-
-
-def sums_over_tokens(jaxpr: Any) -> Iterator[tuple[str, jnp.dtype]]:
-    """What sums over rows or positions, as text, and the dtype of the result."""
-    for equation in equations(jaxpr):
-        name, operands = equation.primitive.name, [getattr(x, 'aval', None) for x in equation.invars]
-        summed: set[int] = set()
-        if name == 'dot_general':
-            (axes, _), _ = equation.params['dimension_numbers']
-            summed = {operands[0].shape[axis] for axis in axes}
-        elif name == 'reduce_sum':
-            summed = {operands[0].shape[axis] for axis in equation.params['axes']}
-        elif name.replace('_', '-') == 'scatter-add':
-            summed = TOKENS
-        out = equation.outvars[0].aval
-        if summed & TOKENS:
-            yield f'{name} of {", ".join(map(str, operands))} is {out}', out.dtype
 
 
 @pytest.mark.parametrize(
@@ -64,7 +39,7 @@ def test_no_sum_over_a_batch_is_in_bfloat16(departures, remat) -> None:
     shapes = jax.eval_shape(model.init, jax.random.key(0), *ids)
     options = {'deterministic': False, 'rngs': {'dropout': jax.random.key(0)}}
     gradient = jax.grad(lambda variables: (model.apply(variables, *ids, **options) ** 2).sum())
-    found = list(sums_over_tokens(jax.make_jaxpr(gradient)(shapes).jaxpr))
+    found = list(sums_over_tokens(jax.make_jaxpr(gradient)(shapes).jaxpr, TOKENS))
     assert len(found) > 40
     assert [text for text, dtype in found if dtype != jnp.float32] == []
 
