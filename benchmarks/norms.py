@@ -1,0 +1,118 @@
+"""Layer, RMS, group, batch and instance norm on Multi30k at equal steps: validation loss, and CPU time of a step.
+
+    python benchmarks/norms.py [--steps 4000] [--norms layer rms group batch instance] [--folder norms] [--rounds 5]
+
+The model is Transformer-Tiny (Wu et al. 2021: d_model 128, d_ff 256, 4 heads, 4 + 4 layers, post-LN, dropout 0.3), the
+text Multi30k, English to German, lower-cased and tokenized, 8,000 joint pieces. Layer, RMS and group norm are used in
+both stacks; batch and instance norm in the encoder, with layer norm in the decoder. All else is equal: seed, batches,
+and a learning rate that rises to 0.002 in an eighth of the steps and then falls linearly.
+
+Each norm is a run in the folder, so the same command goes on where it was stopped, and takes finished runs as they are.
+Prints one line of JSON for each: the validation loss and perplexity after the last step, and the CPU time of a training
+step relative to layer norm's, the median of rounds in which all take turns (`--rounds 0`: not measured).
+"""
+
+import argparse
+import json
+import os
+import statistics
+import time
+from pathlib import Path
+
+os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+
+import jax
+import numpy as np
+
+from flax_transformer import train
+from flax_transformer.config import (
+    Config,
+    DataConfig,
+    OptimizerConfig,
+    TokenizerConfig,
+    TrainingConfig,
+    TransformerConfig,
+)
+from flax_transformer.data.bitext.batches import Batch
+from flax_transformer.engine.monitor.reporter import METRICS_FILE, read_metrics
+from flax_transformer.tasks.translation.task import make_trainer
+
+NORMS = ('layer', 'rms', 'group', 'batch', 'instance')
+FILES = 'multi30k/tok_lc/{split}.lc.norm.tok.{{lang}}.gz'
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
+    parser.add_argument('--steps', type=int, default=4000)
+    parser.add_argument('--norms', nargs='+', choices=NORMS, default=NORMS)
+    parser.add_argument('--folder', type=Path, default=Path('norms'))
+    parser.add_argument('--rounds', type=int, default=5)
+    options = parser.parse_args()
+    times = times_of_steps(options.norms, options.steps, options.rounds) if options.rounds else {}
+    for norm in options.norms:
+        run = train(config_of(norm, options.steps), options.folder / f'{norm}_{options.steps}')
+        found = [each for each in read_metrics(run.path / METRICS_FILE) if each['kind'] == 'validation'][-1]
+        line = {'norm': norm, 'steps': found['step'], 'nll': found['nll'], 'perplexity': found['perplexity']}
+        print(json.dumps(line | ({'time_of_step': times[norm]} if times else {})), flush=True)
+
+
+def config_of(norm: str, steps: int) -> Config:
+    kinds = {'norm': norm} if norm in ('layer', 'rms', 'group') else {'encoder_norm': norm}
+    return Config(
+        model=TransformerConfig(
+            vocab_size=8000,
+            d_model=128,
+            num_heads=4,
+            d_ff=256,
+            num_encoder_layers=4,
+            num_decoder_layers=4,
+            dropout_rate=0.3,
+            **kinds,
+        ),
+        tokenizer=TokenizerConfig(),
+        data=DataConfig(
+            source_language='en',
+            target_language='de',
+            train=FILES.format(split='train'),
+            validation=FILES.format(split='val'),
+            test=FILES.format(split='test_2016_flickr'),
+            source_length=64,
+            target_length=64,
+        ),
+        optimizer=OptimizerConfig(schedule='linear', learning_rate=2e-3, warmup_steps=max(1, steps // 8)),
+        training=TrainingConfig(
+            steps=steps,
+            tokens_per_step=1280,
+            log_every=max(1, steps // 10),
+            evaluate_every=max(1, steps // 4),
+            checkpoint_every=max(1, steps // 4),
+            sample_translations=0,
+        ),
+    )
+
+
+def times_of_steps(norms: list[str], steps: int, rounds: int) -> dict[str, float]:
+    """CPU time of a step relative to layer norm's, by norm: medians of rounds of five steps in turn."""
+    trainers = {norm: make_trainer(config_of(norm, steps)) for norm in {'layer': None, **dict.fromkeys(norms)}}
+    states = {norm: trainer.init_state() for norm, trainer in trainers.items()}
+    batch, seconds = draw_batch(trainers['layer'].task.batch_shapes()), {norm: [] for norm in trainers}
+    for _ in range(rounds + 1):  # the first compiles
+        for norm, trainer in trainers.items():
+            began = time.process_time()
+            for _ in range(5):
+                states[norm], metrics = trainer.step(states[norm], batch)
+                jax.block_until_ready(metrics)
+            seconds[norm].append(time.process_time() - began)
+    ratios = {norm: [a / b for a, b in zip(of, seconds['layer'], strict=True)][1:] for norm, of in seconds.items()}
+    return {norm: round(statistics.median(of), 3) for norm, of in ratios.items()}
+
+
+def draw_batch(shapes: Batch) -> Batch:
+    """Rows of four sentences of 16 random ids each."""
+    ids = np.random.default_rng(0).integers(2, 8000, shapes.source.shape, dtype=np.int32)
+    places = np.broadcast_to(np.arange(ids.shape[1], dtype=np.int32), ids.shape)
+    return Batch(ids, ids, places // 16 + 1, places // 16 + 1, places % 16, places % 16)
+
+
+if __name__ == '__main__':
+    main()
