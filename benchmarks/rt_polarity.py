@@ -1,10 +1,12 @@
 """Accuracy on rt_polarity over ten folds: `python benchmarks/rt_polarity.py FOLDER CONFIG [--field value ...]
-[--linear PYTHON]`; lines of JSON.
+[--linear PYTHON] [--whole]`; lines of JSON.
 
 The 10,662 sentences of train.tsv, val.tsv and test.tsv in $FLAX_TRANSFORMER_DATA/rt_polarity are shuffled by a seed and
 cut in ten. A fold is tested on one part and trained on the other nine, of whose sentences every tenth validates: it
 stops training and chooses the checkpoint. Each finished fold is a file in FOLDER, named by a hash of the config with
 the fields given, and is not run again.
+
+With --whole, as the linear models, a model learns from all nine parts, for as many steps as the config says.
 
 PYTHON has scikit-learn: it runs `linear_sentiment.py` on the same folds.
 """
@@ -40,7 +42,7 @@ def write_folds(data: Path, folder: Path) -> None:
     parts = np.array_split(np.random.default_rng(SEED).permutation(len(lines)), FOLDS)
     for number, part in enumerate(parts):
         rest = np.concatenate([other for other in parts if other is not part])
-        splits = {'test': part, 'validation': rest[::FOLDS], 'train': np.delete(rest, np.s_[::FOLDS])}
+        splits = {'test': part, 'validation': rest[::FOLDS], 'train': np.delete(rest, np.s_[::FOLDS]), 'whole': rest}
         fold = folder / f'{number}'
         fold.mkdir(parents=True, exist_ok=True)
         for name, chosen in splits.items():
@@ -50,10 +52,13 @@ def write_folds(data: Path, folder: Path) -> None:
                 file.write_text(text, encoding='utf-8')
 
 
-def ours(fold: Path, work: Path, config: str, fields: list[str]) -> dict[str, Any]:
+def ours(fold: Path, work: Path, config: str, fields: list[str], *, whole: bool) -> dict[str, Any]:
     """Trains and evaluates one fold with the commands that people use; a killed training is resumed."""
     command = [sys.executable, '-m', 'flax_transformer', '--quiet']
-    data = [f'--data.{name}={fold.absolute() / name}.tsv' for name in ('train', 'validation', 'test')]
+    files = {'train': 'whole' if whole else 'train', 'validation': '' if whole else 'validation', 'test': 'test'}
+    data = [
+        f'--data.{name}={fold.absolute() / file}.tsv' if file else f'--data.{name}=' for name, file in files.items()
+    ]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([*command, 'train', config, '--workdir', str(work), *data, *fields], check=True, stdout=sys.stderr)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -96,13 +101,15 @@ def main() -> None:
     parser.add_argument('folder', type=Path)
     parser.add_argument('config', nargs='?', help='a config file or a shipped config; the fields after it are its own')
     parser.add_argument('--linear', metavar='PYTHON', help='an interpreter with scikit-learn')
+    parser.add_argument('--whole', action='store_true', help='train on all nine parts, without validation')
     parser.add_argument('--folds', type=int, default=FOLDS, help='how many of the ten')
     options, fields = parser.parse_known_args()
     data = Path(os.environ.get('FLAX_TRANSFORMER_DATA', 'data')) / 'rt_polarity'
     write_folds(data, options.folder / 'folds')
     found: dict[str, list[dict[str, Any]]] = {}
-    whole = [to_json(load_config(options.config)), *fields] if options.config else []
-    model = f'{Path(options.config or "").stem}-{hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:8]}'
+    given = [*fields, *['--whole'] * options.whole]
+    meant = [to_json(load_config(options.config)), *given] if options.config else []
+    model = f'{Path(options.config or "").stem}-{hashlib.sha256(json.dumps(meant).encode()).hexdigest()[:8]}'
     for number in range(options.folds):
         fold = options.folder / 'folds' / f'{number}'
         if options.linear:
@@ -111,9 +118,9 @@ def main() -> None:
         if options.config:
             file = options.folder / f'{model}.{number}.json'
             if not file.exists():
-                score = ours(fold, options.folder / f'{model}.{number}', options.config, fields)
-                file.write_text(json.dumps({'config': options.config, 'fields': fields, **score}) + '\n')
-            found.setdefault(' '.join([Path(options.config).stem, *fields]), []).append(json.loads(file.read_text()))
+                score = ours(fold, options.folder / f'{model}.{number}', options.config, fields, whole=options.whole)
+                file.write_text(json.dumps({'config': options.config, 'fields': given, **score}) + '\n')
+            found.setdefault(' '.join([Path(options.config).stem, *given]), []).append(json.loads(file.read_text()))
     for name, folds in found.items():
         print(json.dumps(summary(name, folds)))
 
