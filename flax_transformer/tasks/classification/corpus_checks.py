@@ -55,7 +55,7 @@ def check_corpora(corpora: Corpora, config: Config, *, say: Callable[[str], None
     if report.errors:
         raise UserError('\n\n'.join(map(str, report.errors)))
     for warning in report.warnings:
-        say(str(warning).partition('\n')[0])
+        say(str(warning).partition('\n')[0] + (f': {warning.detail}' if warning.detail else ''))
     say(report.summary() + ('; `flax-transformer check` with this config shows them' if report.findings else ''))
 
 
@@ -83,9 +83,11 @@ def audit(corpora: Corpora, config: Config, vocabulary: Vocabulary | None = None
     return sorted_report(findings, counts, kinds=KINDS, unit='texts')
 
 
-def _finding(kind: str, name: str, examples: Examples, indices: Iterable[int], detail: str = '') -> Iterator[Finding]:
-    """The finding for some texts of a corpus, if there are any."""
-    indices, total = list(indices), len(examples.texts)
+def _finding(
+    kind: str, name: str, examples: Examples, indices: Iterable[int], detail: str = '', *, are_texts: bool = True
+) -> Iterator[Finding]:
+    """The finding for some texts of a corpus, or for the labels that they show, if there are any."""
+    indices, total = list(indices), len(examples.texts) if are_texts else 0
     if not indices:
         return
     gravity = KINDS[kind].gravity
@@ -116,7 +118,7 @@ def _of_labels(corpora: Corpora) -> Iterator[Finding]:
     few = sorted((label for label in counts if counts[label] < FEW_EXAMPLES), key=lambda label: counts[label])
     first = {label: i for i, label in reversed(list(enumerate(train.labels)))}
     detail = ', '.join(f'{label!r} ({counts[label]})' for label in few[:20])
-    yield from _finding('few_examples', 'train', train, [first[label] for label in few], detail)
+    yield from _finding('few_examples', 'train', train, [first[label] for label in few], detail, are_texts=False)
     (most, many), (least, rare) = counts.most_common()[0], counts.most_common()[-1]
     if many >= IMBALANCE * rare:
         detail = f'{most!r} has {many:,} texts, {least!r} {rare:,}'
@@ -155,7 +157,7 @@ def _similar(train: Examples, counts: Counter[str]) -> Iterator[Finding]:
     groups = [group for group in alike.values() if len(group) > 1]
     shown = [train.labels.index(label) for group in groups for label in group]
     detail = '; '.join(', '.join(f'{label!r} ({counts[label]:,})' for label in group) for group in groups)
-    yield from _finding('similar_labels', 'train', train, shown, detail)
+    yield from _finding('similar_labels', 'train', train, shown, detail, are_texts=False)
 
 
 def _of_texts(name: str, examples: Examples, max_length: int, vocabulary: Vocabulary | None) -> Iterator[Finding]:

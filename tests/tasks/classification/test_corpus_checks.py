@@ -113,10 +113,12 @@ def test_every_kind_that_depends_on_a_share_has_one() -> None:
 
 def test_training_stops_at_errors_and_says_warnings_in_a_line() -> None:
     said: list[str] = []
-    check_corpora({'train': examples([*SOUND, ('pos', ' ')])}, CONFIG, say=said.append)
+    check_corpora({'train': examples([*SOUND, ('odd', ' ')])}, CONFIG, say=said.append)
     assert said == [
+        "warning: train: few_examples: 1: 'odd' (1)",
+        "warning: train: imbalance: 20 of 41 (48.78%): 'neg' has 20 texts, 'odd' 1",
         'warning: train: blank: 1 of 41 (2.44%)',
-        'checked train (41): 0 errors, 1 warning, 0 notes; `flax-transformer check` with this config shows them',
+        'checked train (41): 0 errors, 3 warnings, 0 notes; `flax-transformer check` with this config shows them',
     ]
     with pytest.raises(UserError, match=r"^error: train: one_label.*\n.*\n  the label is 'neg'"):
         check_corpora({'train': examples(SOUND[::2])}, CONFIG, say=said.append)
