@@ -46,7 +46,7 @@ def fault(folder: Path, source: str, content: bytes | None = None) -> str:
         ('a.tsv', b'\xef\xbb\xbf' + TABLE.replace(b'\n', b'\r\n')),
         ('a.tsv', TABLE.removesuffix(b'\n')),
         ('a.tsv#3,1', b''.join(b'\t7\t'.join(line.split(b'\t')[::-1]) + b'\n' for line in TABLE.split(b'\n')[:-1])),
-        ('a.tsv.gz', gzip.compress(TABLE)),
+        ('a.tsv.gz', gzip.compress(TABLE, mtime=0)),
         ('a.tsv.xz', lzma.compress(TABLE)),
         ('a.tsv.bz2', bz2.compress(TABLE)),
         ('a.tsv.zst', zstandard.compress(TABLE)),
@@ -63,7 +63,7 @@ def test_the_same_examples_come_from_every_kind_of_file(tmp_path: Path, source: 
 
 def test_a_path_falls_back_to_the_compressed_file_below_the_data_folder(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv('FLAX_TRANSFORMER_DATA', str(tmp_path))
-    (tmp_path / 'a.tsv.gz').write_bytes(gzip.compress(TABLE))
+    (tmp_path / 'a.tsv.gz').write_bytes(gzip.compress(TABLE, mtime=0))
     assert read_examples('a.tsv', ClassificationDataConfig()).texts == TEXTS
     (tmp_path / 'b.tsv.gz').write_bytes(gzip.compress(b'neg\tlast\n'))
     found = read_examples('?.tsv.gz', ClassificationDataConfig())
