@@ -57,6 +57,7 @@ def test_sound_texts_have_no_findings() -> None:
         ('imbalance', 'warning', 220, None, [*others(0, 40), *[('pos', f'more {i}') for i in range(200)]]),
         ('header', 'warning', 1, 1, [('label', 'text'), *SOUND]),
         ('swapped_columns', 'error', 40, 1, [(text, label) for label, text in SOUND]),
+        ('swapped_columns', 'error', 40, 1, [(f'word{i}', label) for i, (label, _) in enumerate(SOUND)]),
         ('swapped_columns', 'error', 2, 1, [('what a film', 'pos'), ('too bad', 'neg')]),
     ],
 )
@@ -64,6 +65,11 @@ def test_a_fault_of_the_training_texts_is_found(kind, severity, count, place, ro
     finding = found(rows)[kind]
     assert (finding.severity, finding.count) == (severity, count)
     assert [each.place for each in finding.examples[:1]] == ([] if place is None else [f'a.tsv:{place}'])
+
+
+def test_a_text_with_another_label_is_no_duplicate() -> None:
+    findings = found([*SOUND, ('neg', 'text number 1'), ('pos', 'text number 1')])
+    assert (findings['contradiction'].count, findings['duplicate'].count) == (1, 1)
 
 
 @pytest.mark.parametrize('rows', [[('a', 'b'), ('c', 'd')], [('sci fi', 'alien'), ('sci fi', 'dune'), ('war', 'ran')]])
