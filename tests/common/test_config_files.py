@@ -1,14 +1,16 @@
 """Config files say what is wrong with them: file, line and the nearest name."""
 
-import dataclasses
 import re
+from typing import get_type_hints
 
 import pytest
 
 import flax_transformer.config
 from flax_transformer.common.config_files import load_config, shipped_configs
+from flax_transformer.common.config_json import section_classes
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
+from flax_transformer.tasks.find import task_module
 
 HEAD = 'from flax_transformer.config import Config, DataConfig, TransformerConfig\n\n\ndef get_config():\n'
 
@@ -36,7 +38,7 @@ def test_there_are_shipped_configs():
 @pytest.mark.parametrize('name', shipped_configs())
 def test_every_shipped_config_loads_by_name_and_by_path(name):
     config = load_config(name)
-    assert isinstance(config, Config)
+    assert isinstance(config, task_module(config.task, 'config').Config)
     assert load_config(str(shipped_configs()[name])) == config
 
 
@@ -151,7 +153,10 @@ OLD_IMPORTS = [
     ('import flax_transformer.parallel as p', 'import flax_transformer.engine.devices.devices'),
     ('from flax_transformer import parallel', 'import flax_transformer.engine.devices.devices'),
     ('from flax_transformer.training import no_such_name', 'import flax_transformer.engine.step'),
-    ('from flax_transformer.attention import *', 'from flax_transformer.transformer.attention import *'),
+    (
+        'from flax_transformer.attention import *',
+        'from flax_transformer.rnn.attention import *; from flax_transformer.transformer.attention import *',
+    ),
     (
         'from flax_transformer import padding_mask, Config',
         'from flax_transformer.transformer.attention import padding_mask',
@@ -182,7 +187,9 @@ def test_a_misspelt_name_brings_no_hint_for_the_names_next_to_it(refusal):
 
 
 def test_every_section_can_be_imported_from_where_it_always_was():
-    sections = [field.type for field in dataclasses.fields(Config) if field.name != 'seed']
+    sections = [
+        kind for name, hint in get_type_hints(Config).items() if name != 'task' for kind in section_classes(hint)
+    ]
     assert all(getattr(flax_transformer.config, kind.__name__) is kind for kind in sections)
     names = {'Config', 'CorpusConfig', *(kind.__name__ for kind in sections)}
     assert names == set(flax_transformer.config.__all__)

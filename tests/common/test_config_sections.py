@@ -1,6 +1,7 @@
 """Configs check themselves and survive JSON. `PEERS n` is point n of PEERS.md, section 5."""
 
 import dataclasses
+import itertools
 import json
 import math
 import re
@@ -10,7 +11,7 @@ from typing import Literal
 
 import pytest
 
-from flax_transformer.common.config_json import changed_fields, from_json, to_json
+from flax_transformer.common.config_json import changed_fields, from_json, section_classes, to_json
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import (
     CheckConfig,
@@ -25,14 +26,16 @@ from flax_transformer.config import (
     TransformerConfig,
 )
 
-SECTIONS = {field.name: typing.get_type_hints(Config)[field.name] for field in dataclasses.fields(Config)}
+SECTIONS = {
+    field.name: section_classes(typing.get_type_hints(Config)[field.name]) for field in dataclasses.fields(Config)
+}
 SECTIONS.pop('seed')
 
 
 def fields_of(*kinds):
     """(section, field) of every field whose type is, or may be, one of `kinds`."""
     found = []
-    for section in SECTIONS.values():
+    for section in itertools.chain(*SECTIONS.values()):
         for name, hint in typing.get_type_hints(section).items():
             options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
             if any(option in kinds or typing.get_origin(option) in kinds for option in options):
@@ -287,6 +290,8 @@ def all_changed():
             dropout_rate=0.2,
             attention_dropout_rate=0.3,
             activation_dropout_rate=0.4,
+            norm='rms',
+            encoder_norm='group',
             norm_first=True,
             norm_epsilon=1e-5,
             activation='gelu',
@@ -294,6 +299,7 @@ def all_changed():
             scale_embedding=False,
             tie_embeddings='none',
             attention_bias=True,
+            attention_score='additive',
             logits_bias=True,
             pad_id=3,
             pad_row='neither',
@@ -414,7 +420,9 @@ def test_changed_fields_lists_old_and_new():
 
 
 def test_changed_fields_sees_every_field():
-    every = {f'{name}.{field.name}' for name, section in SECTIONS.items() for field in dataclasses.fields(section)}
+    every = {
+        f'{name}.{field.name}' for name, (section, *_) in SECTIONS.items() for field in dataclasses.fields(section)
+    }
     # These have no effect beside others that were changed, or may not stand there: the mixture, the tokenizer's
     # algorithm, dropout of attention weights.
     idle = {'data.train', 'data.validation', 'data.bpe_dropout', 'model.attention'}

@@ -1,6 +1,5 @@
 """Configs as JSON and YAML: the same fields, and errors that name the line."""
 
-import dataclasses
 import itertools
 import json
 from pathlib import Path
@@ -61,7 +60,7 @@ def test_every_shipped_config_survives_as_yaml_and_json(name: str, loaded) -> No
     import yaml
 
     config = load_config(name)
-    table = json.loads(json.dumps(dataclasses.asdict(config)))
+    table = json.loads(to_json(config))
     assert loaded(yaml.safe_dump(table)) == config
     assert loaded(json.dumps(table), '.json') == config
 
