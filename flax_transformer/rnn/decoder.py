@@ -8,6 +8,7 @@ Shapes: B rows, S source and T target positions, D d_model, H hidden size, A att
 W hypotheses, N = B * W.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -88,7 +89,9 @@ class Decoder(nn.Module):
             of_words = of_words + self.feeding(ends)
         h = run(config.cell, {'first': layer.recurrent.kernel}, {'first': (over_time(of_words), *start)})
         h = batch_first(h['first'])
-        return (h, ends, _at_ends(mask)) if config.attention == 'none' else (h, *self._attend(h, source, mask))
+        if config.attention == 'none':
+            return h, ends, _at_ends(mask)
+        return h, *self._attend(h, source, mask, additive_energies_by_query)
 
     def _first_h(self, ends: jax.Array) -> jax.Array:
         """The h [..., H] with which the first layer begins a sentence, of its `final_states`."""
@@ -140,10 +143,12 @@ class Decoder(nn.Module):
         ys = recur(step, weights, constants, carry, (of_words, *start, over_time(mask)))[1]
         return jax.tree.map(batch_first, ys)
 
-    def _attend(self, h: jax.Array, source: Source, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def _attend(
+        self, h: jax.Array, source: Source, mask: jax.Array, additive: Callable[..., jax.Array] = additive_energies
+    ) -> tuple[jax.Array, jax.Array]:
         """Contexts [B, Q, C] and attention [B, Q, S] of states [B, Q, H]."""
         if self.config.attention == 'additive':
-            energies = additive_energies_by_query(self.query(h), source.keys, self.vector)
+            energies = additive(self.query(h), source.keys, self.vector)
         else:
             energies = multiplicative_energies(h, source.keys)
         weights = attention_weights(energies, mask)
