@@ -66,7 +66,7 @@ def make_rows(entry: Entry, events: Sequence[Event], options: dict[Part, Sequenc
     """
     begun = sorted({event['seed'] for event in events if event['event'] == 'train'})
     found = {part: _scores(events, part, options[part]) for part in options}
-    last: Part = 'test' if entry.measure.has_test else 'validation'
+    last = _last(found)
     seeds = [seed for seed in begun if (seed,) in found[last]]
     row = _row(entry, events, seeds, found, [(seed,) for seed in seeds])
     row = replace(row, problems=[f'{seed} {_problem(seed, events)}' for seed in begun if seed not in seeds])
@@ -79,7 +79,7 @@ def _row(
 ) -> Row:
     """The row of groups of seeds that were scored together: of one each, or of all."""
     scores = {part: [by[group][-1] for group in groups if group in by] for part, by in found.items()}
-    last = scores['test' if entry.measure.has_test else 'validation']
+    last = scores[_last(found)]
     mine = [event for event in events if event.get('seed') in seeds]
     starts, ends = ([event for event in mine if event['event'] == name] for name in ('train', 'trained'))
     took = lambda name: [round(sum(e[name] for e in ends if e['seed'] == seed) / 60, 1) for seed in seeds]
@@ -104,6 +104,11 @@ def _row(
 
 def _ensemble(row: Row) -> Row:
     return replace(row, key=f'{row.key}, ensemble', published='', command=f'{row.command} ARGS=--ensemble')
+
+
+def _last(found: dict[Part, Scorings]) -> Part:
+    """The set that decides which seeds have scores: the test set, if any of them was scored on it."""
+    return 'test' if found.get('test') else 'validation'
 
 
 def _scores(events: Sequence[Event], part: Part, options: Sequence[str]) -> Scorings:

@@ -88,6 +88,15 @@ def test_a_row_says_what_is_not_known_and_what_was_done_twice() -> None:
     assert '| at least 4, at least 2 |' in line
 
 
+def test_while_the_test_set_waits_the_validation_set_counts() -> None:
+    events = [*trained(1), *trained(2), *(scored(40 + seed, seed, part='validation') for seed in (1, 2))]
+    (row,) = make_rows(ENTRY, events, OPTIONS)
+    assert (row.seeds, row.problems, row.test) == ([1, 2], [], [])
+    assert '| 41.50 ± 0.71 (41.00, 42.00)<br>`nrefs:1\\|tok:none` | not run yet |' in markdown(RESULTS, row)
+    (row,) = make_rows(ENTRY, [*events, scored(40, 1)], OPTIONS)
+    assert (row.seeds, row.problems) == ([1], ['2 is not scored'])
+
+
 def test_an_ensemble_has_a_row_of_its_own() -> None:
     events = [*trained(1), *trained(2), scored(40, 1), scored(41, 2), scored(43, 1, 2)]
     row, both = make_rows(ENTRY, events, OPTIONS)
@@ -159,6 +168,7 @@ class Fake:
         self.exit_codes, self.asked = list(exit_codes), []
 
     def __call__(self, argv: list[str], *, stdout: Any = None) -> Ended:
+        assert stdout is not None, 'standard output is for rows alone'
         self.asked.append(argv[3:])
         code = self.exit_codes.pop(0) if self.exit_codes else 0
         if argv[3] == 'evaluate' and not code:
