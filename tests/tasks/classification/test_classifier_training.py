@@ -21,10 +21,11 @@ from flax_transformer.engine.preemption import Interrupted
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import TrainState
 from flax_transformer.tasks.classification.batches import Batch, EncodedTexts, padded
-from flax_transformer.tasks.classification.config import ClassifierConfig, Config
+from flax_transformer.tasks.classification.config import ClassifierConfig, Config, TrainingConfig
 from flax_transformer.tasks.classification.model import ClassifierModel, parameter_shapes, probabilities
 from flax_transformer.tasks.classification.naive_bayes import log_ratios, with_naive_bayes
-from flax_transformer.tasks.classification.run import Run
+from flax_transformer.tasks.classification.preparation import class_weights
+from flax_transformer.tasks.classification.run import Labels, Run
 from flax_transformer.tasks.classification.task import make_trainer
 from flax_transformer.tasks.classification.train import train
 
@@ -71,6 +72,15 @@ def test_two_devices_compute_what_one_does(texts_folder: Path) -> None:
     assert found[1]['examples'] == 4
     # Sums in another order.
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), found, expected)
+
+
+def test_class_weights_are_balanced_or_given() -> None:
+    labels = Labels(('a', 'b=c'), (1, 3))
+    np.testing.assert_allclose(class_weights(('balanced',), labels) * labels.counts, [2, 2])
+    assert class_weights(('b=c=0.5',), labels).tolist() == [1, 0.5]
+    for bad in (('balanced', 'a=1'), ('a',), ('a=0',), ('a=x',)):
+        with pytest.raises(UserError, match='expected balanced alone, or LABEL=WEIGHT'):
+            TrainingConfig(class_weights=bad)
 
 
 def rewritten(folder: Path, to: Path, split: str, change: Any) -> Path:
