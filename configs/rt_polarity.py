@@ -3,6 +3,10 @@
     flax-transformer train rt_polarity --workdir runs/rt_polarity
 
 The sentences are rt_polarity/{train,val,test}.tsv below $FLAX_TRANSFORMER_DATA, `label<TAB>text`, 1 = positive.
+
+Hardware: two CPU cores (x86-64 with AVX-512), busy. Time: 0.11 CPU minutes a run.
+Score: 77.94 % right, mean of ten folds over all 10,662 sentences (standard deviation over folds 1.07), one seed,
+trained on 81 % of them; 9 % choose the checkpoint (`python benchmarks/rt_polarity.py FOLDER rt_polarity`).
 """
 
 from flax_transformer.engine.config.optimizer import OptimizerConfig
