@@ -76,8 +76,11 @@ ASIDES = (
 )
 
 
-def read_opinions(split: str) -> tuple[list[str], list[str]]:
-    """The texts and labels of a split: train, validation or test. No text is in two splits, or twice in one."""
+def read_opinions(split: str, *, negated: float = 0.5) -> tuple[list[str], list[str]]:
+    """The texts and labels of a split: train, validation or test. No text is in two splits, or twice in one.
+
+    `negated` is the share of opinions that are negated, as in `opinion`; splits stay disjoint if it differs.
+    """
     if split not in SIZES:
         raise UserError(f'opinions:{split}: expected one of {", ".join(SIZES)}.{nearest(split, SIZES)}')
     seen = {text for pair in negation_pairs() for text in (pair.plain, pair.negated)}
@@ -85,22 +88,24 @@ def read_opinions(split: str) -> tuple[list[str], list[str]]:
     for index in itertools.count():
         if len(texts) == SIZES[split]:
             return texts, labels
-        text, label = opinion(index)
+        text, label = opinion(index, negated=negated)
         if text not in seen and _split_of(text) == split:
             seen.add(text)
             texts.append(text)
             labels.append(label)
 
 
-def opinion(index: int, seed: int = _SEED) -> tuple[str, str]:
+def opinion(index: int, seed: int = _SEED, *, negated: float = 0.5) -> tuple[str, str]:
     """A text and its label, a pure function of its number: one or two clauses that agree, perhaps after an aside.
+
+    `negated` is the share of negated clauses. Below a half, each opinion of a word becomes a hint at the label.
 
     >>> opinion(3)
     ('the cast was hardly tasty and hardly gripping', 'neg')
     """
     draw = _Draw(np.random.default_rng((seed, index)))
     is_praise = draw.chance(0.5)
-    clauses = [_clause(draw, is_praise) for _ in range(2 if draw.chance(0.3) else 1)]
+    clauses = [_clause(draw, is_praise, negated) for _ in range(2 if draw.chance(0.3) else 1)]
     text = draw.one((' and ', ' , ')).join(clauses)
     return f'{draw.one(ASIDES)} {text}' if draw.chance(0.15) else text, POSITIVE if is_praise else NEGATIVE
 
@@ -133,9 +138,9 @@ class _Draw:
         return self.one(ONE), self.one(('is', 'was'))
 
 
-def _clause(draw: _Draw, is_praise: bool) -> str:
+def _clause(draw: _Draw, is_praise: bool, negated: float) -> str:
     """A clause that praises or blames: by an opinion of that kind, or by negating one of the other."""
-    is_negated = draw.chance(0.5)
+    is_negated = draw.chance(negated)
     word = int(is_praise != is_negated)  # of the tables above: 1 is praise
     kind = draw.one(
         (_of_adjectives, _of_adjectives, _of_adjectives, _about, _of_nouns, _of_nouns, _of_nouns, _of_verbs)
