@@ -29,7 +29,7 @@ class Classifier:
         self, config: ClassifierConfig, params: Any, vocabulary: Vocabulary, labels: Labels, *, max_length: int
     ) -> None:
         """`max_length`: tokens; of a longer line the rest is not read."""
-        self.params, self.vocabulary, self.max_length = params, vocabulary, max_length
+        self.config, self.params, self.vocabulary, self.max_length = config, params, vocabulary, max_length
         self.labels = labels.names
         self._prior = np.array(labels.prior, np.float32)
         self._predictor = Predictor(config)
@@ -64,7 +64,7 @@ class Classifier:
             return self([lines], progress=progress)[0]
         texts, replaced = zip(*map(_as_text, lines), strict=True) if lines else ((), ())
         ids = self.vocabulary.encode(texts)
-        found = self._probabilities(ids, progress)
+        found = self.probabilities_of_ids(ids, progress=progress)
         flags = [self._flags(*each) for each in zip(ids, replaced, strict=True)]
         return [self._classification(*each) for each in zip(found, flags, strict=True)]
 
@@ -72,16 +72,16 @@ class Classifier:
         self, lines: Sequence[str | bytes], *, progress: Callable[[int], None] | None = None
     ) -> np.ndarray:
         """[N, C] float32: the probability of each of `labels` for N lines."""
-        return self._probabilities(self.vocabulary.encode([_as_text(line)[0] for line in lines]), progress)
+        return self.probabilities_of_ids(self.ids(lines), progress=progress)
 
-    def stream(self, lines: Iterable[str | bytes], *, chunk: int = CHUNK) -> Iterator[Classification]:
-        """`classifier(lines)` for endless lines; `chunk` of them are in memory at once."""
-        lines = iter(lines)
-        while some := list(itertools.islice(lines, chunk)):
-            yield from self(some)
+    def ids(self, lines: Sequence[str | bytes]) -> list[list[int]]:
+        """The ids of each line, as far as it is read."""
+        return [text[: self.max_length] for text in self.vocabulary.encode([_as_text(line)[0] for line in lines])]
 
-    def _probabilities(self, ids: Sequence[Sequence[int]], progress: Callable[[int], None] | None) -> np.ndarray:
-        """Raises UserError if the model computes no numbers."""
+    def probabilities_of_ids(
+        self, ids: Sequence[Sequence[int]], *, progress: Callable[[int], None] | None = None
+    ) -> np.ndarray:
+        """`probabilities` of N texts as ids. Raises UserError if the model computes no numbers."""
         found = self._predictor(self.params, [text[: self.max_length] for text in ids], progress)
         found[[not text for text in ids]] = self._prior
         if not np.isfinite(found).all():
@@ -90,6 +90,12 @@ class Classifier:
                 'another checkpoint, as in RUN@12000'
             )
         return found
+
+    def stream(self, lines: Iterable[str | bytes], *, chunk: int = CHUNK) -> Iterator[Classification]:
+        """`classifier(lines)` for endless lines; `chunk` of them are in memory at once."""
+        lines = iter(lines)
+        while some := list(itertools.islice(lines, chunk)):
+            yield from self(some)
 
     def _flags(self, ids: Sequence[int], is_replaced: bool) -> tuple[str, ...]:
         """As at `Classification.flags`."""

@@ -61,6 +61,13 @@ class Vocabulary:
             return [each[:-1] if text.strip() else [] for each, text in zip(ids, texts, strict=True)]  # without EOS
         return [[self._ids.get(word, UNK_ID) for word in text.split()] for text in texts]
 
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """The words or pieces of ids as a classifier sees them: all that it does not know is `<unk>`."""
+        source = self._source
+        if isinstance(source, SentencePieceTokenizer):
+            return [source.piece(i) for i in ids]
+        return [('<pad>', '<unk>')[i] if i < _FIRST_WORD else source[i - _FIRST_WORD] for i in ids]
+
     def save(self, folder: Path) -> None:
         """Writes the vocabulary into a folder, its description last."""
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,107 @@
+"""Pictures of what classifiers say and why. Needs matplotlib (extra `plots`)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# ColorBrewer's ends of red to blue, which people with any colour vision tell apart.
+AGAINST, FOR = '#b2182b', '#2166ac'
+
+
+def plot_attributions(
+    tokens: Sequence[str], values: np.ndarray, names: Sequence[str], *, label: str, title: str = ''
+) -> 'Figure':
+    """Tokens across, classifiers down: what each token adds to the log-odds of the label, as a number and a colour.
+
+    Args:
+      tokens: of the text; S of them, at least one.
+      values: [R, S], in nats, of R classifiers.
+      names: of the classifiers, and what else there is to know, such as their answers.
+      label: what is blue; red is against it. Each row has a colour scale of its own, up to its largest value.
+      title: of the picture.
+    """
+    values = np.asarray(values, np.float64)
+    figure, axes = _figure(2.6 + 0.75 * len(tokens), 1.9 + 0.55 * len(names))
+    largest = np.maximum(np.abs(values).max(axis=1, keepdims=True), 1e-9)
+    image = axes.imshow(values / largest, cmap='RdBu', vmin=-1.0, vmax=1.0, aspect='auto')
+    for (row, column), value in np.ndenumerate(values):
+        shade = 'white' if abs(value / largest[row, 0]) > 0.6 else 'black'
+        axes.text(column, row, f'{round(value, 2) + 0.0:+.2f}', ha='center', va='center', color=shade, fontsize=9)
+    axes.set_xticks(range(len(tokens)), _plain(tokens), rotation=35, ha='right', rotation_mode='anchor')
+    axes.set_yticks(range(len(names)), _plain(names))
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xticks(np.arange(1, len(tokens)) - 0.5, minor=True)
+    axes.set_yticks(np.arange(1, len(names)) - 0.5, minor=True)
+    axes.grid(which='minor', color='white', linewidth=2)
+    axes.tick_params(which='minor', length=0)
+    axes.set_xlabel('token')
+    axes.set_title(*_plain([title]), loc='left', fontsize=11)
+    bar = figure.colorbar(image, ticks=(-1, 0, 1), pad=0.02, aspect=12)
+    bar.ax.set_yticklabels(_plain([f'against {label}', '0', f'for {label}']))
+    bar.set_label('share of the row’s\nlargest value')
+    bar.outline.set_visible(False)
+    return figure
+
+
+def plot_pairs(
+    log_odds: Sequence[np.ndarray], is_praise: Sequence[bool], names: Sequence[str], *, label: str
+) -> 'Figure':
+    """A panel for each classifier: the log-odds of plain sentences across, of the same sentences negated up.
+
+    Both are right in the shaded quarters. Axes are linear near 0 and logarithmic beyond 1 nat.
+
+    Args:
+      log_odds: of each classifier, [N, 2] for N pairs of a plain and a negated sentence, in nats.
+      is_praise: [N], whether the plain sentence of a pair has the label.
+      names: of the classifiers.
+      label: whose log-odds they are.
+    """
+    is_praise = np.asarray(is_praise)
+    figure, panels = _figure(3.3 * len(names) + 0.6, 4.1, columns=len(names))
+    reach = 1.6 * max(float(np.abs(found).max()) for found in log_odds)
+    for axes, found, name in zip(panels, log_odds, names, strict=True):
+        _draw_quarters(axes, reach)
+        for chosen, marker, color, text in (
+            (is_praise, 'o', FOR, f'plain: {label}, negated: not'),
+            (~is_praise, '^', AGAINST, f'plain: not {label}, negated: {label}'),
+        ):
+            axes.scatter(*found[chosen].T, s=22, marker=marker, color=color, alpha=0.6, linewidths=0, label=text)
+        axes.set_title(*_plain([name]), fontsize=11)
+        axes.set_xlabel('plain sentence')
+    panels[0].set_ylabel(f'negated sentence\n(log-odds of {label}, nats)')
+    figure.legend(*panels[0].get_legend_handles_labels(), loc='outside lower center', ncols=2, frameon=False)
+    return figure
+
+
+def _draw_quarters(axes: 'Axes', reach: float) -> None:
+    """Axes through 0, and shade where the signs differ."""
+    axes.set(xscale='symlog', yscale='symlog', xlim=(-reach, reach), ylim=(-reach, reach))
+    axes.set_box_aspect(1)
+    for low, high in ((-reach, 0), (0, reach)):
+        axes.fill_between([low, high], -low - high, color='0.93', zorder=0)
+    for draw in (axes.axhline, axes.axvline):
+        draw(0, color='0.4', linewidth=0.8, zorder=1)
+    ticks = [tick for tick in (-10, -1, 0, 1, 10) if abs(tick) < reach]
+    axes.set_xticks(ticks, [f'{tick:g}' for tick in ticks])
+    axes.set_yticks(ticks, [f'{tick:g}' for tick in ticks])
+    axes.minorticks_off()
+
+
+def _figure(width: float, height: float, *, columns: int = 1) -> 'tuple[Figure, Axes | list[Axes]]':
+    """White also on dark pages, so that dark text stays readable; no pyplot, which opens windows and keeps figures."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout='constrained', facecolor='white')
+    panels = [figure.add_subplot(1, columns, number) for number in range(1, columns + 1)]
+    return figure, panels[0] if columns == 1 else panels
+
+
+def _plain(texts: Sequence[str]) -> list[str]:
+    """Texts in which matplotlib reads no formula."""
+    return [text.replace('$', r'\$') for text in texts]
