@@ -40,7 +40,7 @@ def plot_attributions(
     axes.set_yticks(np.arange(1, len(names)) - 0.5, minor=True)
     axes.grid(which='minor', color='white', linewidth=2)
     axes.tick_params(which='minor', length=0)
-    axes.set_xlabel('token')
+    axes.set_xlabel(*_plain([f'token (numbers: log-odds of {label}, nats)']))
     axes.set_title(*_plain([title]), loc='left', fontsize=11)
     bar = figure.colorbar(image, ticks=(-1, 0, 1), pad=0.02, aspect=12)
     bar.ax.set_yticklabels(_plain([f'against {label}', '0', f'for {label}']))
@@ -64,17 +64,15 @@ def plot_pairs(
     """
     is_praise = np.asarray(is_praise)
     figure, panels = _figure(3.3 * len(names) + 0.6, 4.1, columns=len(names))
+    kinds = _plain([f'plain {label}, negated not', f'plain not {label}, negated {label}'])
     reach = 1.6 * max(float(np.abs(found).max()) for found in log_odds)
     for axes, found, name in zip(panels, log_odds, names, strict=True):
         _draw_quarters(axes, reach)
-        for chosen, marker, color, text in (
-            (is_praise, 'o', FOR, f'plain: {label}, negated: not'),
-            (~is_praise, '^', AGAINST, f'plain: not {label}, negated: {label}'),
-        ):
+        for chosen, marker, color, text in zip((is_praise, ~is_praise), 'o^', (FOR, AGAINST), kinds, strict=True):
             axes.scatter(*found[chosen].T, s=22, marker=marker, color=color, alpha=0.6, linewidths=0, label=text)
         axes.set_title(*_plain([name]), fontsize=11)
         axes.set_xlabel('plain sentence')
-    panels[0].set_ylabel(f'negated sentence\n(log-odds of {label}, nats)')
+    panels[0].set_ylabel(*_plain([f'negated sentence\n(log-odds of {label}, nats)']))
     figure.legend(*panels[0].get_legend_handles_labels(), loc='outside lower center', ncols=2, frameon=False)
     return figure
 

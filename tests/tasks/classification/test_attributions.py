@@ -93,6 +93,8 @@ def test_what_cannot_be_explained_is_refused(average: Classifier) -> None:
         attributions(average, LINE, 'pso', method='occlusion')
     with pytest.raises(UserError, match='has no token'):
         attributions(average, ' ', 'pos', method='gradient')
+    with pytest.raises(UserError, match=r"method='gradients': expected one of occlusion, gradient\. Did you mean grad"):
+        attributions(average, LINE, 'pos', method='gradients')
     long = attributions(average, 'good ' * 20, 'pos', method='gradient')
     assert len(long.tokens) == len(long.values) == 16  # as far as it is read
     alone = attributions(average, 'good', 'pos', method='occlusion').values
@@ -114,7 +116,7 @@ def test_a_picture_of_attributions_has_each_token_number_and_colour() -> None:
     assert [text.get_text() for text in axes.texts] == ['+0.50', '-1.00', '+0.00', '+4.00', '+20.00', '+0.00']
     np.testing.assert_allclose(axes.images[0].get_array(), [[0.5, -1, 0], [0.2, 1, 0]], atol=1e-4)
     assert [text.get_text() for text in axes.get_yticklabels()] == ['one', 'two']
-    assert axes.get_xlabel() == 'token'
+    assert axes.get_xlabel() == 'token (numbers: log-odds of pos, nats)'
     assert [text.get_text() for text in bar.get_yticklabels()] == ['against pos', '0', 'for pos']
     assert figure.get_facecolor() == (1, 1, 1, 1)  # dark pages, too
     with warnings.catch_warnings():
