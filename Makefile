@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart reproduce test test-slow lint format lock clean
+.PHONY: quickstart reproduce test test-slow lint format notebooks lock clean
 
 # About three minutes of CPU time.
 quickstart: .venv/installed
@@ -48,6 +48,10 @@ format: .venv/installed-dev
 .venv/installed-dev: .venv/installed
 	$(BIN)/python -m pip install -q -c requirements.lock -e '.[dev]'
 	touch $@
+
+# Runs the notebooks that are stored with their outputs, and stores them again.
+notebooks: .venv/installed-dev format
+	$(BIN)/python notebooks/run.py
 
 # Pins what is installed now; run after upgrading and testing.
 lock: .venv/installed-dev
