@@ -439,7 +439,7 @@ def test_runs_of_different_tokenizers_make_no_ensemble(copy_run: Path, tmp_path:
     run = tmp_path / 'run'
     shutil.copytree(copy_run, run)
     lines = [' '.join('ijklmnop'[i % 8 : i % 8 + 3]) for i in range(99)]
-    SentencePieceTokenizer.train(lines, vocab_size=20, byte_fallback=False).save(run / 'tokenizer')
+    Run(run).write_tokenizer(SentencePieceTokenizer.train(lines, vocab_size=20, byte_fallback=False))
     with pytest.raises(UserError, match='different tokenizers; an ensemble needs runs that share one'):
         Translator.from_run(copy_run, run)
 
