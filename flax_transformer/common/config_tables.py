@@ -1,9 +1,10 @@
 """Config files without code: tables of fields in JSON or YAML, with the line of each field."""
 
+import contextlib
 import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from flax_transformer.common.json_text import parse_json
 
 SUFFIXES = ('.json', '.yaml', '.yml')
 _MOST_FIELDS = 100_000
+_TAG = 'tag:yaml.org,2002:'
 
 
 class Table(NamedTuple):
@@ -92,8 +94,9 @@ def _lines(path: Path, node: Any, prefix: str = '') -> Iterator[tuple[str, int]]
     seen: dict[str, int] = {}
     for key, value in node.value:
         line = key.start_mark.line + 1
-        if not isinstance(key, yaml.ScalarNode):
-            raise UserError(f'{path}, line {line}: expected the name of a field')
+        if key.tag != f'{_TAG}str':
+            got = f'got {key.value}, ' if isinstance(key, yaml.ScalarNode) else ''
+            raise UserError(f'{path}, line {line}: {got}expected the name of a field')
         name = f'{prefix}{key.value}'
         if key.value in seen:
             raise UserError(f'{path}, line {line}: {name} is set a second time, first in line {seen[key.value]}')
@@ -108,16 +111,34 @@ def _loader() -> type:
 
     class Loader(yaml.SafeLoader):
         yaml_implicit_resolvers = {}  # noqa: RUF012 (yaml's own way)
+        yaml_constructors = {None: yaml.SafeLoader.construct_undefined}  # noqa: RUF012
 
-    number = r'[-+]?(\d[\d_]*)'
-    for tag, pattern, first in (
-        ('bool', r'(true|True|false|False)$', 'tTfF'),
-        ('null', r'(~|null|Null|None|)$', ['~', 'n', 'N', '']),
-        ('int', rf'{number}$', '-+0123456789'),
-        ('float', rf'({number}(\.\d*)?|[-+]?\.\d+)([eE][-+]?\d+)?$', '-+.0123456789'),
+    for tag in ('str', 'seq', 'map', 'null'):
+        Loader.add_constructor(f'{_TAG}{tag}', yaml.SafeLoader.yaml_constructors[f'{_TAG}{tag}'])
+    digits = r'\d+(_\d+)*'
+    for tag, read, pattern, first in (
+        ('bool', ('true', 'True').__contains__, r'(true|True|false|False)$', 'tTfF'),
+        ('int', int, rf'[-+]?{digits}$', '-+0123456789'),
+        ('float', float, rf'[-+]?({digits}(\.\d*)?|\.\d+)([eE][-+]?\d+)?$', '-+.0123456789'),
+        ('null', None, r'(~|null|Null|None|)$', ['~', 'n', 'N', '']),
     ):
-        Loader.add_implicit_resolver(f'tag:yaml.org,2002:{tag}', re.compile(pattern), list(first))
-    for tag, kind in (('int', int), ('float', float)):
-        read = lambda loader, node, kind=kind: kind(loader.construct_scalar(node))
-        Loader.add_constructor(f'tag:yaml.org,2002:{tag}', read)
+        form = re.compile(pattern)
+        Loader.add_implicit_resolver(f'{_TAG}{tag}', form, list(first))
+        if read:
+            Loader.add_constructor(f'{_TAG}{tag}', _constructor(tag, form, read))
     return Loader
+
+
+def _constructor(tag: str, form: re.Pattern, read: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
+    """Reads a value of this tag; refuses, with its line, one that has another form or cannot be read."""
+    import yaml
+
+    def construct(loader: Any, node: Any) -> Any:
+        text = loader.construct_scalar(node)
+        with contextlib.suppress(ValueError):  # thousands of digits
+            if form.match(text):
+                return read(text)
+        got = repr(text if len(text) <= 40 else f'{text[:40]}...')
+        raise yaml.constructor.ConstructorError(None, None, f'got {got}, expected {tag}', node.start_mark)
+
+    return construct
