@@ -84,7 +84,8 @@ def _elsewhere(name: str, hints: dict[str, Any]) -> str:
     return f' Did you mean {last} in {", ".join(found)}?' if found else ''
 
 
-def _from_dict(cls: type, values: Any, path: str) -> Any:
+def _from_dict(cls: type, values: Any, path: str, classes: tuple[type, ...] = ()) -> Any:
+    """The dataclass of a table; `classes` are those that the section at this path may have."""
     if not isinstance(values, dict):
         raise UserError(f'{path or "config"}: got {values!r}, expected a table of fields')
     hints = typing.get_type_hints(cls)
@@ -93,6 +94,8 @@ def _from_dict(cls: type, values: Any, path: str) -> Any:
     for name, value in values.items():
         where = f'{path}.{name}' if path else name
         if name not in hints:
+            if others := [kind.__name__ for kind in classes if name in kind.__dataclass_fields__]:
+                raise UserError(f'{where}: no such field of {cls.__name__}; set {path}.class to {" or ".join(others)}')
             raise UserError(f'{where}: no such field.{_elsewhere(name, hints) or nearest(name, hints)}')
         if classes := section_classes(hints[name]):
             fields[name] = _section(classes, value, where)
@@ -119,12 +122,12 @@ def section_classes(hint: Any) -> tuple[type, ...]:
 def _section(classes: tuple[type, ...], values: Any, path: str) -> Any:
     """A section, of the class that its table names; of the first if it names none."""
     if len(classes) == 1 or not isinstance(values, dict) or 'class' not in values:
-        return _from_dict(classes[0], values, path)
+        return _from_dict(classes[0], values, path, classes)
     known = {kind.__name__: kind for kind in classes}
     name = values['class']
     if not isinstance(name, str) or name not in known:
         raise UserError(f'{path}.class={name!r}: expected one of {", ".join(known)}.{nearest(str(name), known)}')
-    return _from_dict(known[name], {key: value for key, value in values.items() if key != 'class'}, path)
+    return _from_dict(known[name], {key: value for key, value in values.items() if key != 'class'}, path, classes)
 
 
 def _as_table(config: Any) -> dict[str, Any]:
