@@ -13,7 +13,7 @@ class RecurrentConfig:
 
     vocab_size: int = 37_000  # pieces, including special ones
     target_vocab_size: int | None = None  # if the target has its own vocabulary; None: shared with the source
-    cell: Literal['lstm', 'gru'] = 'lstm'  # Hochreiter and Schmidhuber 1997; Cho et al. 2014
+    cell: Literal['lstm', 'gru'] = 'lstm'  # lstm: Hochreiter and Schmidhuber 1997; gru: Cho et al. 2014
     d_model: int = 512  # width of the embeddings and of the layer before the logits
     hidden_size: int = 1024  # of each cell's state; the encoder has this in each direction
     num_encoder_layers: int = 1  # over the source, in both directions

@@ -125,6 +125,10 @@ def test_every_text_of_the_short_help_begins_alike_except_for_names() -> None:
     assert words == ['a', 'GB', 'norm']
 
 
+def test_a_surname_is_not_taken_for_the_first_word_of_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 'lstm: Hochreiter and Schmidhuber' in output_of(capsys, 'train', 'number_words_rnn', '-h')
+
+
 def test_the_version_is_that_of_the_package_and_starts_no_device(capsys: pytest.CaptureFixture[str]) -> None:
     assert f'flax-transformer {flax_transformer.__version__}, jax ' in output_of(capsys, '--version')
     script = "import sys; from flax_transformer.cli import main; main(['--version']); print('jax' in sys.modules)"
