@@ -149,7 +149,7 @@ class Reporter:
     def __enter__(self) -> 'Reporter':
         return self
 
-    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, where: object) -> None:
         self._bar.close()
         self._file.close()
         self._board.close()

@@ -13,6 +13,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.installing import pip_install
 from flax_transformer.common.json_text import parse_json
+from flax_transformer.engine.preemption import interrupt_in
 
 ID_FILE = 'tracker.json'  # in the run directory: {tracker: id of the run there}
 PROJECT = 'flax_transformer'  # unless $WANDB_PROJECT or $MLFLOW_EXPERIMENT_NAME names another
@@ -34,11 +35,11 @@ class End(enum.Enum):
     FAILED = 'failed'
 
     @classmethod
-    def of(cls, error: type[BaseException] | None) -> 'End':
+    def of(cls, error: BaseException | None) -> 'End':
         """What the exception that leaves training says, if there is one."""
         if error is None:
             return cls.DONE
-        return cls.FAILED if issubclass(error, Exception) else cls.STOPPED
+        return cls.FAILED if isinstance(error, Exception) and interrupt_in(error) is None else cls.STOPPED
 
 
 class Tracker:

@@ -120,10 +120,18 @@ def test_mlflow_gets_the_scalars_of_one_run_also_after_resuming(run: Path, mlflo
     assert mlflow.statuses == ['new FINISHED', 'new RUNNING', 'new FINISHED']
 
 
+OF_A_LIBRARY = RuntimeError('of a library')
+OF_A_LIBRARY.__cause__ = Interrupted('SIGTERM')
+
+
 @pytest.mark.parametrize(
     ('error', 'exit_code', 'status'),
-    [(UserError('not finite'), 1, 'FAILED'), (Interrupted('SIGTERM'), 255, 'KILLED')],
-    ids=['failed', 'stopped'],
+    [
+        (UserError('not finite'), 1, 'FAILED'),
+        (Interrupted('SIGTERM'), 255, 'KILLED'),
+        (OF_A_LIBRARY, 255, 'KILLED'),
+    ],
+    ids=['failed', 'stopped', 'stopped_in_a_library'],
 )
 def test_trackers_learn_how_training_ended(
     run: Path, mlflow: Mlflow, monkeypatch, error: BaseException, exit_code: int, status: str
