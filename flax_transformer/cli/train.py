@@ -21,6 +21,10 @@ the name of a shipped config. The same command resumes a run that was stopped. W
 the parameters and tokenizer of another run, and model, tokenizer and decoding are that run's except for the fields
 given here."""
 
+_TEST_FILES = {
+    'translation': ' --source test.{0.source_language} --reference test.{0.target_language}',
+    'classification': ' --test test.tsv',
+}
 _USES = {'translation': 'translate {} < lines > translations', 'classification': 'classify {} < lines > labels'}
 
 
@@ -89,8 +93,8 @@ def _print_next(config: Any, run: Path) -> None:
         print(f'  flax-transformer curves {quoted}')
         return
     files = ''
-    if config.task == 'translation' and not config.data.test:
-        files = f' --source test.{config.data.source_language} --reference test.{config.data.target_language}'
+    if not config.data.test:
+        files = _TEST_FILES[config.task].format(config.data)
     print(f'  flax-transformer evaluate {quoted}{files}')
     print(f'  flax-transformer {_USES[config.task].format(quoted)}')
 
