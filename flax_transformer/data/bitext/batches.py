@@ -126,10 +126,14 @@ class PackedIterator(grain.DatasetIterator):
     Its state is one integer, and the number of sentences before it, which follows from it, for reports.
     """
 
+    _workers: Workers | None = None
+
     def __init__(self, dataset: PackedBatches, workers: int = 0) -> None:
         super().__init__()
         self._dataset = dataset
-        self._plan = Workers(dataset.plan, workers) if workers else dataset.plan
+        if workers:
+            self._workers = Workers(dataset.plan, workers)
+        self._plan = self._workers or dataset.plan
         self._place, self._sentences = Place(0, 0), 0
         self._block: tuple[int, Rows] | None = None  # the last block planned, and its rows
 
@@ -160,6 +164,7 @@ class PackedIterator(grain.DatasetIterator):
         self._sentences = int(state.get('sentences', self._dataset.plan.sentences_before(self._place.block)))
 
     def close(self) -> None:
+        """Ends the workers; names no global, for Python may call this when the module's are gone."""
         super().close()
-        if isinstance(self._plan, Workers):
-            self._plan.close()
+        if self._workers is not None:
+            self._workers.close()
