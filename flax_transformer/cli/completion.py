@@ -2,15 +2,16 @@
 
 import dataclasses
 import importlib
+import itertools
 import shlex
 import sys
-from typing import Any
+from typing import Any, Literal
 
 from flax_transformer.cli import COMMANDS
 from flax_transformer.cli.help import Option, options_of, wants_help
 from flax_transformer.common.config_files import shipped_configs
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.find import task_module, task_names
 
 DESCRIPTION = """usage: flax-transformer completion bash|zsh|fish
 
@@ -66,12 +67,19 @@ def main(argv: list[str]) -> None:
 
 
 def options_of_command(command: str) -> list[Option]:
-    """The options of a command: those of the first dataclass in its module that is named so."""
+    """The options of a command: those of the first dataclass in its module that is named so, for all configs."""
     module = importlib.import_module(f'flax_transformer.cli.{command.replace("-", "_")}')
     found = next((each for name, each in vars(module).items() if _is_options(name, each)), None)
     if found is None:
         return []
-    return list(options_of(found[Config] if getattr(found, '__parameters__', ()) else found))
+    is_generic = getattr(found, '__parameters__', ())
+    kinds = [found[task_module(task, 'config').Config] for task in task_names()] if is_generic else [found]
+    merged: dict[str, Option] = {}
+    for option in itertools.chain.from_iterable(options_of(kind, every_class=True) for kind in kinds):
+        before = merged.setdefault(option.flag, option)
+        if before.choices and option.choices:
+            merged[option.flag] = before._replace(kind=Literal[(*before.choices, *option.choices)])
+    return list(merged.values())
 
 
 def bash() -> str:

@@ -80,8 +80,12 @@ def wants_help(argv: list[str]) -> Literal['short', 'all'] | None:
     return 'short' if any(arg in _HELP for arg in argv) else None
 
 
-def options_of(kind: Any, values: Any = None) -> Iterator[Option]:
-    """Every field of a dataclass and its sections as an option, with the values of an instance, if given."""
+def options_of(kind: Any, values: Any = None, *, every_class: bool = False) -> Iterator[Option]:
+    """Every field of a dataclass and its sections as an option, with the values of an instance, if given.
+
+    Args:
+      every_class: the fields of all classes that a section may have, not of its own alone; a name may come twice.
+    """
     made = kind if values is None else type(values)
     made = typing.get_origin(made) or made
     texts, hints = texts_of(made), typing.get_type_hints(made, include_extras=True)
@@ -91,14 +95,15 @@ def options_of(kind: Any, values: Any = None) -> Iterator[Option]:
         if isinstance(found, typing.TypeVar):  # generic in the class of the config
             found = next(iter(typing.get_args(kind)), None)
         value = _default(field) if values is None else getattr(values, field.name)
-        if len(classes := section_classes(found)) > 1:
+        classes = section_classes(found)
+        if len(classes) > 1:
             found = classes[0] if value is dataclasses.MISSING else type(value)
         if dataclasses.is_dataclass(found):
             prefix = '' if field.name == 'config' else f'{field.name}.'
-            yield from (
-                each._replace(name=prefix + each.name)
-                for each in options_of(found, None if value is dataclasses.MISSING else value)
-            )
+            for each_class in classes if every_class and len(classes) > 1 else (found,):
+                given = None if value is dataclasses.MISSING or each_class is not found else value
+                for each in options_of(each_class, given, every_class=every_class):
+                    yield each._replace(name=prefix + each.name)
         elif not _is_positional(hints[field.name]) and not dataclasses.is_dataclass(
             next(iter(typing.get_args(found)), None)
         ):

@@ -26,12 +26,18 @@ from flax_transformer.engine.runs.run_directory import CONFIG_FILE, RunDirectory
 FIRST_TASK = 'translation'  # of runs whose config names none
 
 
+def task_names() -> list[str]:
+    """The names of all tasks, the first one's first."""
+    found = [each.name for each in pkgutil.iter_modules(tasks.__path__) if each.ispkg]
+    return sorted(found, key=lambda name: (name != FIRST_TASK, name))
+
+
 def task_module(task: str, module: str) -> ModuleType:
     """A module of a task, such as task_module('translation', 'train').
 
     Raises UserError if there is no such task, or if its folder lacks the module.
     """
-    known = [found.name for found in pkgutil.iter_modules(tasks.__path__) if found.ispkg]
+    known = sorted(task_names())
     if task not in known:
         raise UserError(f'task={task!r}: expected one of {", ".join(known)}.{nearest(task, known)}')
     name = f'{tasks.__name__}.{task}.{module}'

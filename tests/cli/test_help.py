@@ -195,11 +195,18 @@ def test_bash_completes_commands_options_values_configs_and_files(complete) -> N
     assert complete('train', 'multi30k_m') == ['multi30k_multilingual']
     assert {'my_config.py', 'my_run'} == set(complete('train', 'my_'))
     assert complete('translate', 'my_run', '--decoding.beam') == ['--decoding.beam-width']
-    assert complete('train', 'x', '--training.st') == ['--training.steps']
+    assert complete('train', 'x', '--training.ste') == ['--training.steps']
     assert complete('train', 'x', '--optimizer.name', 'ada') == ['adam', 'adamw', 'adafactor']
     assert complete('plan', 'x', '--format', '') == ['text', 'json']
     assert complete('completion', 'f') == ['fish']
     assert 'my_config.py' in complete('translate', 'my_run', '--input', 'my_c')
+
+
+def test_completion_knows_the_fields_of_every_task_and_model(complete) -> None:
+    assert complete('train', 'number_words_rnn', '--model.hid') == ['--model.hidden-size']
+    assert 'convolution' in complete('train', 'rt_polarity', '--model.encoder', '')
+    assert {'plain', 'additive'} <= set(complete('train', 'x', '--model.attention', ''))
+    assert complete('train', 'x', '--model.d-m') == ['--model.d-model']
 
 
 def test_scripts_of_the_other_shells_name_every_command_and_option() -> None:
