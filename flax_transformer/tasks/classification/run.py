@@ -1,7 +1,8 @@
 """The run directory of a classifier: what every run has, its vocabulary and its labels.
 
-tokenizer/    the vocabulary: words, or a SentencePiece model
-labels.json   the labels, and how many training examples have each
+tokenizer/         the vocabulary: words, or a SentencePiece model
+tokenizer.sha256   its digest when the run began; older runs have none
+labels.json        the labels, and how many training examples have each
 """
 
 import json
@@ -11,6 +12,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.engine.runs.tokenizer_digest import DIGEST_FILE, check_digest, write_digest
 from flax_transformer.tasks.classification.config import Config
 from flax_transformer.tasks.classification.vocabulary import Vocabulary, load_vocabulary
 
@@ -33,7 +35,7 @@ class Run(RunDirectory):
     """The files of a classification run, except its checkpoints."""
 
     config_class = Config
-    model_files = ('tokenizer', LABELS_FILE)
+    model_files = ('tokenizer', DIGEST_FILE, LABELS_FILE)
 
     def read_config(self) -> Config:
         return super().read_config()
@@ -59,7 +61,11 @@ class Run(RunDirectory):
         raise UserError(f'{file} is damaged: expected {{"names": [...], "counts": [...]}}; copy it from the run again')
 
     def write_vocabulary(self, vocabulary: Vocabulary) -> None:
+        write_digest(self.path, vocabulary.digest)
         vocabulary.save(self.path / 'tokenizer')
 
     def read_vocabulary(self) -> Vocabulary:
-        return load_vocabulary(self.path / 'tokenizer')
+        """The run's vocabulary. Raises UserError if it is not the one that the run began with."""
+        vocabulary = load_vocabulary(self.path / 'tokenizer')
+        check_digest(self.path, vocabulary.digest)
+        return vocabulary

@@ -18,13 +18,13 @@ from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.engine.runs.tokenizer_digest import DIGEST_FILE, check_digest, write_digest
 from flax_transformer.marian.tokenizer import KIND, MarianTokenizer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer, kind_of
 
 CACHE = 'data_cache'
-DIGEST_FILE = 'tokenizer.sha256'
 
 
 class Run(RunDirectory):
@@ -83,12 +83,7 @@ class Run(RunDirectory):
         """The run's tokenizer. Raises UserError if it is not the one that the run began with."""
         folder = self.path / 'tokenizer'
         tokenizer = (MarianTokenizer if kind_of(folder) == KIND else SentencePieceTokenizer).load(folder)
-        with contextlib.suppress(FileNotFoundError):  # of an older run
-            if read_limited(self.path / DIGEST_FILE, 1000).strip() != tokenizer.digest.encode():
-                raise UserError(
-                    f'{folder} is not the tokenizer that the run began with: its digest is not that in {DIGEST_FILE}. '
-                    'Restore the one that the run was trained with'
-                )
+        check_digest(self.path, tokenizer.digest)
         return tokenizer
 
     def read_matching_tokenizer(self, config: Config) -> Tokenizer:
@@ -104,7 +99,7 @@ class Run(RunDirectory):
         return tokenizer
 
     def write_tokenizer(self, tokenizer: Tokenizer) -> None:
-        write_whole(self.path / DIGEST_FILE, tokenizer.digest + '\n')
+        write_digest(self.path, tokenizer.digest)
         tokenizer.save(self.path / 'tokenizer')
 
 

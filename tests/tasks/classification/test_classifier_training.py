@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 from functools import partial
@@ -28,6 +29,7 @@ from flax_transformer.tasks.classification.preparation import class_weights
 from flax_transformer.tasks.classification.run import Labels, Run
 from flax_transformer.tasks.classification.task import make_trainer
 from flax_transformer.tasks.classification.train import train
+from flax_transformer.tasks.classification.vocabulary import Vocabulary
 
 
 def last_state(run: Path, config: Config) -> TrainState:
@@ -110,8 +112,6 @@ def test_data_that_does_not_fit_is_refused_before_anything_is_written(
 
 
 def test_a_run_does_not_resume_with_other_texts(tiny_classifier: Path, texts_folder: Path, tmp_path: Path) -> None:
-    import shutil
-
     shutil.copytree(tiny_classifier, tmp_path / 'run')
     folder = rewritten(texts_folder, tmp_path / 'data', 'train', lambda text: text.replace('good', 'fine', 1))
     config = tiny_config(folder, steps=70)
@@ -130,6 +130,19 @@ def test_a_run_starts_from_the_parameters_and_vocabulary_of_another(
     other = tiny_config(folder, model={'d_model': 16})
     with pytest.raises(UserError, match=r'model\.d_model: 8 there, 16 here'):
         train(other, tmp_path / 'other', init_from=tiny_classifier)
+
+
+def test_another_vocabulary_of_the_same_size_is_refused_unless_the_run_is_older(
+    tiny_classifier: Path, tmp_path: Path
+) -> None:
+    run = Run(shutil.copytree(tiny_classifier, tmp_path / 'run'))
+    words = (run.path / 'tokenizer' / 'words.txt').read_text().split()
+    other = Vocabulary(words[::-1], lower_case=True)
+    other.save(run.path / 'tokenizer')
+    with pytest.raises(UserError, match=r'tokenizer is not the tokenizer that the run began with'):
+        run.read_vocabulary()
+    (run.path / 'tokenizer.sha256').unlink()
+    assert run.read_vocabulary().digest == other.digest
 
 
 def test_labels_are_kept_with_their_counts(tiny_classifier: Path, tmp_path: Path) -> None:
