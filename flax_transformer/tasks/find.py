@@ -62,8 +62,10 @@ def load_config(name: str) -> Any:
         return config_files.load_config(name)
     table = read_table(path)
     try:
-        header = {'schema_version': SCHEMA_VERSION, 'task': FIRST_TASK}
-        task, values = split_header(header | table.values)
+        given = {'schema_version': SCHEMA_VERSION, **table.values}
+        if given['schema_version'] != 1:  # which names none
+            given.setdefault('task', FIRST_TASK)
+        task, values = split_header(given)
         return from_table(values, task_module(task or FIRST_TASK, 'config').Config)
     except UserError as error:
         line = table.line_of(str(error))

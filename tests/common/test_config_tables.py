@@ -55,6 +55,10 @@ def test_the_config_of_a_run_is_a_config(tmp_path: Path) -> None:
     assert load_config(str(tmp_path / 'config.json')) == config
 
 
+def test_the_config_of_a_run_of_schema_version_1_is_a_config(loaded) -> None:
+    assert loaded('{"schema_version": 1, "seed": 3}', '.json') == Config(seed=3)
+
+
 @pytest.mark.parametrize('name', shipped_configs())
 def test_every_shipped_config_survives_as_yaml_and_json(name: str, loaded) -> None:
     import yaml
