@@ -8,6 +8,7 @@ from typing import Any
 import tyro
 
 from flax_transformer.cli.options import parse
+from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.tasks.find import open_run, read_run_config, task_module
@@ -46,7 +47,7 @@ def main(argv: list[str]) -> None:
     print(f'The mean of the checkpoints {", ".join(map(str, chosen))} is in {run.path}. Next:')
     quoted = shlex.quote(str(run.path))
     if run.config_class.task in ('translation', 'classification'):
-        print(f'  flax-transformer evaluate {quoted}')
+        print(f'  {evaluate_command(run.read_config(), run.path)}')
     print(f'  flax-transformer train CONFIG --init-from {quoted} --workdir ANOTHER')
 
 

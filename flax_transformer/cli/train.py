@@ -92,11 +92,14 @@ def _print_next(config: Any, run: Path) -> None:
     if config.task not in _USES:
         print(f'  flax-transformer curves {quoted}')
         return
-    files = ''
-    if not config.data.test:
-        files = _TEST_FILES[config.task].format(config.data)
-    print(f'  flax-transformer evaluate {quoted}{files}')
+    print(f'  {evaluate_command(config, run)}')
     print(f'  flax-transformer {_USES[config.task].format(quoted)}')
+
+
+def evaluate_command(config: Any, run: Path) -> str:
+    """How to evaluate a run of this config: with files named, if it has no test set."""
+    files = '' if config.data.test else _TEST_FILES[config.task].format(config.data)
+    return f'flax-transformer evaluate {shlex.quote(str(run))}{files}'
 
 
 def _facts(options: TrainOptions) -> dict[str, Any]:
