@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from flax_transformer.common.files import own_partial, read_limited, sha256_of, written_whole
+from flax_transformer.common.files import own_partial, partials_of, read_limited, sha256_of, written_whole
 from flax_transformer.common.json_text import parse_json
 
 BLOCK = 1 << 22  # bytes; each block of a file has a checksum, so that all cores check a large file
@@ -67,8 +67,7 @@ def checked(folder: Path, meta: dict[str, Any], dtypes: Mapping[str, np.dtype], 
         if fault := next(filter(None, faults), None):
             threads.shutdown(cancel_futures=True)
             raise DamagedCache(fault)
-    with contextlib.suppress(OSError), written_whole(_stamp(folder), own_partial(_stamp(folder))) as file:
-        file.write(json.dumps({'process': os.getpid(), 'time': time.time()}).encode())
+    _write_stamp(_stamp(folder))
     return meta
 
 
@@ -107,6 +106,15 @@ def _is_checked_by_another(folder: Path) -> bool:
 def _stamp(folder: Path) -> Path:
     """Says when a process of this host last found no fault."""
     return folder / f'checked.{socket.gethostname()}'
+
+
+def _write_stamp(file: Path) -> None:
+    """Writes what it can, and removes what processes that were killed here have left."""
+    with contextlib.suppress(OSError):  # read-only; or another process has removed our part, and writes its own
+        with written_whole(file, own_partial(file)) as opened:
+            opened.write(json.dumps({'process': os.getpid(), 'time': time.time()}).encode())
+        for left in partials_of(file):
+            left.unlink(missing_ok=True)
 
 
 def _threads() -> ThreadPoolExecutor:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import own_partial
 from flax_transformer.config import DataConfig
 from flax_transformer.data import file_listing as listing
 from flax_transformer.data.bitext import cache, cache_checks
@@ -362,6 +363,15 @@ def test_of_the_processes_of_a_host_that_train_together_one_checks(folder, tmp_p
         assert find() is not None
         assert read
         read.clear()
+
+
+def test_a_check_removes_what_a_killed_one_has_left(folder, tmp_path):
+    first = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    assert find_cached(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache') is not None
+    (stamp,) = first.folder.glob('checked.*')
+    own_partial(stamp).touch()
+    assert find_cached(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache') is not None
+    assert not list(first.folder.glob('.*.partial'))
 
 
 @pytest.mark.parametrize('name', ['source.offsets', 'target.offsets'])
