@@ -2,7 +2,7 @@
 #   docker build -t my-registry/flax-transformer:0.1.0 .                          # for CPUs
 #   docker build -t my-registry/flax-transformer:0.1.0 --build-arg EXTRA=cuda .   # for NVIDIA GPUs; tpu: for TPUs
 # To use it:
-#   docker run --rm -i -v "$PWD/runs:/work/runs" my-registry/flax-transformer:0.1.0 translate runs/mine < lines
+#   docker run --rm -i -v "$PWD/runs:/data/runs" my-registry/flax-transformer:0.1.0 translate runs/mine < lines
 # It runs as user 1000, who must be able to write to the folders that are mounted.
 
 FROM python:3.11-slim-bookworm AS build
@@ -18,8 +18,8 @@ FROM python:3.11-slim-bookworm
 COPY --from=build /opt/venv /opt/venv
 ENV PATH="/opt/venv/bin:$PATH" PYTHONUNBUFFERED=1
 RUN useradd --create-home --uid 1000 transformer \
-    && install --directory --owner transformer /work
+    && install --directory --owner transformer /data
 USER 1000
-WORKDIR /work
+WORKDIR /data
 ENTRYPOINT ["flax-transformer"]
 CMD ["--help"]
