@@ -50,3 +50,18 @@ def check_rates(config: Any, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
         check(0.0 <= value < 1.0, f'{name}={value}: expected a rate of at least 0 and less than 1')
+
+
+def check_vocabularies(config: Any) -> None:
+    """Raises UserError unless the special ids of a translation model's config are in both of its vocabularies."""
+    check(
+        config.target_vocab_size is None or config.tie_embeddings != 'all',
+        f"target_vocab_size={config.target_vocab_size}: tie_embeddings='all' shares one table; set target or none",
+    )
+    for name in ('pad_id', 'eos_id'):
+        value = getattr(config, name)
+        for size in ('vocab_size', 'vocab_size_of_target'):
+            last = getattr(config, size) - 1
+            limit = 'vocab_size' if size == 'vocab_size' else 'target_vocab_size'
+            check(0 <= value <= last, f'{name}={value}: expected an id from 0 to {limit} - 1 = {last}')
+    check(config.pad_id != config.eos_id, f'pad_id and eos_id are both {config.pad_id}; expected two different ids')

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from flax_transformer.common.checks import check, check_positive, check_rates, check_types
+from flax_transformer.common.checks import check, check_positive, check_rates, check_types, check_vocabularies
 from flax_transformer.common.fields import setting
 
 
@@ -50,17 +50,7 @@ class RecurrentConfig:
             f'attention_size={self.attention_size} has no effect with attention={self.attention!r}; it is for additive',
         )
         check_rates(self, 'dropout_rate')
-        check(
-            self.target_vocab_size is None or self.tie_embeddings != 'all',
-            f"target_vocab_size={self.target_vocab_size}: tie_embeddings='all' shares one table; set target or none",
-        )
-        for name in ('pad_id', 'eos_id'):
-            value = getattr(self, name)
-            for size in ('vocab_size', 'vocab_size_of_target'):
-                last = getattr(self, size) - 1
-                limit = 'vocab_size' if size == 'vocab_size' else 'target_vocab_size'
-                check(0 <= value <= last, f'{name}={value}: expected an id from 0 to {limit} - 1 = {last}')
-        check(self.pad_id != self.eos_id, f'pad_id and eos_id are both {self.pad_id}; expected two different ids')
+        check_vocabularies(self)
 
     @property
     def width_of_attention(self) -> int:
