@@ -11,6 +11,7 @@ import typing
 from typing import Any, TypeVar
 
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.fields import marked
 from flax_transformer.common.json_text import parse_json
 
 SCHEMA_VERSION = 2
@@ -154,3 +155,20 @@ def changed_fields(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
     before, after = flat_fields(old), flat_fields(new)
     names = [name for name in before | after if before.get(name) != after.get(name)]
     return {name: (before.get(name), after.get(name)) for name in names}
+
+
+def check_fits(run: Any, theirs: Any, ours: Any, *, comes_along: str) -> None:
+    """Raises UserError, which lists the fields, if a run's config describes another model than ours, which is to start
+    from its parameters and from what comes along with them."""
+    transferable = marked(ours, 'transferable')
+    refused = [
+        f'  {name}: {there!r} there, {here!r} here'
+        for name, (there, here) in changed_fields(theirs, ours).items()
+        if name not in transferable
+    ]
+    if refused:
+        raise UserError(
+            f'{run} holds another model or vocabulary:\n'
+            + '\n'.join(refused)
+            + f'\nTake its values: its parameters fit no others, and its {comes_along} comes with them'
+        )

@@ -7,9 +7,7 @@ from typing import Any
 
 import jax
 
-from flax_transformer.common.config_json import changed_fields
-from flax_transformer.common.errors import UserError
-from flax_transformer.common.fields import marked
+from flax_transformer.common.config_json import check_fits
 from flax_transformer.engine import train as engine
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.monitor.trackers import check_installed
@@ -86,16 +84,5 @@ def _start(config: Config, init_from: Path | str) -> LoadedRun:
     """The run that a new one starts from. Raises UserError, which lists the fields, if its model is another."""
     start = load_run(init_from)
     other = replace(config, model=start.config.model, tokenizer=start.config.tokenizer)
-    changed, transferable = changed_fields(other, config), marked(config, 'transferable')
-    refused = [
-        f'  {name}: {theirs!r} there, {ours!r} here'
-        for name, (theirs, ours) in changed.items()
-        if name not in transferable
-    ]
-    if refused:
-        raise UserError(
-            f'{init_from} holds another model or vocabulary:\n'
-            + '\n'.join(refused)
-            + '\nTake its values: its parameters fit no others, and its vocabulary comes with them'
-        )
+    check_fits(init_from, other, config, comes_along='vocabulary')
     return start

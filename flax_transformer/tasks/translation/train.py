@@ -4,9 +4,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from flax_transformer.common.config_json import changed_fields
-from flax_transformer.common.errors import UserError
-from flax_transformer.common.fields import marked
+from flax_transformer.common.config_json import check_fits
 from flax_transformer.cost.chips import peak_flops
 from flax_transformer.engine import train as engine
 from flax_transformer.engine.devices import multihost
@@ -72,18 +70,7 @@ def _start(config: Config, init_from: Path | str) -> LoadedRun:
     """The run that a new one starts from. Raises UserError, which lists the fields, if its model is another."""
     start = load_run(init_from)
     other = replace(config, model=start.config.model, tokenizer=start.config.tokenizer)
-    changed, transferable = changed_fields(other, config), marked(config, 'transferable')
-    refused = [
-        f'  {name}: {theirs!r} there, {ours!r} here'
-        for name, (theirs, ours) in changed.items()
-        if name not in transferable
-    ]
-    if refused:
-        raise UserError(
-            f'{init_from} holds another model or vocabulary:\n'
-            + '\n'.join(refused)
-            + '\nTake its values: its parameters fit no others, and its tokenizer comes with them'
-        )
+    check_fits(init_from, other, config, comes_along='tokenizer')
     return start
 
 
