@@ -24,8 +24,8 @@ def write_texts(folder: Path, *, seed: int = 0) -> None:
         lines = []
         for _ in range(count):
             label, words = (('pos', GOOD), ('neg', BAD))[generator.integers(2)]
-            told = generator.choice(words, generator.integers(1, 3)).tolist()
-            text = generator.permutation(told + generator.choice(OTHER, generator.integers(2, 8)).tolist())
+            known = generator.choice(words, generator.integers(1, 3)).tolist()
+            text = generator.permutation(known + generator.choice(OTHER, generator.integers(2, 8)).tolist())
             lines.append(f'{label}\t{" ".join(text)}\n')
         (folder / f'{split}.tsv').write_text(''.join(lines), encoding='utf-8')
 

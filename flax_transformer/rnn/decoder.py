@@ -35,7 +35,7 @@ class Source(NamedTuple):
     """What the decoder reads of encoded sentences."""
 
     keys: jax.Array  # [B, S, A], to compare states with
-    values: jax.Array  # [B, S, C], of which a context is the mean
+    values: jax.Array  # [B, S, C], whose weighted mean is a context
     segments: jax.Array  # [B, S]
 
 

@@ -106,7 +106,7 @@ class TransformerEncoder(nn.Module):
 
 
 def embed(config: ClassifierConfig, *, scale: bool = False) -> Embedding:
-    """The table of the words, a parameter `embedding/table` of whichever encoder asks for it."""
+    """The table of the words, a parameter `embedding/table` of the encoder that asks for it."""
     return Embedding(config.vocab_size, config.d_model, PAD_ID, scale, dtype=jnp.dtype(config.dtype), name='embedding')
 
 
