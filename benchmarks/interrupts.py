@@ -10,8 +10,9 @@ done); of training, 75 (saved) too. What a command prints on standard output mus
 left alone. With --again each command that writes files is then run on what the interrupted one left: it must end with
 0, or with 2 because the result is there.
 
-The model is the tests' golden run. Prints one line of JSON: for each command and cache the exit codes and the longest
-time from the signal to the end in seconds; and everything that was not sound.
+The models are the tests' golden run and, for `classify`, one that is trained first. Prints one line of JSON: for each
+command and cache the exit codes and the longest time from the signal to the end in seconds; and everything that was not
+sound.
 """
 
 import argparse
@@ -70,6 +71,16 @@ def get_config():
         decoding=DecodingConfig(beam_width=1),
     )
 """
+CLASSIFIER = """
+from flax_transformer.tasks.classification.config import *
+
+def get_config():
+    return Config(
+        model=ClassifierConfig(d_model=8),
+        data=ClassificationDataConfig(train='opinions:train'),
+        training=TrainingConfig(steps=20, log_every=20, checkpoint_every=20),
+    )
+"""
 # {top}: files that are only read; {own}: a new folder for each try. What follows `<` is the standard input.
 FILES = '--source {top}/held.en --reference {top}/held.de'
 COMMANDS = {
@@ -91,11 +102,12 @@ COMMANDS = {
     'export': 'export {top}/run {own}/program',
     'import-marian': 'import-marian {top}/marian {own}/run',
     'export-marian': 'export-marian {top}/run {own}/marian',
+    'classify': 'classify {top}/classifier < {top}/held.en',
     'completion': 'completion bash',
     'help': 'help train',
 }
 WRITES = ('new', 'prepare', 'train', 'clean', 'average', 'export', 'import-marian', 'export-marian')
-PRINTS_LINES = ('translate', 'score', 'completion', 'help')
+PRINTS_LINES = ('translate', 'score', 'classify', 'completion', 'help')
 
 
 class End(NamedTuple):
@@ -109,16 +121,21 @@ class End(NamedTuple):
 
 
 def write_files(top: Path) -> None:
-    """The corpus, its config, the run and its Marian folder."""
+    """The corpus, its config, the run and its Marian folder, and a classifier."""
     for name, numbers in (('train', range(0, 6000, 3)), ('held', range(1, 600, 5))):
         for language in ('en', 'de'):
             lines = ''.join(num2words(number, lang=language) + '\n' for number in numbers)
             (top / f'{name}.{language}').write_text(lines, encoding='utf-8')
     (top / 'config.py').write_text(CONFIG.format(root=str(top)))
     shutil.copytree(RUN, top / 'run')
+    (top / 'classifier.py').write_text(CLASSIFIER)
     (top / 'full').mkdir()
-    ended = start('export-marian', 'export-marian {top}/run {top}/marian', top, top, top / 'full', None)
-    assert ended.code == 0, ended.err
+    for name, line in (
+        ('export-marian', 'export-marian {top}/run {top}/marian'),
+        ('train', 'train {top}/classifier.py --workdir {top}/classifier'),
+    ):
+        ended = start(name, line, top, top, top / 'full', None)
+        assert ended.code == 0, ended.err
 
 
 def start(name: str, line: str, top: Path, own: Path, cache: Path, moment: float | None) -> End:

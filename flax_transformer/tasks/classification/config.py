@@ -52,10 +52,17 @@ class VocabularyConfig:
     algorithm: Literal['words', 'bpe', 'unigram'] = 'words'
     lower_case: bool = True  # of the text, before anything else
     min_count: int = 1  # words: a rarer one is unk
+    # words: 2: pairs of neighbors are tokens, too; 3: and triples. For an average, which knows no order (Joulin et al.
+    # 2017).
+    ngrams: int = 1
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_positive(self, 'min_count')
+        check_positive(self, 'min_count', 'ngrams')
+        check(
+            self.ngrams == 1 or self.algorithm == 'words',
+            f'ngrams={self.ngrams} needs tokens that are words: got algorithm={self.algorithm!r}',
+        )
 
 
 @dataclass(frozen=True)
@@ -136,6 +143,11 @@ class Config:
             self.training.start == 'random' or self.model.num_classes <= self.model.d_model,
             f"training.start='naive_bayes' needs an embedding value a label: model.d_model={self.model.d_model}, "
             f'expected at least model.num_classes={self.model.num_classes}',
+        )
+        check(
+            self.tokenizer.ngrams == 1 or self.model.encoder == 'average',
+            f'tokenizer.ngrams={self.tokenizer.ngrams} is for an encoder that knows no order: expected '
+            f"model.encoder='average', got {self.model.encoder!r}",
         )
         check(
             not self.training.patience or bool(self.data.validation),

@@ -91,7 +91,7 @@ KINDS = {
         (
             'too_long',
             'share',
-            'texts with more tokens than data.max_length (for pieces of words: with more words)',
+            'texts with more tokens than data.max_length (of pieces or n-grams: with more words)',
             'cuts them there',
             'raise data.max_length, or shorten the texts',
         ),

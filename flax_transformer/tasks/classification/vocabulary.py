@@ -26,17 +26,18 @@ class Vocabulary:
         self._source, self._lower_case = source, lower_case
         if not isinstance(source, SentencePieceTokenizer):
             self._ids = {word: number for number, word in enumerate(source, start=_FIRST_WORD)}
+            self._ngrams = 1 + max((word.count(' ') for word in source), default=0)
 
     @classmethod
     def learn(cls, texts: Iterable[str], config: VocabularyConfig, size: int) -> 'Vocabulary':
-        """The vocabulary of texts: the most frequent words, at most `size` with pad and unk; or `size` pieces."""
+        """The vocabulary of texts: the most frequent words and n-grams, at most `size` with pad and unk; or pieces."""
         texts = [text.lower() if config.lower_case else text for text in texts]
         if config.algorithm != 'words':
             made = SentencePieceTokenizer.train(
                 texts, vocab_size=size, algorithm=config.algorithm, pad_id=PAD_ID, unk_id=UNK_ID, eos_id=2
             )
             return cls(made, lower_case=config.lower_case)
-        counts = Counter(word for text in texts for word in text.split())
+        counts = Counter(word for text in texts for word in _ngrams(text.split(), config.ngrams))
         words = sorted(counts, key=lambda word: (-counts[word], word))
         words = [word for word in words if counts[word] >= config.min_count][: size - _FIRST_WORD]
         return cls(words, lower_case=config.lower_case)
@@ -54,12 +55,18 @@ class Vocabulary:
         return hashlib.sha256(f'{self._lower_case}\n{content}'.encode()).hexdigest()
 
     def encode(self, texts: Iterable[str]) -> list[list[int]]:
-        """The ids of each text; none for one without a word."""
+        """The ids of each text; none for one without a word. An n-gram that is not in the vocabulary has none."""
         texts = [text.lower() if self._lower_case else text for text in texts]
         if isinstance(self._source, SentencePieceTokenizer):
             ids = self._source.encode(texts)
             return [each[:-1] if text.strip() else [] for each, text in zip(ids, texts, strict=True)]  # without EOS
-        return [[self._ids.get(word, UNK_ID) for word in text.split()] for text in texts]
+        ids = (
+            (self._ids.get(word) or (None if ' ' in word else UNK_ID) for word in self._split(text)) for text in texts
+        )
+        return [[i for i in text if i is not None] for text in ids]
+
+    def _split(self, text: str) -> list[str]:
+        return _ngrams(text.split(), self._ngrams)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The words or pieces of ids as a classifier sees them: all that it does not know is `<unk>`."""
@@ -78,6 +85,14 @@ class Vocabulary:
         write_whole(folder / _WORDS_FILE, ''.join(f'{word}\n' for word in self._source))
         description = {'kind': 'words', 'vocab_size': self.size, 'sha256': self.digest}
         write_whole(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + '\n')
+
+
+def _ngrams(words: list[str], longest: int) -> list[str]:
+    """The words, each followed by the n-grams that end with it: a, b, 'a b', c, 'b c', 'a b c' for longest = 3."""
+    if longest == 1:
+        return words
+    ends = range(1, len(words) + 1)
+    return [' '.join(words[end - n : end]) for end in ends for n in range(1, min(longest, end) + 1)]
 
 
 def load_vocabulary(folder: Path) -> Vocabulary:

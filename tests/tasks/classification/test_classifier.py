@@ -9,7 +9,7 @@ import pytest
 
 from flax_transformer import Classifier
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.classification.config import VocabularyConfig
+from flax_transformer.tasks.classification.config import ClassifierConfig, Config, VocabularyConfig
 from flax_transformer.tasks.classification.loading import load_run
 from flax_transformer.tasks.classification.run import Run
 from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary, load_vocabulary
@@ -100,3 +100,15 @@ def test_pieces_instead_of_words(texts_folder: Path, tmp_path: Path) -> None:
         assert loaded.encode(['', ' ']) == [[], []]
         assert (loaded.size, loaded.digest) == (285, vocabulary.digest)
         assert UNK_ID not in loaded.encode(['über'])[0]  # spelled in bytes
+
+
+def test_ngrams_are_tokens(tmp_path: Path) -> None:
+    vocabulary = Vocabulary.learn(['not a good film', 'not good', 'a good film'], VocabularyConfig(ngrams=3), 100)
+    vocabulary.save(tmp_path)
+    for each in (vocabulary, load_vocabulary(tmp_path)):
+        (ids,) = each.encode(['Not a good play'])
+        assert each.tokens(ids) == ['not', 'a', 'not a', 'good', 'a good', 'not a good', '<unk>']  # no unknown pairs
+    with pytest.raises(UserError, match=r"ngrams=2 needs .* got algorithm='bpe'"):
+        VocabularyConfig('bpe', ngrams=2)
+    with pytest.raises(UserError, match=r"expected model.encoder='average', got 'recurrent'"):
+        Config(model=ClassifierConfig(encoder='recurrent'), tokenizer=VocabularyConfig(ngrams=2))
