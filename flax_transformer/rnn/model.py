@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.embedding import Embedding
-from flax_transformer.ops.product import product
+from flax_transformer.ops.tied_embeddings import TiedEmbeddings
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.rnn.decoder import Decoder, Source
 from flax_transformer.rnn.layers import BidirectionalLayer
@@ -27,13 +27,7 @@ def resolve_dtype(config: RecurrentConfig, platform: str | None = None) -> Recur
     return replace(config, dtype='float32' if platform == 'cpu' else 'bfloat16') if config.dtype == 'auto' else config
 
 
-def output_names(config: RecurrentConfig) -> tuple[str, ...]:
-    """Top-level names of the parameters that turn hidden states into logits."""
-    table = {'all': 'embedding', 'target': 'target_embedding', 'none': 'projection'}[config.tie_embeddings]
-    return (table, 'logits_bias') if config.logits_bias else (table,)
-
-
-class AttentionRNN(nn.Module):
+class AttentionRNN(TiedEmbeddings, nn.Module):
     """Bidirectional encoder, decoder with attention, embeddings and the projection to logits."""
 
     config: RecurrentConfig
@@ -49,33 +43,14 @@ class AttentionRNN(nn.Module):
         def embedding(vocab_size: int) -> Embedding:
             return Embedding(vocab_size, config.d_model, config.pad_id, dtype=dtype)
 
-        if config.tie_embeddings == 'all':
-            self.embedding = embedding(config.vocab_size)
-        else:
-            self.source_embedding = embedding(config.vocab_size)
-            self.target_embedding = embedding(config.vocab_size_of_target)
-        if config.tie_embeddings == 'none':
-            shape = (config.d_model, config.vocab_size_of_target)
-            self.projection = self.param('projection', nn.initializers.glorot_uniform(), shape, jnp.float32)
-        if config.logits_bias:
-            self.bias = self.param('logits_bias', nn.initializers.zeros, (config.vocab_size_of_target,), jnp.float32)
+        self.set_up_embeddings(embedding)
         widths = [config.d_model, *[2 * config.hidden_size] * (config.num_encoder_layers - 1)]
         self.encoder = [BidirectionalLayer(width, config.hidden_size, config.cell, dtype) for width in widths]
         self.decoder = Decoder(config)
         self.dropout = Dropout(config.dropout_rate)
 
     def _embed(self, side: str, tokens: jax.Array, deterministic: bool = True) -> jax.Array:
-        table = self.embedding if self.config.tie_embeddings == 'all' else getattr(self, f'{side}_embedding')
-        return self.dropout(table(tokens), deterministic=deterministic)
-
-    def project(self, x: jax.Array) -> jax.Array:
-        """Logits [..., V], float32, of hidden states [..., D]; reads only the parameters in `output_names`."""
-        if self.config.tie_embeddings == 'none':
-            logits = product(x, self.projection, dtype=jnp.float32)
-        else:
-            table = self.embedding if self.config.tie_embeddings == 'all' else self.target_embedding
-            logits = table.logits(x)
-        return logits + jnp.expand_dims(self.bias, range(logits.ndim - 1)) if self.config.logits_bias else logits
+        return self.dropout(self.embedding_of(side)(tokens), deterministic=deterministic)
 
     def encode(
         self,

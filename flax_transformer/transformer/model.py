@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.embedding import Embedding
-from flax_transformer.ops.product import product
+from flax_transformer.ops.tied_embeddings import TiedEmbeddings
 from flax_transformer.transformer.attention import causal_mask, padding_mask, segment_mask
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.decoder import Decoder
@@ -49,13 +49,7 @@ def resolve_dtype(config: TransformerConfig, platform: str | None = None) -> Tra
     return replace(config, dtype='float32' if platform == 'cpu' else 'bfloat16') if config.dtype == 'auto' else config
 
 
-def output_names(config: TransformerConfig) -> tuple[str, ...]:
-    """Top-level names of the parameters that turn hidden states into logits."""
-    table = {'all': 'embedding', 'target': 'target_embedding', 'none': 'projection'}[config.tie_embeddings]
-    return (table, 'logits_bias') if config.logits_bias else (table,)
-
-
-class Transformer(nn.Module):
+class Transformer(TiedEmbeddings, nn.Module):
     """Encoder, decoder, embeddings and the projection to logits."""
 
     config: TransformerConfig
@@ -74,16 +68,7 @@ class Transformer(nn.Module):
         def positions() -> Positions:
             return Positions(config.d_model, config.positions, config.max_length, dtype)
 
-        if config.tie_embeddings == 'all':
-            self.embedding = embedding(config.vocab_size)
-        else:
-            self.source_embedding = embedding(config.vocab_size)
-            self.target_embedding = embedding(config.vocab_size_of_target)
-        if config.tie_embeddings == 'none':
-            shape = (config.d_model, config.vocab_size_of_target)
-            self.projection = self.param('projection', nn.initializers.glorot_uniform(), shape, jnp.float32)
-        if config.logits_bias:
-            self.bias = self.param('logits_bias', nn.initializers.zeros, (config.vocab_size_of_target,), jnp.float32)
+        self.set_up_embeddings(embedding)
         self.source_positions, self.target_positions = positions(), positions()
         self.dropout = Dropout(config.dropout_rate)
         self.encoder = Encoder(config, self.remat)
@@ -95,7 +80,7 @@ class Transformer(nn.Module):
         return self.config.max_positions
 
     def _embed_source(self, source: jax.Array, positions: jax.Array | None, deterministic: bool) -> jax.Array:
-        table = self.embedding if self.config.tie_embeddings == 'all' else self.source_embedding
+        table = self.embedding_of('source')
         length = source.shape[1]
         x = self.source_positions(table(source), jnp.arange(length)[None] if positions is None else positions, length)
         return self.dropout(x, deterministic=deterministic)
@@ -103,18 +88,9 @@ class Transformer(nn.Module):
     def _embed_target(
         self, target_in: jax.Array, positions: jax.Array, length: int, deterministic: bool = True
     ) -> jax.Array:
-        table = self.embedding if self.config.tie_embeddings == 'all' else self.target_embedding
+        table = self.embedding_of('target')
         x = self.target_positions(table(target_in), positions, length)
         return self.dropout(x, deterministic=deterministic)
-
-    def project(self, x: jax.Array) -> jax.Array:
-        """Logits [..., V], float32, of hidden states [..., D]; reads only the parameters in `output_names`."""
-        if self.config.tie_embeddings == 'none':
-            logits = product(x, self.projection, dtype=jnp.float32)
-        else:
-            table = self.embedding if self.config.tie_embeddings == 'all' else self.target_embedding
-            logits = table.logits(x)
-        return logits + jnp.expand_dims(self.bias, range(logits.ndim - 1)) if self.config.logits_bias else logits
 
     def encode(
         self,

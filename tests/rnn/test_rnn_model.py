@@ -9,8 +9,9 @@ import numpy_rnn
 import pytest
 
 from flax_transformer.ops.int8 import to_int8
+from flax_transformer.ops.tied_embeddings import output_names
 from flax_transformer.rnn.config import RecurrentConfig
-from flax_transformer.rnn.model import AttentionRNN, output_names, parameter_shapes, resolve_dtype
+from flax_transformer.rnn.model import AttentionRNN, parameter_shapes, resolve_dtype
 
 V = 23
 SOURCE = np.array([[4, 9, 2, 1, 0, 0], [7, 7, 3, 22, 5, 1], [1, 0, 0, 0, 0, 0]])

@@ -12,6 +12,7 @@ from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import shapes_on_one_device
 from flax_transformer.engine.devices.sharding import Rules
+from flax_transformer.ops.tied_embeddings import output_names
 from flax_transformer.rnn import flops as rnn_flops
 from flax_transformer.rnn import model as rnn
 from flax_transformer.rnn import sharding_rules as rnn_rules
@@ -73,7 +74,7 @@ _FAMILIES: dict[type, Family] = {
         transformer.init_params,
         transformer.parameter_shapes,
         transformer.resolve_dtype,
-        transformer.output_names,
+        output_names,
         transformer_flops.forward_flops,
         transformer_rules.SHARDING_RULES,
         transformer_norms.with_running_statistics,
@@ -83,7 +84,7 @@ _FAMILIES: dict[type, Family] = {
         rnn.init_params,
         rnn.parameter_shapes,
         rnn.resolve_dtype,
-        rnn.output_names,
+        output_names,
         rnn_flops.forward_flops,
         rnn_rules.SHARDING_RULES,
     ),
