@@ -1,7 +1,7 @@
 """Records commands in a terminal and draws them as a moving SVG, such as the one in the README.
 
     python benchmarks/terminal_picture.py record terminal.cast "flax-transformer train number_words" ...
-    python benchmarks/terminal_picture.py draw terminal.cast docs/terminal.svg 'two CPU cores'
+    python benchmarks/terminal_picture.py draw terminal.cast docs/images/terminal.svg 'two CPU cores'
 
 A recording is in asciinema's format (version 2): what the commands really wrote, and when. The picture plays it at one
 speed, but for the typing, with long pauses cut, and says so. Needs pyte (`pip install pyte`), which plays the terminal.

@@ -65,10 +65,10 @@ def test_shellcheck_finds_nothing(file: Path) -> None:
 
 
 def test_each_recipe_is_linked_in_the_docs() -> None:
-    text = (ROOT / 'docs' / 'launch.md').read_text(encoding='utf-8')
+    text = (ROOT / 'docs' / 'how-to' / 'launch.md').read_text(encoding='utf-8')
     for file in EXAMPLES.iterdir():
         if file.name not in ('__pycache__', 'ray_translate.py'):
-            assert f'(../examples/{file.name})' in text, file
+            assert f'(../../examples/{file.name})' in text, file
 
 
 @pytest.mark.parametrize(('code', 'is_requeued'), [(0, False), (2, False), (EXIT_CODE, True)])

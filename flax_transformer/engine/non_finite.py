@@ -25,7 +25,7 @@ def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, s
         f'step {step}: the loss or its gradients are not finite, too many times in a row '
         f'(training.max_skipped_steps); every such step was skipped, so the parameters are those from before.\n'
         f'  first: {first_non_finite(params, gradients, sums)}\n'
-        f'  the batch: {file} (docs/training.md says how to replay it)\n'
+        f'  the batch: {file} (docs/how-to/training.md says how to replay it)\n'
         'A lower optimizer.learning_rate, more warmup_steps or a clip_norm in a new --workdir may help; with '
         '--training.max_skipped_steps raised, the same command goes on from the last checkpoint'
     )

@@ -7,7 +7,7 @@ run      the class `Run`, its run directory
 task     `make_trainer(config, devices=None)`
 train    `train(config, workdir, ...)`
 
-and, if the task has these commands, `evaluate` and `corpus_checks` (docs/tasks.md).
+and, if the task has these commands, `evaluate` and `corpus_checks` (docs/how-to/tasks.md).
 """
 
 import importlib
@@ -47,7 +47,7 @@ def task_module(task: str, module: str) -> ModuleType:
         if error.name != name:
             raise
         raise UserError(
-            f'task={task!r}: its folder has no {module}.py; docs/tasks.md lists what a task needs'
+            f'task={task!r}: its folder has no {module}.py; docs/how-to/tasks.md lists what a task needs'
         ) from None
 
 

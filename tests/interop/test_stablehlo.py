@@ -29,6 +29,7 @@ from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import init_params
 
 HERE = TESTS
+PAGE = HERE.parent / 'docs' / 'how-to' / 'export.md'
 RUN, MARIAN = HERE / 'golden' / 'number_words', HERE / 'fixtures' / 'marian'
 NUMBERS = [['one'], ['seven', 'nine hundred and ninety-nine', 'five hundred and eighty-six']]
 TEXTS = [['the house is small', 'x y z', 'no', 'it is a very long line of words, this one: 1 2 3 4']]
@@ -60,7 +61,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def translated(folders: tuple[Path, Path]) -> tuple[list, str]:
     """What the loader makes of the batches, (text, ids, score) of each line; and what the documents' lines print."""
     todo = [(str(folders[0]), NUMBERS), (str(folders[1]), TEXTS)]
-    documented = re.search(r'```python\n(.*?)```', (HERE.parent / 'docs' / 'export.md').read_text('utf-8'), re.S)[1]
+    documented = re.search(r'```python\n(.*?)```', PAGE.read_text('utf-8'), re.S)[1]
     assert len(documented.strip().splitlines()) <= 11  # ten, and a blank one
     said = needs_of_the_loader()
     allowed = {required for name in said for required in closure(name)}
@@ -119,7 +120,7 @@ def test_what_the_loader_imports_is_what_everything_says() -> None:
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert names - set(sys.stdlib_module_names) == needs_of_the_loader()
-    for text in ((HERE.parent / 'docs' / 'export.md').read_text('utf-8'), inspect.getsource(export_command)):
+    for text in (PAGE.read_text('utf-8'), inspect.getsource(export_command)):
         listed = re.search('needs (?:only )?(jax, [a-z, ]+ and flatbuffers)', text)[1]
         assert set(re.split(', | and ', listed)) == needs_of_the_loader()
 

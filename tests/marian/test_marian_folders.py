@@ -35,7 +35,7 @@ from flax_transformer.transformer.model import Transformer, init_params
 FIXTURE = TESTS / 'fixtures' / 'marian'
 EXPECTED = json.loads((FIXTURE / 'expected.json').read_text(encoding='utf-8'))
 SETTINGS = json.loads((FIXTURE / 'config.json').read_text(encoding='utf-8'))
-# Sums of float32 in another order: up to 7e-5 was seen (docs/marian.md).
+# Sums of float32 in another order: up to 7e-5 was seen (docs/how-to/marian.md).
 CLOSE = {'rtol': 0, 'atol': 1e-4}
 
 

@@ -250,7 +250,7 @@ def test_the_tokenizer_of_a_run_of_another_task_is_refused(circle: Path) -> None
 
 
 def test_a_missing_module_of_a_task_is_named() -> None:
-    with pytest.raises(UserError, match=r"task='translation': its folder has no nothing\.py; docs/tasks\.md"):
+    with pytest.raises(UserError, match=r"task='translation': its folder has no nothing\.py; docs/how-to/tasks\.md"):
         task_module('translation', 'nothing')
 
 

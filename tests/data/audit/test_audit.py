@@ -476,7 +476,7 @@ def test_real_corpora_show_what_is_known_of_them_and_no_error(corpus_name, kinds
 
 
 def row_of(kind: str) -> str:
-    """The row of docs/data.md."""
+    """The row of docs/how-to/data.md."""
     severity = {'share': f'warning from {getattr(CheckConfig(), kind, 0):.2%} on'}
     gravity = severity.get(KINDS[kind].gravity, KINDS[kind].gravity)
     cells = f'`{kind}`', gravity, KINDS[kind].what, KINDS[kind].training, 'yes' if KINDS[kind].rejected else ''
@@ -484,7 +484,7 @@ def row_of(kind: str) -> str:
 
 
 def test_the_documentation_has_the_table_of_kinds():
-    text = (ROOT / 'docs' / 'data.md').read_text(encoding='utf-8')
+    text = (ROOT / 'docs' / 'how-to' / 'data.md').read_text(encoding='utf-8')
     assert [line for line in text.splitlines() if line.startswith('| `')][-len(KINDS) :] == [row_of(k) for k in KINDS]
 
 

@@ -1,4 +1,7 @@
-"""The commands of docs/launch.md: parsed by the shell, and as our own options. The recipes: tests/test_examples.py."""
+"""The commands of docs/how-to/launch.md: parsed by the shell, and as our own options.
+
+The recipes: tests/test_examples.py.
+"""
 
 import re
 import shlex
@@ -10,7 +13,7 @@ from conftest import ROOT
 from flax_transformer.cli.options import parse
 from flax_transformer.cli.train import TrainOptions, train_options
 
-TEXT = (ROOT / 'docs' / 'launch.md').read_text(encoding='utf-8')
+TEXT = (ROOT / 'docs' / 'how-to' / 'launch.md').read_text(encoding='utf-8')
 SHELL = re.findall(r'```sh\n(.*?)```', TEXT, flags=re.S)
 
 
