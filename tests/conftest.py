@@ -40,7 +40,7 @@ from flax_transformer.config import (
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
-collect_ignore = ['make_marian_fixture.py']  # a script that needs torch
+collect_ignore = ['make_marian_fixture.py', 'make_word_vectors_fixture.py']  # scripts that need torch and gensim
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.config.update('jax_default_matmul_precision', 'highest')

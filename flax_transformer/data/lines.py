@@ -62,9 +62,7 @@ def lines_of(path: Path) -> Iterator[list[bytes]]:
 
 def raw_lines_of(path: Path) -> Iterator[list[bytes]]:
     """The lines of a file as they are, CHUNK at a time. Raises BadInput for a broken archive, with the place."""
-    import zstandard
-
-    broken = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
+    broken = broken_file()
     number = 0  # of lines read
     with open_binary(path) as file:
         while True:
@@ -79,6 +77,13 @@ def raw_lines_of(path: Path) -> Iterator[list[bytes]]:
                 return
             number += len(chunk)
             yield chunk
+
+
+def broken_file() -> tuple[type[Exception], ...]:
+    """What reading a broken archive, or a broken disk, raises."""
+    import zstandard
+
+    return OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError
 
 
 def open_binary(path: Path) -> BinaryIO:

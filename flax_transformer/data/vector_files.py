@@ -1,0 +1,207 @@
+"""Word vectors in files: word2vec's two formats and GloVe's; read strictly, written as gensim writes them.
+
+binary: `V D\\n`, then for each word its UTF-8, a space and D little-endian float32; a line break after each is optional
+text:   `V D\\n`, then for each word a line: the word and D numbers, separated by single spaces
+glove:  the same lines without the first one
+
+A file may be compressed (.gz, .xz, .bz2, .zst).
+"""
+
+import re
+from collections.abc import Container, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, Literal, NamedTuple
+
+import numpy as np
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import written_whole
+from flax_transformer.data.lines import broken_file, compressing, content_suffix, lines_of, not_utf8, open_binary
+
+Format = Literal['binary', 'text', 'glove']
+_HEADER = re.compile(rb'\s*(\d{1,12})\s+(\d{1,12})\s*')
+_FLOAT = np.dtype('<f4')
+_LONGEST_WORD = 4096  # bytes; without a space in so many, the file is not what its header says
+_CHUNK = 1 << 20  # bytes
+_NO_WORD = re.compile('[\\0-\\x20\\x7f\\ud800-\\udfff]')  # white space and control characters; lone surrogates
+
+
+class VectorFile(NamedTuple):
+    """What a file of vectors holds."""
+
+    words: list[str]
+    matrix: np.ndarray  # [V, D] float32
+
+
+def read_vectors(file: Path, form: Format | None = None, *, only: Container[str] | None = None) -> VectorFile:
+    """The words and vectors of a file, in its order; of the words in `only` if that is given.
+
+    Args:
+      form: its format; None: binary if it is named so (.bin), else text with a first line of two numbers, or without.
+
+    Raises UserError, with line or word, for a file that is missing, cut short or too long, a header that does not fit,
+    vectors of another width, a word that occurs twice or is not UTF-8, and numbers that are not finite.
+    """
+    file = Path(file)
+    form = form or ('binary' if content_suffix(file) == '.bin' else None)
+    try:
+        found = _read_binary(file) if form == 'binary' else _read_text(file, form)
+        return _gathered(file, found, only)
+    except broken_file() as error:
+        raise UserError(f'{file} could not be read: {error}') from None
+
+
+Entry = tuple[str, str, np.ndarray]  # the place, the word, the vector [D] float32
+
+
+def _gathered(file: Path, entries: Iterator[Entry], only: Container[str] | None) -> VectorFile:
+    """All entries, checked to be finite and of different words."""
+    seen: dict[str, str] = {}
+    words: list[str] = []
+    rows: list[np.ndarray] = []
+    width = 0
+    for place, word, row in entries:
+        if word in seen:
+            raise UserError(f'{file}, {place}: {word!r} is also {seen[word]}; expected each word once')
+        if not np.isfinite(row).all():
+            got = row[~np.isfinite(row)][0]
+            raise UserError(f'{file}, {place}: the vector of {word!r} has the value {got}; expected finite numbers')
+        seen[word], width = place, len(row)
+        if only is None or word in only:
+            words.append(word)
+            rows.append(row)
+    if not seen:
+        raise UserError(f'{file} has no vectors; expected some')
+    return VectorFile(words, np.stack(rows) if rows else np.zeros((0, width), np.float32))
+
+
+def _read_text(file: Path, form: Format | None) -> Iterator[Entry]:
+    lines = (line for chunk in lines_of(file) for line in chunk)
+    first = next(lines, b'')
+    header = _HEADER.fullmatch(first)
+    if form == 'text' and header is None:
+        raise UserError(
+            f'{file}, line 1: got {_shown(first)}, expected the number of words and the width, such as `30000 100`'
+        )
+    count, width = None, None
+    if form != 'glove' and header is not None:
+        count, width = _sizes(file, header)
+    elif first:
+        width = len(first.rstrip(b' ').split(b' ')) - 1
+        yield _line(file, 1, first, width)
+    number = 1
+    for number, line in enumerate(lines, start=2):
+        if count is not None and number - 1 > count:
+            raise UserError(f'{file} goes on after the {count:,} words that its first line announces')
+        yield _line(file, number, line, width)
+    if count is not None and number - 1 < count:
+        raise UserError(f'{file} ends after {number - 1:,} of the {count:,} words that its first line announces')
+
+
+def _line(file: Path, number: int, line: bytes, width: int) -> Entry:
+    """The word and vector of a line."""
+    place = f'line {number:,}'
+    try:
+        word, *numbers = line.rstrip(b' ').decode('utf-8').split(' ')
+    except UnicodeDecodeError as error:
+        fault = not_utf8(f'{file}, {place}', error)
+        raise UserError(f"{fault}; or name it .bin, if it is in word2vec's binary format") from None
+    if not word or len(numbers) != width or not width:
+        expected = f'a word and {width} numbers' if width else 'a word and its numbers'
+        raise UserError(
+            f'{file}, {place}: got {len(numbers)} numbers after {word!r}, expected {expected}, separated by spaces'
+        )
+    try:
+        with np.errstate(over='ignore'):  # an infinity is found later
+            return place, word, np.fromiter(map(float, numbers), np.float64, width).astype(np.float32)
+    except ValueError as error:
+        raise UserError(f'{file}, {place}: the vector of {word!r}: {error}') from None
+
+
+def _read_binary(file: Path) -> Iterator[Entry]:
+    with open_binary(file) as opened:
+        first = opened.readline(100)
+        header = _HEADER.fullmatch(first)
+        if header is None or not first.endswith(b'\n'):
+            raise UserError(
+                f'{file}: begins with {_shown(first)}, expected the number of words and the width, such as '
+                "`30000 100`; is it word2vec's binary format?"
+            )
+        count, width = _sizes(file, header)
+        yield from _binary_words(file, opened, count, width)
+
+
+def _binary_words(file: Path, opened: BinaryIO, count: int, width: int) -> Iterator[Entry]:
+    buffer, start, size = b'', 0, width * _FLOAT.itemsize
+
+    def fill(needed: int) -> bool:
+        """Whether there are `needed` more bytes."""
+        nonlocal buffer, start
+        if len(buffer) - start < needed:
+            buffer, start = buffer[start:] + opened.read(max(_CHUNK, needed)), 0
+        return len(buffer) - start >= needed
+
+    for number in range(1, count + 1):
+        place = f'word {number:,}'
+        fill(_LONGEST_WORD + 1)
+        space = buffer.find(b' ', start, start + _LONGEST_WORD)
+        if space < 0:
+            if len(buffer) - start >= _LONGEST_WORD:
+                raise UserError(
+                    f'{file}, {place}: no space in {_LONGEST_WORD:,} bytes; expected one after the word: is the width '
+                    f'{width}, as the first line says?'
+                )
+            raise UserError(f'{file} ends after {number - 1:,} of the {count:,} words that its first line announces')
+        name = buffer[start:space].removeprefix(b'\n')
+        try:
+            word = name.decode('utf-8')
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f'{file}, {place}: byte 0x{name[error.start]:02x} is not valid UTF-8; is the width {width}, as the '
+                'first line says?'
+            ) from None
+        if not word or _NO_WORD.search(word):
+            raise UserError(f'{file}, {place}: {word!r} is no word; is the width {width}, as the first line says?')
+        start = space + 1
+        if not fill(size):
+            raise UserError(f'{file} ends in the vector of {word!r}, word {number:,} of {count:,}')
+        yield place, word, np.frombuffer(buffer, _FLOAT, width, start).astype(np.float32)
+        start += size
+    if (buffer[start:] + opened.read(_CHUNK)).strip(b'\n'):
+        raise UserError(f'{file} goes on after the {count:,} words that its first line announces')
+
+
+def _sizes(file: Path, header: re.Match[bytes]) -> tuple[int, int]:
+    count, width = map(int, header.groups())
+    if not 1 <= width <= 1 << 20:
+        raise UserError(f'{file}: the first line announces vectors of {width:,} values; expected 1 to 1,048,576')
+    return count, width
+
+
+def _shown(line: bytes) -> str:
+    return repr(line[:40].decode('utf-8', 'replace'))
+
+
+def write_vectors(file: Path, words: Sequence[str], matrix: np.ndarray, form: Format | None = None) -> None:
+    """Writes words and their vectors [V, D] whole, as gensim does; reading them gives the same float32 to the bit.
+
+    Args:
+      form: None: binary if the file is named so (.bin), else text.
+
+    Raises UserError for a word that no reader would find again: one that is empty, or that has white space, control
+    characters or lone surrogates.
+    """
+    file = Path(file)
+    form = form or ('binary' if content_suffix(file) == '.bin' else 'text')
+    for word in words:
+        if not word or _NO_WORD.search(word):
+            raise UserError(f'{word!r} cannot be written to {file}: expected valid Unicode without white space')
+    matrix = np.ascontiguousarray(matrix, _FLOAT)
+    with written_whole(file) as opened, compressing(opened, file.suffix) as out:
+        if form != 'glove':
+            out.write(b'%d %d\n' % matrix.shape)
+        for word, row in zip(words, matrix, strict=True):
+            if form == 'binary':
+                out.write(word.encode() + b' ' + row.tobytes())
+            else:
+                out.write(f'{word} {" ".join(map(str, row))}\n'.encode())

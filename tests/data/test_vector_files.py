@@ -1,0 +1,121 @@
+"""Files of word vectors: ours are gensim's to the byte, its vectors are ours to the bit, and damage is one message."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TESTS
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.data.vector_files import read_vectors, write_vectors
+
+GENSIM = TESTS / 'fixtures' / 'word_vectors'
+FORMS = {'words.bin': 'binary', 'words.txt': 'text', 'glove.txt': 'glove'}
+
+
+@pytest.mark.parametrize('name', FORMS)
+def test_what_gensim_wrote_is_read_and_written_again_to_the_bit(name: str, tmp_path: Path) -> None:
+    binary, found = read_vectors(GENSIM / 'words.bin'), read_vectors(GENSIM / name)
+    assert found.words == binary.words
+    assert found.matrix.tobytes() == binary.matrix.tobytes()
+    assert found.matrix.dtype == np.float32
+    assert found.words[7:9] == ['naïve', '東京']
+    assert found.matrix[0, 0] == np.float32(1e-40)  # not flushed to zero
+    write_vectors(tmp_path / name, *found, FORMS[name])
+    assert (tmp_path / name).read_bytes() == (GENSIM / name).read_bytes()
+
+
+@pytest.mark.parametrize('name', ['words.bin.xz', 'words.txt.gz', 'words.vec.zst'])
+def test_compressed_files_are_read_as_they_were_written(name: str, tmp_path: Path) -> None:
+    known = read_vectors(GENSIM / 'words.bin')
+    write_vectors(tmp_path / name, *known)
+    found = read_vectors(tmp_path / name)
+    assert found.words == known.words
+    assert found.matrix.tobytes() == known.matrix.tobytes()
+
+
+def test_the_line_breaks_of_the_program_in_c_are_no_part_of_words(tmp_path: Path) -> None:
+    row = np.array([1, 2], '<f4').tobytes()
+    (tmp_path / 'c.bin').write_bytes(b'2 2\nking ' + row + b'\nqueen ' + row + b'\n')
+    assert read_vectors(tmp_path / 'c.bin').words == ['king', 'queen']
+
+
+def test_a_large_binary_file_is_read_in_pieces(tmp_path: Path) -> None:
+    words = [f'w{number}' for number in range(3000)]
+    matrix = np.random.default_rng(0).standard_normal((3000, 150)).astype(np.float32)
+    write_vectors(tmp_path / 'large.bin', words, matrix)
+    found = read_vectors(tmp_path / 'large.bin')
+    assert found.words == words
+    assert np.array_equal(found.matrix, matrix)
+    some = read_vectors(tmp_path / 'large.bin', only={'w7', 'w2999', 'none'})
+    assert some.words == ['w7', 'w2999']
+    assert np.array_equal(some.matrix, matrix[[7, 2999]])
+
+
+ROW = np.array([1, 2], '<f4').tobytes()
+TEXTS = {
+    'nothing': (b'', 'has no vectors'),
+    'a header alone': (b'0 5\n', 'has no vectors'),
+    'too few': (b'3 2\na 1 2\nb 3 4\n', 'ends after 2 of the 3 words that its first line announces'),
+    'too many': (b'1 2\na 1 2\nb 3 4\n', 'goes on after the 1 words'),
+    'other width': (b'2 2\na 1 2\nb 3 4 5\n', "line 3: got 3 numbers after 'b', expected a word and 2 numbers"),
+    'wrong header': (b'2 3\na 1 2\nb 3 4\n', "line 2: got 2 numbers after 'a', expected a word and 3 numbers"),
+    'no width': (b'2 0\na\nb\n', 'announces vectors of 0 values'),
+    'glove, other width': (b'a 1 2\nb 3\n', "line 2: got 1 numbers after 'b'"),
+    'glove, a word alone': (b'a\n', "line 1: got 0 numbers after 'a', expected a word and its numbers"),
+    'an empty line': (b'a 1 2\n\nb 1 2\n', "line 2: got 0 numbers after ''"),
+    'twice': (b'a 1 2\nb 3 4\na 5 6\n', "line 3: 'a' is also line 1; expected each word once"),
+    'nan': (b'1 2\na 1 nan\n', "line 2: the vector of 'a' has the value nan; expected finite numbers"),
+    'too large': (b'a 1 1e39\n', "line 1: the vector of 'a' has the value inf"),
+    'letters': (b'a 1 2\nb x 4\n', "line 2: the vector of 'b': could not convert string to float: 'x'"),
+    'tabs': (b'a\t1\t2\n', 'separated by spaces'),
+    'not UTF-8': (b'a 1 2\nb\xff 3 4\n', r'line 2: byte 0xff is not valid UTF-8.*or name it \.bin'),
+}
+BINARIES = {
+    'no header': (b'king ' + ROW, r'begins with .king.*expected the number of words and the width'),
+    'nothing': (b'', 'expected the number of words'),
+    'a header alone': (b'0 2\n', 'has no vectors'),
+    'too few': (b'2 2\na ' + ROW, 'ends after 1 of the 2 words'),
+    'cut': (b'2 2\na ' + ROW + b'b ' + ROW[:-1], "ends in the vector of 'b', word 2 of 2"),
+    'too many': (b'1 2\na ' + ROW + b'b ' + ROW, 'goes on after the 1 words'),
+    'too wide a header': (b'2 3\na ' + ROW + b'b ' + ROW, 'word 2|ends'),
+    'too narrow a header': (b'2 1\nking ' + ROW + b'queen ' + ROW, 'is the width 1, as the first line says'),
+    'control characters in a word': (b'1 2\na\x00 ' + ROW, 'is no word'),
+    'huge': (b'999999999999 1000\na ' + ROW, "ends in the vector of 'a'"),
+    'no space': (b'2 2\na ' + ROW + b'b' * 5000, 'no space in 4,096 bytes'),
+    'twice': (b'2 2\na ' + ROW + b'a ' + ROW, "word 2: 'a' is also word 1"),
+    'nan': (b'1 2\na ' + np.array([1, np.nan], '<f4').tobytes(), 'the value nan; expected finite'),
+    'not UTF-8': (b'1 2\n\xff ' + ROW, 'byte 0xff is not valid UTF-8'),
+}
+
+
+@pytest.mark.parametrize(
+    ('name', 'content', 'message'),
+    [
+        *((f'{case}.txt', *each) for case, each in TEXTS.items()),
+        *((f'{case}.bin', *each) for case, each in BINARIES.items()),
+    ],
+    ids=str,
+)
+def test_a_bad_file_is_refused_in_one_sentence(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=message) as raised:
+        read_vectors(tmp_path / name)
+    assert name in str(raised.value)
+    assert '\n' not in str(raised.value)
+
+
+def test_files_that_are_absent_or_broken_archives_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r'none\.bin does not exist'):
+        read_vectors(tmp_path / 'none.bin')
+    for name in ('a.bin.xz', 'a.txt.gz', 'a.bin.zst', 'a.txt.zst'):
+        (tmp_path / name).write_bytes(b'2 2\na 1 2\n')
+        with pytest.raises(UserError, match='could not be read'):
+            read_vectors(tmp_path / name)
+
+
+@pytest.mark.parametrize('word', ['', 'two words', 'a\tb', 'a\n', '\ud800'])
+def test_a_word_that_no_reader_would_find_again_is_not_written(word: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match='cannot be written'):
+        write_vectors(tmp_path / 'a.txt', ['a', word], np.zeros((2, 3), np.float32))
+    assert not list(tmp_path.iterdir())
