@@ -1,0 +1,1 @@
+"""Embeddings: words as vectors."""

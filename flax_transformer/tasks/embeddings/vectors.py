@@ -1,0 +1,179 @@
+"""Words and their vectors: similar words, neighbours, analogies; files in and out."""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flax_transformer.common.compilation_cache import use_compilation_cache
+from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.data.vector_files import Format, read_vectors, write_vectors
+from flax_transformer.tasks.embeddings.nearest import Method, nearest_by_product, nearest_by_sum, normalized
+
+_CHUNK = 256  # queries computed at once: 30 MB of scores for 30,000 words
+
+
+class Neighbour(NamedTuple):
+    """A word, and how near it is."""
+
+    word: str
+    score: float  # the cosine; of 3CosMul, a quotient of products
+
+
+class WordVectors:
+    """The vectors of a vocabulary. `vectors['king']` is one, [D] float32.
+
+    ```python
+    vectors = WordVectors.load('vectors.bin')
+    vectors.similarity('king', 'queen')
+    vectors.neighbours('king')
+    vectors.analogy('man', 'woman', 'king')
+    ```
+
+    Every word is compared with the whole vocabulary by a compiled function, on JAX's default device.
+    """
+
+    def __init__(self, words: Iterable[str], matrix: np.ndarray) -> None:
+        """
+        Args:
+          words: the vocabulary, most frequent first if that is known.
+          matrix: [V, D], a row for each word.
+
+        Raises UserError if a word occurs twice, or if a number is not finite.
+        """
+        self.words, self.matrix = tuple(words), np.asarray(matrix, np.float32)
+        if self.matrix.ndim != 2 or len(self.words) != len(self.matrix) or not self.matrix.size:
+            raise UserError(f'got {len(self.words)} words and a matrix {self.matrix.shape}; expected [words, width]')
+        self._ids = {word: number for number, word in enumerate(self.words)}
+        if len(self._ids) < len(self.words):
+            twice = next(word for number, word in enumerate(self.words) if self._ids[word] != number)
+            raise UserError(f'the word {twice!r} occurs twice; expected each word once')
+        finite = np.isfinite(self.matrix).all(axis=1)
+        if not finite.all():
+            raise UserError(f'the vector of {self.words[int(finite.argmin())]!r} is not finite')
+
+    @classmethod
+    def load(cls, file: Path | str, form: Format | None = None) -> Self:
+        """The vectors of a file in word2vec's binary or text format, or in GloVe's; see `data.vector_files`."""
+        return cls(*read_vectors(Path(file), form))
+
+    def save(self, file: Path | str, form: Format | None = None) -> None:
+        """Writes the vectors: binary if the file is named .bin, else as text; 'glove' is text without a header."""
+        write_vectors(Path(file), self.words, self.matrix, form)
+
+    @cached_property
+    def units(self) -> np.ndarray:
+        """The vectors at length 1, [V, D]."""
+        return normalized(self.matrix)
+
+    @cached_property
+    def _units(self) -> jax.Array:
+        use_compilation_cache()
+        return jax.device_put(self.units)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._ids
+
+    def __getitem__(self, word: str) -> np.ndarray:
+        return self.matrix[self.id_of(word)]
+
+    def id_of(self, word: str) -> int:
+        """The row of a word. Raises UserError, which names the nearest by spelling, for an unknown one."""
+        if word not in self._ids:
+            known = f'the vocabulary of {len(self):,} words'
+            raise UserError(f'{word!r} is not in {known}.{nearest(word, self.words)}')
+        return self._ids[word]
+
+    def ids_of(self, words: Iterable[str]) -> np.ndarray:
+        """The rows of words, [N] int32."""
+        return np.array([self.id_of(word) for word in words], np.int32)
+
+    def similarity(self, first: str, second: str) -> float:
+        """The cosine of two words' vectors; 0 if one is all zeros."""
+        one, other = self.units[self.ids_of([first, second])].astype(np.float64)
+        return float(one @ other)
+
+    def neighbours(self, word: str | np.ndarray, *, count: int = 10, among: int | None = None) -> list[Neighbour]:
+        """The words of highest cosine with a word, which is not among them, or with any vector [D].
+
+        Args:
+          count: how many, best first; fewer if there are no more.
+          among: only the first so many words of the vocabulary; None: all.
+        """
+        if isinstance(word, str):
+            return self.combined([word], count=count, among=among)
+        return self._named(*self._nearest(np.asarray(word, np.float32)[None], np.zeros((1, 0), int), count, among))
+
+    def analogy(
+        self, a: str, b: str, c: str, *, method: Method = 'add', count: int = 10, among: int | None = None
+    ) -> list[Neighbour]:
+        """What is to `c` as `b` is to `a`: analogy('man', 'woman', 'king') begins with queen, if all is well.
+
+        Args:
+          method: add: the highest cosine with b - a + c (3CosAdd); mul: the highest cos(b) * cos(c) / cos(a), with the
+            cosines moved to 0 ... 1 (3CosMul, Levy and Goldberg 2014). All vectors have length 1.
+          others: as `neighbours`. The three words are no answer.
+        """
+        return self.combined([b, c], [a], method=method, count=count, among=among)
+
+    def combined(
+        self,
+        plus: Sequence[str],
+        minus: Sequence[str] = (),
+        *,
+        method: Method = 'add',
+        count: int = 10,
+        among: int | None = None,
+    ) -> list[Neighbour]:
+        """The words nearest to the words `plus` and farthest from the words `minus`, by the method of `analogy`."""
+        if method not in ('add', 'mul'):
+            raise UserError(f'method={method!r}: expected add or mul')
+        if not plus:
+            raise UserError('got no word to be near to; expected at least one')
+        plus_ids, minus_ids = self.ids_of(plus), self.ids_of(minus)
+        excluded = np.concatenate([plus_ids, minus_ids])[None]
+        if method == 'add':
+            query = self.units[plus_ids].sum(axis=0) - self.units[minus_ids].sum(axis=0)
+            return self._named(*self._nearest(query[None], excluded, count, among))
+        count, among = self._limits(count, among, excluded)
+        parts = (self.units[ids][None] for ids in (plus_ids, minus_ids))
+        return self._named(*nearest_by_product(self._units, *parts, excluded, among, count=count))
+
+    def answers(self, questions: np.ndarray, *, among: int | None = None) -> np.ndarray:
+        """The best word's id [N] for analogies [N, 3] of ids a, b, c, by 3CosAdd; the three are no answer."""
+        found = []
+        for start in range(0, len(questions), _CHUNK):
+            part = questions[start : start + _CHUNK]
+            full = np.resize(part, (_CHUNK, 3)) if len(questions) > _CHUNK else part  # one shape, compiled once
+            a, b, c = (self.units[full[:, column]] for column in range(3))
+            _, ids = self._nearest(b - a + c, full, 1, among)
+            found.append(np.asarray(ids)[: len(part), 0])
+        return np.concatenate(found) if found else np.zeros(0, np.int32)
+
+    def _nearest(
+        self, queries: np.ndarray, excluded: np.ndarray, count: int, among: int | None
+    ) -> tuple[jax.Array, jax.Array]:
+        if queries.shape[1] != self.matrix.shape[1]:
+            raise UserError(f'got a vector of {queries.shape[1]} values, expected {self.matrix.shape[1]}')
+        count, among = self._limits(count, among, excluded)
+        return nearest_by_sum(self._units, jnp.asarray(queries), jnp.asarray(excluded), among, count=count)
+
+    def _limits(self, count: int, among: int | None, excluded: np.ndarray) -> tuple[int, int]:
+        """How many neighbours there are, and among how many words."""
+        for name, value in (('count', count), ('among', among)):
+            if value is not None and value < 1:
+                raise UserError(f'{name}={value}: expected at least 1')
+        among = min(among or len(self), len(self))
+        return min(count, among), among
+
+    def _named(self, scores: jax.Array, ids: jax.Array) -> list[Neighbour]:
+        """The words of one query."""
+        pairs = zip(np.asarray(ids)[0].tolist(), np.asarray(scores)[0].tolist(), strict=True)
+        return [Neighbour(self.words[i], score) for i, score in pairs if score > -np.inf]
