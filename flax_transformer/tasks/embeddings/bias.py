@@ -1,0 +1,124 @@
+"""How biased word vectors are, and what of it is left after `debiasing`.
+
+Direct bias (Bolukbasi et al. 2016, section 4), WEAT (Caliskan et al. 2017), and the traces of Gonen and Goldberg 2019.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.embeddings.vectors import WordVectors
+
+_MOST_EXACT = 20_000  # partitions of a permutation test that are all tried
+_NEIGHBOURS = 100  # of Gonen and Goldberg 2019, section 4
+
+
+def biases(vectors: WordVectors, words: Iterable[str], direction: np.ndarray) -> np.ndarray:
+    """[N]: the cosine of each word with a direction [D] of length 1."""
+    return vectors.units[vectors.ids_of(words)].astype(np.float64) @ direction
+
+
+def direct_bias(vectors: WordVectors, words: Iterable[str], direction: np.ndarray) -> float:
+    """The mean absolute cosine of words that should be neutral with a direction (c = 1); 0 is none."""
+    return float(np.abs(biases(vectors, words, direction)).mean())
+
+
+class Association(NamedTuple):
+    """A word embedding association test."""
+
+    effect: float  # in standard deviations, from -2 to 2; 0 is none
+    p: float  # the share of partitions of the target words whose difference is at least as large
+    words: tuple[int, int, int, int]  # in the vocabulary, of the four lists
+
+
+def association(
+    vectors: WordVectors,
+    targets: tuple[Sequence[str], Sequence[str]],
+    attributes: tuple[Sequence[str], Sequence[str]],
+    *,
+    samples: int = 10_000,
+    seed: int = 0,
+) -> Association:
+    """WEAT: are the first targets nearer to the first attributes than the second targets are?
+
+    s(w) is the mean cosine of w with the first attributes minus that with the second. The effect is the difference of
+    the mean s of both targets, divided by the standard deviation (n - 1) of s over all targets. The permutation test
+    is one-sided: all partitions of the targets in two such lists, or `samples` random ones if there are too many.
+
+    Unknown words are left out. Raises UserError if that leaves a target list below two, or an attribute list empty.
+    """
+    lists = [[word for word in words if word in vectors] for words in (*targets, *attributes)]
+    for known, given, least in zip(lists, (*targets, *attributes), (2, 2, 1, 1), strict=True):
+        if len(known) < least:
+            raise UserError(
+                f'the vocabulary has {len(known)} of the words {", ".join(given)}; expected at least {least}'
+            )
+    first, second, for_words, against = (vectors.units[vectors.ids_of(words)].astype(np.float64) for words in lists)
+    both = np.concatenate([first, second])
+    s = (both @ for_words.T).mean(axis=1) - (both @ against.T).mean(axis=1)
+    count = len(first)
+    effect = (s[:count].mean() - s[count:].mean()) / s.std(ddof=1)
+    return Association(float(effect), _share_above(s, count, samples, seed), tuple(map(len, lists)))
+
+
+def _share_above(s: np.ndarray, count: int, samples: int, seed: int) -> float:
+    """The share of partitions in which the first `count` have at least as large a sum as the given first."""
+    given = s[:count].sum() - 1e-12  # equal sums may differ in rounding
+    if comb(len(s), count) <= _MOST_EXACT:
+        sums = np.array([s[list(chosen)].sum() for chosen in combinations(range(len(s)), count)])
+        return float((sums >= given).mean())
+    generator = np.random.default_rng(seed)
+    sums = np.array([generator.permutation(s)[:count].sum() for _ in range(samples)])
+    return float((1 + (sums >= given).sum()) / (1 + samples))
+
+
+class RemainingBias(NamedTuple):
+    """How well words that were biased one way are told from the others by their vectors alone."""
+
+    cluster_accuracy: float  # of two clusters, taken for the two sides; 0.5 is chance
+    neighbour_correlation: float  # Pearson, of a word's bias and the share of its neighbours biased the same way
+
+
+def remaining_bias(
+    vectors: WordVectors, was_biased: Sequence[float], words: Sequence[str], *, count: int = 500
+) -> RemainingBias:
+    """What vectors still show of a bias that words had (Gonen and Goldberg 2019, sections 4 and 5).
+
+    Args:
+      vectors: before or after debiasing.
+      was_biased: [N], by `biases` before debiasing, of each of `words`.
+      words: that should be neutral.
+      count: how many words most biased to either side to look at; at most half of them.
+    """
+    was_biased = np.asarray(was_biased, np.float64)
+    count = min(count, len(words) // 2)
+    if count < 2:
+        raise UserError(f'got {len(words)} words; expected at least 4')
+    order = was_biased.argsort()
+    chosen = np.concatenate([order[:count], order[-count:]])
+    matrix = vectors.units[vectors.ids_of(words)]
+    side = np.repeat([False, True], count)
+    right = (_two_clusters(matrix[chosen].astype(np.float64)) == side).mean()
+    cosines = matrix[chosen] @ matrix.T
+    cosines[np.arange(len(chosen)), chosen] = -np.inf
+    nearest = np.argpartition(-cosines, min(_NEIGHBOURS, len(words) - 1) - 1, axis=1)[:, :_NEIGHBOURS]
+    share = (was_biased[nearest] > 0).mean(axis=1)
+    correlation = np.corrcoef(share, was_biased[chosen])[0, 1] if share.std() > 0 else 0.0
+    return RemainingBias(float(max(right, 1 - right)), float(correlation))
+
+
+def _two_clusters(points: np.ndarray, *, rounds: int = 50) -> np.ndarray:
+    """Which of two clusters each point [N, D] is in: k-means from both ends of the first principal component."""
+    centred = points - points.mean(axis=0)
+    is_second = centred @ np.linalg.svd(centred, full_matrices=False)[2][0] > 0
+    for _ in range(rounds):
+        centres = [points[is_second == each].mean(axis=0) for each in (False, True)]
+        distances = [((points - centre) ** 2).sum(axis=1) for centre in centres]
+        before, is_second = is_second, distances[1] < distances[0]
+        if (before == is_second).all() or is_second.all() or not is_second.any():
+            break
+    return is_second
