@@ -10,6 +10,7 @@ from flax_transformer.common.fields import marked
 from flax_transformer.engine.monitor.early_stopping import is_lower_better
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, read_metrics
 from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.plots.curves import plot_learning_curves
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 Records = list[dict[str, Any]]
 # Validation scores shown if any run has them, and their names in tables.
 SCORES = {'loss': 'loss', 'bleu': 'BLEU', 'accuracy': 'accuracy', 'word_error_rate': 'WER'}
+UNITS = {'loss': 'nats', 'bleu': '0 to 100', 'accuracy': 'share', 'word_error_rate': 'share'}
 PANELS = (('train', 'loss'), *(('validation', score) for score in SCORES), ('train', 'learning_rate'))
 
 
@@ -40,46 +42,16 @@ def table(runs: Sequence[RunDirectory]) -> str:
 
 def plot_curves(paths: Sequence[Path | str]) -> 'Figure':
     """Losses, scores and learning rate by step, a line for each run. Needs matplotlib."""
-    from matplotlib.figure import Figure  # unlike pyplot, opens no window and keeps no reference
-
     records = [_read(Path(path)) for path in paths]
     points = {panel: [_points(of, *panel) for of in records] for panel in PANELS}
-    panels = [panel for panel in PANELS if any(points[panel])]
-    rows, columns = -(-len(panels) // 2), min(len(panels), 2)
-    figure = Figure(figsize=(6 * columns, 3.6 * rows), layout='constrained')
-    for number, (kind, name) in enumerate(panels, start=1):
-        axes = figure.add_subplot(rows, columns, number)
-        for color, of_run in enumerate(points[kind, name]):
-            if of_run:
-                place, count = _place_among_equals(points[kind, name], color)
-                marker = {'marker': 'o', 'markersize': 3 + 3 * (count - 1 - place)} if kind == 'validation' else {}
-                axes.plot(*zip(*of_run, strict=True), color=f'C{color}', linestyle=_dashes(place, count), **marker)
-        axes.set_title(f'{kind} {SCORES.get(name, name)}'.replace('_', ' '))
-        axes.set_xlabel('step')
-        axes.grid(alpha=0.3)
-    handles = [figure.axes[0].plot([], [], color=f'C{number}')[0] for number in range(len(paths))]
-    figure.legend(handles, [str(path) for path in paths], loc='outside upper center', ncols=min(len(paths), 3))
-    return figure
-
-
-def _place_among_equals(curves: Sequence[list[tuple[int, float]]], number: int) -> tuple[int, int]:
-    """How many earlier curves cover this one, having its values wherever both have any; and how many equal it in all.
-
-    >>> same, longer, other = [(1, 5.0), (2, 4.0)], [(1, 5.0), (2, 4.0), (3, 3.0)], [(1, 5.0), (2, 4.5)]
-    >>> [_place_among_equals([same, other, longer], number) for number in range(3)]
-    [(0, 2), (0, 1), (1, 2)]
-    """
-    own, equal = dict(curves[number]), []
-    for curve in curves:
-        common = [(value, own[step]) for step, value in curve if step in own]
-        equal.append(bool(common) and all(theirs == ours for theirs, ours in common))
-    return sum(equal[:number]), sum(equal)
-
-
-def _dashes(place: int, count: int) -> Any:
-    """A line style under which equal curves, drawn one over the other, each show an equal share of the line."""
-    period = 4.0 * count
-    return '-' if place == 0 else (0, (period * (count - place) / count, period * place / count))
+    shown = {panel: found for panel, found in points.items() if any(found)}
+    titles = {(kind, name): f'{kind} {SCORES.get(name, name)}'.replace('_', ' ') for kind, name in shown}
+    return plot_learning_curves(
+        {titles[panel]: found for panel, found in shown.items()},
+        [str(path) for path in paths],
+        marked=[titles[panel] for panel in shown if panel[0] == 'validation'],
+        units={titles[panel]: UNITS.get(panel[1], '') for panel in shown},
+    )
 
 
 def _points(records: Records, kind: str, name: str) -> list[tuple[int, float]]:

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flax_transformer.plots.look import NEGATIVE, POSITIVE, SIGNED, make_panels, plain
+from flax_transformer.plots.tokens import readable, use_fonts
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-# ColorBrewer's ends of red to blue, which people with any colour vision tell apart.
-AGAINST, FOR = '#b2182b', '#2166ac'
 
 
 def plot_attributions(
@@ -26,24 +26,26 @@ def plot_attributions(
       title: of the picture.
     """
     values = np.asarray(values, np.float64)
-    figure, axes = _figure(2.6 + 0.75 * len(tokens), 1.9 + 0.55 * len(names))
+    figure, (axes,) = make_panels(2.6 + 0.75 * len(tokens), 1.9 + 0.55 * len(names))
     largest = np.maximum(np.abs(values).max(axis=1, keepdims=True), 1e-9)
-    image = axes.imshow(values / largest, cmap='RdBu', vmin=-1.0, vmax=1.0, aspect='auto')
+    image = axes.imshow(values / largest, cmap=SIGNED, vmin=-1.0, vmax=1.0, aspect='auto')
     for (row, column), value in np.ndenumerate(values):
         shade = 'white' if abs(value / largest[row, 0]) > 0.6 else 'black'
         axes.text(column, row, f'{round(value, 2) + 0.0:+.2f}', ha='center', va='center', color=shade, fontsize=9)
-    axes.set_xticks(range(len(tokens)), _plain(tokens), rotation=35, ha='right', rotation_mode='anchor')
-    axes.set_yticks(range(len(names)), _plain(names))
+    across = [readable(token) for token in tokens]
+    axes.set_xticks(range(len(tokens)), across, rotation=35, ha='right', rotation_mode='anchor')
+    use_fonts(axes.get_xticklabels())
+    axes.set_yticks(range(len(names)), plain(names))
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_xticks(np.arange(1, len(tokens)) - 0.5, minor=True)
     axes.set_yticks(np.arange(1, len(names)) - 0.5, minor=True)
     axes.grid(which='minor', color='white', linewidth=2)
     axes.tick_params(which='minor', length=0)
-    axes.set_xlabel(*_plain([f'token (numbers: log-odds of {label}, nats)']))
-    axes.set_title(*_plain([title]), loc='left', fontsize=11)
+    axes.set_xlabel(*plain([f'token (numbers: log-odds of {label}, nats)']))
+    axes.set_title(*plain([title]), loc='left', fontsize=11)
     bar = figure.colorbar(image, ticks=(-1, 0, 1), pad=0.02, aspect=12)
-    bar.ax.set_yticklabels(_plain([f'against {label}', '0', f'for {label}']))
+    bar.ax.set_yticklabels(plain([f'against {label}', '0', f'for {label}']))
     bar.set_label('share of the row’s\nlargest value')
     bar.outline.set_visible(False)
     return figure
@@ -63,16 +65,16 @@ def plot_pairs(
       label: whose log-odds they are.
     """
     is_praise = np.asarray(is_praise)
-    figure, panels = _figure(3.3 * len(names) + 0.6, 4.1, columns=len(names))
-    kinds = _plain([f'plain {label}, negated not', f'plain not {label}, negated {label}'])
+    figure, panels = make_panels(3.3 * len(names) + 0.6, 4.1, columns=len(names))
+    kinds = plain([f'plain {label}, negated not', f'plain not {label}, negated {label}'])
     reach = 1.6 * max(float(np.abs(found).max()) for found in log_odds)
     for axes, found, name in zip(panels, log_odds, names, strict=True):
         _draw_quarters(axes, reach)
-        for chosen, marker, color, text in zip((is_praise, ~is_praise), 'o^', (FOR, AGAINST), kinds, strict=True):
+        for chosen, marker, color, text in zip((is_praise, ~is_praise), 'o^', (POSITIVE, NEGATIVE), kinds, strict=True):
             axes.scatter(*found[chosen].T, s=22, marker=marker, color=color, alpha=0.6, linewidths=0, label=text)
-        axes.set_title(*_plain([name]), fontsize=11)
+        axes.set_title(*plain([name]), fontsize=11)
         axes.set_xlabel('plain sentence')
-    panels[0].set_ylabel(*_plain([f'negated sentence\n(log-odds of {label}, nats)']))
+    panels[0].set_ylabel(*plain([f'negated sentence\n(log-odds of {label}, nats)']))
     figure.legend(*panels[0].get_legend_handles_labels(), loc='outside lower center', ncols=2, frameon=False)
     return figure
 
@@ -89,17 +91,3 @@ def _draw_quarters(axes: 'Axes', reach: float) -> None:
     axes.set_xticks(ticks, [f'{tick:g}' for tick in ticks])
     axes.set_yticks(ticks, [f'{tick:g}' for tick in ticks])
     axes.minorticks_off()
-
-
-def _figure(width: float, height: float, *, columns: int = 1) -> 'tuple[Figure, Axes | list[Axes]]':
-    """White also on dark pages, so that dark text stays readable; no pyplot, which opens windows and keeps figures."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout='constrained', facecolor='white')
-    panels = [figure.add_subplot(1, columns, number) for number in range(1, columns + 1)]
-    return figure, panels[0] if columns == 1 else panels
-
-
-def _plain(texts: Sequence[str]) -> list[str]:
-    """Texts in which matplotlib reads no formula."""
-    return [text.replace('$', r'\$') for text in texts]

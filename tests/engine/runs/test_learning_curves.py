@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from flax_transformer.cli import main
 from flax_transformer.config import Config
 from flax_transformer.engine.runs.learning_curves import plot_curves, table
+from flax_transformer.plots.look import COLORS
 from flax_transformer.tasks.translation.run import Run
 
 
@@ -92,7 +93,7 @@ def test_equal_curves_each_show_an_equal_share(tmp_path: Path) -> None:
     image = drawn_pixels(figure)
     counts = []
     for color in range(4):
-        expected = [round(255 * value) for value in to_rgb(f'C{color}')]
+        expected = [round(255 * value) for value in to_rgb(COLORS[color])]
         counts.append(int((image[: image.shape[0] // 2, :, :3] == expected).all(axis=-1).sum()))
     assert min(counts) > 100
     assert max(counts[:3]) < 2 * min(counts[:3])

@@ -1,0 +1,65 @@
+"""What all pictures share: colours, a white page, axes that leave the eye to the data."""
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's, which people with any colour vision tell apart, but for yellow, which white pages swallow.
+COLORS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000')
+# ColorBrewer's ends of red to blue: against and for.
+NEGATIVE, POSITIVE = '#b2182b', '#2166ac'
+WEIGHTS = 'Blues'  # colour map from 0 up; white is nothing
+SIGNED = 'RdBu'  # colour map around 0
+MARKERS = 'os^Dv<>'
+
+
+def make_figure(width: float, height: float) -> 'Figure':
+    """An empty figure, in inches; white on dark pages too, so that its dark text stays readable."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout='constrained', facecolor='white')
+
+
+def make_panels(width: float, height: float, rows: int = 1, columns: int = 1) -> 'tuple[Figure, list[Axes]]':
+    """A figure, in inches, and its panels, row by row."""
+    figure = make_figure(width, height)
+    return figure, [figure.add_subplot(rows, columns, number) for number in range(1, rows * columns + 1)]
+
+
+def color_of(number: int) -> str:
+    """The colour of the curve of a number, from 0."""
+    return COLORS[number % len(COLORS)]
+
+
+def clear_frame(axes: 'Axes') -> None:
+    """Leaves the left and the lower line of the frame, and a light grid below the data."""
+    axes.spines[['top', 'right']].set_visible(False)
+    axes.grid(alpha=0.3)
+    axes.set_axisbelow(True)
+
+
+def draw_matrix(axes: 'Axes', values: np.ndarray, *, largest: float, color_map: str = WEIGHTS):
+    """Draws [rows, columns] as squares, 0 in white and `largest` the darkest; the image, for a colour bar."""
+    low = -largest if color_map == SIGNED else 0.0
+    image = axes.imshow(values, cmap=color_map, vmin=low, vmax=largest, interpolation='nearest')
+    axes.tick_params(length=0)
+    axes.spines[:].set_color('0.7')
+    return image
+
+
+def plain(texts: Sequence[str]) -> list[str]:
+    """Texts in which matplotlib reads no formula."""
+    return [str(text).replace('$', r'\$') for text in texts]
+
+
+def png(figure: 'Figure', *, dpi: int = 100) -> bytes:
+    """The picture as a PNG file."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format='png', dpi=dpi)
+    return buffer.getvalue()

@@ -1,0 +1,25 @@
+"""Position vectors as pictures (Vaswani et al. 2017, section 3.5). Shapes: T positions, D d_model."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flax_transformer.plots.look import SIGNED, draw_matrix, make_panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot_positions(tables: np.ndarray | dict[str, np.ndarray]) -> 'Figure':
+    """A table [T, D], positions down and dimensions across; or several by name, one above the other."""
+    named = tables if isinstance(tables, dict) else {'': tables}
+    largest = max(float(np.abs(table).max()) for table in named.values())
+    figure, panels = make_panels(8.0, 1.0 + 2.7 * len(named), rows=len(named))
+    for axes, (name, table) in zip(panels, named.items(), strict=True):
+        image = draw_matrix(axes, np.asarray(table), largest=largest, color_map=SIGNED)
+        axes.set_aspect('auto')
+        axes.set_ylabel('position (tokens)')
+        axes.set_title(name, fontsize=11)
+    panels[-1].set_xlabel('dimension')
+    figure.colorbar(image, ax=panels, label='value', shrink=0.8)
+    return figure

@@ -1,0 +1,124 @@
+"""Pictures show the arrays that they are given, and warn about nothing (warnings are errors here)."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+import flax_transformer
+from flax_transformer.plots.attention import plot_alignment, plot_heads, plot_layers, plot_map, plot_masks
+from flax_transformer.plots.lines import plot_lengths, plot_lines, plot_schedule
+from flax_transformer.plots.look import COLORS, png
+from flax_transformer.plots.norms import SIZES, averaged, plot_norm_axes
+from flax_transformer.plots.positions import plot_positions
+from flax_transformer.plots.search import plot_beam_tree
+from flax_transformer.plots.tokens import MISSING, readable
+from flax_transformer.transformer.norms import make_norm, normalize
+
+SOURCE, TARGET = ['▁a', 'b$^2', '</s>'], ['c', '</s>']
+WEIGHTS = np.random.default_rng(0).dirichlet(np.ones(3), (2, 3, 2)).astype(np.float32)  # [layers, H, T, S]
+
+
+def test_a_map_has_the_weights_and_the_tokens() -> None:
+    axes = plot_map(WEIGHTS[0, 0], SOURCE, TARGET).axes[0]
+    np.testing.assert_array_equal(axes.images[0].get_array(), WEIGHTS[0, 0])
+    assert [text.get_text() for text in axes.get_xticklabels()] == ['▁a', r'b\$^2', '</s>']
+    assert [text.get_text() for text in axes.get_yticklabels()] == TARGET
+    with pytest.raises(ValueError, match=r'weights \(2, 3\): expected \[3, 2\] for 3 target and 2 source tokens'):
+        plot_map(WEIGHTS[0, 0], TARGET, SOURCE)
+
+
+def test_a_grid_has_a_map_for_each_head_on_one_scale() -> None:
+    for figure, maps in (
+        (plot_heads(WEIGHTS[0], SOURCE, TARGET, columns=2), WEIGHTS[0]),
+        (plot_layers(WEIGHTS, SOURCE, TARGET), WEIGHTS.reshape(-1, 2, 3)),
+    ):
+        images = [axes.images[0] for axes in figure.axes if axes.images]
+        for image, expected in zip(images, maps, strict=True):
+            np.testing.assert_array_equal(image.get_array(), expected)
+        assert {image.get_clim() for image in images} == {(0.0, float(maps.max()))}
+
+
+def test_tokens_of_any_script_are_drawn_without_a_warning() -> None:
+    """What no font here has becomes a square."""
+    tokens = ['▁שלום', '▁مرحبا', '你好', '\n', '▁Γειά', '$x_1$', '\u0378', '']
+    assert png(plot_map(np.eye(8), tokens, tokens)).startswith(b'\x89PNG')
+    assert readable('a\u0378\n') == f'a{MISSING}{MISSING}'
+    assert readable('▁Γειά') == '▁Γειά'
+
+
+def test_right_to_left_is_reversed_where_matplotlib_does_not_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('matplotlib.__version_info__', (3, 10, 0, 'final', 0))
+    assert readable('▁שלום') == '▁שלום'[::-1]
+    assert readable('▁мир') == '▁мир'
+
+
+def test_links_and_masks_are_where_they_were_given() -> None:
+    axes = plot_alignment([(2, 0)], SOURCE, TARGET, reference=[(1, 1), (2, 0)]).axes[0]
+    assert [each.get_offsets().tolist() for each in axes.collections] == [[[1, 1], [2, 0]], [[2, 0]]]
+    png(plot_alignment([], SOURCE, TARGET))
+    mask = np.tri(3, dtype=bool)
+    drawn = plot_masks({'causal': mask}, {'causal': (SOURCE, SOURCE)}).axes[0].images[0].get_array()
+    np.testing.assert_array_equal(drawn, mask)
+
+
+def test_lines_share_colors_between_panels() -> None:
+    panels = {'left': {'a': ([1, 2], [3, 4]), 'b': ([1, 2], [5, 6])}, 'right': {'b': ([1, 2], [7, 8])}}
+    left, right = plot_lines(panels, xlabel='step', ylabel='loss (nats)', xscale='log2').axes
+    assert [line.get_color() for line in left.lines] == list(COLORS[:2])
+    assert [line.get_color() for line in right.lines] == [COLORS[1]]
+    assert list(right.lines[0].get_ydata()) == [7, 8]
+    assert list(plot_schedule({'noam': [0.1, 0.2]}).axes[0].lines[0].get_xdata()) == [1, 2]
+    bars = plot_lengths({'x': [1.0, 2.0], 'y': [3.0, 4.0]}, ['0-10', '11 or more'], counts=[5, 6]).axes[0].patches
+    assert [bar.get_height() for bar in bars] == [1, 2, 3, 4]
+    assert len(plot_positions({'one': np.eye(4), 'two': np.eye(4)}).axes) == 3
+
+
+def test_colors_differ_for_people_who_confuse_red_and_green() -> None:
+    """Deuteranopes' view (Machado et al. 2009, severity 1), in linear light; gray levels alone would be 0.05 apart."""
+    matrix = np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]])
+    seen = np.array([matrix @ np.power(to_rgb(color), 2.2) for color in COLORS])
+    distances = np.linalg.norm(seen[:, None] - seen[None], axis=-1) + np.eye(len(COLORS))
+    assert distances.min() > 0.1
+
+
+@pytest.mark.parametrize('kind', ['layer', 'batch', 'instance'])
+def test_the_norms_average_what_their_picture_shows(kind: str) -> None:
+    """By the numbers on which one normalized number depends."""
+    norm, segments = make_norm(kind, 1e-6, jnp.float32), jnp.ones(SIZES[:2], jnp.int32)
+    x = jax.random.normal(jax.random.key(0), SIZES)
+    arguments = (segments,) if kind in ('batch', 'instance') else ()
+    variables = norm.init(jax.random.key(1), x, *arguments)
+
+    def corner(x: jax.Array) -> jax.Array:
+        return normalize(norm.bind(variables), x, segments, deterministic=False)[0][0, 0, 0]
+
+    np.testing.assert_array_equal(jax.grad(corner)(x) != 0, averaged(kind))
+
+
+def test_norm_axes_have_a_cube_for_each_norm() -> None:
+    assert [axes.get_title().partition(' ')[0] for axes in plot_norm_axes(('layer', 'batch')).axes] == [
+        'layer',
+        'batch',
+    ]
+    with pytest.raises(ValueError, match="kind='both': expected one of layer"):
+        averaged('both')
+
+
+def test_the_best_path_of_a_beam_tree_is_coloured() -> None:
+    figure = plot_beam_tree(['a', 'b', 'c', 'd'], [-1, -1, 0, 2], [-0.1, -2.0, -0.3, -0.5], best=3)
+    lines = figure.axes[0].lines
+    assert [line.get_color() == COLORS[1] for line in lines] == [True, False, True, True]
+    heights = [line.get_ydata()[1] for line in lines]
+    assert heights[0] == heights[2] == heights[3] < heights[1]  # the better one above
+    with pytest.raises(ValueError, match='every node after its parent'):
+        plot_beam_tree(['a', 'b'], [1, -1], [0.0, 0.0])
+
+
+def test_no_picture_uses_pyplot() -> None:
+    """It keeps every figure until somebody closes it, and may open windows."""
+    package = Path(flax_transformer.__file__).parent
+    assert not [file for file in package.rglob('*.py') if 'matplotlib.pyplot' in file.read_text('utf-8')]
