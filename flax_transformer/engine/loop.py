@@ -163,7 +163,7 @@ class Loop:
                 raise NotFinite(step, batch, state)
             return
         loss = metrics['loss'] / max(metrics[self._trainer.task.counts[0]], 1.0)
-        if spike := self._progress.spikes.add({'loss': loss, 'grad_norm': metrics['grad_norm']}):
+        if spike := self._progress.spikes.add(metrics | {'loss': loss}):
             self._reporter.spike(step, spike, self._describe(place))
 
     def _validate(self, state: TrainState, step: int) -> Scores:

@@ -17,7 +17,7 @@ def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, s
     """An error that names the first tensor that is not finite; writes the batch to `folder`.
 
     Args:
-      gradients, sums: those of the step, computed again.
+      gradients, sums: those of the step, computed again; no gradients of a task that updates its parameters itself.
     """
     part = f'_process_{multihost.number()}' if multihost.count() > 1 else ''  # each process has its own rows
     file = save_batch(folder / f'not_finite_step_{step}{part}.npz', batch)
@@ -43,6 +43,8 @@ def first_non_finite(params: Any, gradients: Any, sums: dict[str, Any]) -> str:
             if not np.isfinite(values).all():
                 nan, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
                 return f'{name}/{where}: {nan:,} NaN and {infinite:,} infinite of {values.size:,} values'
+    if not jax.tree.leaves(gradients):
+        return 'none before the step; what it adds overflows'
     largest = max(float(np.abs(np.asarray(leaf, np.float32)).max()) for leaf in jax.tree.leaves(gradients))
     return f'no tensor, but the norm of the gradients is beyond float32: the largest value is {largest:.3g}'
 

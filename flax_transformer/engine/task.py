@@ -1,5 +1,6 @@
 """The interface of what the engine trains."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import jax
@@ -10,6 +11,7 @@ from flax_transformer.engine.devices.sharding import Rules
 Params = Any  # a tree of arrays
 Batch = Any  # a tree of arrays [rows, ...]
 Sums = dict[str, jax.Array]
+Share = Callable[[Any], Any]  # a tree of arrays [n, ...], one after another from all devices: [devices * n, ...]
 
 
 class Task(Protocol):
@@ -47,6 +49,18 @@ class Task(Protocol):
         """The parameters after the optimizer's update, with what has no gradient but follows the data, such as the
         running statistics of batch norm: from the 'statistics' of the loss, over all devices and passes of the step."""
         return params
+
+    # Optional, in place of gradients and an optimizer: the task's own update of its parameters, such as of the few rows
+    # of a large table that a batch names. All devices hold the same parameters and must apply the same to them:
+    # `share` collects what they computed from their rows of the batch. The sums include the loss as 'loss'. An update
+    # that is not finite must leave parameters and memory as they are; then the loss must not be finite either.
+    #
+    #     def update(self, params, memory, batch, key, *, learning_rate, share) -> tuple[Params, Any, Sums]
+    update: Callable[..., tuple[Params, Any, Sums]] | None = None
+
+    def init_memory(self, params: Params) -> Any:
+        """What `update` keeps besides the parameters, such as the sums of AdaGrad; a tree of arrays."""
+        return ()
 
     def summarize(self, sums: dict[str, float]) -> dict[str, float]:
         """The metrics to report, from sums over many batches: `loss` and others, such as perplexity or accuracy.

@@ -200,6 +200,9 @@ def _profiler(run: RunDirectory, config: LoopConfig, reporter: Reporter) -> Prof
 def _report_non_finite(trainer: Trainer, run: RunDirectory, found: NotFinite) -> UserError:
     """Computes the step again, for an error that names the first tensor that is not finite."""
     before = found.state._replace(step=found.state.step - 1)
-    gradients, sums = trainer.gradients(before, found.batch)
+    if trainer.task.update is None:
+        gradients, sums = trainer.gradients(before, found.batch)
+    else:
+        gradients, sums = {}, trainer.sums(before.params, found.batch)
     params, gradients = map(trainer.devices.gather, (found.state.params, gradients))
     return non_finite.report(run.path, found.step, found.batch, params, gradients, sums)

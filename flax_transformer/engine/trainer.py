@@ -13,6 +13,7 @@ from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.freezing import frozen_by, stop_gradients
 from flax_transformer.engine.optimizer import make_optimizer, make_schedule
+from flax_transformer.engine.own_update import OwnUpdate
 from flax_transformer.engine.state import TrainState, init_state
 from flax_transformer.engine.step import eval_step, gradients, train_step
 from flax_transformer.engine.task import Batch, Params, Sums, Task
@@ -27,8 +28,12 @@ class Trainer:
         self._num_own_rows = len(devices.own_rows(task.rows_per_step))
         self.is_frozen = frozen_by(config.optimizer.freeze, shapes) if config.optimizer.freeze else None
         schedule = {'d_model': task.d_model, 'steps': config.training.steps}
-        self.tx = make_optimizer(config.optimizer, is_frozen=self.is_frozen, **schedule)
         self.learning_rate = make_schedule(config.optimizer, **schedule)
+        self.tx = (
+            make_optimizer(config.optimizer, is_frozen=self.is_frozen, **schedule)
+            if task.update is None
+            else OwnUpdate(task, config, self.learning_rate)
+        )
         # Shapes only: the state may be too large for one device.
         shapes = jax.eval_shape(self._fresh_state)
         self.shardings = devices.shardings(shapes, task.sharding_rules)
@@ -47,14 +52,17 @@ class Trainer:
         if self.is_frozen is not None:
             loss = lambda params, *rest: task.loss(stop_gradients(params, self.is_frozen), *rest)
         common = {'loss': loss, 'weight': task.counts[0], 'passes': self.passes}
-        step = partial(
-            train_step,
-            **common,
-            tx=self.tx,
-            ema_decay=self.config.optimizer.ema_decay,
-            is_frozen=self.is_frozen,
-            absorb=task.absorb,
-        )
+        if isinstance(self.tx, OwnUpdate):
+            step = self.tx.step
+        else:
+            step = partial(
+                train_step,
+                **common,
+                tx=self.tx,
+                ema_decay=self.config.optimizer.ema_decay,
+                is_frozen=self.is_frozen,
+                absorb=task.absorb,
+            )
         compile = self.devices.compile
         self.compiled_step = compile(step, state=state, result=(state, whole), donate_state=True)
         self._gradients = compile(partial(gradients, **common), state=state, result=(state.params, whole))
@@ -80,6 +88,10 @@ class Trainer:
     def gradients(self, state: TrainState, batch: Batch) -> tuple[Params, Sums]:
         """The gradients that `step` would compute from the same state and batch, and its sums."""
         return self._gradients(state, self._split(batch), self._key)
+
+    def sums(self, params: Params, batch: Batch) -> Sums:
+        """The sums over a batch, without dropout."""
+        return self._eval_step(params, self._split(batch), self._key)
 
     def _split(self, batch: Batch) -> Batch:
         """The batch on its devices. Raises ValueError unless it has as many rows as the task says."""

@@ -24,14 +24,14 @@ class LossSpikes:
         return {'steps': self.steps, 'mean': dict(self.mean), 'variance': dict(self._variance)}
 
     def add(self, values: dict[str, float]) -> dict[str, float]:
-        """Takes in a step's loss and grad_norm. Returns the values, means and deviations of a spike, or {}.
+        """Takes in a step's loss and, if there is one, its grad_norm. Returns the values, means and deviations of a spike, or {}.
 
         A value above the threshold counts as the threshold, so that one spike does not hide the next. The first
         `window` steps are never spikes.
         """
         found = {}
         rate = max(1.0 / self.window, 1.0 / (self.steps + 1))
-        for name in WATCHED:
+        for name in [name for name in WATCHED if name in values]:  # no gradients in a task that updates itself
             value, mean, deviation = values[name], self.mean[name], math.sqrt(self._variance[name])
             if self.deviations and self.steps >= self.window:
                 threshold = mean + self.deviations * deviation

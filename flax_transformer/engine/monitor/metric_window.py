@@ -72,7 +72,7 @@ class MetricWindow:
         """Averages over the steps since the last call, without skipped ones; times in seconds."""
         seconds, sums, steps, counts = self._seconds(), self._sums, self.steps, self._task.counts
         metrics = self._task.summarize(sums)
-        metrics |= {name: sums[name] / steps for name in (*counts, 'grad_norm')}
+        metrics |= {name: sums[name] / steps for name in (*counts, 'grad_norm') if name in sums}
         metrics |= {
             'skipped_steps': self._skipped,
             f'{counts[0]}_per_second': sums[counts[0]] / seconds,

@@ -1,0 +1,145 @@
+"""The config of an experiment with word vectors."""
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from flax_transformer.common.checks import check, check_positive, check_rates, check_types
+from flax_transformer.common.fields import section, setting
+from flax_transformer.engine.config import EngineConfig
+from flax_transformer.engine.config.loop import LoopConfig
+from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
+
+
+@dataclass(frozen=True)
+class EmbeddingsConfig:
+    """The model: two vectors for each word, and what is predicted from what."""
+
+    # skip_gram: a word predicts each of its neighbors; cbow: the mean of the neighbors predicts the word; glove: two
+    # words predict the logarithm of how often they occur together.
+    method: Literal['skip_gram', 'cbow', 'glove'] = 'skip_gram'
+    # skip_gram and cbow: how a word is predicted.
+    output: Literal['negative_sampling', 'hierarchical_softmax'] = 'negative_sampling'
+    vocab_size: int = 100_000  # rows of each table; rarer words are left out
+    d_model: int = 100  # width of the vectors
+    window: int = 5  # neighbors on each side, at most; skip_gram and cbow draw 1 to window for each word
+    negatives: int = 5  # negative_sampling: words drawn for each prediction
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'd_model', 'window', 'negatives')
+        check(self.vocab_size >= 2, f'vocab_size={self.vocab_size}: expected at least 2')
+        check(self.window <= 100, f'window={self.window}: expected at most 100')
+        check(
+            self.method != 'glove' or self.output == 'negative_sampling',
+            f"output={self.output!r} has no effect with method='glove'; leave it out",
+        )
+
+
+@dataclass(frozen=True)
+class WordsConfig:
+    """What counts as a word."""
+
+    pattern: str = r'\S+'  # regular expression; each match in a line is a word
+    lower_case: bool = False  # of the text, before anything else
+    min_count: int = 5  # a word that occurs less often is left out
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'min_count')
+        try:
+            compiled = re.compile(self.pattern)
+        except re.error as error:
+            raise ValueError(
+                f'pattern={self.pattern!r}: {error}; expected a regular expression, such as [a-z]+'
+            ) from None
+        check(compiled.groups == 0, f'pattern={self.pattern!r}: expected no groups; write (?:...) for (...)')
+        check(compiled.fullmatch('') is None, f'pattern={self.pattern!r} matches the empty string; expected + for *')
+
+
+@dataclass(frozen=True)
+class TextConfig:
+    """Plain text, a sentence, paragraph or article on each line: words are neighbors only within a line.
+
+    Files may be compressed (.gz, .xz, .bz2, .zst); `*` in a path matches several files, read in order of their names.
+    """
+
+    train: str = 'train.txt'
+    validation: str = ''  # empty: none
+    # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
+    root: str | None = setting(None, 'resumable', 'cosmetic')
+    # skip_gram and cbow: a word with more than this share of all occurrences is left out at random, the more often
+    # the more frequent it is; 0: never.
+    sample: float = 1e-4
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check(bool(self.train), 'train is empty: expected a text file')
+        check_rates(self, 'sample')
+
+
+@dataclass(frozen=True)
+class UpdateConfig:
+    """How large the updates are."""
+
+    learning_rate: float = 0.025
+    # How it changes; linear: falls to 0.
+    schedule: Literal['linear', 'constant'] = 'linear'
+    schedule_steps: int | None = setting(None, 'resumable')  # end of linear; None: training.steps
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        self.engine  # checks them
+
+    @property
+    def engine(self) -> OptimizerConfig:
+        """As the engine takes it, which only reads the schedule."""
+        return OptimizerConfig(
+            schedule=self.schedule,
+            learning_rate=self.learning_rate,
+            warmup_steps=0,
+            schedule_steps=self.schedule_steps,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(LoopConfig):
+    """How long and in what batches to train, and when to report, evaluate and save."""
+
+    # Words whose updates are computed from the same vectors: word2vec does one after the other, where blocks of more
+    # are faster. With several devices, each computes one.
+    block_size: int = 64
+    blocks_per_step: int = 1024  # over all devices; glove: of 1,024 pairs each
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, 'block_size', 'blocks_per_step')
+
+
+@dataclass(frozen=True)
+class Config:
+    """One experiment with word vectors."""
+
+    task: ClassVar[str] = 'embeddings'
+
+    model: EmbeddingsConfig = section(EmbeddingsConfig)
+    tokenizer: WordsConfig = section(WordsConfig)
+    data: TextConfig = section(TextConfig)
+    optimizer: UpdateConfig = section(UpdateConfig)
+    training: TrainingConfig = section(TrainingConfig)
+    parallel: ParallelConfig = section(ParallelConfig)
+    seed: int = 0  # of the initial vectors, the order of the data and all that is drawn; below 2^31
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check(0 <= self.seed < 2**31 - 1, f'seed={self.seed}: expected 0 to {2**31 - 2}')
+        check(
+            not self.training.patience or bool(self.data.validation),
+            f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
+        )
+
+    @property
+    def engine(self) -> EngineConfig:
+        """The sections that the engine needs."""
+        return EngineConfig(self.optimizer.engine, self.training, self.parallel, self.seed)

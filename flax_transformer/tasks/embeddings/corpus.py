@@ -1,0 +1,162 @@
+"""Text as a file of word ids: the words are counted and the ids written in one pass, in bounded memory.
+
+corpus.ids    int32, a line's words after one another, then END_OF_LINE; words outside of the vocabulary are left out
+corpus.json   the text files and their checksums, and the digest of corpus.ids
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import own_partial, read_limited, sha256_of, write_whole, written_whole
+from flax_transformer.common.json_text import parse_json
+from flax_transformer.data.file_listing import listed, unchanged
+from flax_transformer.data.lines import lines_of, not_utf8
+from flax_transformer.tasks.embeddings.config import WordsConfig
+from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
+
+IDS_FILE, DESCRIPTION_FILE = 'corpus.ids', 'corpus.json'
+END_OF_LINE = -1
+_UNKNOWN = -2
+_PIECE = 1 << 22  # ids held at once
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A text as ids of a vocabulary's words."""
+
+    file: Path
+    num_lines: int  # with a known word
+    num_words: int  # of the text
+    num_known: int  # of the vocabulary
+    digest: str  # of the ids
+    sources: list[dict[str, Any]]  # the text files
+
+    @property
+    def ids(self) -> np.ndarray:
+        """[num_known + num_lines] int32, read from the disk as needed."""
+        return np.memmap(self.file, np.int32, mode='r')
+
+
+def words_of(line: str, config: WordsConfig) -> list[str]:
+    """The words of a line."""
+    line = line.lower() if config.lower_case else line
+    return line.split() if config.pattern == r'\S+' else re.findall(config.pattern, line)
+
+
+def lines_of_words(files: Sequence[Path], config: WordsConfig) -> Iterator[list[str]]:
+    """The words of each line. Raises UserError for bytes that are not UTF-8, with the line."""
+    for file in files:
+        number = 0
+        for chunk in lines_of(file):
+            for line in chunk:
+                number += 1
+                try:
+                    text = line.decode('utf-8')
+                except UnicodeDecodeError as error:
+                    raise not_utf8(f'{file}, line {number}', error) from None
+                yield words_of(text, config)
+
+
+def encode(files: Sequence[Path], vocabulary: Vocabulary, config: WordsConfig) -> np.ndarray:
+    """The ids of a text that fits in memory, as corpus.ids has them."""
+    known, found = vocabulary.ids, []
+    for words in lines_of_words(files, config):
+        ids = [known[word] for word in words if word in known]
+        found += [*ids, END_OF_LINE] if ids else []
+    return np.array(found, np.int32)
+
+
+def prepare_corpus(
+    files: Sequence[Path], config: WordsConfig, folder: Path, *, vocab_size: int, known: Vocabulary | None = None
+) -> tuple[Corpus, Vocabulary]:
+    """Writes a text as ids into a folder; returns it and its vocabulary.
+
+    `known` is the vocabulary to use; None: the text's own. Raises UserError if there are no two words to learn.
+    """
+    raw = own_partial(folder / IDS_FILE)
+    try:
+        words, num_words = _write_numbers(files, config, raw)
+        counts = np.zeros(len(words), np.int64)
+        for piece in _pieces(raw):
+            counts += np.bincount(piece[piece >= 0], minlength=len(words))
+        vocabulary = known or Vocabulary.of(
+            dict(zip(words, counts.tolist(), strict=True)), min_count=config.min_count, size=vocab_size
+        )
+        _check_enough(vocabulary, files, counts, config)
+        # Indexed by a number of the pass; END_OF_LINE, -1, is the last.
+        ids = np.array([*(vocabulary.ids.get(word, _UNKNOWN) for word in words), END_OF_LINE], np.int32)
+        with written_whole(folder / IDS_FILE) as out:
+            num_lines = sum(_write_known(ids, _pieces(raw), out))
+    finally:
+        raw.unlink(missing_ok=True)
+    file = folder / IDS_FILE
+    corpus = Corpus(file, num_lines, num_words, file.stat().st_size // 4 - num_lines, sha256_of(file), listed(files))
+    write_whole(folder / DESCRIPTION_FILE, json.dumps({**asdict(corpus), 'file': IDS_FILE}, indent=2) + '\n')
+    return corpus, vocabulary
+
+
+def load_corpus(folder: Path, files: Sequence[Path]) -> Corpus | None:
+    """The corpus that `prepare_corpus` wrote from these files; None if it is missing or damaged, or they changed."""
+    try:
+        found = parse_json(read_limited(folder / DESCRIPTION_FILE))
+        corpus = Corpus(**{**found, 'file': folder / IDS_FILE})
+        is_whole = corpus.file.stat().st_size == 4 * (corpus.num_known + corpus.num_lines)
+        return corpus if is_whole and unchanged(corpus.sources, files) is not None else None
+    except (FileNotFoundError, ValueError, TypeError, LookupError, UserError):
+        return None
+
+
+def _write_numbers(files: Sequence[Path], config: WordsConfig, out: Path) -> tuple[list[str], int]:
+    """Writes each line's words as numbers, then END_OF_LINE; returns the words by number, and how many were read."""
+    numbers: defaultdict[str, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    total, piece = 0, []
+    with out.open('wb') as opened:
+        for words in lines_of_words(files, config):
+            piece += [*map(numbers.__getitem__, words), END_OF_LINE]
+            total += len(words)
+            if len(piece) >= _PIECE:
+                opened.write(np.array(piece, np.int32).tobytes())
+                piece = []
+        opened.write(np.array(piece, np.int32).tobytes())
+    return list(numbers), total
+
+
+def _pieces(file: Path) -> Iterator[np.ndarray]:
+    with file.open('rb') as opened:
+        while len(piece := np.fromfile(opened, np.int32, _PIECE)):
+            yield piece
+
+
+def _write_known(ids: np.ndarray, pieces: Iterable[np.ndarray], out: BinaryIO) -> Iterator[int]:
+    """Writes the ids of numbers, without unknown words and empty lines; yields the lines of each piece."""
+    last = END_OF_LINE
+    for piece in pieces:
+        found = ids[piece]
+        found = found[found != _UNKNOWN]
+        is_end = found == END_OF_LINE
+        kept = found[~(is_end & np.concatenate([[last == END_OF_LINE], is_end[:-1]]))] if len(found) else found
+        last = kept[-1] if len(kept) else last
+        out.write(kept.tobytes())
+        yield int((kept == END_OF_LINE).sum())
+
+
+def _check_enough(vocabulary: Vocabulary, files: Sequence[Path], counts: np.ndarray, config: WordsConfig) -> None:
+    """Raises UserError if the text has fewer than two words to learn."""
+    if len(vocabulary) >= 2 and (counts >= 0).any():
+        return
+    name = str(files[0]) if len(files) == 1 else f'{files[0]} and {len(files) - 1} more'
+    if not len(counts):
+        raise UserError(f'{name}: no words; expected text, in which tokenizer.pattern={config.pattern!r} finds words')
+    raise UserError(
+        f'{name}: {len(counts):,} different words, {len(vocabulary)} of them at least tokenizer.min_count='
+        f'{config.min_count} times; expected two or more: give more text, or a lower --tokenizer.min-count'
+    )

@@ -1,0 +1,54 @@
+"""Trained word vectors by name: `RUN`, or a checkpoint of it, `RUN@12000`, `RUN@last`, `RUN@best`, `RUN@average`."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.tasks.embeddings.config import Config
+from flax_transformer.tasks.embeddings.preparation import check_vocabulary
+from flax_transformer.tasks.embeddings.run import Run
+from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
+from flax_transformer.tasks.embeddings.word2vec import parameter_shapes
+
+
+class LoadedRun(NamedTuple):
+    """The words of a run and all that it learned of them."""
+
+    config: Config
+    params: Any
+    vocabulary: Vocabulary
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """[V, D] float32: the vector of each word of the vocabulary; GloVe: the sum of its two."""
+        tables = ('input', 'output') if self.config.model.method == 'glove' else ('input',)
+        return sum(np.asarray(self.params[name])[: len(self.vocabulary)] for name in tables)
+
+
+def load_run(reference: Path | str) -> LoadedRun:
+    """The config, tables and words of a run.
+
+    Without `@which`: the best checkpoint (training.best_by), or the mean of the newest if training.average_last is
+    above 1. `@average` is that mean, or the mean of all kept checkpoints.
+    """
+    path, which = split_reference(reference)
+    run = Run(path)
+    config = run.read_config()
+    average_last = config.training.average_last
+    if which is None and average_last > 1:
+        which = 'average'
+    checkpoints = Checkpoints(run.checkpoints, best_by=config.training.best_by, read_only=True)
+    try:
+        like = parameter_shapes(config.model)
+        if which == 'average':
+            params = checkpoints.restore_average(like, average_last if average_last > 1 else 0)
+        else:
+            params, _ = checkpoints.restore_params(like, None if which == 'best' else which)
+    finally:
+        checkpoints.close()
+    vocabulary = run.read_vocabulary()
+    check_vocabulary(vocabulary, config)
+    return LoadedRun(config, params, vocabulary)

@@ -1,0 +1,61 @@
+"""Word vectors as a task of the engine."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.task import Params, Share, Sums, Task
+from flax_transformer.engine.trainer import Trainer
+from flax_transformer.tasks.embeddings.config import Config
+from flax_transformer.tasks.embeddings.stream import Blocks
+from flax_transformer.tasks.embeddings.word2vec import apply_updates, cbow, init_tables, skip_gram
+
+
+class Word2VecTask(Task):
+    """Skip-gram or CBOW: each block updates the rows of its words before the next one reads them."""
+
+    slot_name = 'word_slots'
+    counts = ('words', 'predictions')
+
+    def __init__(self, config: Config) -> None:
+        self.rows_per_step, self.slots_per_row = config.training.blocks_per_step, config.training.block_size
+        self.row_name = f'{config.training.block_size} words'
+        self.d_model, self.dtype = config.model.d_model, 'float32'
+        self._config = config.model
+        self._updates = partial(skip_gram if config.model.method == 'skip_gram' else cbow, config=config.model)
+
+    def init(self, key: jax.Array) -> Params:
+        return init_tables(self._config, key)
+
+    def update(
+        self, params: Params, memory: Any, batch: Blocks, key: jax.Array, *, learning_rate: jax.Array, share: Share
+    ) -> tuple[Params, Any, Sums]:
+        def one_block(params: Params, block: Blocks) -> tuple[Params, Sums]:
+            updates, sums = self._updates(params, block, learning_rate)
+            return apply_updates(params, share(updates)), sums
+
+        params, sums = jax.lax.scan(one_block, params, batch)
+        return params, memory, jax.tree.map(jnp.sum, sums)
+
+    def loss(self, params: Params, batch: Blocks, key: jax.Array | None) -> tuple[jax.Array, Sums]:
+        sums = jax.lax.map(lambda block: self._updates(params, block, 1.0)[1], batch)
+        sums = jax.tree.map(jnp.sum, sums)
+        return sums.pop('loss'), sums
+
+    def summarize(self, sums: dict[str, float]) -> dict[str, float]:
+        return {'loss': sums['loss'] / max(sums['words'], 1.0)}
+
+    def batch_shapes(self) -> Blocks:
+        rows, size = self.rows_per_step, self.slots_per_row
+        shape = lambda columns, dtype: jax.ShapeDtypeStruct((rows, columns), dtype)
+        reach = shape(size, jnp.int8)
+        return Blocks(shape(size + 2 * self._config.window, jnp.int32), reach, reach, shape(size, jnp.int32))
+
+
+def make_trainer(config: Config, devices: Sequence[jax.Device] | None = None) -> Trainer:
+    """The compiled steps of a config, for `devices`, which need not be present; None: those the config asks for."""
+    return Trainer(Word2VecTask(config), config.engine, Devices(config.parallel, devices))

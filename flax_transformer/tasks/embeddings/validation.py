@@ -1,0 +1,27 @@
+"""Validation during training: the loss on held-out text."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from flax_transformer.engine.monitor.reporter import Reporter
+from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.trainer import Trainer
+from flax_transformer.tasks.embeddings.stream import BlockMaker, Blocks
+
+
+class Validation:
+    """`validation(state, reporter)` gives the loss, with the same neighbors and negatives each time."""
+
+    def __init__(self, trainer: Trainer, ids: np.ndarray, make: BlockMaker) -> None:
+        self._trainer, self._blocks = trainer, make(ids, np.random.default_rng(0))
+
+    def __call__(self, state: TrainState, reporter: Reporter) -> dict[str, float]:
+        return self._trainer.evaluate(state.params, self._batches())
+
+    def _batches(self) -> Iterator[Blocks]:
+        rows = self._trainer.task.rows_per_step
+        for first in range(0, len(self._blocks.words), rows):
+            part = Blocks(*(x[first : first + rows] for x in self._blocks))
+            empty = rows - len(part.words)
+            yield Blocks(*(np.pad(x, ((0, empty), (0, 0))) for x in part))

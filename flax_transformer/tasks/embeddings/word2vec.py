@@ -1,0 +1,133 @@
+"""Skip-gram and CBOW with negative sampling: the updates of a block of words (Mikolov et al. 2013b, equation 4).
+
+word2vec updates after every pair. A block's updates are computed from the same vectors, as matrix products, and share
+their negatives: N words stand for the `negatives` that each pair would draw, with the weight negatives / N. As in
+word2vec's code, a score outside of +-MAX_SCORE changes nothing, which also keeps blocks from overshooting.
+
+L words of a block, C with `window` more on either side, N negatives, D d_model.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from flax_transformer.engine.task import Params, Sums
+from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
+from flax_transformer.tasks.embeddings.stream import Blocks
+
+MAX_SCORE = 6.0
+
+
+class RowUpdate(NamedTuple):
+    """What is added to rows of a table; a row that is named twice gets both."""
+
+    ids: jax.Array  # [n] int32
+    delta: jax.Array  # [n, D]
+
+
+Updates = dict[str, RowUpdate]  # by table
+
+
+def init_tables(config: EmbeddingsConfig, key: jax.Array) -> Params:
+    """The vectors of words, small at random, and those that predict, zero, as in word2vec."""
+    shape = (config.vocab_size, config.d_model)
+    return {
+        'input': jax.random.uniform(key, shape, minval=-0.5, maxval=0.5) / config.d_model,
+        'output': jnp.zeros(shape),
+    }
+
+
+def parameter_shapes(config: EmbeddingsConfig) -> Params:
+    """The tables as `jax.ShapeDtypeStruct`s; computes nothing."""
+    return jax.eval_shape(partial(init_tables, config), jax.random.key(0))
+
+
+def apply_updates(params: Params, updates: Updates) -> Params:
+    """The tables with the updates added to their rows, in place where they are donated."""
+    added = {name: rows_add(params[name], *update) for name, update in updates.items()}
+    return params | added
+
+
+def rows_of(table: jax.Array, ids: jax.Array) -> jax.Array:
+    return table.at[ids].get(mode='promise_in_bounds')
+
+
+def rows_add(table: jax.Array, ids: jax.Array, delta: jax.Array) -> jax.Array:
+    return table.at[ids].add(delta, mode='promise_in_bounds')
+
+
+def neighbors(block: Blocks, window: int) -> jax.Array:
+    """[L, C] float32: 1 where the word of the column is a neighbor of the block's word of the row.
+
+    Window 1, the words `a [b c] d`, each with a neighbor on both sides:
+
+        b  1 0 1 0
+        c  0 1 0 1
+    """
+    size = block.left.shape[0]
+    distance = jnp.arange(size + 2 * window)[None, :] - window - jnp.arange(size)[:, None]
+    is_left = (distance < 0) & (-distance <= block.left[:, None])
+    is_right = (distance > 0) & (distance <= block.right[:, None])
+    return (is_left | is_right).astype(jnp.float32)
+
+
+def skip_gram(params: Params, block: Blocks, rate: jax.Array, config: EmbeddingsConfig) -> tuple[Updates, Sums]:
+    """The updates in which each word of the block predicts its neighbors, and the sums."""
+    window, size = config.window, block.left.shape[0]
+    is_neighbor = neighbors(block, window)
+    pairs = is_neighbor.sum(axis=1)
+    words, predicted = block.words[window : window + size], jnp.concatenate([block.words, block.negatives])
+    inputs, outputs = rows_of(params['input'], words), rows_of(params['output'], predicted)
+    shared = config.negatives / len(block.negatives)
+    weights = jnp.concatenate(
+        [is_neighbor, jnp.broadcast_to(shared * pairs[:, None], (size, len(block.negatives)))], axis=1
+    )
+    is_true = (jnp.arange(len(predicted)) < len(block.words)).astype(jnp.float32)
+    gradient, loss = _logistic(inputs @ outputs.T, is_true, weights)
+    updates = {
+        'input': RowUpdate(words, rate * (gradient @ outputs)),
+        'output': RowUpdate(predicted, rate * (gradient.T @ inputs)),
+    }
+    return _finite(updates, loss), {'loss': loss, **_counts(pairs, pairs)}
+
+
+def cbow(params: Params, block: Blocks, rate: jax.Array, config: EmbeddingsConfig) -> tuple[Updates, Sums]:
+    """The updates in which the mean of its neighbors predicts each word of the block, and the sums."""
+    window, size = config.window, block.left.shape[0]
+    is_neighbor = neighbors(block, window)
+    pairs = is_neighbor.sum(axis=1)
+    has_any = jnp.minimum(pairs, 1.0)
+    predicted = jnp.concatenate([block.words[window : window + size], block.negatives])
+    inputs, outputs = rows_of(params['input'], block.words), rows_of(params['output'], predicted)
+    means = is_neighbor @ inputs / jnp.maximum(pairs, 1.0)[:, None]
+    true, false = outputs[:size], outputs[size:]
+    of_true, loss_true = _logistic((means * true).sum(axis=1), 1.0, has_any)
+    weights = jnp.broadcast_to(has_any[:, None] * (config.negatives / len(block.negatives)), (size, len(false)))
+    of_false, loss_false = _logistic(means @ false.T, 0.0, weights)
+    of_means = of_true[:, None] * true + of_false @ false
+    of_outputs = jnp.concatenate([of_true[:, None] * means, of_false.T @ means])
+    # As in word2vec's code, each neighbor gets the whole gradient of the mean, not its share.
+    updates = {
+        'input': RowUpdate(block.words, rate * (is_neighbor.T @ of_means)),
+        'output': RowUpdate(predicted, rate * of_outputs),
+    }
+    loss = loss_true + loss_false
+    return _finite(updates, loss), {'loss': loss, **_counts(pairs, has_any)}
+
+
+def _logistic(scores: jax.Array, is_true: Any, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The weighted gradient of the log likelihood by the scores, and the negative log likelihood."""
+    gradient = weights * (is_true - jax.nn.sigmoid(scores))
+    loss = (weights * (jax.nn.softplus(scores) - is_true * scores)).sum()
+    return jnp.where(jnp.abs(scores) < MAX_SCORE, gradient, 0.0), loss
+
+
+def _counts(pairs: jax.Array, predictions: jax.Array) -> Sums:
+    return {'words': (pairs > 0).sum().astype(jnp.float32), 'predictions': predictions.sum()}
+
+
+def _finite(updates: Updates, loss: jax.Array) -> Updates:
+    """The updates, or none of them if the loss is not finite."""
+    return {name: RowUpdate(ids, jnp.where(jnp.isfinite(loss), delta, 0.0)) for name, (ids, delta) in updates.items()}
