@@ -28,6 +28,9 @@ class RecurrentConfig:
     # on embeddings, between layers, on the encoder's last states and before the logits
     dropout_rate: float = setting(0.2, 'transferable')
     tie_embeddings: Literal['all', 'target', 'none'] = 'all'  # all: source = target = softmax; target: target = softmax
+    # A file of word vectors that the embeddings of the source start from, relative to data.root; empty: random numbers.
+    # To keep them as they are, set --optimizer.freeze embedding/table, or source_embedding/table if they are not tied.
+    embedding_from: str = setting('', 'transferable')
     logits_bias: bool = False  # a bias on the logits
     pad_id: int = 0  # also the decoder's start: its embedding is the zero vector
     eos_id: int = 1  # ends every source and target

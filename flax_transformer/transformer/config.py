@@ -36,6 +36,9 @@ class TransformerConfig:
     positions: Literal['interleaved', 'concatenated', 'tensor2tensor', 'learned'] = 'interleaved'  # section 3.5
     scale_embedding: bool = True  # multiply embeddings by sqrt(d_model), section 3.4
     tie_embeddings: Literal['all', 'target', 'none'] = 'all'  # all: source = target = softmax; target: target = softmax
+    # A file of word vectors that the embeddings of the source start from, relative to data.root; empty: random numbers.
+    # To keep them as they are, set --optimizer.freeze embedding/table, or source_embedding/table if they are not tied.
+    embedding_from: str = setting('', 'transferable')
     # Of a query and a key (section 3.2.1): q . k / sqrt(head_dim), the paper; q . k; or weight . tanh(q + k), with a
     # trained weight for each head (Bahdanau et al. 2015).
     attention_score: Literal['scaled_dot', 'dot', 'additive'] = 'scaled_dot'

@@ -7,15 +7,17 @@ from typing import NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.data.pretrained import PretrainedRows, pretrained_rows
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.multihost import say
+from flax_transformer.engine.runs.places import steps_of
 from flax_transformer.tasks.classification.batches import EncodedTexts, padded
 from flax_transformer.tasks.classification.config import Config
 from flax_transformer.tasks.classification.corpus_checks import CORPORA, check_corpora, read_corpora
 from flax_transformer.tasks.classification.reading import Examples
 from flax_transformer.tasks.classification.run import Labels, Run
 from flax_transformer.tasks.classification.trusted_data import seal_data
-from flax_transformer.tasks.classification.vocabulary import Vocabulary
+from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID, Vocabulary
 
 Say = Callable[[str], None]
 
@@ -27,6 +29,7 @@ class Prepared(NamedTuple):
     labels: Labels
     train: EncodedTexts
     validation: EncodedTexts | None
+    pretrained: PretrainedRows | None = None  # of the embeddings of a run that begins
 
 
 def prepare_run(config: Config, run: Run, start: tuple[Vocabulary, Labels] | None = None) -> Prepared:
@@ -52,13 +55,23 @@ def prepare_run(config: Config, run: Run, start: tuple[Vocabulary, Labels] | Non
     validation = None
     if 'validation' in corpora:
         validation = encode(corpora['validation'], vocabulary, labels, config, 'data.validation')
+    pretrained = None
+    if config.model.embedding_from and start is None and not steps_of(run.checkpoints):
+        pretrained = _pretrained(config, vocabulary)
     if multihost.is_first():
         run.open(config)
         seal_data(run, config.data, say=say)
         if not run.is_prepared():
             run.write_vocabulary(vocabulary)
             run.write_labels(labels)
-    return Prepared(vocabulary, labels, train, validation)
+    return Prepared(vocabulary, labels, train, validation, pretrained)
+
+
+def _pretrained(config: Config, vocabulary: Vocabulary) -> PretrainedRows:
+    """The vectors that the embeddings start from."""
+    special = (PAD_ID, UNK_ID)
+    tokens = [None if i in special else token for i, token in enumerate(vocabulary.tokens(range(vocabulary.size)))]
+    return pretrained_rows(config.model.embedding_from, config.data.root, tokens, config.model.d_model, say=say)
 
 
 def labels_of(examples: Examples, config: Config) -> Labels:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from flax_transformer.common.config_json import check_fits
+from flax_transformer.data.pretrained import with_pretrained
 from flax_transformer.engine import train as engine
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.monitor.trackers import check_installed
@@ -73,11 +74,15 @@ def train(
 
 def _initial_params(config: Config, prepared: Prepared) -> Any:
     """The parameters that a new run starts from; None: fresh ones."""
-    if config.training.start == 'random':
+    if config.training.start == 'random' and prepared.pretrained is None:
         return None
-    return with_naive_bayes(
-        init_params(config.model, jax.random.key(config.seed)), prepared.train, config.model.encoder
-    )
+    params = init_params(config.model, jax.random.key(config.seed))
+    if prepared.pretrained is not None:
+        embedding = params['encoder']['embedding']
+        embedding['table'] = with_pretrained(embedding['table'], prepared.pretrained)
+    if config.training.start == 'naive_bayes':
+        params = with_naive_bayes(params, prepared.train, config.model.encoder)
+    return params
 
 
 def _start(config: Config, init_from: Path | str) -> LoadedRun:

@@ -1,4 +1,4 @@
-"""Taking a direction out of word vectors (Bolukbasi et al. 2016, sections 5 and 6): bias direction, neutralize, equalize.
+"""Taking a direction out of word vectors (Bolukbasi et al. 2016, section 5): bias direction, neutralize, equalize.
 
 It hides a bias more than it removes it: words that were biased alike stay neighbours (Gonen and Goldberg 2019).
 `bias.remaining_bias` measures that.

@@ -96,6 +96,11 @@ def family_of(config: ModelConfig) -> Family:
     return _FAMILIES[type(config)]
 
 
+def source_table(config: ModelConfig) -> str:
+    """The name of the parameters that embed the source; tied to the target's, or not."""
+    return 'embedding' if config.tie_embeddings == 'all' else 'source_embedding'
+
+
 def make_model(model: ModelConfig | TranslationModel) -> TranslationModel:
     """The model of a config; a model is returned as it is."""
     return family_of(model).make(model) if type(model) in _FAMILIES else model

@@ -13,8 +13,10 @@ from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.data.bitext.tokenized import TokenizedPairs
 from flax_transformer.data.bitext.validation_batches import loss_batches
 from flax_transformer.data.file_listing import Listed, listed
+from flax_transformer.data.pretrained import PretrainedRows, pretrained_rows
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.monitor.progress_bar import is_terminal
+from flax_transformer.engine.runs.places import steps_of
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.corpus_checks import check_corpora, files_of, refuse_changed_files
 from flax_transformer.tasks.translation.run import Run, check_tokenizer
@@ -33,12 +35,16 @@ class Prepared(NamedTuple):
     corpora: list[data_cache.PreparedPairs]  # of config.data.corpora
     validation: list[ValidationSet]
     files: dict[str, list[Listed]]  # of the training and validation corpora, by `files_of`
+    pretrained: PretrainedRows | None = None  # of the source's embeddings, of a run that begins
 
 
-def prepare_run(config: Config, run: Run, *, processes: int = 1, tokenizer: Tokenizer | None = None) -> Prepared:
+def prepare_run(
+    config: Config, run: Run, *, processes: int = 1, tokenizer: Tokenizer | None = None, has_start: bool = False
+) -> Prepared:
     """Prepares the data of a run; writes its config and tokenizer once all of it is found to be good.
 
-    Trains a tokenizer for a new run unless one is given. `processes` check a large corpus.
+    Trains a tokenizer for a new run unless one is given. `processes` check a large corpus. `has_start`: the parameters
+    come from another run.
     """
     is_new = not run.has_tokenizer()
     tokenizer = tokenizer if is_new else run.read_tokenizer()
@@ -50,6 +56,7 @@ def prepare_run(config: Config, run: Run, *, processes: int = 1, tokenizer: Toke
         if prepared.validation:
             corpora = of_each_corpus(config.data, prepared.validation)
             loss_batches(corpora, config.model, config.data, num_rows=1)  # raises if a pair is too long
+        prepared = _with_pretrained(prepared, config, run, has_start)
         run.open(config)
         seal_data(run, config.data, say=say)
         run.write_data_files(prepared.files)
@@ -58,9 +65,21 @@ def prepare_run(config: Config, run: Run, *, processes: int = 1, tokenizer: Toke
     return prepared
 
 
-def read_prepared(config: Config, run: Run) -> Prepared:
+def read_prepared(config: Config, run: Run, *, has_start: bool = False) -> Prepared:
     """What process 0 has prepared, for the other processes."""
-    return prepare(config, run.read_tokenizer(), run.cache_folder(config.data), say=say)
+    prepared = prepare(config, run.read_tokenizer(), run.cache_folder(config.data), say=say)
+    return _with_pretrained(prepared, config, run, has_start)
+
+
+def _with_pretrained(prepared: Prepared, config: Config, run: Run, has_start: bool) -> Prepared:
+    """With the vectors that the source's embeddings start from, if the run is to begin with some."""
+    if not config.model.embedding_from or has_start or steps_of(run.checkpoints):
+        return prepared
+    tokenizer = prepared.tokenizer
+    special = {tokenizer.pad_id, tokenizer.eos_id, tokenizer.unk_id, *tokenizer.languages.values()}
+    tokens = [None if i in special else tokenizer.source_piece(i) for i in range(tokenizer.vocab_size)]
+    rows = pretrained_rows(config.model.embedding_from, config.data.root, tokens, config.model.d_model, say=say)
+    return prepared._replace(pretrained=rows)
 
 
 def open_corpora(data: DataConfig) -> list[Corpus]:

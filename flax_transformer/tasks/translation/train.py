@@ -3,16 +3,21 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import jax
 
 from flax_transformer.common.config_json import check_fits
 from flax_transformer.cost.chips import peak_flops
+from flax_transformer.data.pretrained import with_pretrained
 from flax_transformer.engine import train as engine
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.monitor.trackers import check_installed
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.inference.loading import LoadedRun, load_run
-from flax_transformer.tasks.translation.preparation import prepare_run, read_prepared
+from flax_transformer.tasks.translation.model import family_of, source_table
+from flax_transformer.tasks.translation.preparation import Prepared, prepare_run, read_prepared
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.tasks.translation.task import make_trainer
 from flax_transformer.tasks.translation.training_data import TrainingData
@@ -45,10 +50,11 @@ def train(
         before = run.read_config() if run.exists() else config
         start = {} if init_from is None else _start(config, init_from)._asdict()
         with engine.preparing():
+            prepare = partial(prepare_run, config, run, has_start=bool(start))
             prepared = multihost.first_then_others(
                 'the run is prepared',
-                partial(prepare_run, config, run, processes=processes, tokenizer=start.get('tokenizer')),
-                partial(read_prepared, config, run),
+                partial(prepare, processes=processes, tokenizer=start.get('tokenizer')),
+                partial(read_prepared, config, run, has_start=bool(start)),
             )
         if multihost.is_first():
             run.note_environment(str(trainer.devices))
@@ -59,11 +65,22 @@ def train(
             TrainingData(config, prepared, trainer.devices),
             stop=stop,
             validate=validation if prepared.validation else None,
-            params=start.pop('params', None),  # the engine's alone, which lets go of them
+            # The engine's alone, which lets go of them.
+            params=start.pop('params') if start else _initial_params(config, prepared),
             peak_flops=_peak_flops(trainer),
             before=before.engine,
         )
     return run
+
+
+def _initial_params(config: Config, prepared: Prepared) -> Any:
+    """The parameters that a new run starts from; None: fresh ones."""
+    if prepared.pretrained is None:
+        return None
+    params = family_of(config.model).init_params(config.model, jax.random.key(config.seed))
+    embedding = params[source_table(config.model)]
+    embedding['table'] = with_pretrained(embedding['table'], prepared.pretrained)
+    return params
 
 
 def _start(config: Config, init_from: Path | str) -> LoadedRun:
