@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from flax_transformer.common.version import __version__
     from flax_transformer.tasks.classification.classifier import Classifier
     from flax_transformer.tasks.classification.result import Classification
+    from flax_transformer.tasks.embeddings.vectors import WordVectors
     from flax_transformer.tasks.find import load_config
     from flax_transformer.tasks.translation.config import Config
     from flax_transformer.tasks.translation.inference.result import Translation
@@ -25,6 +26,7 @@ _HOMES = {
     'Translation': 'tasks.translation.inference.result',
     'Translator': 'tasks.translation.inference.translator',
     'UserError': 'common.errors',
+    'WordVectors': 'tasks.embeddings.vectors',
     '__version__': 'common.version',
     'load_config': 'tasks.find',
     'train': 'tasks.translation.train',
@@ -36,6 +38,7 @@ __all__ = [
     'Translation',
     'Translator',
     'UserError',
+    'WordVectors',
     '__version__',
     'load_config',
     'train',

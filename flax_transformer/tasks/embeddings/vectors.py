@@ -12,6 +12,7 @@ import numpy as np
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.vector_files import Format, read_vectors, write_vectors
+from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.embeddings.nearest import Method, nearest_by_product, nearest_by_sum, normalized
 
 _CHUNK = 256  # queries computed at once: 30 MB of scores for 30,000 words
@@ -55,6 +56,21 @@ class WordVectors:
         finite = np.isfinite(self.matrix).all(axis=1)
         if not finite.all():
             raise UserError(f'the vector of {self.words[int(finite.argmin())]!r} is not finite')
+
+    @classmethod
+    def from_run(cls, path: Path | str, *, step: int | None = None) -> Self:
+        """The vectors of a run directory's best checkpoint, or of the mean that training.average_last asks for.
+
+        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another.
+        """
+        from flax_transformer.tasks.embeddings.loading import load_run  # files of vectors need no checkpoints
+
+        if step is not None:
+            if split_reference(path)[1] is not None:
+                raise UserError(f'{path} names a checkpoint, and so does step={step}; expected one of them')
+            path = f'{path}@{step}'
+        run = load_run(path)
+        return cls(run.vocabulary.words, run.matrix)
 
     @classmethod
     def load(cls, file: Path | str, form: Format | None = None) -> Self:

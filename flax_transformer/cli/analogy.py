@@ -1,0 +1,25 @@
+"""`flax-transformer analogy RUN man woman king`."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from flax_transformer.cli.word_vectors import neighbour_lines, open_vectors, parse_words
+
+DESCRIPTION = """What is to C as B is to A, by word vectors: `analogy RUN man woman king` begins with queen if all is
+well. Prints `score<TAB>word`, best first; the three words are no answer. RUN is a run or file, as for `neighbours`."""
+
+
+@dataclass(frozen=True)
+class AnalogyOptions:
+    # add: by the cosine with B - A + C; mul: by the product of the cosines with B and C, over that with A
+    method: Literal['add', 'mul'] = 'add'
+    count: int = 10  # how many words to print
+    among: int | None = None  # look only among so many words, the first of the vocabulary; None: all
+    step: int | None = None  # the checkpoint of a run; None: the best, or training.average_last's mean
+
+
+def main(argv: list[str]) -> None:
+    options, words = parse_words('analogy', AnalogyOptions, argv, words='A B C', count=3, description=DESCRIPTION)
+    vectors = open_vectors(argv[0], options.step)
+    found = vectors.analogy(*words, method=options.method, count=options.count, among=options.among)
+    print('\n'.join(neighbour_lines(found)))

@@ -1,0 +1,17 @@
+"""`flax-transformer similarity RUN king queen`."""
+
+from dataclasses import dataclass
+
+from flax_transformer.cli.word_vectors import open_vectors, parse_words
+
+DESCRIPTION = """The cosine of two words' vectors, from -1 to 1. RUN is a run or a file, as for `neighbours`."""
+
+
+@dataclass(frozen=True)
+class SimilarityOptions:
+    step: int | None = None  # the checkpoint of a run; None: the best, or training.average_last's mean
+
+
+def main(argv: list[str]) -> None:
+    options, words = parse_words('similarity', SimilarityOptions, argv, words='A B', count=2, description=DESCRIPTION)
+    print(f'{open_vectors(argv[0], options.step).similarity(*words):.4f}')

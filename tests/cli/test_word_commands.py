@@ -1,0 +1,51 @@
+"""`flax-transformer neighbours`, `analogy` and `similarity`, on a file of vectors."""
+
+import pytest
+from conftest import TESTS
+
+from flax_transformer.cli import main
+
+FILE = str(TESTS / 'fixtures' / 'word_vectors' / 'words.bin')
+
+
+def test_neighbours_are_printed_for_each_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['neighbours', FILE, 'king', '--count', '2']) == 0
+    assert capsys.readouterr().out == '0.7596\tnaïve\n0.5629\tman\n'
+    assert main(['neighbours', FILE, 'king', 'man', '--count', '1', '--among', '4']) == 0
+    assert capsys.readouterr().out == 'king:\n0.5629\tman\n\nman:\n0.5629\tking\n'
+
+
+def test_an_analogy_is_answered_by_both_methods(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = []
+    for method in ('add', 'mul'):
+        assert main(['analogy', FILE, 'man', 'woman', 'king', '--method', method, '--count', '3']) == 0
+        answers.append([line.split('\t')[1] for line in capsys.readouterr().out.splitlines()])
+    assert len(answers[0]) == len(answers[1]) == 3
+    assert not {'man', 'woman', 'king'} & {word for each in answers for word in each}
+
+
+def test_similarity_is_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['similarity', FILE, 'king', 'queen']) == 0
+    assert capsys.readouterr().out == '0.1843\n'
+
+
+@pytest.mark.parametrize(
+    ('argv', 'message'),
+    [
+        (('neighbours', FILE), 'neighbours: got nothing after'),
+        (('neighbours', FILE, 'kign'), "'kign' is not in the vocabulary of 12 words. Did you mean king?"),
+        (('neighbours', FILE, 'king', 'kign'), "'kign' is not in"),
+        (('neighbours', FILE, 'king', '--count', '0'), 'count=0: expected at least 1'),
+        (('neighbours', FILE, 'king', '--step', '3'), 'is a file of vectors, not a run'),
+        (('neighbours', 'none.bin', 'king'), 'none.bin does not exist'),
+        (('analogy', FILE, 'man', 'woman'), 'analogy: got man woman after'),
+        (('analogy', FILE, 'a', 'b', 'c', 'd'), 'expected A B C: analogy RUN A B C'),
+        (('similarity', FILE, 'king'), 'expected A B: similarity RUN A B'),
+        (('similarity', __file__, 'king', 'queen'), 'test_word_commands.py, line 1'),
+    ],
+)
+def test_mistakes_are_one_message(argv: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(list(argv)) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert (out, err.count('\n')) == ('', 1)
