@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flax_transformer.cli.options import parse, positional
+from flax_transformer.cli.pictures import check_format, write_picture
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.installing import install_command
 from flax_transformer.tasks.find import open_run, read_run_config
 
 DESCRIPTION = """How training runs went, side by side: a table of steps, best scores, speed, and the fields in which
 they differ. --output draws their learning curves; --watch shows both again whenever there is something new. `compare`
 tests whether one run translates better than another."""
-FORMATS = ('.png', '.svg', '.pdf')
 POLL = 2.0  # seconds
 
 
@@ -27,8 +26,8 @@ class CurvesOptions:
 
 def main(argv: list[str]) -> None:
     options = parse('curves', CurvesOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults, most=None)
-    if options.output is not None and options.output.suffix not in FORMATS:
-        raise UserError(f'--output {options.output}: expected a file name ending in {", ".join(FORMATS)}')
+    if options.output is not None:
+        check_format(options.output)
 
     from flax_transformer.engine.runs.learning_curves import table
 
@@ -84,16 +83,9 @@ def _show(text: str, shown: str) -> None:
 
 
 def _draw(names: Sequence[str], output: Path) -> None:
-    """Draws the curves; the file is whole at any time, for viewers that read it again."""
     from flax_transformer.engine.runs.learning_curves import plot_curves
 
-    try:
-        figure = plot_curves(names)
-    except ImportError:
-        raise UserError(f'curves: --output needs matplotlib: {install_command("plots")}') from None
-    partial = output.with_name(f'.{output.name}.partial')
-    figure.savefig(partial, format=output.suffix[1:], dpi=150)
-    partial.replace(output)
+    write_picture(output, lambda: plot_curves(names), what='curves: --output')
 
 
 def _defaults(run: str) -> CurvesOptions:

@@ -27,7 +27,7 @@ def plot_map(
     """Attention weights [T, S] of target tokens over source tokens; `axis_names` are those of source and target."""
     weights = _checked(weights, 2, source, target)
     widest = 0.08 * max(map(len, target), default=0)
-    figure = make_figure(max(4.2, 2.1 + widest + 0.36 * len(source)), max(3.0, 1.9 + 0.34 * len(target)))
+    figure = make_figure(max(4.2, 2.1 + widest + 0.36 * len(source)), max(2.5, 1.9 + 0.34 * len(target)))
     axes = figure.add_subplot()
     image = draw_matrix(axes, weights, largest=max(float(weights.max()), 1e-9))
     _label_axes(axes, source, target)
@@ -39,11 +39,11 @@ def plot_map(
 
 
 def plot_heads(
-    weights: np.ndarray, source: Sequence[str], target: Sequence[str], *, title: str = '', columns: int = 4
+    weights: np.ndarray, source: Sequence[str], target: Sequence[str], *, title: str = '', columns: int | None = None
 ) -> 'Figure':
-    """A map for each head of weights [H, T, S]; all have one scale."""
+    """A map for each head of weights [H, T, S], in 4 columns or, for long sources, 2; all have one scale."""
     weights = _checked(weights, 3, source, target)
-    columns = min(columns, len(weights))
+    columns = min(columns or (4 if len(source) <= 12 else 2), len(weights))
     rows = -(-len(weights) // columns)
     titles = [f'head {number}' for number in range(1, len(weights) + 1)]
     return _grid(weights, (rows, columns), source, target, titles=titles, title=title)
@@ -75,7 +75,7 @@ def plot_alignment(
       reference: links that somebody made by hand, shown as squares around them.
     """
     values = np.zeros((len(target), len(source))) if weights is None else _checked(weights, 2, source, target)
-    figure, (axes,) = make_panels(max(4.0, 1.6 + 0.5 * len(source)), max(3.0, 1.6 + 0.4 * len(target)))
+    figure, (axes,) = make_panels(max(4.0, 1.6 + 0.5 * len(source)), max(2.3, 1.6 + 0.4 * len(target)))
     image = draw_matrix(axes, values, largest=max(float(values.max(initial=0.0)), 1e-9))
     _label_axes(axes, source, target)
     _draw_lattice(axes, len(source), len(target))

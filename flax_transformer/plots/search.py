@@ -32,33 +32,61 @@ def plot_beam_tree(
       kept: [N], False: the search dropped this node, which is drawn grey; None: all are kept.
     """
     parents, log_probs = np.asarray(parents, int), np.asarray(log_probs, float)
-    if not len(tokens) == len(parents) == len(log_probs) or any(parents >= np.arange(len(parents))):
+    if not 0 < len(tokens) == len(parents) == len(log_probs) or any(parents >= np.arange(len(parents))):
         raise ValueError(
             f'{len(tokens)} tokens, {len(parents)} parents, {len(log_probs)} log-probabilities: expected as many of '
-            'each, every node after its parent'
+            'each, at least one, and every node after its parent'
         )
     depth, height = _depths(parents), _heights(parents, log_probs)
     path = _path(parents, best)
-    figure, (axes,) = make_panels(1.2 + 1.15 * (depth.max(initial=0) + 1), 1.2 + 0.55 * (height.max(initial=0) + 1))
+    half = _half_widths(tokens, depth)
+    centers = 0.6 + np.cumsum(2 * half + 0.45) - half
+    figure, (axes,) = make_panels(centers[-1] + half[-1] + 0.3, 1.2 + 0.55 * (height.max() + 1))
     is_kept = np.ones(len(tokens), bool) if kept is None else np.asarray(kept, bool)
     for node, parent in enumerate(parents):
-        start = (-0.75, height[depth == 0].mean()) if parent < 0 else (depth[parent] + 0.36, height[parent])
+        at = depth[node]
+        start = (0.2, height[depth == 0].mean()) if parent < 0 else (centers[at - 1] + half[at - 1], height[parent])
         is_best = node in path
         axes.plot(
-            *zip(start, (depth[node] - 0.36, height[node]), strict=True),
+            *zip(start, (centers[at] - half[at], height[node]), strict=True),
             color=COLORS[1] if is_best else '0.45' if is_kept[node] else '0.85',
             linewidth=2.2 if is_best else 1.0,
             zorder=2 if is_best else 1,
         )
-    _write_nodes(axes, tokens, log_probs, np.stack([depth, height], axis=1), is_kept)
-    axes.set_xlim(-0.9, depth.max(initial=0) + 0.5)
-    axes.set_ylim(height.max(initial=0) + 0.7, -0.6)
-    axes.set_xticks(range(depth.max(initial=0) + 1), range(1, depth.max(initial=0) + 2))
+    _write_nodes(axes, tokens, log_probs, np.stack([centers[depth], height], axis=1), is_kept)
+    axes.set_xlim(0.0, centers[-1] + half[-1])
+    axes.set_ylim(height.max() + 0.7, -0.6)
+    axes.set_xticks(centers, range(1, len(centers) + 1))
     axes.set_yticks([])
     axes.set_xlabel('step (below each token: log-probability so far, nats)')
     axes.spines[['top', 'right', 'left']].set_visible(False)
     axes.set_title(title, fontsize=11)
     return figure
+
+
+def merge_hypotheses(
+    tokens: Sequence[Sequence[str]], token_log_probs: Sequence[Sequence[float]]
+) -> tuple[list[str], list[int], list[float], list[int]]:
+    """Tokens, parents and log-probabilities of the tree that hypotheses share, as `plot_beam_tree` takes them; and the
+    last node of each hypothesis.
+
+    >>> merge_hypotheses(['ab', 'ac'], [[-0.5, -0.25], [-0.5, -1.0]])
+    (['a', 'b', 'c'], [-1, 0, 0], [-0.5, -0.75, -1.5], [1, 2])
+    """
+    nodes: dict[tuple[str, ...], int] = {}
+    labels, parents, log_probs, ends = [], [], [], []
+    for hypothesis, gains in zip(tokens, token_log_probs, strict=True):
+        parent, total = -1, 0.0
+        for length, gain in enumerate(gains, start=1):
+            start, total = tuple(hypothesis[:length]), total + float(gain)
+            if start not in nodes:
+                nodes[start] = len(labels)
+                labels.append(hypothesis[length - 1])
+                parents.append(parent)
+                log_probs.append(total)
+            parent = nodes[start]
+        ends.append(parent)
+    return labels, parents, log_probs, ends
 
 
 def _write_nodes(
@@ -77,6 +105,14 @@ def _depths(parents: np.ndarray) -> np.ndarray:
     for node, parent in enumerate(parents):
         depth[node] = 0 if parent < 0 else depth[parent] + 1
     return depth
+
+
+def _half_widths(tokens: Sequence[str], depth: np.ndarray) -> np.ndarray:
+    """Half of the room, in inches, that the longest token of each depth takes."""
+    longest = [
+        max(len(token) for token, of in zip(tokens, depth, strict=True) if of == at) for at in range(max(depth) + 1)
+    ]
+    return np.maximum(0.22, 0.06 + 0.045 * np.array(longest))
 
 
 def _heights(parents: np.ndarray, log_probs: np.ndarray) -> np.ndarray:

@@ -114,7 +114,7 @@ def test_the_best_path_of_a_beam_tree_is_coloured() -> None:
     assert [line.get_color() == COLORS[1] for line in lines] == [True, False, True, True]
     heights = [line.get_ydata()[1] for line in lines]
     assert heights[0] == heights[2] == heights[3] < heights[1]  # the better one above
-    with pytest.raises(ValueError, match='every node after its parent'):
+    with pytest.raises(ValueError, match='and every node after its parent'):
         plot_beam_tree(['a', 'b'], [1, -1], [0.0, 0.0])
 
 

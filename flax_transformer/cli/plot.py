@@ -1,0 +1,192 @@
+"""`flax-transformer plot KIND NAME ... [--output FILE]`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flax_transformer.cli.options import parse, positional, read_config
+from flax_transformer.cli.pictures import check_format, write_picture
+from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.tasks.find import read_run_config
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from flax_transformer.tasks.translation.inference.result import Translation
+    from flax_transformer.tasks.translation.inference.translator import Translator
+
+# What each kind draws, and the names that it takes.
+KINDS = {
+    'attention': 'RUN LINE',
+    'heads': 'RUN LINE',
+    'layers': 'RUN LINE',
+    'alignment': 'RUN LINE',
+    'tree': 'RUN LINE',
+    'curves': 'RUN RUN ...',
+    'lengths': 'SCORES.json ...',
+    'schedule': 'CONFIG|RUN ...',
+    'positions': 'CONFIG|RUN ...',
+}
+DESCRIPTION = """Draw a picture (needs matplotlib, extra `plots`). Of a translation run and a line in quotes: attention,
+the mean of the last decoder layer's heads; heads, each of them; layers, all heads of all layers; alignment, which
+word comes from which; tree, the n-best translations as branches. Of runs: curves. Of what `evaluate --json` printed:
+lengths, scores by the length of the source. Of configs or runs: schedule, the learning rate; positions, the table of
+sinusoids."""
+
+
+@dataclass(frozen=True)
+class PlotOptions:
+    output: Path | None = None  # the picture: .png, .svg or .pdf; by default KIND.png
+    translation: str | None = None  # of the line, for attention, heads and layers; by default the run's own
+
+
+def main(argv: list[str]) -> None:
+    options = parse(
+        'plot', PlotOptions, argv, first='KIND NAME ...', description=DESCRIPTION, default=_defaults, most=None
+    )
+    kind, *names = positional(argv)
+    _check_names(kind, names)
+    output = options.output or Path(f'{kind}.png')
+    check_format(output)
+    if KINDS[kind] == 'RUN LINE':
+        draw = lambda: _of_line(kind, *names, options.translation)
+    else:
+        draw = lambda: {'curves': _curves, 'lengths': _lengths, 'schedule': _schedule, 'positions': _positions}[kind](
+            names
+        )
+    write_picture(output, draw, what='plot')
+    print(f'the picture is in {output}')
+
+
+def _defaults(kind: str) -> PlotOptions:
+    if kind not in KINDS:
+        raise UserError(f'plot: no picture {kind!r}; expected one of {", ".join(KINDS)}.{nearest(kind, KINDS)}')
+    return PlotOptions()
+
+
+def _check_names(kind: str, names: Sequence[str]) -> None:
+    takes_line = KINDS[kind] == 'RUN LINE'
+    if not names or (takes_line and len(names) != 2):
+        got = f'got {" ".join(map(repr, names))}' if names else 'got nothing'
+        quotes = ', the line in quotes' if takes_line else ''
+        raise UserError(f'plot {kind}: {got}, expected {KINDS[kind]}{quotes}')
+
+
+def _of_line(kind: str, run: str, line: str, translation: str | None) -> 'Figure':
+    from flax_transformer.tasks.translation.inference.translator import Translator
+
+    if kind == 'tree':
+        width = max(read_run_config(run, 'translation').decoding.beam_width, 2)
+        (found,) = Translator.from_run(run, beam_width=width, n_best=width)([line])
+        return _tree(found)
+    translator = Translator.from_run(run)
+    return _alignment(translator, line) if kind == 'alignment' else _attention(kind, translator, line, translation)
+
+
+def _attention(kind: str, translator: 'Translator', line: str, translation: str | None) -> 'Figure':
+    from flax_transformer.plots.attention import plot_heads, plot_layers
+    from flax_transformer.tasks.translation.attention_map import attention_map, plot_attention
+
+    found = attention_map(translator, line, translation)
+    if kind == 'attention':
+        return plot_attention(found)
+    if kind == 'heads':
+        title = f'attention of decoder layer {len(found.weights)}'
+        return plot_heads(found.weights[-1], found.source, found.target, title=title)
+    return plot_layers(found.weights, found.source, found.target, title='attention of the decoder over the source')
+
+
+def _alignment(translator: 'Translator', line: str) -> 'Figure':
+    from flax_transformer.plots.attention import plot_alignment
+
+    (found,) = translator([line], alignment=True)
+    return plot_alignment(found.alignment or (), line.split(), found.text.split())
+
+
+def _tree(found: 'Translation') -> 'Figure':
+    from flax_transformer.plots.search import merge_hypotheses, plot_beam_tree
+
+    tokens, parents, log_probs, ends = merge_hypotheses(
+        [each.tokens for each in found.n_best], [each.token_log_probs for each in found.n_best]
+    )
+    title = f'{len(found.n_best)} best translations, the first in colour'
+    return plot_beam_tree(tokens, parents, log_probs, best=ends[0], title=title)
+
+
+def _curves(names: Sequence[str]) -> 'Figure':
+    from flax_transformer.engine.runs.learning_curves import plot_curves
+    from flax_transformer.tasks.find import open_run
+
+    return plot_curves([open_run(name).path for name in names])
+
+
+def _lengths(names: Sequence[str]) -> 'Figure':
+    from flax_transformer.plots.lines import plot_lengths
+
+    tables = {name: _read_scores(Path(name)) for name in names}
+    first = next(iter(tables.values()))
+    buckets = [each['words'] for each in first['by_length']]
+    for name, table in tables.items():
+        if [each['words'] for each in table['by_length']] != buckets:
+            raise UserError(f'{name}: its lengths are not those of {names[0]}; expected scores of the same test set')
+    score = 'bleu' if all(table['has_four_words'] for table in tables.values()) else 'chrf'
+    return plot_lengths(
+        {name: [each[score] for each in table['by_length']] for name, table in tables.items()},
+        buckets,
+        counts=[each['num_lines'] for each in first['by_length']],
+        ylabel={'bleu': 'BLEU', 'chrf': 'chrF'}[score],
+        unit=first['length_unit'],
+    )
+
+
+def _read_scores(file: Path) -> dict[str, Any]:
+    """What `evaluate --json` printed."""
+    expected = 'expected what `flax-transformer evaluate RUN --json` prints for a translation run'
+    if not file.is_file():
+        raise UserError(f'{file}: no such file; {expected}')
+    try:
+        found = json.loads(file.read_text('utf-8'))
+        for each in found['by_length']:
+            str(each['words']), float(each['bleu']), float(each['chrf']), int(each['num_lines'])
+        str(found['length_unit']), bool(found['has_four_words'])
+    except (ValueError, LookupError, TypeError):
+        raise UserError(f'{file}: {expected}') from None
+    if not found['by_length']:
+        raise UserError(f'{file}: has no scores by length')
+    return found
+
+
+def _schedule(names: Sequence[str]) -> 'Figure':
+    import jax
+    import numpy as np
+
+    from flax_transformer.engine.config.parallel import ParallelConfig
+    from flax_transformer.plots.lines import plot_schedule
+    from flax_transformer.tasks.find import task_module
+
+    rates = {}
+    longest = max(read_config(name).training.steps for name in names)
+    steps = np.unique(np.linspace(1, max(longest, 1), 2000).round().astype(int))
+    for name in names:
+        config = replace(read_config(name), parallel=ParallelConfig())
+        trainer = task_module(config.task, 'task').make_trainer(config, jax.devices()[:1])
+        rate = np.asarray(trainer.learning_rate(steps))
+        rates[name] = np.where(steps <= config.training.steps, rate, np.nan)
+    return plot_schedule(rates, steps=steps)
+
+
+def _positions(names: Sequence[str]) -> 'Figure':
+    from flax_transformer.plots.positions import plot_positions
+    from flax_transformer.transformer.layers import sinusoids
+
+    tables = {}
+    for name in names:
+        model = read_config(name).model
+        layout = getattr(model, 'positions', None)
+        if layout in (None, 'learned'):
+            got = 'its model has no positions' if layout is None else "model.positions='learned'"
+            raise UserError(f'{name}: {got}; expected a table of sinusoids, which a config determines')
+        tables[f'{name} ({layout})'] = sinusoids(64, model.d_model, layout)
+    return plot_positions(tables)

@@ -1,0 +1,62 @@
+"""`flax-transformer plot`: a file for each kind of picture; what cannot be drawn is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flax_transformer.cli import COMMANDS, main
+from flax_transformer.cli.plot import KINDS
+
+
+def test_each_kind_of_a_line_is_drawn(copy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one map and one n-best list for all of them."""
+    import numpy as np
+
+    from flax_transformer.tasks.translation import attention_map
+    from flax_transformer.tasks.translation.inference.result import Translation
+    from flax_transformer.tasks.translation.inference.translator import Translator
+
+    found = Translation('a b', -1.0, -1.0, 3, tokens=('▁a', '</s>'), token_log_probs=(-0.5, -0.5), alignment=((0, 1),))
+    weights = np.full((1, 2, 2, 3), 1 / 3)
+    monkeypatch.setattr(Translator, '__call__', lambda *_, **__: [Translation('a b', 0, 0, 3, n_best=(found, found))])
+    monkeypatch.setattr(
+        attention_map, 'attention_map', lambda *_: attention_map.AttentionMap([*'ab.'], [*'a.'], weights)
+    )
+    for kind in (kind for kind, names in KINDS.items() if names == 'RUN LINE'):
+        file = tmp_path / f'{kind}.png'
+        assert main(['plot', kind, str(copy_run), 'a b', '--output', str(file)]) == 0
+        assert file.read_bytes().startswith(b'\x89PNG')
+    assert sorted(file.suffix for file in tmp_path.iterdir()) == ['.png'] * 5
+
+
+def test_schedules_positions_and_scores_by_length_are_drawn(tmp_path: Path, capsys) -> None:
+    scores = {'words': '0-10', 'num_lines': 3, 'bleu': 20.0, 'chrf': 40.0}
+    table = {'by_length': [scores], 'length_unit': 'words', 'has_four_words': True}
+    (tmp_path / 'scores.json').write_text(json.dumps(table))
+    for kind, name in (('schedule', 'number_words'), ('positions', 'number_words'), ('lengths', 'scores.json')):
+        file = tmp_path / f'{kind}.svg'
+        name = tmp_path / name if kind == 'lengths' else name
+        assert main(['plot', kind, str(name), '--output', str(file)]) == 0
+        assert '<svg' in file.read_text()
+        assert f'the picture is in {file}' in capsys.readouterr().out
+
+
+def test_what_cannot_be_drawn_is_refused(tmp_path: Path, capsys) -> None:
+    (tmp_path / 'broken.json').write_text('{"by_length": [{"words": 1}]}')
+    for argv, expected in (
+        (['atention'], "no picture 'atention'; expected one of attention, heads"),
+        (['attention', 'run'], "plot attention: got 'run', expected RUN LINE, the line in quotes"),
+        (['curves'], 'plot curves: got nothing, expected RUN RUN ...'),
+        (['curves', tmp_path], 'config.json'),
+        (['lengths', tmp_path / 'broken.json'], 'expected what `flax-transformer evaluate RUN --json` prints'),
+        (['lengths', tmp_path / 'none.json'], 'no such file'),
+        (['positions', 'number_words_rnn'], 'its model has no positions'),
+        (['schedule', 'number_words', '--output', 'a.gif'], 'expected a file name ending in .png, .svg, .pdf'),
+    ):
+        assert main(['plot', *map(str, argv)]) == 2
+        assert expected in capsys.readouterr().err
+
+
+def test_the_list_of_commands_names_every_kind() -> None:
+    assert COMMANDS['plot'].split()[1].split('|') == [*KINDS]
