@@ -122,3 +122,15 @@ def test_no_picture_uses_pyplot() -> None:
     """It keeps every figure until somebody closes it, and may open windows."""
     package = Path(flax_transformer.__file__).parent
     assert not [file for file in package.rglob('*.py') if 'matplotlib.pyplot' in file.read_text('utf-8')]
+
+
+def test_shards_name_the_devices_that_hold_each_part() -> None:
+    from flax_transformer.plots.shards import Placement, plot_shards
+
+    whole = Placement((4, 6), {number: (slice(None), slice(None)) for number in range(4)})
+    cut = Placement((4, 6), {number: (slice(number // 2 * 2, number // 2 * 2 + 2), slice(None)) for number in range(4)})
+    figure = plot_shards({'mesh': {'batch': cut, 'kernel': whole}})
+    texts = [[text.get_text() for text in axes.texts] for axes in figure.axes]
+    assert texts == [['0 1', '2 3'], ['all 4']]
+    bounds = [patch.get_bbox().bounds for patch in figure.axes[0].patches]
+    assert bounds == [(0, 0, 1, 0.5), (0, 0.5, 1, 0.5)]
