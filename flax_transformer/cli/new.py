@@ -71,7 +71,7 @@ def main(argv: list[str]) -> None:
     for name, words, tokens in zip(('source', 'target'), facts.words, pieces.per_pair, strict=True):
         print(f'  {name}  {words:,} words, {words / facts.pairs:.1f} a line, {tokens:.1f} tokens')
     if corpora.validation and options.valid_source is None:
-        print(f'  validation pairs are held out in {Path(corpora.validation).parent}')
+        print(f'  validation pairs are held out in {file.with_suffix(".data")}')
     print(f'{file}: a {sizes.tier.name} model of {sizes.vocab_size:,} pieces, rows of {sizes.row} tokens')
     print(f'  {sizes.steps:,} steps of {sizes.tier.tokens_per_step:,} tokens: some {sizes.epochs:.0f} passes')
     if options.measure:
