@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart reproduce test test-slow lint format notebooks lock clean
+.PHONY: quickstart reproduce test test-slow lint format notebooks docs lock clean
 
 # About three minutes of CPU time.
 quickstart: .venv/installed
@@ -53,8 +53,17 @@ format: .venv/installed-dev
 notebooks: .venv/installed-dev format
 	$(BIN)/python notebooks/run.py
 
+# The site, in build/site: from the documents, the notebooks as they are stored, and the docstrings.
+docs: .venv/installed-docs
+	$(BIN)/sphinx-build -q -E -W --keep-going -c docs/site -d build/doctrees . build/site
+	@echo 'Open build/site/index.html'
+
+.venv/installed-docs: .venv/installed
+	$(BIN)/python -m pip install -q -c requirements.lock -e '.[docs]'
+	touch $@
+
 # Pins what is installed now; run after upgrading and testing.
-lock: .venv/installed-dev
+lock: .venv/installed-dev .venv/installed-docs
 	$(BIN)/python -m pip freeze --exclude-editable | grep -v '@ ' > requirements.lock
 
 clean:

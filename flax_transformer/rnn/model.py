@@ -133,5 +133,5 @@ def init_params(config: RecurrentConfig, key: jax.Array) -> Any:
 
 
 def parameter_shapes(config: RecurrentConfig) -> Any:
-    """The parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
+    """The tree of parameters as `jax.ShapeDtypeStruct`, one for each; computes nothing."""
     return jax.eval_shape(partial(init_params, config), jax.random.key(0))

@@ -198,5 +198,5 @@ def init_params(config: TransformerConfig, key: jax.Array) -> Any:
 
 
 def parameter_shapes(config: TransformerConfig) -> Any:
-    """The parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
+    """The tree of parameters as `jax.ShapeDtypeStruct`, one for each; computes nothing."""
     return jax.eval_shape(partial(init_params, config), jax.random.key(0))
