@@ -24,7 +24,7 @@ class LossSpikes:
         return {'steps': self.steps, 'mean': dict(self.mean), 'variance': dict(self._variance)}
 
     def add(self, values: dict[str, float]) -> dict[str, float]:
-        """Takes in a step's loss and, if there is one, its grad_norm. Returns the values, means and deviations of a spike, or {}.
+        """Takes in a step's loss and, if it has one, grad_norm. Returns values, means, deviations of a spike, or {}.
 
         A value above the threshold counts as the threshold, so that one spike does not hide the next. The first
         `window` steps are never spikes.

@@ -25,11 +25,13 @@ class EmbeddingsConfig:
     d_model: int = 100  # width of the vectors
     window: int = 5  # neighbors on each side, at most; skip_gram and cbow draw 1 to window for each word
     negatives: int = 5  # negative_sampling: words drawn for each prediction
+    x_max: float = 100.0  # glove: a pair that occurs less often weighs less
 
     def __post_init__(self) -> None:
         check_types(self)
         check_positive(self, 'd_model', 'window', 'negatives')
-        check(self.vocab_size >= 2, f'vocab_size={self.vocab_size}: expected at least 2')
+        check(self.x_max > 0, f'x_max={self.x_max}: expected more than 0')
+        check(2 <= self.vocab_size <= 2**28, f'vocab_size={self.vocab_size}: expected 2 to {2**28}')
         check(self.window <= 100, f'window={self.window}: expected at most 100')
         check(
             self.method != 'glove' or self.output == 'negative_sampling',
@@ -90,7 +92,7 @@ class UpdateConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        self.engine  # checks them
+        _ = self.engine  # which checks them
 
     @property
     def engine(self) -> OptimizerConfig:
@@ -107,10 +109,10 @@ class UpdateConfig:
 class TrainingConfig(LoopConfig):
     """How long and in what batches to train, and when to report, evaluate and save."""
 
-    # Words whose updates are computed from the same vectors: word2vec does one after the other, where blocks of more
-    # are faster. With several devices, each computes one.
+    # Words (glove: pairs of words) whose updates are computed from the same vectors. Larger blocks are faster; word2vec
+    # updates after each word. With several devices, each computes a block.
     block_size: int = 64
-    blocks_per_step: int = 1024  # over all devices; glove: of 1,024 pairs each
+    blocks_per_step: int = 1024  # over all devices
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,6 +136,11 @@ class Config:
     def __post_init__(self) -> None:
         check_types(self)
         check(0 <= self.seed < 2**31 - 1, f'seed={self.seed}: expected 0 to {2**31 - 2}')
+        check(
+            self.model.method != 'glove' or not self.data.validation,
+            f"data.validation={self.data.validation!r} has no effect with model.method='glove': counts of another text "
+            'are not comparable; leave it out',
+        )
         check(
             not self.training.patience or bool(self.data.validation),
             f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',

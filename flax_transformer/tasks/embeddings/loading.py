@@ -1,17 +1,20 @@
 """Trained word vectors by name: `RUN`, or a checkpoint of it, `RUN@12000`, `RUN@last`, `RUN@best`, `RUN@average`."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.embeddings.config import Config
+from flax_transformer.tasks.embeddings.glove import init_glove
 from flax_transformer.tasks.embeddings.preparation import check_vocabulary
 from flax_transformer.tasks.embeddings.run import Run
 from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
-from flax_transformer.tasks.embeddings.word2vec import parameter_shapes
+from flax_transformer.tasks.embeddings.word2vec import init_tables
 
 
 class LoadedRun(NamedTuple):
@@ -25,7 +28,8 @@ class LoadedRun(NamedTuple):
     def matrix(self) -> np.ndarray:
         """[V, D] float32: the vector of each word of the vocabulary; GloVe: the sum of its two."""
         tables = ('input', 'output') if self.config.model.method == 'glove' else ('input',)
-        return sum(np.asarray(self.params[name])[: len(self.vocabulary)] for name in tables)
+        size, width = len(self.vocabulary), self.config.model.d_model  # GloVe's rows end with a bias
+        return sum(np.asarray(self.params[name])[:size, :width] for name in tables)
 
 
 def load_run(reference: Path | str) -> LoadedRun:
@@ -42,7 +46,8 @@ def load_run(reference: Path | str) -> LoadedRun:
         which = 'average'
     checkpoints = Checkpoints(run.checkpoints, best_by=config.training.best_by, read_only=True)
     try:
-        like = parameter_shapes(config.model)
+        init = init_glove if config.model.method == 'glove' else init_tables
+        like = jax.eval_shape(partial(init, config.model), jax.random.key(0))
         if which == 'average':
             params = checkpoints.restore_average(like, average_last if average_last > 1 else 0)
         else:

@@ -1,5 +1,7 @@
 """Preparation of a training run: the vocabulary, and the text as ids."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -8,10 +10,13 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.named_files import data_root, matching_files
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.multihost import say
+from flax_transformer.tasks.embeddings.batches import Chunks
+from flax_transformer.tasks.embeddings.blocks import BlockMaker, Blocks, TextChunks, keep_probabilities
 from flax_transformer.tasks.embeddings.config import Config
+from flax_transformer.tasks.embeddings.cooccurrences import PAIR, count_pairs
 from flax_transformer.tasks.embeddings.corpus import Corpus, encode, load_corpus, prepare_corpus
+from flax_transformer.tasks.embeddings.glove import PairChunks
 from flax_transformer.tasks.embeddings.run import Run
-from flax_transformer.tasks.embeddings.stream import keep_probabilities
 from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
 
 
@@ -19,12 +24,13 @@ class Prepared(NamedTuple):
     """What training reads."""
 
     vocabulary: Vocabulary
-    corpus: Corpus
-    validation: np.ndarray | None  # ids, with END_OF_LINE after each line
+    fingerprint: str  # of the text
+    train: Chunks
+    validation: Blocks | None
 
 
 def prepare_run(config: Config, run: Run, start: Vocabulary | None = None) -> Prepared:
-    """Counts the words of a new run, the vocabulary of `start` if given, and writes its text as ids.
+    """Counts the words of a new run, unless it takes those of `start`, and writes its text as ids.
 
     In a prepared run, reads what is there; if the text has changed, the ids are written again, with the run's words.
     Raises UserError for anything the user can fix, before a config is written.
@@ -32,25 +38,49 @@ def prepare_run(config: Config, run: Run, start: Vocabulary | None = None) -> Pr
     root = data_root(config.data.root)
     files = matching_files(config.data.train, root)
     validation = matching_files(config.data.validation, root) if config.data.validation else []
-    known = run.read_vocabulary() if run.is_prepared() else start
+    vocabulary = run.read_vocabulary() if run.is_prepared() else start
     corpus = load_corpus(run.path, files) if run.is_prepared() else None
     if corpus is None:
         run.path.mkdir(parents=True, exist_ok=True)
+        run.pairs_file.unlink(missing_ok=True)
         corpus, vocabulary = prepare_corpus(
-            files, config.tokenizer, run.path, vocab_size=config.model.vocab_size, known=known
+            files, config.tokenizer, run.path, vocab_size=config.model.vocab_size, known=vocabulary
         )
-    else:
-        vocabulary = known
     check_vocabulary(vocabulary, config)
     _report(corpus, vocabulary, config)
-    held_out = encode(validation, vocabulary, config.tokenizer) if validation else None
-    if held_out is not None and not len(held_out):
-        raise UserError(f'data.validation: {config.data.validation} has no word of the vocabulary; expected some')
+    prepared = Prepared(
+        vocabulary,
+        corpus.digest,
+        _pairs(corpus, config, run) if config.model.method == 'glove' else _blocks(corpus.ids, vocabulary, config),
+        _held_out(validation, vocabulary, config) if validation else None,
+    )
     if multihost.is_first():
         run.open(config)
         if not run.is_prepared():
             run.write_vocabulary(vocabulary)
-    return Prepared(vocabulary, corpus, held_out)
+    return prepared
+
+
+def _blocks(ids: np.ndarray, vocabulary: Vocabulary, config: Config) -> TextChunks:
+    size = config.training.block_size
+    return TextChunks(
+        ids, BlockMaker(vocabulary, config.model, block_size=size, num_negatives=size, sample=config.data.sample)
+    )
+
+
+def _pairs(corpus: Corpus, config: Config, run: Run) -> PairChunks:
+    if not run.pairs_file.is_file():
+        count = count_pairs(corpus.ids, config.model.window, run.pairs_file)
+        say(f'  {count:,} pairs of words at most {config.model.window} apart (model.window)')
+    return PairChunks(np.memmap(run.pairs_file, PAIR, mode='r'), block_size=config.training.block_size)
+
+
+def _held_out(files: Sequence[Path], vocabulary: Vocabulary, config: Config) -> Blocks:
+    """Blocks of the validation text. Raises UserError if it has no known word."""
+    ids = encode(files, vocabulary, config.tokenizer)
+    if not len(ids):
+        raise UserError(f'data.validation: {config.data.validation} has no word of the vocabulary; expected some')
+    return _blocks(ids, vocabulary, config).make(ids, np.random.default_rng(0))
 
 
 def check_vocabulary(vocabulary: Vocabulary, config: Config) -> None:

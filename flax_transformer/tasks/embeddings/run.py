@@ -2,14 +2,17 @@
 
 vocabulary.txt     `word count`, the most frequent first
 corpus.ids, .json  the text, see `corpus`; resuming reads them
+corpus.pairs       how often words occur together, see `cooccurrences`; GloVe
 """
+
+from pathlib import Path
 
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.tasks.embeddings.config import Config
 from flax_transformer.tasks.embeddings.corpus import DESCRIPTION_FILE, IDS_FILE
 from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
 
-VOCABULARY_FILE = 'vocabulary.txt'
+VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.pairs'
 
 
 class Run(RunDirectory):
@@ -17,7 +20,11 @@ class Run(RunDirectory):
 
     config_class = Config
     model_files = (VOCABULARY_FILE,)
-    leftovers = (*RunDirectory.leftovers, IDS_FILE, DESCRIPTION_FILE)
+    leftovers = (*RunDirectory.leftovers, IDS_FILE, DESCRIPTION_FILE, PAIRS_FILE)
+
+    @property
+    def pairs_file(self) -> Path:
+        return self.path / PAIRS_FILE
 
     def read_config(self) -> Config:
         return super().read_config()

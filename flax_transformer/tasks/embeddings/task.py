@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.task import Params, Share, Sums, Task
 from flax_transformer.engine.trainer import Trainer
+from flax_transformer.tasks.embeddings.blocks import Blocks
 from flax_transformer.tasks.embeddings.config import Config
-from flax_transformer.tasks.embeddings.stream import Blocks
+from flax_transformer.tasks.embeddings.glove import Pairs, init_glove, sums_of_block, update_block
 from flax_transformer.tasks.embeddings.word2vec import apply_updates, cbow, init_tables, skip_gram
 
 
@@ -56,6 +57,49 @@ class Word2VecTask(Task):
         return Blocks(shape(size + 2 * self._config.window, jnp.int32), reach, reach, shape(size, jnp.int32))
 
 
+class GloVeTask(Task):
+    """GloVe by AdaGrad: each block of pairs updates the rows of its words before the next one reads them."""
+
+    slot_name = 'pair_slots'
+    counts = ('pairs',)
+
+    def __init__(self, config: Config) -> None:
+        self.rows_per_step, self.slots_per_row = config.training.blocks_per_step, config.training.block_size
+        self.row_name = f'{config.training.block_size} pairs'
+        self.d_model, self.dtype = config.model.d_model, 'float32'
+        self._config = config.model
+
+    def init(self, key: jax.Array) -> Params:
+        return init_glove(self._config, key)
+
+    def init_memory(self, params: Params) -> Params:
+        return jax.tree.map(jnp.ones_like, params)
+
+    def update(
+        self, params: Params, memory: Params, batch: Pairs, key: jax.Array, *, learning_rate: jax.Array, share: Share
+    ) -> tuple[Params, Params, Sums]:
+        def one_block(tables: tuple[Params, Params], pairs: Pairs) -> tuple[tuple[Params, Params], Sums]:
+            *tables, sums = update_block(*tables, pairs, rate=learning_rate, x_max=self._config.x_max, share=share)
+            return tuple(tables), sums
+
+        (params, memory), sums = jax.lax.scan(one_block, (params, memory), batch)
+        return params, memory, jax.tree.map(jnp.sum, sums)
+
+    def loss(self, params: Params, batch: Pairs, key: jax.Array | None) -> tuple[jax.Array, Sums]:
+        sums = jax.lax.map(lambda pairs: sums_of_block(params, pairs, self._config.x_max), batch)
+        sums = jax.tree.map(jnp.sum, sums)
+        return sums.pop('loss'), sums
+
+    def summarize(self, sums: dict[str, float]) -> dict[str, float]:
+        return {'loss': sums['loss'] / max(sums['pairs'], 1.0)}
+
+    def batch_shapes(self) -> Pairs:
+        shape = (self.rows_per_step, self.slots_per_row)
+        ids = jax.ShapeDtypeStruct(shape, jnp.int32)
+        return Pairs(ids, ids, jax.ShapeDtypeStruct(shape, jnp.float32))
+
+
 def make_trainer(config: Config, devices: Sequence[jax.Device] | None = None) -> Trainer:
     """The compiled steps of a config, for `devices`, which need not be present; None: those the config asks for."""
-    return Trainer(Word2VecTask(config), config.engine, Devices(config.parallel, devices))
+    kind = GloVeTask if config.model.method == 'glove' else Word2VecTask
+    return Trainer(kind(config), config.engine, Devices(config.parallel, devices))

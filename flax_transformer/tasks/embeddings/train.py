@@ -8,11 +8,11 @@ from flax_transformer.common.config_json import check_fits
 from flax_transformer.engine import train as engine
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.monitor.trackers import check_installed
+from flax_transformer.tasks.embeddings.batches import TrainingBatches
 from flax_transformer.tasks.embeddings.config import Config
 from flax_transformer.tasks.embeddings.loading import LoadedRun, load_run
 from flax_transformer.tasks.embeddings.preparation import prepare_run
 from flax_transformer.tasks.embeddings.run import Run
-from flax_transformer.tasks.embeddings.stream import BlockMaker, TrainingBlocks
 from flax_transformer.tasks.embeddings.task import make_trainer
 from flax_transformer.tasks.embeddings.validation import Validation
 
@@ -46,24 +46,21 @@ def train(
             prepared = multihost.first_then_others('the run is prepared', prepare, prepare)
         if multihost.is_first():
             run.note_environment(str(trainer.devices))
-        size = config.training.block_size
-        make = BlockMaker(
-            prepared.vocabulary, config.model, block_size=size, num_negatives=size, sample=config.data.sample
-        )
-        batches = TrainingBlocks(
-            prepared.corpus,
-            make,
-            rows=config.training.blocks_per_step,
+        rows = config.training.blocks_per_step
+        batches = TrainingBatches(
+            prepared.train,
+            rows=rows,
             seed=config.seed,
             name=config.data.train,
-            own_rows=trainer.devices.own_rows(config.training.blocks_per_step),
+            fingerprint=prepared.fingerprint,
+            own_rows=trainer.devices.own_rows(rows),
         )
         engine.train(
             trainer,
             run,
             batches,
             stop=stop,
-            validate=None if prepared.validation is None else Validation(trainer, prepared.validation, make),
+            validate=Validation(trainer, prepared.validation) if prepared.validation else None,
             params=start and start.params,
             before=before.engine,
         )

@@ -7,14 +7,14 @@ import numpy as np
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.state import TrainState
 from flax_transformer.engine.trainer import Trainer
-from flax_transformer.tasks.embeddings.stream import BlockMaker, Blocks
+from flax_transformer.tasks.embeddings.blocks import Blocks
 
 
 class Validation:
     """`validation(state, reporter)` gives the loss, with the same neighbors and negatives each time."""
 
-    def __init__(self, trainer: Trainer, ids: np.ndarray, make: BlockMaker) -> None:
-        self._trainer, self._blocks = trainer, make(ids, np.random.default_rng(0))
+    def __init__(self, trainer: Trainer, blocks: Blocks) -> None:
+        self._trainer, self._blocks = trainer, blocks
 
     def __call__(self, state: TrainState, reporter: Reporter) -> dict[str, float]:
         return self._trainer.evaluate(state.params, self._batches())

@@ -7,15 +7,14 @@ word2vec's code, a score outside of +-MAX_SCORE changes nothing, which also keep
 L words of a block, C with `window` more on either side, N negatives, D d_model.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from flax_transformer.engine.task import Params, Sums
+from flax_transformer.tasks.embeddings.blocks import Blocks
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
-from flax_transformer.tasks.embeddings.stream import Blocks
 
 MAX_SCORE = 6.0
 
@@ -37,11 +36,6 @@ def init_tables(config: EmbeddingsConfig, key: jax.Array) -> Params:
         'input': jax.random.uniform(key, shape, minval=-0.5, maxval=0.5) / config.d_model,
         'output': jnp.zeros(shape),
     }
-
-
-def parameter_shapes(config: EmbeddingsConfig) -> Params:
-    """The tables as `jax.ShapeDtypeStruct`s; computes nothing."""
-    return jax.eval_shape(partial(init_tables, config), jax.random.key(0))
 
 
 def apply_updates(params: Params, updates: Updates) -> Params:

@@ -1,0 +1,23 @@
+"""Word vectors of Wikipedia for Schools by GloVe (Pennington et al. 2014).
+
+flax-transformer train glove --workdir runs/glove
+"""
+
+from flax_transformer.tasks.embeddings.config import (
+    Config,
+    EmbeddingsConfig,
+    TextConfig,
+    TrainingConfig,
+    UpdateConfig,
+    WordsConfig,
+)
+
+
+def get_config() -> Config:
+    return Config(
+        model=EmbeddingsConfig(method='glove', vocab_size=60_000, window=10, x_max=10.0),
+        tokenizer=WordsConfig(pattern='[a-z]+', lower_case=True),
+        data=TextConfig(train='schools_wiki/train.txt'),
+        optimizer=UpdateConfig(learning_rate=0.05, schedule='constant'),
+        training=TrainingConfig(steps=568, block_size=256, log_every=20, checkpoint_every=142),
+    )

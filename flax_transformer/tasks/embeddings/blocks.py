@@ -1,0 +1,86 @@
+"""Blocks of words with their neighbors and drawn negatives, for skip-gram and CBOW."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
+from flax_transformer.tasks.embeddings.corpus import END_OF_LINE
+from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
+
+CHUNK = 1 << 16  # consecutive ids of the corpus that are read together
+_DRAWS = 1 << 22  # entries of the table that negatives are drawn from
+
+
+class Blocks(NamedTuple):
+    """Blocks of words, in a row each; a row of zeros has no neighbors and weighs nothing.
+
+    R rows, L words of a block, C the words of a block with `window` more on either side, N negatives.
+    """
+
+    words: np.ndarray  # [R, C] int32
+    left: np.ndarray  # [R, L] int8, neighbors before each word of the block
+    right: np.ndarray  # [R, L] int8, neighbors after it
+    negatives: np.ndarray  # [R, N] int32; N = 0 for hierarchical softmax
+
+
+def keep_probabilities(counts: np.ndarray, sample: float) -> np.ndarray:
+    """The probability [V] float32 that an occurrence of a word stays.
+
+    sqrt(t / f) + t / f for a word with the share f of all occurrences, as word2vec's code has it (its paper: the square
+    root alone).
+    """
+    if sample == 0.0:
+        return np.ones(len(counts), np.float32)
+    ratio = sample * counts.sum() / counts
+    return np.minimum(np.sqrt(ratio) + ratio, 1.0).astype(np.float32)
+
+
+def draw_table(counts: np.ndarray, size: int = _DRAWS) -> np.ndarray:
+    """[size] int32: each word as often as its count^0.75 says, so that a uniform draw is one of that distribution."""
+    share = np.cumsum(counts**0.75)
+    return np.searchsorted(share / share[-1], (np.arange(size) + 0.5) / size).astype(np.int32)
+
+
+class BlockMaker:
+    """Makes the blocks of a chunk of the corpus, a pure function of the chunk and a generator's seed."""
+
+    def __init__(
+        self, vocabulary: Vocabulary, model: EmbeddingsConfig, *, block_size: int, num_negatives: int, sample: float
+    ) -> None:
+        self._keep = keep_probabilities(vocabulary.counts, sample)
+        self._draws = draw_table(vocabulary.counts)
+        self._window, self._size, self._num_negatives = model.window, block_size, num_negatives
+
+    def __call__(self, ids: np.ndarray, generator: np.random.Generator) -> Blocks:
+        """The blocks of ids, with END_OF_LINE after each line; the last block may be empty toward its end."""
+        window, size = self._window, self._size
+        line = np.cumsum(ids == END_OF_LINE, dtype=np.int32)
+        is_kept = generator.random(len(ids), np.float32) < np.where(ids == END_OF_LINE, -1.0, self._keep[ids])
+        ids, line = ids[is_kept], line[is_kept]
+        # A word's neighbors must be in its line.
+        first, last = np.searchsorted(line, line, 'left'), np.searchsorted(line, line, 'right') - 1
+        place, reach = np.arange(len(ids)), generator.integers(1, window, len(ids), endpoint=True)
+        rows = -(-len(ids) // size)
+        blocks = lambda x: np.pad(x, (0, rows * size - len(x))).astype(np.int8).reshape(rows, size)
+        padded = np.pad(ids, (window, rows * size - len(ids) + window))
+        words = np.lib.stride_tricks.sliding_window_view(padded, size + 2 * window)[::size][:rows]
+        draws = generator.integers(0, len(self._draws), (rows, self._num_negatives), np.int32)
+        left, right = np.minimum(reach, place - first), np.minimum(reach, last - place)
+        return Blocks(words, blocks(left), blocks(right), self._draws[draws])
+
+
+class TextChunks:
+    """The blocks of a corpus, a chunk at a time."""
+
+    def __init__(self, ids: np.ndarray, make: BlockMaker, *, chunk: int = CHUNK) -> None:
+        """`ids` has END_OF_LINE after each line; it may be on disk."""
+        self._ids, self.make, self._chunk = ids, make, chunk
+
+    def __len__(self) -> int:
+        return -(-len(self._ids) // self._chunk)
+
+    def __call__(self, chunk: int, generator: np.random.Generator) -> Blocks:
+        """What is left out, how far neighbors reach and the negatives are drawn anew."""
+        first = chunk * self._chunk
+        return self.make(np.asarray(self._ids[first : first + self._chunk]), generator)
