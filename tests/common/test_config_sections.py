@@ -298,6 +298,7 @@ def all_changed():
             positions='learned',
             scale_embedding=False,
             tie_embeddings='none',
+            embedding_from='vectors.bin',
             attention_bias=True,
             attention_score='additive',
             logits_bias=True,

@@ -30,10 +30,12 @@ def tsne(matrix: np.ndarray, *, perplexity: float = 30.0, seed: int = 0) -> np.n
         raise UserError(f'got {len(matrix)} vectors; expected at least 4 for a map')
     try:
         from sklearn.manifold import TSNE
+        from threadpoolctl import threadpool_limits
     except ImportError:
         raise UserError(f't-SNE needs scikit-learn: {install_command("maps")}') from None
     perplexity = min(perplexity, (len(matrix) - 1) / 3)
     method = TSNE(metric='cosine', init='random', perplexity=perplexity, random_state=seed)
     start = pca(matrix)
     method.set_params(init=(start / start[:, 0].std() * 1e-4).astype(np.float32))
-    return method.fit_transform(np.asarray(matrix, np.float32))
+    with threadpool_limits(1):  # threads that wait for each other at every step take minutes on a busy machine
+        return method.fit_transform(np.asarray(matrix, np.float32))
