@@ -138,7 +138,8 @@ def make_metrics(tokens: ScoreTokens = SPACED) -> dict[str, Any]:
 
     # TER's support for Chinese characters only works along with its normalization.
     ter = TER(normalized=True, asian_support=True) if tokens.is_asian else TER()
-    return {'bleu': BLEU(tokenize=tokens.bleu), 'chrf': CHRF(), 'chrf++': CHRF(word_order=2), 'ter': ter}
+    bleu = BLEU(tokenize=tokens.bleu, force=tokens.bleu == 'none')  # no warning of tokenized text where it is meant
+    return {'bleu': bleu, 'chrf': CHRF(), 'chrf++': CHRF(word_order=2), 'ter': ter}
 
 
 def reference_sets(references: Sequence[str] | Sequence[Sequence[str | None]]) -> list[list[str | None]]:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flax_transformer.tasks.translation.metrics import score
+from flax_transformer.tasks.translation.score_tokens import ScoreTokens
 
 OURS = ['The cat sat on the mat.', 'It is raining today', 'no', '', 'A b c d e f']
 THEIRS = ['The cat sat on the mat.', 'It rains today, I think.', 'yes', 'Nothing', 'a b c d e f']
@@ -98,6 +99,14 @@ def test_our_bleu_agrees_with_sacrebleu_on_real_text() -> None:
     noisy = [[t for t in line if rng.random() > 0.15] for line in tokens]
     assert_agrees(noisy, [[line] for line in tokens])
     assert 40 < bleu_tok(noisy, [[line] for line in tokens]) < 95
+
+
+def test_only_undeclared_tokenized_text_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    lines = [f'line {number} .' for number in range(120)]  # sacreBLEU warns at a hundred
+    score(lines, lines, tokens=ScoreTokens(bleu='none'))
+    assert not caplog.records
+    score(lines, lines)
+    assert 'forgot to detokenize' in caplog.text
 
 
 def test_the_papers_example_of_clipping() -> None:
