@@ -6,6 +6,7 @@ import numpy as np
 
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.embeddings.corpus import END_OF_LINE
+from flax_transformer.tasks.embeddings.huffman import paths_of
 from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
 
 CHUNK = 1 << 16  # consecutive ids of the corpus that are read together
@@ -21,7 +22,20 @@ class Blocks(NamedTuple):
     words: np.ndarray  # [R, C] int32
     left: np.ndarray  # [R, L] int8, neighbors before each word of the block
     right: np.ndarray  # [R, L] int8, neighbors after it
-    negatives: np.ndarray  # [R, N] int32; N = 0 for hierarchical softmax
+    negatives: np.ndarray  # [R, N] int32
+
+
+class PathBlocks(NamedTuple):
+    """The same, for hierarchical softmax. P inner nodes of the longest path."""
+
+    words: np.ndarray  # [R, C] int32
+    left: np.ndarray  # [R, L] int8
+    right: np.ndarray  # [R, L] int8
+    nodes: np.ndarray  # [R, L, P] int32
+    signs: np.ndarray  # [R, L, P] int8, as in `huffman.Paths`
+
+
+TextBlocks = Blocks | PathBlocks
 
 
 def keep_probabilities(counts: np.ndarray, sample: float) -> np.ndarray:
@@ -45,14 +59,16 @@ def draw_table(counts: np.ndarray, size: int = _DRAWS) -> np.ndarray:
 class BlockMaker:
     """Makes the blocks of a chunk of the corpus, a pure function of the chunk and a generator's seed."""
 
-    def __init__(
-        self, vocabulary: Vocabulary, model: EmbeddingsConfig, *, block_size: int, num_negatives: int, sample: float
-    ) -> None:
+    def __init__(self, vocabulary: Vocabulary, model: EmbeddingsConfig, *, block_size: int, sample: float) -> None:
         self._keep = keep_probabilities(vocabulary.counts, sample)
-        self._draws = draw_table(vocabulary.counts)
-        self._window, self._size, self._num_negatives = model.window, block_size, num_negatives
+        self._window, self._size = model.window, block_size
+        self._is_tree = model.output == 'hierarchical_softmax'
+        if self._is_tree:
+            self._paths = paths_of(vocabulary.counts)
+        else:
+            self._draws = draw_table(vocabulary.counts)
 
-    def __call__(self, ids: np.ndarray, generator: np.random.Generator) -> Blocks:
+    def __call__(self, ids: np.ndarray, generator: np.random.Generator) -> TextBlocks:
         """The blocks of ids, with END_OF_LINE after each line; the last block may be empty toward its end."""
         window, size = self._window, self._size
         line = np.cumsum(ids == END_OF_LINE, dtype=np.int32)
@@ -65,9 +81,12 @@ class BlockMaker:
         blocks = lambda x: np.pad(x, (0, rows * size - len(x))).astype(np.int8).reshape(rows, size)
         padded = np.pad(ids, (window, rows * size - len(ids) + window))
         words = np.lib.stride_tricks.sliding_window_view(padded, size + 2 * window)[::size][:rows]
-        draws = generator.integers(0, len(self._draws), (rows, self._num_negatives), np.int32)
-        left, right = np.minimum(reach, place - first), np.minimum(reach, last - place)
-        return Blocks(words, blocks(left), blocks(right), self._draws[draws])
+        left, right = blocks(np.minimum(reach, place - first)), blocks(np.minimum(reach, last - place))
+        if self._is_tree:
+            own = words[:, window : window + size]
+            return PathBlocks(words, left, right, self._paths.nodes[own], self._paths.signs[own])
+        draws = generator.integers(0, len(self._draws), (rows, size), np.int32)
+        return Blocks(words, left, right, self._draws[draws])
 
 
 class TextChunks:
@@ -80,7 +99,7 @@ class TextChunks:
     def __len__(self) -> int:
         return -(-len(self._ids) // self._chunk)
 
-    def __call__(self, chunk: int, generator: np.random.Generator) -> Blocks:
+    def __call__(self, chunk: int, generator: np.random.Generator) -> TextBlocks:
         """What is left out, how far neighbors reach and the negatives are drawn anew."""
         first = chunk * self._chunk
         return self.make(np.asarray(self._ids[first : first + self._chunk]), generator)

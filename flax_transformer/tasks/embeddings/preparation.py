@@ -11,7 +11,7 @@ from flax_transformer.data.named_files import data_root, matching_files
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.tasks.embeddings.batches import Chunks
-from flax_transformer.tasks.embeddings.blocks import BlockMaker, Blocks, TextChunks, keep_probabilities
+from flax_transformer.tasks.embeddings.blocks import BlockMaker, TextBlocks, TextChunks, keep_probabilities
 from flax_transformer.tasks.embeddings.config import Config
 from flax_transformer.tasks.embeddings.cooccurrences import PAIR, count_pairs
 from flax_transformer.tasks.embeddings.corpus import Corpus, encode, load_corpus, prepare_corpus
@@ -26,7 +26,7 @@ class Prepared(NamedTuple):
     vocabulary: Vocabulary
     fingerprint: str  # of the text
     train: Chunks
-    validation: Blocks | None
+    validation: TextBlocks | None
 
 
 def prepare_run(config: Config, run: Run, start: Vocabulary | None = None) -> Prepared:
@@ -62,10 +62,8 @@ def prepare_run(config: Config, run: Run, start: Vocabulary | None = None) -> Pr
 
 
 def _blocks(ids: np.ndarray, vocabulary: Vocabulary, config: Config) -> TextChunks:
-    size = config.training.block_size
-    return TextChunks(
-        ids, BlockMaker(vocabulary, config.model, block_size=size, num_negatives=size, sample=config.data.sample)
-    )
+    make = BlockMaker(vocabulary, config.model, block_size=config.training.block_size, sample=config.data.sample)
+    return TextChunks(ids, make)
 
 
 def _pairs(corpus: Corpus, config: Config, run: Run) -> PairChunks:
@@ -75,7 +73,7 @@ def _pairs(corpus: Corpus, config: Config, run: Run) -> PairChunks:
     return PairChunks(np.memmap(run.pairs_file, PAIR, mode='r'), block_size=config.training.block_size)
 
 
-def _held_out(files: Sequence[Path], vocabulary: Vocabulary, config: Config) -> Blocks:
+def _held_out(files: Sequence[Path], vocabulary: Vocabulary, config: Config) -> TextBlocks:
     """Blocks of the validation text. Raises UserError if it has no known word."""
     ids = encode(files, vocabulary, config.tokenizer)
     if not len(ids):

@@ -10,10 +10,18 @@ import jax.numpy as jnp
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.task import Params, Share, Sums, Task
 from flax_transformer.engine.trainer import Trainer
-from flax_transformer.tasks.embeddings.blocks import Blocks
+from flax_transformer.tasks.embeddings.blocks import Blocks, PathBlocks, TextBlocks
 from flax_transformer.tasks.embeddings.config import Config
 from flax_transformer.tasks.embeddings.glove import Pairs, init_glove, sums_of_block, update_block
+from flax_transformer.tasks.embeddings.hierarchical import cbow_tree, skip_gram_tree
 from flax_transformer.tasks.embeddings.word2vec import apply_updates, cbow, init_tables, skip_gram
+
+_UPDATES = {
+    ('skip_gram', 'negative_sampling'): skip_gram,
+    ('skip_gram', 'hierarchical_softmax'): skip_gram_tree,
+    ('cbow', 'negative_sampling'): cbow,
+    ('cbow', 'hierarchical_softmax'): cbow_tree,
+}
 
 
 class Word2VecTask(Task):
@@ -27,22 +35,29 @@ class Word2VecTask(Task):
         self.row_name = f'{config.training.block_size} words'
         self.d_model, self.dtype = config.model.d_model, 'float32'
         self._config = config.model
-        self._updates = partial(skip_gram if config.model.method == 'skip_gram' else cbow, config=config.model)
+        self._updates = partial(_UPDATES[config.model.method, config.model.output], config=config.model)
 
     def init(self, key: jax.Array) -> Params:
         return init_tables(self._config, key)
 
     def update(
-        self, params: Params, memory: Any, batch: Blocks, key: jax.Array, *, learning_rate: jax.Array, share: Share
+        self,
+        params: Params,
+        memory: Any,
+        batch: TextBlocks,
+        key: jax.Array,
+        *,
+        learning_rate: jax.Array,
+        share: Share,
     ) -> tuple[Params, Any, Sums]:
-        def one_block(params: Params, block: Blocks) -> tuple[Params, Sums]:
+        def one_block(params: Params, block: TextBlocks) -> tuple[Params, Sums]:
             updates, sums = self._updates(params, block, learning_rate)
             return apply_updates(params, share(updates)), sums
 
         params, sums = jax.lax.scan(one_block, params, batch)
         return params, memory, jax.tree.map(jnp.sum, sums)
 
-    def loss(self, params: Params, batch: Blocks, key: jax.Array | None) -> tuple[jax.Array, Sums]:
+    def loss(self, params: Params, batch: TextBlocks, key: jax.Array | None) -> tuple[jax.Array, Sums]:
         sums = jax.lax.map(lambda block: self._updates(params, block, 1.0)[1], batch)
         sums = jax.tree.map(jnp.sum, sums)
         return sums.pop('loss'), sums
@@ -50,11 +65,15 @@ class Word2VecTask(Task):
     def summarize(self, sums: dict[str, float]) -> dict[str, float]:
         return {'loss': sums['loss'] / max(sums['words'], 1.0)}
 
-    def batch_shapes(self) -> Blocks:
+    def batch_shapes(self) -> TextBlocks:
         rows, size = self.rows_per_step, self.slots_per_row
-        shape = lambda columns, dtype: jax.ShapeDtypeStruct((rows, columns), dtype)
-        reach = shape(size, jnp.int8)
-        return Blocks(shape(size + 2 * self._config.window, jnp.int32), reach, reach, shape(size, jnp.int32))
+        shape = lambda dtype, *columns: jax.ShapeDtypeStruct((rows, *columns), dtype)
+        words, reach = shape(jnp.int32, size + 2 * self._config.window), shape(jnp.int8, size)
+        if self._config.output == 'negative_sampling':
+            return Blocks(words, reach, reach, shape(jnp.int32, size))
+        # How long the longest path is depends on the counts, which are not known here.
+        path = (size, self._config.vocab_size.bit_length() + 4)
+        return PathBlocks(words, reach, reach, shape(jnp.int32, *path), shape(jnp.int8, *path))
 
 
 class GloVeTask(Task):

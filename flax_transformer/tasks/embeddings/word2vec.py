@@ -79,12 +79,12 @@ def skip_gram(params: Params, block: Blocks, rate: jax.Array, config: Embeddings
         [is_neighbor, jnp.broadcast_to(shared * pairs[:, None], (size, len(block.negatives)))], axis=1
     )
     is_true = (jnp.arange(len(predicted)) < len(block.words)).astype(jnp.float32)
-    gradient, loss = _logistic(inputs @ outputs.T, is_true, weights)
+    gradient, loss = logistic(inputs @ outputs.T, is_true[None, :], weights)
     updates = {
         'input': RowUpdate(words, rate * (gradient @ outputs)),
         'output': RowUpdate(predicted, rate * (gradient.T @ inputs)),
     }
-    return _finite(updates, loss), {'loss': loss, **_counts(pairs, pairs)}
+    return finite(updates, loss), sums_of(loss, is_neighbor, pairs.sum())
 
 
 def cbow(params: Params, block: Blocks, rate: jax.Array, config: EmbeddingsConfig) -> tuple[Updates, Sums]:
@@ -97,9 +97,9 @@ def cbow(params: Params, block: Blocks, rate: jax.Array, config: EmbeddingsConfi
     inputs, outputs = rows_of(params['input'], block.words), rows_of(params['output'], predicted)
     means = is_neighbor @ inputs / jnp.maximum(pairs, 1.0)[:, None]
     true, false = outputs[:size], outputs[size:]
-    of_true, loss_true = _logistic((means * true).sum(axis=1), 1.0, has_any)
+    of_true, loss_true = logistic((means * true).sum(axis=1), 1.0, has_any)
     weights = jnp.broadcast_to(has_any[:, None] * (config.negatives / len(block.negatives)), (size, len(false)))
-    of_false, loss_false = _logistic(means @ false.T, 0.0, weights)
+    of_false, loss_false = logistic(means @ false.T, 0.0, weights)
     of_means = of_true[:, None] * true + of_false @ false
     of_outputs = jnp.concatenate([of_true[:, None] * means, of_false.T @ means])
     # As in word2vec's code, each neighbor gets the whole gradient of the mean, not its share.
@@ -108,20 +108,22 @@ def cbow(params: Params, block: Blocks, rate: jax.Array, config: EmbeddingsConfi
         'output': RowUpdate(predicted, rate * of_outputs),
     }
     loss = loss_true + loss_false
-    return _finite(updates, loss), {'loss': loss, **_counts(pairs, has_any)}
+    return finite(updates, loss), sums_of(loss, is_neighbor, has_any.sum())
 
 
-def _logistic(scores: jax.Array, is_true: Any, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+def logistic(scores: jax.Array, is_true: Any, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The weighted gradient of the log likelihood by the scores, and the negative log likelihood."""
     gradient = weights * (is_true - jax.nn.sigmoid(scores))
     loss = (weights * (jax.nn.softplus(scores) - is_true * scores)).sum()
     return jnp.where(jnp.abs(scores) < MAX_SCORE, gradient, 0.0), loss
 
 
-def _counts(pairs: jax.Array, predictions: jax.Array) -> Sums:
-    return {'words': (pairs > 0).sum().astype(jnp.float32), 'predictions': predictions.sum()}
+def sums_of(loss: jax.Array, is_neighbor: jax.Array, predictions: jax.Array) -> Sums:
+    """The sums of a block: its loss, the words with a neighbor, and what was predicted."""
+    words = is_neighbor.max(axis=1).sum()
+    return {'loss': loss, 'words': words, 'predictions': predictions}
 
 
-def _finite(updates: Updates, loss: jax.Array) -> Updates:
+def finite(updates: Updates, loss: jax.Array) -> Updates:
     """The updates, or none of them if the loss is not finite."""
     return {name: RowUpdate(ids, jnp.where(jnp.isfinite(loss), delta, 0.0)) for name, (ids, delta) in updates.items()}

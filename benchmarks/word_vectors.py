@@ -1,0 +1,126 @@
+"""Speed and quality of word vectors next to gensim's, in turns: `python benchmarks/word_vectors.py FOLDER CONFIG
+[--gensim PYTHON] [--seeds N ...] [--epochs N] [--field value ...]`; lines of JSON.
+
+For each seed, gensim and then the config is trained on the same tokens, gensim by two workers for as many epochs with
+the same window, width, negatives and sampling. `words_per_second` are words that sampling leaves, in the time that
+training takes; `cpu_microseconds` of all threads for one of them, with reading, compiling and saving in ours and
+without reading in gensim's. Analogies and correlations are those of `flax-transformer evaluate`.
+
+PYTHON has gensim: it runs `gensim_vectors.py`.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from flax_transformer.data.named_files import data_root, matching_files
+from flax_transformer.engine.monitor.reporter import read_metrics
+from flax_transformer.tasks.embeddings.benchmarks import total_of
+from flax_transformer.tasks.embeddings.config import Config
+from flax_transformer.tasks.embeddings.corpus import lines_of_words
+from flax_transformer.tasks.embeddings.evaluate import benchmark_files, score
+from flax_transformer.tasks.embeddings.vectors import WordVectors
+from flax_transformer.tasks.find import load_config
+
+HERE = Path(__file__).parent
+
+
+def write_tokens(config: Config, file: Path) -> Path:
+    """Writes the config's text as words with spaces between them, unless it is there."""
+    if not file.exists():
+        files = matching_files(config.data.train, data_root(config.data.root))
+        with file.open('w', encoding='utf-8') as out:
+            for words in lines_of_words(files, config.tokenizer):
+                out.write(' '.join(words) + '\n')
+    return file
+
+
+def ours(config_name: str, work: Path, seed: int, fields: list[str]) -> dict[str, Any]:
+    """Trains with the command that people use."""
+    command = [sys.executable, '-m', 'flax_transformer', '--quiet', 'train', config_name, '--workdir', str(work)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([*command, '--seed', str(seed), *fields], check=True, stdout=sys.stderr)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    records = [record for record in read_metrics(work) if record['kind'] == 'train']
+    words, seconds, done = 0.0, 0.0, 0
+    for record in records:
+        steps, done = record['step'] - done, record['step']
+        words += record['words'] * steps
+        seconds += record['seconds_per_step'] * steps
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {
+        'words_per_second': words / seconds,
+        'cpu_microseconds': 1e6 * cpu / words,
+        **scores(WordVectors.from_run(work)),
+    }
+
+
+def gensims(python: str, config: Config, tokens: Path, out: Path, seed: int, epochs: int) -> dict[str, Any]:
+    """Trains gensim's vectors, in its own interpreter."""
+    model = config.model
+    settings = {
+        'vector_size': model.d_model,
+        'window': model.window,
+        'min_count': config.tokenizer.min_count,
+        'sample': config.data.sample,
+        'sg': int(model.method == 'skip_gram'),
+        'hs': int(model.output == 'hierarchical_softmax'),
+        'negative': model.negatives if model.output == 'negative_sampling' else 0,
+        'alpha': config.optimizer.learning_rate,
+        'epochs': epochs,
+        'seed': seed,
+        'workers': 2,
+    }
+    done = subprocess.run(
+        [python, str(HERE / 'gensim_vectors.py'), str(tokens), str(out), json.dumps(settings)],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return json.loads(done.stdout) | scores(WordVectors.load(out))
+
+
+def scores(vectors: WordVectors) -> dict[str, Any]:
+    """Analogies in per cent with their coverage, and the correlations."""
+    sections, correlations = score(vectors, *benchmark_files(None, ()))
+    total = total_of(sections)
+    found = {'analogies': round(100 * total.accuracy, 2), 'asked': total.asked, 'questions': total.total}
+    for each in correlations:
+        found |= {each.name: round(each.spearman, 4), f'{each.name}_pairs': f'{each.asked} of {each.total}'}
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('folder', type=Path)
+    parser.add_argument('config', help='a config file or a shipped config')
+    parser.add_argument('--gensim', metavar='PYTHON', help='an interpreter with gensim')
+    parser.add_argument('--seeds', type=int, nargs='+', default=[1])
+    parser.add_argument('--epochs', type=int, default=5, help="gensim's")
+    options, fields = parser.parse_known_args()
+    config = load_config(options.config)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    name = Path(options.config).stem
+    for seed in options.seeds:
+        found = {}
+        if options.gensim:
+            tokens = write_tokens(config, options.folder / 'tokens.txt')
+            out = options.folder / f'gensim-{name}-{seed}.bin'
+            found['gensim'] = gensims(options.gensim, replace(config, seed=seed), tokens, out, seed, options.epochs)
+        found['ours'] = ours(options.config, options.folder / f'{name}-{seed}', seed, fields)
+        for who, row in found.items():
+            rounded = {
+                key: round(value, 2) if key.startswith(('words', 'cpu')) else value for key, value in row.items()
+            }
+            print(json.dumps({'config': name, 'who': who, 'seed': seed, **rounded}), flush=True)
+
+
+if __name__ == '__main__':
+    os.environ.setdefault('OMP_NUM_THREADS', '1')  # gensim's workers are its threads
+    main()

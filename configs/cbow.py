@@ -1,0 +1,23 @@
+"""Word vectors of Wikipedia for Schools by CBOW with negative sampling (Mikolov et al. 2013).
+
+flax-transformer train cbow --workdir runs/cbow
+"""
+
+from flax_transformer.tasks.embeddings.config import (
+    Config,
+    EmbeddingsConfig,
+    TextConfig,
+    TrainingConfig,
+    UpdateConfig,
+    WordsConfig,
+)
+
+
+def get_config() -> Config:
+    return Config(
+        model=EmbeddingsConfig(method='cbow', vocab_size=60_000),
+        tokenizer=WordsConfig(pattern='[a-z]+', lower_case=True),
+        data=TextConfig(train='schools_wiki/train.txt', validation='schools_wiki/valid.txt'),
+        optimizer=UpdateConfig(learning_rate=0.025),
+        training=TrainingConfig(steps=1113, log_every=20, evaluate_every=279, checkpoint_every=279),  # ten epochs
+    )

@@ -1,0 +1,112 @@
+"""Text as ids: counted and written in one pass, whatever the text."""
+
+import gzip
+import itertools
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.embeddings import corpus as corpus_module
+from flax_transformer.tasks.embeddings.config import WordsConfig
+from flax_transformer.tasks.embeddings.cooccurrences import PAIR, count_pairs
+from flax_transformer.tasks.embeddings.corpus import END_OF_LINE, encode, load_corpus, prepare_corpus
+from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
+
+TEXT = 'the cat sat\nthe mat\n\nrare\nThe cat the\n'
+TWICE = WordsConfig(min_count=2)
+
+
+def prepared(folder: Path, text: str | bytes = TEXT, config: WordsConfig = TWICE, size: int = 10):
+    file = folder / 'text.txt'
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    return prepare_corpus([file], config, folder, vocab_size=size)
+
+
+def test_words_are_numbered_by_count_and_others_left_out(tmp_path: Path) -> None:
+    corpus, vocabulary = prepared(tmp_path)
+    assert (vocabulary.words, vocabulary.counts.tolist()) == (('the', 'cat'), [3, 2])
+    assert corpus.ids.tolist() == [0, 1, -1, 0, -1, 1, 0, -1]
+    assert (corpus.num_lines, corpus.num_words, corpus.num_known) == (3, 9, 5)
+    np.testing.assert_array_equal(encode([tmp_path / 'text.txt'], vocabulary, TWICE), corpus.ids)
+
+
+def test_pieces_do_not_change_the_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = prepared(tmp_path)[0].ids.tolist()
+    monkeypatch.setattr(corpus_module, '_PIECE', 2)
+    assert prepared(tmp_path)[0].ids.tolist() == whole
+
+
+def test_the_table_keeps_the_most_frequent_words(tmp_path: Path) -> None:
+    _, vocabulary = prepared(tmp_path, 'b a b a c c c d', size=3)
+    assert vocabulary.words == ('c', 'a', 'b')
+
+
+def test_a_pattern_and_lower_case_say_what_is_a_word(tmp_path: Path) -> None:
+    _, vocabulary = prepared(tmp_path, 'The, the! x-the', WordsConfig('[a-z]+', lower_case=True, min_count=1))
+    assert vocabulary.words == ('the', 'x')
+
+
+def test_a_compressed_text_gives_the_same_words(tmp_path: Path) -> None:
+    file = tmp_path / 'text.txt.gz'
+    file.write_bytes(gzip.compress(TEXT.encode()))
+    corpus, _ = prepare_corpus([file], TWICE, tmp_path, vocab_size=10)
+    assert corpus.num_known == 5
+
+
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        ('', 'no words'),
+        (' \n\n', 'no words'),
+        ('a a a\n', '1 different words, 1 of them at least'),
+        ('a b c d\n', '4 different words, 0 of them at least tokenizer.min_count=2'),
+        (b'fine\nb\xe9b\xe9\n', 'line 2: byte 0xe9 is not valid UTF-8'),
+    ],
+)
+def test_bad_text_is_named(tmp_path: Path, text: str | bytes, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        prepared(tmp_path, text)
+    assert not list(tmp_path.glob('*.partial'))
+
+
+def test_a_changed_text_or_damaged_ids_are_noticed(tmp_path: Path) -> None:
+    corpus, _ = prepared(tmp_path)
+    file = tmp_path / 'text.txt'
+    assert load_corpus(tmp_path, [file]) == corpus
+    file.write_text(TEXT.replace('cat', 'dog'))
+    assert load_corpus(tmp_path, [file]) is None
+    file.write_text(TEXT)
+    assert load_corpus(tmp_path, [file]) == corpus
+    corpus.file.write_bytes(corpus.file.read_bytes()[:-4])
+    assert load_corpus(tmp_path, [file]) is None
+
+
+def test_a_damaged_vocabulary_is_named(tmp_path: Path) -> None:
+    file = tmp_path / 'vocabulary.txt'
+    Vocabulary(['a', 'b'], [2, 1]).save(file)
+    assert Vocabulary.load(file).words == ('a', 'b')
+    for text in ('a 2\n', 'a 2\na 1\n', 'a\nb 1\n', 'a 2\nb x\n'):
+        file.write_text(text)
+        with pytest.raises(UserError, match='damaged'):
+            Vocabulary.load(file)
+
+
+@pytest.mark.parametrize('most', [1 << 20, 40])
+def test_pairs_are_counted_by_their_distance_within_lines(tmp_path: Path, most: int) -> None:
+    """The same from one run and from many, merged in many ranges."""
+    generator = np.random.default_rng(0)
+    ids = np.where(generator.random(400) < 0.1, END_OF_LINE, generator.integers(0, 9, 400)).astype(np.int32)
+    expected: Counter[tuple[int, int]] = Counter()
+    for i, j in itertools.combinations(range(len(ids)), 2):
+        if j - i <= 4 and (ids[i : j + 1] != END_OF_LINE).all():
+            expected[tuple(sorted(ids[[i, j]].tolist()))] += 1 / (j - i)
+    out = tmp_path / 'pairs'
+    assert count_pairs(ids, 4, out, most=most) == len(expected)
+    found = np.fromfile(out, PAIR)
+    assert list(zip(found['first'].tolist(), found['second'].tolist(), strict=True)) == sorted(expected)
+    # Kept as float32.
+    np.testing.assert_allclose(found['count'], [expected[pair] for pair in sorted(expected)], rtol=1e-6)
+    assert [file.name for file in tmp_path.iterdir()] == ['pairs']

@@ -1,0 +1,185 @@
+"""The updates of a block are the gradients of its loss."""
+
+import heapq
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from flax_transformer.tasks.embeddings.blocks import Blocks, PathBlocks
+from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
+from flax_transformer.tasks.embeddings.glove import Pairs, sums_of_block, update_block
+from flax_transformer.tasks.embeddings.hierarchical import cbow_tree, skip_gram_tree
+from flax_transformer.tasks.embeddings.huffman import paths_of
+from flax_transformer.tasks.embeddings.word2vec import apply_updates, cbow, neighbors, skip_gram
+
+CONFIG = EmbeddingsConfig(vocab_size=9, d_model=5, window=2, negatives=3)
+BLOCK = Blocks(
+    np.array([0, 1, 2, 3, 4, 2, 1, 0], np.int32),
+    np.array([0, 1, 2, 0], np.int8),
+    np.array([2, 2, 1, 0], np.int8),
+    np.array([6, 2, 8], np.int32),
+)
+
+
+def tables(width: int = 5, scale: float = 0.5) -> dict[str, jax.Array]:
+    keys = jax.random.split(jax.random.key(1))
+    return {
+        name: scale * jax.random.normal(key, (9, width)) for name, key in zip(('input', 'output'), keys, strict=True)
+    }
+
+
+def applied(update: Any, params: Any, block: Any) -> Any:
+    """The tables after the update of a block at rate 0.1, and its sums."""
+
+    def all_of_it(params: Any, block: Any) -> Any:
+        updates, sums = update(params, block, 0.1, CONFIG)
+        return apply_updates(params, updates), sums
+
+    return jax.device_get(jax.jit(all_of_it)(params, block))
+
+
+def test_neighbors_as_a_picture() -> None:
+    assert np.asarray(neighbors(BLOCK, 2)).astype(int).tolist() == [
+        [0, 0, 0, 1, 1, 0, 0, 0],
+        [0, 0, 1, 0, 1, 1, 0, 0],
+        [0, 0, 1, 1, 0, 1, 0, 0],
+        [0, 0, 0, 0, 0, 0, 0, 0],
+    ]
+
+
+def loss_by_definition(params: Any, method: str) -> jax.Array:
+    """Mikolov et al. 2013b, equation 4; each negative of the block stands for negatives / 3 draws."""
+    means, predicted, signs, weights = [], [], [], []
+    for i in range(4):
+        around = [*range(2 + i - int(BLOCK.left[i]), 2 + i), *range(3 + i, 3 + i + int(BLOCK.right[i]))]
+        word, around = int(BLOCK.words[2 + i]), BLOCK.words[around].tolist()
+        inputs = [[word]] * len(around) if method == 'skip_gram' else [around] * bool(around)
+        for vectors, true in zip(inputs, around if method == 'skip_gram' else [word], strict=bool(inputs)):
+            means += [np.eye(9, dtype=np.float32)[vectors].mean(axis=0)] * 4
+            predicted += [true, *BLOCK.negatives.tolist()]
+            signs += [1, -1, -1, -1]
+            weights += [1, *[CONFIG.negatives / 3] * 3]
+    scores = ((np.array(means) @ params['input']) * params['output'][np.array(predicted)]).sum(axis=1)
+    return -(np.array(weights, np.float32) * jax.nn.log_sigmoid(np.array(signs, np.float32) * scores)).sum()
+
+
+@pytest.mark.parametrize('method', ['skip_gram', 'cbow'])
+def test_a_block_goes_down_the_gradient_of_its_loss(method: str) -> None:
+    params = tables()
+    loss, gradients = jax.jit(jax.value_and_grad(partial(loss_by_definition, method=method)))(params)
+    changed, sums = applied(skip_gram if method == 'skip_gram' else cbow, params, BLOCK)
+    # Sums in another order.
+    close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6)
+    close(sums['loss'], loss)
+    assert sums['words'] == 3
+    assert sums['predictions'] == (8 if method == 'skip_gram' else 3)
+    close(changed['output'], params['output'] - 0.1 * gradients['output'])
+    if method == 'skip_gram':
+        close(changed['input'], params['input'] - 0.1 * gradients['input'])
+
+
+def test_cbow_gives_each_neighbor_the_whole_gradient_of_the_mean() -> None:
+    params = tables()
+    block = BLOCK._replace(left=np.array([0, 0, 2, 0], np.int8), right=np.zeros(4, np.int8))
+    changed, _ = applied(cbow, params, block)
+    delta = changed['input'] - np.asarray(params['input'])
+    # The third word of the block has the two before it as neighbors, words 2 and 3.
+    np.testing.assert_allclose(delta[2], delta[3], rtol=1e-4, atol=1e-6)
+    assert sorted(np.flatnonzero(delta.any(axis=1)).tolist()) == [2, 3]
+    mean = (params['input'][2] + params['input'][3]) / 2
+    of_mean = jax.grad(lambda mean: -jax.nn.log_sigmoid(mean @ params['output'][4]))(mean)
+    of_negatives = jax.nn.sigmoid(params['output'][BLOCK.negatives] @ mean) @ params['output'][BLOCK.negatives]
+    np.testing.assert_allclose(delta[2], -0.1 * (of_mean + of_negatives * CONFIG.negatives / 3), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize('update', [skip_gram_tree, cbow_tree])
+def test_hierarchical_softmax_goes_down_the_gradient_of_its_loss(update: Any) -> None:
+    """Mikolov et al. 2013b, equation 3: the product of the branches of a path."""
+    params = tables()
+    paths = paths_of(np.array([9, 7, 5, 4, 3, 3, 2, 1, 1]))
+    words = BLOCK.words[2:6]
+    block = PathBlocks(BLOCK.words, BLOCK.left, BLOCK.right, paths.nodes[words], paths.signs[words])
+    near = np.asarray(neighbors(BLOCK, 2))
+    log = jax.nn.log_sigmoid
+
+    def by_definition(params: Any, inputs: Any) -> jax.Array:
+        total = 0.0
+        for i in np.flatnonzero(near.any(axis=1)):
+            is_node = block.signs[i] >= 0
+            nodes = params['output'][block.nodes[i][is_node]]
+            directions = 2.0 * block.signs[i][is_node].astype(np.float32) - 1.0
+            mean = near[i] / near[i].sum()
+            vectors = inputs[np.flatnonzero(near[i])] if update is skip_gram_tree else (mean @ inputs)[None, :]
+            total -= log(directions[None, :] * (vectors @ nodes.T)).sum()
+        return total
+
+    inputs = params['input'][BLOCK.words]
+    loss, (gradients, of_inputs) = jax.jit(jax.value_and_grad(by_definition, argnums=(0, 1)))(params, inputs)
+    changed, sums = applied(update, params, block)
+    # Sums in another order.
+    close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6)
+    close(sums['loss'], loss)
+    assert (sums['words'], sums['predictions']) == (3, 8 if update is skip_gram_tree else 3)
+    close(changed['output'], params['output'] - 0.1 * gradients['output'])
+    if update is skip_gram_tree:
+        close(changed['input'], np.asarray(params['input'].at[BLOCK.words].add(-0.1 * of_inputs)))
+
+
+def test_the_tree_is_the_shortest_and_its_paths_differ() -> None:
+    counts = np.sort(np.random.default_rng(0).zipf(1.5, 50))[::-1].clip(max=10_000)
+    paths = paths_of(counts)
+    lengths = (paths.signs >= 0).sum(axis=1)
+    heap, total = counts.tolist(), 0
+    heapq.heapify(heap)
+    while len(heap) > 1:
+        heapq.heappush(heap, made := heapq.heappop(heap) + heapq.heappop(heap))
+        total += made
+    assert (lengths * counts).sum() == total
+    ways = [
+        tuple(zip(n[:k], s[:k], strict=True)) for n, s, k in zip(*map(np.ndarray.tolist, paths), lengths, strict=True)
+    ]
+    assert len(set(ways)) == 50
+    assert {way[0][0] for way in ways} == {48}  # the root
+    assert {node for way in ways for node, _ in way} == set(range(49))
+    assert paths_of(np.array([5, 2, 1])).nodes.tolist() == [[1, 0], [1, 0], [1, 0]]
+    assert paths_of(np.array([5, 2, 1])).signs.tolist() == [[0, -1], [1, 0], [1, 1]]
+
+
+@pytest.mark.parametrize('update', [skip_gram, cbow])
+def test_scores_beyond_word2vecs_range_change_nothing_and_nothing_is_not_finite(update: Any) -> None:
+    far = {'input': jnp.full((9, 5), 2.0), 'output': jnp.full((9, 5), -2.0)}  # scores of -20
+    changed, sums = applied(update, far, BLOCK)
+    jax.tree.map(np.testing.assert_array_equal, changed, far)
+    assert sums['loss'] > 0
+    broken = jax.tree.map(lambda x: x.at[2, 0].set(jnp.nan), tables())
+    changed, sums = applied(update, broken, BLOCK)
+    assert np.isnan(sums['loss'])
+    jax.tree.map(np.testing.assert_array_equal, changed, broken)
+
+
+def test_glove_goes_down_the_gradient_scaled_by_adagrad() -> None:
+    params = tables(width=6)
+    pairs = Pairs(np.array([0, 3, 0], np.int32), np.array([1, 4, 0], np.int32), np.array([2.0, 300.0, 0.0], np.float32))
+
+    def by_definition(params: Any) -> jax.Array:
+        """Pennington et al. 2014, equation 8, for both orders of a pair."""
+        w, v = params['input'][np.array([0, 1, 3, 4])], params['output'][np.array([1, 0, 4, 3])]
+        count = np.array([2, 2, 300, 300], np.float32)
+        error = (w[:, :-1] * v[:, :-1]).sum(axis=1) + w[:, -1] + v[:, -1] - np.log(count)
+        return 0.5 * (np.minimum(count / 100, 1) ** 0.75 * error**2).sum()
+
+    loss, gradients = jax.jit(jax.value_and_grad(by_definition))(params)
+    ones = jax.tree.map(jnp.ones_like, params)
+    step = partial(update_block, rate=0.05, x_max=100.0, share=lambda rows: rows)
+    changed, squares, sums = jax.jit(step)(params, ones, pairs)
+    np.testing.assert_allclose(sums['loss'], loss, rtol=1e-5)
+    np.testing.assert_allclose(sums_of_block(params, pairs, 100.0)['loss'], loss, rtol=1e-5)
+    assert sums['pairs'] == 4
+    for name, gradient in gradients.items():
+        expected = params[name] - 0.05 * gradient / jnp.sqrt(1 + gradient**2)
+        np.testing.assert_allclose(changed[name], expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(squares[name], 1 + gradient**2, rtol=1e-5)
