@@ -48,6 +48,22 @@ def test_the_sentiment_notebook_runs_and_draws(tmp_path: Path, monkeypatch: pyte
     assert any('skipped: rt_polarity' in output.get('text', '') for output in outputs)
 
 
+@pytest.mark.slow
+def test_the_words_notebook_runs_without_its_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv('JAX_PLATFORMS', 'cpu')
+    monkeypatch.delenv('JAX_NUM_CPU_DEVICES', raising=False)
+    monkeypatch.delenv('FLAX_TRANSFORMER_DATA', raising=False)
+    notebook = nbformat.read(NOTEBOOKS / 'words.ipynb', as_version=4)
+    changed = [cell for cell in notebook.cells if 'steps = 557' in cell.source]
+    assert len(changed) == 1
+    changed[0].source = changed[0].source.replace('steps = 557', 'steps = 4')
+    NotebookClient(notebook, timeout=300, resources={'metadata': {'path': str(tmp_path)}}).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get('outputs', [])]
+    assert sum('image/png' in output.get('data', {}) for output in outputs) in (3, 4)  # t-SNE needs scikit-learn
+    assert not [output for output in outputs if output.get('name') == 'stderr']
+    assert sum('skipped: ' in output.get('text', '') for output in outputs) >= 3
+
+
 def test_stored_outputs_come_from_the_stored_code() -> None:
     """Cells without outputs, or all with a hash of the source that was run: `python notebooks/run.py`."""
     for file in NOTEBOOKS.glob('*.ipynb'):
