@@ -49,8 +49,9 @@ format: .venv/installed-dev
 	$(BIN)/python -m pip install -q -c requirements.lock -e '.[dev]'
 	touch $@
 
-# Runs the notebooks that are stored with their outputs, and stores them again.
+# Writes the badges and install cells of the notebooks, runs those that are stored with their outputs, and stores them again.
 notebooks: .venv/installed-dev format
+	$(BIN)/python notebooks/parts.py
 	$(BIN)/python notebooks/run.py
 
 # The site, in build/site: from the documents, the notebooks as they are stored, and the docstrings.

@@ -21,7 +21,7 @@ def readable(token: str) -> str:
     '▁cost\\\\$'
     """
     is_known = lambda character: character.isprintable() and _family_with(character) is not None
-    shown = ''.join(character if is_known(character) else MISSING for character in token)
+    shown = ''.join(character if is_known(character) else MISSING for character in str(token))
     return _as_drawn(shown).replace('$', r'\$')
 
 

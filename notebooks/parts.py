@@ -1,0 +1,87 @@
+"""What all notebooks share, written by `python notebooks/parts.py`: a badge for Colab and the cell that installs.
+
+Both come from one field of pyproject.toml, `Repository` in `[project.urls]`. Without it there is no badge, and the cell
+installs the checkout that the notebook is in, or a wheel next to it.
+"""
+
+import tomllib
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+HERE = Path(__file__).parent
+BADGE, INSTALL = 'badge', 'install'  # ids of the cells
+COLAB = 'https://colab.research.google.com'
+GITHUB = 'https://github.com/'
+
+_INSTALL = """\
+# Installs flax_transformer where it is missing, as on Colab. No GPU is needed; to get one there, or a TPU, choose
+# Runtime > Change runtime type before you run this cell.
+import importlib.util
+import os
+import subprocess
+import sys
+{imports}
+if importlib.util.find_spec('flax_transformer') is None:
+{places}
+    subprocess.run([sys.executable, '-m', 'pip', 'install', '-q', {package}], check=True)
+
+IS_SMALL = os.environ.get('FLAX_TRANSFORMER_NOTEBOOKS') == 'small'  # tests run the cells below with fewer steps
+%matplotlib inline"""
+_LOCAL = """\
+    # A clone that contains this notebook, or a wheel uploaded next to it.
+    places = [folder for folder in (Path('.'), Path('..')) if (folder / 'pyproject.toml').exists()]
+    places += sorted(Path('.').glob('flax_transformer-*.whl'))
+    if not places:
+        raise SystemExit('Upload the wheel of flax_transformer: `python -m build --wheel` in a clone makes it.')"""
+
+
+def repository() -> str | None:
+    """The repository's address; None: not known yet."""
+    project = tomllib.loads((HERE.parent / 'pyproject.toml').read_text('utf-8'))['project']
+    return project.get('urls', {}).get('Repository', '').rstrip('/') or None
+
+
+def install_source(url: str | None) -> str:
+    """The source of the cell that installs the package."""
+    if url is None:
+        package = "f'{places[0].resolve()}[notebooks]'"
+        return _INSTALL.format(imports='from pathlib import Path\n', places=_LOCAL, package=package)
+    lines = f'    package = "flax-transformer[notebooks] @ git+{url}"'
+    return _INSTALL.format(imports='', places=lines.replace('"', "'"), package='package')
+
+
+def badge_source(url: str | None, name: str) -> str | None:
+    """The badge that opens a notebook on Colab, which knows GitHub; None: there is none."""
+    if url is None or not url.startswith(GITHUB):
+        return None
+    place = f'{COLAB}/github/{url.removeprefix(GITHUB)}/blob/main/notebooks/{name}'
+    return f'[![Open in Colab]({COLAB}/assets/colab-badge.svg)]({place})'
+
+
+def with_parts(notebook: NotebookNode, name: str, url: str | None) -> NotebookNode:
+    """A copy of a notebook with the badge as its first cell and the install cell as its first cell of code."""
+    cells = [cell for cell in notebook.cells if cell.id != BADGE]
+    source, badge = install_source(url), badge_source(url, name)
+    first = next(number for number, cell in enumerate(cells) if cell.cell_type == 'code')
+    if cells[first].id == INSTALL:
+        cells[first] = NotebookNode(cells[first], source=source)
+    else:
+        cells.insert(first, nbformat.v4.new_code_cell(source, id=INSTALL))
+    if badge is not None:
+        cells.insert(0, nbformat.v4.new_markdown_cell(badge, id=BADGE))
+    return NotebookNode(notebook, cells=cells)
+
+
+def main() -> None:
+    for file in sorted(HERE.glob('*.ipynb')):
+        before = nbformat.read(file, as_version=4)
+        after = with_parts(before, file.name, repository())
+        if after != before:
+            nbformat.write(after, file)
+            print(f'{file}: written; run it again if its outputs are stored')
+
+
+if __name__ == '__main__':
+    main()
