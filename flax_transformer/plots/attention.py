@@ -93,7 +93,7 @@ def plot_alignment(
 
 def plot_masks(masks: dict[str, np.ndarray], tokens: dict[str, tuple[Sequence[str], Sequence[str]]]) -> 'Figure':
     """Masks [T, S] by name, as panels: blue squares may be attended to; `tokens` are (keys, queries) by name."""
-    width = sum(0.9 + 0.36 * mask.shape[1] for mask in masks.values())
+    width = sum(max(0.9 + 0.36 * mask.shape[1], 0.1 * len(name)) for name, mask in masks.items())
     height = 1.5 + 0.36 * max(len(mask) for mask in masks.values())
     figure, panels = make_panels(max(width, 3.0), max(height, 2.4), columns=len(masks))
     for axes, (name, mask) in zip(panels, masks.items(), strict=True):

@@ -47,7 +47,7 @@ def plot_lines(
         handles = {
             text: handle for axes in panels for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
         }
-        figure.legend(handles.values(), handles, loc='outside lower center', ncols=min(len(names), 4), frameon=False)
+        figure.legend(handles.values(), handles, loc='outside lower center', ncols=min(len(names), 5), frameon=False)
     return figure
 
 
