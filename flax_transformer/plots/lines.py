@@ -43,7 +43,7 @@ def plot_lines(
         axes.set_title(heading, fontsize=11)
         clear_frame(axes)
     panels[0].set_ylabel(ylabel)
-    if names != ['']:
+    if any(names):
         handles = {
             text: handle for axes in panels for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
         }
