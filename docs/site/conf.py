@@ -47,7 +47,8 @@ html_show_sphinx = False
 html_show_copyright = False
 html_theme_options = {'navigation_with_keys': True}
 if REPOSITORY:
-    html_theme_options |= {'source_repository': f'{REPOSITORY}/', 'source_branch': 'main', 'source_directory': ''}
+    for each, verb in (('view', 'blob'), ('edit', 'edit')):
+        html_theme_options[f'source_{each}_link'] = f'{REPOSITORY}/{verb}/main/{{filename}}'
 
 
 def setup(app) -> None:

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
 
 from flax_transformer.cli import COMMANDS
@@ -26,6 +27,7 @@ OF_LINEN = ('parent', 'name')  # fields of every Linen module, which it sets its
 
 def setup(app: Sphinx) -> dict:
     app.connect('source-read', fill_in)
+    app.connect('doctree-read', leave_plain)
     app.connect('autodoc-process-docstring', add_fields)
     app.connect('autodoc-process-signature', shorten)
     return {'parallel_read_safe': True, 'parallel_write_safe': True}
@@ -38,6 +40,13 @@ def fill_in(app: Sphinx, page: str, source: list[str]) -> None:
         mark = f'<!-- {name} -->'
         if mark in source[0]:
             source[0] = source[0].replace(mark, '\n'.join(make()))
+
+
+def leave_plain(app: Sphinx, tree: nodes.document) -> None:
+    """Gives no colours to blocks that name no language: what a command prints is not Python."""
+    for block in tree.findall(nodes.literal_block):
+        if block.get('language', 'default') == 'default' and not block.astext().startswith('>>>'):
+            block['language'] = 'text'
 
 
 # ------------------------------------------------------------------------------- commands
