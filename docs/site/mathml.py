@@ -18,7 +18,7 @@ def visit_math(self: HTML5Translator, node: nodes.math) -> None:
 
 
 def visit_block(self: HTML5Translator, node: nodes.math_block) -> None:
-    self.body.append(self.starttag(node, 'div', CLASS='math'))
+    self.body.append('<div class="math">')  # its anchor is on the element around it
     self.body.append(tex2mathml(node.astext(), as_block=True))
     if node.get('number'):
         self.body.append(f'<span class="eqno">({get_node_equation_number(self, node)})</span>')
