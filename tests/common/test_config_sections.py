@@ -1,4 +1,4 @@
-"""Configs check themselves and survive JSON. `PEERS n` is point n of PEERS.md, section 5."""
+"""Configs check themselves and survive JSON. Points are those of docs/explanation/paper_and_code.md."""
 
 import dataclasses
 import itertools
@@ -253,26 +253,26 @@ def test_configs_are_frozen_and_hashable():
 
 
 def test_defaults_are_the_papers():
-    """Each a named field. PEERS 1, 2, 3, 4, 5, 6, 8, 9, 11, 12 and 13; the base model of table 3."""
+    """Each a named field. Points 1, 2, 3, 4, 5, 6, 8, 9, 11, 12 and 13; the base model of table 3."""
     config = Config()
     model, optimizer, training, decoding = config.model, config.optimizer, config.training, config.decoding
     assert (model.d_model, model.num_heads, model.width_of_head, model.d_ff) == (512, 8, 64, 2048)
     assert (model.num_encoder_layers, model.num_decoder_layers, model.activation) == (6, 6, 'relu')
-    assert model.scale_embedding  # PEERS 1
-    assert (model.tie_embeddings, model.logits_bias) == ('all', False)  # PEERS 2
-    assert not model.attention_bias  # PEERS 3
-    assert (model.norm_first, model.norm_epsilon) == (False, 1e-6)  # PEERS 4
+    assert model.scale_embedding  # point 1
+    assert (model.tie_embeddings, model.logits_bias) == ('all', False)  # point 2
+    assert not model.attention_bias  # point 3
+    assert (model.norm_first, model.norm_epsilon) == (False, 1e-6)  # point 4
     rates = model.dropout_rate, model.attention_dropout_rate, model.activation_dropout_rate
-    assert rates == (0.1, 0.0, 0.0)  # PEERS 5
-    assert training.label_smoothing == 0.1  # PEERS 6
-    assert (optimizer.schedule, optimizer.learning_rate, optimizer.warmup_steps) == ('noam', 1.0, 4000)  # PEERS 8
+    assert rates == (0.1, 0.0, 0.0)  # point 5
+    assert training.label_smoothing == 0.1  # point 6
+    assert (optimizer.schedule, optimizer.learning_rate, optimizer.warmup_steps) == ('noam', 1.0, 4000)  # point 8
     adam = optimizer.name, optimizer.beta1, optimizer.beta2, optimizer.epsilon
-    assert adam == ('adam', 0.9, 0.98, 1e-9)  # PEERS 9
-    assert (optimizer.clip_norm, optimizer.weight_decay) == (None, 0.0)  # PEERS 9
-    assert model.positions == 'interleaved'  # PEERS 11
-    assert decoding.max_extra_tokens == 50  # PEERS 12
-    assert 24_000 <= training.tokens_per_step <= 26_000  # PEERS 12
-    assert (decoding.beam_width, decoding.length_penalty, decoding.alpha) == (4, 'gnmt', 0.6)  # PEERS 13
+    assert adam == ('adam', 0.9, 0.98, 1e-9)  # point 9
+    assert (optimizer.clip_norm, optimizer.weight_decay) == (None, 0.0)  # point 9
+    assert model.positions == 'interleaved'  # point 11
+    assert decoding.max_extra_tokens == 50  # point 12
+    assert 24_000 <= training.tokens_per_step <= 26_000  # point 12
+    assert (decoding.beam_width, decoding.length_penalty, decoding.alpha) == (4, 'gnmt', 0.6)  # point 13
 
 
 def all_changed():

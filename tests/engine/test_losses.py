@@ -1,4 +1,4 @@
-"""Cross-entropy by token. `PEERS n` is point n of PEERS.md, section 5."""
+"""Cross-entropy by token. Points are those of docs/explanation/paper_and_code.md."""
 
 from functools import partial
 
@@ -27,7 +27,7 @@ SUM = {'rtol': 1e-5}  # float32 sums of some 20 losses of size 5
 
 
 def target_distribution(targets, label_smoothing):
-    """PEERS 6: 1 - eps on the gold token and eps / (V - 1) on each other one, written out."""
+    """Point 6: 1 - eps on the gold token and eps / (V - 1) on each other one, written out."""
     q = np.full((*targets.shape, V), label_smoothing / (V - 1))
     np.put_along_axis(q, targets[..., None], 1 - label_smoothing, axis=-1)
     return q
@@ -47,7 +47,7 @@ def test_cross_entropy_equals_the_closed_form_and_optax(label_smoothing):
 
 
 def test_gradient_is_softmax_minus_the_target_distribution():
-    """PEERS 6: the optimum is 1 - eps on the gold token, not 1 - eps + eps / V."""
+    """Point 6: the optimum is 1 - eps on the gold token, not 1 - eps + eps / V."""
     loss = lambda logits: cross_entropy(logits, TARGETS, WEIGHTS, label_smoothing=0.1)[0]
     softmax = np.exp(LOGITS) / np.exp(LOGITS).sum(-1, keepdims=True)
     expected = (softmax - target_distribution(TARGETS, 0.1)) * WEIGHTS[..., None]
@@ -55,7 +55,7 @@ def test_gradient_is_softmax_minus_the_target_distribution():
 
 
 def test_weightless_tokens_count_for_nothing_and_fractions_in_proportion():
-    """PEERS 7: padding is neither in the sum nor in the count."""
+    """Point 7: padding is neither in the sum nor in the count."""
     changed = np.where(WEIGHTS[..., None] == 0, 1e4, LOGITS)
     got, expected = cross_entropy(changed, TARGETS, WEIGHTS), cross_entropy(LOGITS, TARGETS, WEIGHTS)
     np.testing.assert_array_equal(got, expected)
@@ -64,7 +64,7 @@ def test_weightless_tokens_count_for_nothing_and_fractions_in_proportion():
 
 
 def test_sums_and_counts_of_any_split_add_up_to_the_whole():
-    """PEERS 7: so the loss over devices is one division by the global count."""
+    """Point 7: so the loss over devices is one division by the global count."""
     whole = np.array(cross_entropy(LOGITS, TARGETS, WEIGHTS, label_smoothing=0.1))
     for cut in ((slice(0, 2), slice(2, 4)), (slice(0, None, 2), slice(1, None, 2))):
         parts = [cross_entropy(LOGITS[rows], TARGETS[rows], WEIGHTS[rows], label_smoothing=0.1) for rows in cut]
@@ -72,7 +72,7 @@ def test_sums_and_counts_of_any_split_add_up_to_the_whole():
 
 
 def test_bfloat16_logits_are_summed_in_float32():
-    """PEERS 7: the loss is that of the rounded logits, exactly; and boolean weights will do."""
+    """Point 7: the loss is that of the rounded logits, exactly; and boolean weights will do."""
     rounded = jnp.asarray(LOGITS, jnp.bfloat16)
     total, count = cross_entropy(rounded, TARGETS, WEIGHTS.astype(bool), label_smoothing=0.1)
     assert total.dtype == count.dtype == jnp.float32
@@ -86,7 +86,7 @@ def test_huge_logits_do_not_overflow():
 
 
 def test_perplexity_without_smoothing_is_that_of_the_model():
-    """PEERS 6: the perplexity to report is exp(sum / count) at the default, label_smoothing 0."""
+    """Point 6: the perplexity to report is exp(sum / count) at the default, label_smoothing 0."""
     total, count = cross_entropy(jnp.zeros((B, T, V)), TARGETS, WEIGHTS)
     np.testing.assert_allclose(jnp.exp(total / count), V, rtol=1e-5)
     # A model that gives every target probability 1/4 has perplexity 4, whatever it does with the rest.

@@ -1,4 +1,4 @@
-"""Learning rates by step, the first step being 1. `PEERS n` is point n of PEERS.md, section 5."""
+"""Learning rates by step, the first step being 1. Points are those of docs/explanation/paper_and_code.md."""
 
 import jax
 import jax.numpy as jnp
@@ -17,13 +17,13 @@ def values(schedule, steps=STEPS):
 
 @pytest.mark.parametrize(('d_model', 'warmup_steps', 'factor'), [(512, 100, 1.0), (1024, 1, 1.0), (64, 37, 2.5)])
 def test_noam_equals_equation_3_from_step_1(d_model, warmup_steps, factor):
-    """PEERS 8."""
+    """Point 8."""
     expected = [factor * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5) for step in STEPS.tolist()]
     np.testing.assert_allclose(values(noam(d_model, warmup_steps, factor)), expected, **FLOAT32)
 
 
 def test_noam_of_the_base_model():
-    """PEERS 8: 512 wide, 4,000 steps of warmup; the first update already moves."""
+    """Point 8: 512 wide, 4,000 steps of warmup; the first update already moves."""
     schedule = noam(512, 4000)
     np.testing.assert_allclose(schedule(1), 1.746928e-07, rtol=1e-6)
     np.testing.assert_allclose(schedule(4000), 6.987712e-04, rtol=1e-6)

@@ -63,7 +63,7 @@ def on_one_device(params: Any) -> tuple[Any, dict[str, Any]]:
 def test_gradients_do_not_depend_on_the_devices(
     strategy: str, num_devices: int, params: Any, on_one_device: tuple[Any, dict[str, Any]]
 ) -> None:
-    """PEERS 7: of means of means, uneven rows would show: here two rows of eight are empty."""
+    """Point 7: of means of means, uneven rows would show: here two rows of eight are empty."""
     expected_grads, expected = on_one_device
     grads, metrics = one_update(strategy, num_devices, params)
     assert metrics['target_tokens'] == expected['target_tokens'] == 43

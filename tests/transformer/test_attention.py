@@ -1,4 +1,4 @@
-"""Equation 1, its masks, its cache and the multi-head layer. `PEERS n` is point n of PEERS.md, section 5."""
+"""Equation 1, its masks, its cache and the multi-head layer. Points are those of docs/explanation/paper_and_code.md."""
 
 import math
 import re
@@ -86,7 +86,7 @@ def attention_of(kind):
 @pytest.mark.parametrize('kind', KINDS)
 @pytest.mark.parametrize('masked', [False, True])
 def test_attention_equals_equation_1_by_each_kind_of_score(masked, kind):
-    """PEERS 3: the scale is head_dim^-0.5."""
+    """Point 3: the scale is head_dim^-0.5."""
     q, k, v = normal(B, T, H, K), normal(B, S, H, K, seed=1), normal(B, S, H, K, seed=2)
     visible = np.random.default_rng(3).random((B, H, T, S)) < (0.6 if masked else 2.0)
     visible[..., 0] = True  # every query sees something
@@ -124,7 +124,7 @@ def test_huge_scores_do_not_overflow():
 
 
 def test_bfloat16_inputs_get_float32_weights():
-    """PEERS 7. Products are exact (so is K^-0.5 = 0.5) and summed in float32, so the tolerance is float32's."""
+    """Point 7. Products are exact (so is K^-0.5 = 0.5) and summed in float32, so the tolerance is float32's."""
     q, k = jnp.asarray(4 * normal(1, T, 1, K), jnp.bfloat16), jnp.asarray(normal(1, S, 1, K, seed=1), jnp.bfloat16)
     weights = attention_weights(q, k)
     assert weights.dtype == jnp.float32
@@ -134,7 +134,7 @@ def test_bfloat16_inputs_get_float32_weights():
 
 
 def test_additive_scores_of_bfloat16_are_computed_in_float32():
-    """tanh of rounded inputs, but neither it nor the sum over the head is rounded again: PEERS 7."""
+    """tanh of rounded inputs, but neither it nor the sum over the head is rounded again: point 7."""
     q, k = jnp.asarray(normal(1, T, H, K), jnp.bfloat16), jnp.asarray(normal(1, S, H, K, seed=1), jnp.bfloat16)
     scores = additive_scores(q, k, WEIGHT)
     assert scores.dtype == jnp.float32
@@ -264,7 +264,7 @@ def test_weights_are_those_that_attend_uses(layer):
 
 
 def test_each_projection_is_glorot_uniform_on_its_own():
-    """PEERS 10, and 3: no biases unless asked for.
+    """Points 10 and 3: no biases unless asked for.
 
     Uniform in +-sqrt(6 / (fan_in + fan_out)): variance 2 / (fan_in + fan_out). 4,096 draws give it to 1.4 % (one
     deviation), so 7 % is five; three matrices drawn as one fused matrix would be 40 % off.

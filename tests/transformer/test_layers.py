@@ -1,4 +1,4 @@
-"""Embeddings, positions, feed-forward, residuals, dropout. `PEERS n` is point n of PEERS.md, section 5."""
+"""Embeddings, positions, feed-forward, residuals, dropout. Points are those of docs/explanation/paper_and_code.md."""
 
 from collections import Counter
 
@@ -40,7 +40,7 @@ def in_float64(variables):
 @pytest.mark.parametrize('layout', LAYOUTS)
 @pytest.mark.parametrize(('length', 'd_model'), [(300, 16), (7, 4), (1, 512)])
 def test_sinusoids_equal_the_formula_entry_by_entry(layout, length, d_model):
-    """PEERS 11 and 19 (the odd dimensions are cosines). Computed in float64, so one rounding to float32."""
+    """Points 11 and 19 (the odd dimensions are cosines). Computed in float64, so one rounding to float32."""
     expected = numpy_transformer.sinusoids(length, d_model, layout)
     got = sinusoids(length, d_model, layout)
     assert got.dtype == np.float32
@@ -48,7 +48,7 @@ def test_sinusoids_equal_the_formula_entry_by_entry(layout, length, d_model):
 
 
 def test_sinusoids_picture():
-    """PEERS 11 and 19: position 0 has sin 0 = 0 and cos 0 = 1; the lowest frequency is 1/10,000 in one layout only."""
+    """Points 11 and 19: position 0 has sin 0 = 0 and cos 0 = 1; the lowest frequency is 1/10,000 in one layout only."""
     assert sinusoids(1, 6)[0].tolist() == [0, 1, 0, 1, 0, 1]
     assert sinusoids(1, 6, 'concatenated')[0].tolist() == [0, 0, 0, 1, 1, 1]
     assert sinusoids(1, 6, 'tensor2tensor')[0].tolist() == [0, 0, 0, 1, 1, 1]
@@ -84,7 +84,7 @@ def test_learned_positions_refuse_a_longer_row():
 
 @pytest.mark.parametrize('scale', [True, False])
 def test_embedding_is_scaled_and_padding_is_the_zero_vector(scale):
-    """PEERS 1, and 18: the decoder starts from a zero vector."""
+    """Points 1 and 18: the decoder starts from a zero vector."""
     module = Embedding(vocab_size=11, d_model=16, pad_id=3, scale=scale)
     tokens = np.array([[3, 1, 10], [0, 3, 3]])
     variables = random_params(module, tokens)
@@ -94,7 +94,7 @@ def test_embedding_is_scaled_and_padding_is_the_zero_vector(scale):
 
 
 def test_embedding_is_drawn_with_deviation_d_model_to_the_minus_half():
-    """PEERS 1: so scaled vectors have deviation 1. 32,000 draws give it to 0.4 %; 2 % is five times that."""
+    """Point 1: so scaled vectors have deviation 1. 32,000 draws give it to 0.4 %; 2 % is five times that."""
     module = Embedding(vocab_size=500, d_model=64, pad_id=0)
     table = np.asarray(module.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']['table'])
     np.testing.assert_allclose(table.std(), 64**-0.5, rtol=0.02)
@@ -103,7 +103,7 @@ def test_embedding_is_drawn_with_deviation_d_model_to_the_minus_half():
 
 @pytest.mark.parametrize('dtype', [jnp.float32, jnp.bfloat16])
 def test_tied_logits_are_products_with_the_unscaled_table(dtype):
-    """PEERS 2: no bias, no scaling; and 7: float32 sums of exact products, whatever the type of computation."""
+    """Point 2: no bias, no scaling; and 7: float32 sums of exact products, whatever the type of computation."""
     module = Embedding(vocab_size=11, d_model=16, pad_id=0, dtype=dtype)
     variables = random_params(module, np.zeros((1, 1), int))
     x = jnp.asarray(normal(2, 3, 16), dtype)
@@ -115,7 +115,7 @@ def test_tied_logits_are_products_with_the_unscaled_table(dtype):
 
 @pytest.mark.parametrize('activation', ['relu', 'gelu', 'swish'])
 def test_feed_forward_equals_equation_2(activation):
-    """PEERS 3: with biases. gelu is the exact one: tanh's approximation is 5e-4 off, fifty tolerances."""
+    """Point 3: with biases. gelu is the exact one: tanh's approximation is 5e-4 off, fifty tolerances."""
     module = FeedForward(d_model=8, d_ff=12, activation=activation)
     x = normal(2, 5, 8)
     variables = random_params(module, x)
@@ -127,7 +127,7 @@ def test_feed_forward_equals_equation_2(activation):
 
 
 def test_feed_forward_matrices_are_glorot_and_biases_zero():
-    """PEERS 10. Uniform of variance 2 / (fan_in + fan_out): 4,096 draws give it to 1.4 %, 7 % is five times that."""
+    """Point 10. Uniform of variance 2 / (fan_in + fan_out): 4,096 draws give it to 1.4 %, 7 % is five times that."""
     params = FeedForward(d_model=32, d_ff=128).init(jax.random.key(0), jnp.zeros((1, 1, 32)))['params']
     for matrix in params.values():
         kernel = np.asarray(matrix['kernel'])
@@ -137,7 +137,7 @@ def test_feed_forward_matrices_are_glorot_and_biases_zero():
 
 
 def test_layer_norm_has_the_papers_epsilon_where_it_shows():
-    """PEERS 4: at variances near 1e-6 an epsilon of 1e-5 would halve the output."""
+    """Point 4: at variances near 1e-6 an epsilon of 1e-5 would halve the output."""
     x = 1e-3 * normal(4, 16)
     residual = Residual(dropout_rate=0.0)
     variables = random_params(residual, x, jnp.zeros_like)
@@ -156,7 +156,7 @@ def test_layer_norm_survives_a_mean_large_against_the_deviation():
 
 @pytest.mark.parametrize('norm_first', [False, True])
 def test_residual_norms_after_the_sum_or_before_the_sublayer(norm_first):
-    """PEERS 4."""
+    """Point 4."""
     module = Residual(dropout_rate=0.5, norm_first=norm_first, epsilon=0.01)
     sublayer = lambda x: 2.0 * x * x - 1.0
     x = normal(3, 16)
@@ -168,7 +168,7 @@ def test_residual_norms_after_the_sum_or_before_the_sublayer(norm_first):
 
 @pytest.mark.parametrize('norm_first', [False, True])
 def test_residual_drops_the_sublayers_output_and_nothing_else(norm_first):
-    """PEERS 5: before the residual add, so that what is dropped leaves x, and what stays counts double at rate 0.5."""
+    """Point 5: before the residual add, so that what is dropped leaves x, and what stays counts double at rate 0.5."""
     module = Residual(dropout_rate=0.5, norm_first=norm_first)
     x = normal(50, 16)
     variables = random_params(module, x, jnp.ones_like)
@@ -194,7 +194,7 @@ def test_residual_drops_the_sublayers_output_and_nothing_else(norm_first):
 
 
 def test_attention_dropout_falls_on_the_weights():
-    """PEERS 5: a field. Of one key the weight is 1, so each head's output comes whole, doubled or not at all."""
+    """Point 5: a field. Of one key the weight is 1, so each head's output comes whole, doubled or not at all."""
     config = TransformerConfig(**TINY, attention_dropout_rate=0.5, dtype='float32')
     encoder = Encoder(config)
     attend = nn.apply(lambda encoder, x: encoder.layers[0].self_attention(x, x, deterministic=False), encoder)
@@ -210,7 +210,7 @@ def test_attention_dropout_falls_on_the_weights():
 
 
 def test_activation_dropout_falls_between_activation_and_second_matrix():
-    """PEERS 5: a field. With W2 the identity and b2 = 1 outputs are 1 + twice the hidden value, or 1."""
+    """Point 5: a field. With W2 the identity and b2 = 1 outputs are 1 + twice the hidden value, or 1."""
     module = FeedForward(d_model=8, d_ff=8, activation='swish', dropout_rate=0.5)
     x = normal(40, 8)
     variables = random_params(module, x)
@@ -255,7 +255,7 @@ HIDDEN = {'encoder/layers_0/feed_forward': 1, 'decoder/layers_0/feed_forward': 1
 
 
 def test_dropout_is_where_the_paper_has_it_and_elsewhere_by_field():
-    """PEERS 5."""
+    """Point 5."""
     off = {'dropout_rate': 0.0}
     assert dropped() == dropped(norm_first=True) == PAPER
     assert dropped(**off) == {}
@@ -267,7 +267,7 @@ def test_dropout_is_where_the_paper_has_it_and_elsewhere_by_field():
 
 
 def test_dropout_falls_on_the_sum_of_embedding_and_position():
-    """PEERS 5: at rate 0.5 the stacks' inputs are twice the sum, or nothing, and it is not the same draw for both."""
+    """Point 5: at rate 0.5 the stacks' inputs are twice the sum, or nothing, and it is not the same draw for both."""
     model = Transformer(TransformerConfig(**TINY, dropout_rate=0.5, dtype='float32'))
     tokens = np.random.default_rng(0).integers(1, 11, (8, 6))
     variables = random_params(model, tokens, tokens)

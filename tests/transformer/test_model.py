@@ -1,4 +1,4 @@
-"""The whole model: against NumPy, by its gradients, packed, cached. `PEERS n` is point n of PEERS.md, section 5.
+"""The whole model: against NumPy, by its gradients, packed, cached. Points are those of docs/explanation/paper_and_code.md.
 
 Models run eagerly: operations on small shapes are compiled once and serve every configuration.
 """
@@ -21,7 +21,7 @@ from flax_transformer.transformer.model import Transformer, resolve_dtype, shift
 B, S, T, V = 3, 6, 5, 23
 SOURCE = np.array([[4, 9, 2, 1, 0, 0], [7, 7, 3, 22, 5, 1], [1, 0, 0, 0, 0, 0]])
 TARGET = np.array([[8, 6, 1, 0, 0], [3, 19, 4, 11, 1], [5, 1, 0, 0, 0]])
-TARGET_IN = np.array([[0, 8, 6, 1, 0], [0, 3, 19, 4, 11], [0, 5, 1, 0, 0]])  # from the zero vector: PEERS 18
+TARGET_IN = np.array([[0, 8, 6, 1, 0], [0, 3, 19, 4, 11], [0, 5, 1, 0, 0]])  # from the zero vector: point 18
 
 # Two, three and one sentence pairs in rows of the same shape; segment 0 is padding.
 PACKED_SOURCE = np.array([[4, 9, 1, 7, 1, 0], [3, 1, 5, 1, 8, 1], [5, 6, 7, 1, 0, 0]])
@@ -124,7 +124,7 @@ def all_configs(cases):
 
 @all_configs(GRID + OPTIONS)
 def test_logits_equal_the_numpy_reference(config):
-    """PEERS 1, 2, 3, 4, 11, 18, 19."""
+    """Points 1, 2, 3, 4, 11, 18, 19."""
     expected = numpy_transformer.logits(random_variables(config)['params'], config, SOURCE, TARGET_IN)
     got = full_logits(config)
     assert got.dtype == np.float32
@@ -169,7 +169,7 @@ def test_packed_rows_give_the_logits_of_their_sentences_alone(config):
 
 
 def test_packed_rows_are_shifted_within_their_sentences():
-    """PEERS 18: each sentence begins from the pad_id, whose embedding is zero."""
+    """Point 18: each sentence begins from the pad_id, whose embedding is zero."""
     shifted = shift_right(PACKED_TARGET, 0, TARGET_POSITIONS)
     np.testing.assert_array_equal(np.asarray(shifted)[TARGET_SEGMENTS > 0], PACKED_TARGET_IN[TARGET_SEGMENTS > 0])
     np.testing.assert_array_equal(shift_right(TARGET, 0), TARGET_IN)
@@ -266,7 +266,7 @@ def test_decode_state_shares_the_memory_and_grows_only_its_position():
 
 
 def test_decoder_starts_from_the_zero_vector():
-    """PEERS 18: whatever the table holds at pad_id, no logit depends on it."""
+    """Point 18: whatever the table holds at pad_id, no logit depends on it."""
     config = small(tie_embeddings='none')
     variables = random_variables(config)
     params = dict(variables['params'])
@@ -283,12 +283,12 @@ def num_parameters(config):
 
 
 def layers(d, f, num_layers=6):
-    """Parameters of two stacks: 4 + 8 matrices without biases (PEERS 3), 2 feed-forwards, 2 + 3 norms; no final one."""
+    """Parameters of two stacks: 4 + 8 matrices without biases (point 3), 2 feed-forwards, 2 + 3 norms; no final one."""
     return num_layers * (12 * d * d + 2 * (2 * d * f + f + d) + 5 * 2 * d)
 
 
 def test_base_model_has_63_million_parameters():
-    """PEERS 2: one matrix for all. Table 3 of the paper says 65 million, at a vocabulary of "about 37,000"."""
+    """Point 2: one matrix for all. Table 3 of the paper says 65 million, at a vocabulary of "about 37,000"."""
     assert num_parameters(TransformerConfig()) == 37_000 * 512 + layers(512, 2048) == 63_045_632
 
 
@@ -299,7 +299,7 @@ def test_big_model_has_214_million_parameters():
 
 
 def test_parameters_that_options_add():
-    """PEERS 2, 3 and 4."""
+    """Points 2, 3 and 4."""
     d = 16
     base = V * d + layers(d, 32, 1)
     assert num_parameters(small()) == base
@@ -313,7 +313,7 @@ def test_parameters_that_options_add():
 
 
 def test_initial_values_are_those_of_the_paper():
-    """PEERS 1, 4 and 10, from the model's own init: the tolerances are five deviations of 2,048 draws, the fewest."""
+    """Points 1, 4 and 10, from the model's own init: the tolerances are five deviations of 2,048 draws, the fewest."""
     widths = {'vocab_size': 300, 'd_model': 64, 'num_heads': 4, 'head_dim': 8, 'd_ff': 96}
     config = small(**widths, tie_embeddings='none')
     tokens = jnp.ones((1, 2), jnp.int32)
@@ -331,7 +331,7 @@ def test_initial_values_are_those_of_the_paper():
 
 @pytest.mark.parametrize('norm_first', [False, True])
 def test_only_a_pre_norm_stack_has_a_final_norm(norm_first):
-    """PEERS 4."""
+    """Point 4."""
     params = random_variables(small(norm_first=norm_first))['params']
     assert ('final_norm' in params['encoder'], 'final_norm' in params['decoder']) == (norm_first, norm_first)
 
@@ -369,7 +369,7 @@ def test_cross_attention_is_what_the_decoder_uses():
 
 @pytest.mark.parametrize('tie_embeddings', ['all', 'none'])
 def test_bfloat16_computes_on_float32_parameters_and_gives_float32_logits(tie_embeddings):
-    """PEERS 7. A bfloat16 has 8 bits: a few sublayers' roundings of 0.4 % leave logits of size 6 some 0.1 off."""
+    """Point 7. A bfloat16 has 8 bits: a few sublayers' roundings of 0.4 % leave logits of size 6 some 0.1 off."""
     config, reference = small(tie_embeddings=tie_embeddings, dtype='bfloat16'), small(tie_embeddings=tie_embeddings)
     model, variables = Transformer(config), random_variables(config)
     tokens = jnp.zeros((1, 2), jnp.int32)

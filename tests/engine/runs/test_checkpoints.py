@@ -82,7 +82,7 @@ def test_without_metrics_the_newest_is_the_best_and_older_ones_go(tmp_path: Path
 
 
 def test_the_newest_checkpoints_are_averaged(tmp_path: Path) -> None:
-    """PEERS 15: parameters alone, of the last few."""
+    """Point 15: parameters alone, of the last few."""
     checkpoints = Checkpoints(tmp_path, keep_last=4)
     for step in (1, 2, 3, 7):
         checkpoints.save(make_state(step), {}, {})

@@ -157,7 +157,7 @@ def test_the_best_checkpoint_is_loaded_unless_a_step_is_given(run_with_a_poor_la
 
 
 def test_the_newest_checkpoints_are_averaged_where_the_config_says_so(run_with_a_poor_last_checkpoint: Path) -> None:
-    """PEERS 15."""
+    """Point 15."""
     run = run_with_a_poor_last_checkpoint
     config = Run(run).read_config()
     trained = Translator.from_run(run, step=250).params['embedding']['table']
