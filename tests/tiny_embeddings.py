@@ -1,6 +1,5 @@
 """A tiny text in which three words go with king and three with fish, and the config of vectors that learn it."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,11 @@ def write_text(folder: Path, *, lines: int = 400, seed: int = 0) -> None:
 
 def tiny_config(folder: Path, method: str = 'skip_gram', **training: Any) -> Config:
     settings = {'steps': 8, 'block_size': 8, 'blocks_per_step': 64, 'log_every': 4, 'evaluate_every': 8}
-    config = Config(
+    validation = 'validation.txt' if method != 'glove' else ''
+    return Config(
         model=EmbeddingsConfig(method=method, vocab_size=12, d_model=8, window=2),
         tokenizer=WordsConfig(min_count=2),
-        data=TextConfig(train='train.txt', validation='validation.txt', root=str(folder), sample=0.0),
+        data=TextConfig(train='train.txt', validation=validation, root=str(folder), sample=0.0),
         optimizer=UpdateConfig(learning_rate=0.1, schedule='constant'),
         training=TrainingConfig(**settings | training),
     )
-    return config if method != 'glove' else replace(config, data=replace(config.data, validation=''))

@@ -1,4 +1,4 @@
-"""The whole model: against NumPy, by its gradients, packed, cached. Points are those of docs/explanation/paper_and_code.md.
+"""The whole model: against NumPy, by its gradients, packed, cached. Points: docs/explanation/paper_and_code.md.
 
 Models run eagerly: operations on small shapes are compiled once and serve every configuration.
 """

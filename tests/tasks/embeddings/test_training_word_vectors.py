@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from tiny_embeddings import ROYAL, WATERY, tiny_config, write_text
@@ -12,6 +13,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.tasks.embeddings.blocks import Blocks
+from flax_transformer.tasks.embeddings.corpus_checks import report_of
 from flax_transformer.tasks.embeddings.loading import load_run
 from flax_transformer.tasks.embeddings.preparation import prepare_run
 from flax_transformer.tasks.embeddings.run import Run
@@ -34,7 +36,8 @@ def test_words_of_one_group_become_alike_and_a_cut_run_goes_on_to_the_bit(
     config = tiny_config(text_folder, method)
     run = train(config, tmp_path / 'whole')
     found = load_run(run.path)
-    units = found.matrix / np.linalg.norm(found.matrix, axis=1, keepdims=True)
+    vectors = found.matrix - found.matrix.mean(axis=0)  # what all have in common tells nothing
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     royal, watery = (units[[found.vocabulary.ids[word] for word in group]] for group in (ROYAL, WATERY))
     alike, unlike = (royal @ royal.T)[np.triu_indices(4, 1)].mean(), (royal @ watery.T).mean()
     assert alike > unlike + 0.3
@@ -63,12 +66,12 @@ def test_two_devices_apply_the_updates_of_both_blocks(text_folder: Path) -> None
     words, negatives = (generator.integers(0, 12, (2, size)).astype(np.int32) for size in (12, 8))
     batch = Blocks(words, *reach, negatives)
     state = trainer.init_state()
-    params = {name: np.asarray(table) + 0.1 for name, table in state.params.items()}
-    state = trainer.init_state(jax.tree.map(jax.numpy.asarray, params))
-    expected = params
+    start = {name: jnp.asarray(np.asarray(table) + 0.1) for name, table in state.params.items()}
+    state = trainer.init_state(jax.tree.map(jnp.copy, start))
+    expected = start
     for row in range(2):
-        updates, _ = skip_gram(params, Blocks(*(x[row] for x in batch)), 0.1, config.model)
-        expected = apply_updates(jax.tree.map(jax.numpy.asarray, expected), updates)
+        updates, _ = skip_gram(start, Blocks(*(x[row] for x in batch)), 0.1, config.model)
+        expected = apply_updates(expected, updates)
     found = trainer.step(state, batch)[0].params
     # Sums in another order.
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), found, expected)
@@ -84,6 +87,23 @@ def test_a_text_without_neighbors_and_a_small_table_are_refused(text_folder: Pat
     Run(tmp_path / 'run').check(config)  # what is left there is in nobody's way
     with pytest.raises(UserError, match='does not exist'):
         prepare_run(replace(config, data=replace(config.data, train='none.txt')), Run(tmp_path / 'run'))
+
+
+def test_check_names_what_is_wrong_with_a_text(tmp_path: Path) -> None:
+    text = 'the cat sat.\nthe cat sat.\nthe cat ran.\nalone\n\nsat. ran.\n'
+    (tmp_path / 'train.txt').write_text(text)
+    (tmp_path / 'validation.txt').write_text('the\n')
+    report = report_of(tiny_config(tmp_path), None)
+    found = {(each.corpus, each.kind): (each.severity, each.count, each.total) for each in report.findings}
+    assert found == {
+        ('train', 'alone'): ('warning', 1, 6),
+        ('train', 'repeated'): ('warning', 1, 6),
+        ('train', 'punctuation'): ('warning', 2, 4),
+        ('train', 'rare'): ('note', 1, 12),
+        ('validation', 'alone'): ('warning', 1, 1),
+    }
+    assert report.pairs == {'train': 6, 'validation': 1}
+    assert 'repeated' in str(report)
 
 
 @pytest.mark.parametrize(
