@@ -20,7 +20,7 @@ def root(tmp_path: Path) -> str:
 
 def test_pieces_are_words_without_their_mark_and_the_rest_is_counted_once(root: str) -> None:
     said = []
-    tokens = [None, '▁king', 'king', '▁King', 'Queen', 'queen', '▁', 'u', '<0x0A>', 'x']
+    tokens = [None, '▁king', 'king', '▁King', 'Queen', 'queen', '▁', 'u', '<0x0A>', 'x', '</s>', '<pad>']
     found = pretrained_rows('vectors.txt', root, tokens, 2, say=said.append)
     assert found.ids.tolist() == [1, 2, 3, 4, 7]
     assert found.rows.tolist() == [VECTORS[word] for word in ('king', 'king', 'king', 'Queen', 'u')]
