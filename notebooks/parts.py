@@ -9,9 +9,11 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
+from run import HASH, source_hash
 
 HERE = Path(__file__).parent
 BADGE, INSTALL = 'badge', 'install'  # ids of the cells
+_IS_INSTALL = "find_spec('flax_transformer')"
 COLAB = 'https://colab.research.google.com'
 GITHUB = 'https://github.com/'
 
@@ -65,8 +67,10 @@ def with_parts(notebook: NotebookNode, name: str, url: str | None) -> NotebookNo
     cells = [cell for cell in notebook.cells if cell.id != BADGE]
     source, badge = install_source(url), badge_source(url, name)
     first = next(number for number, cell in enumerate(cells) if cell.cell_type == 'code')
-    if cells[first].id == INSTALL:
-        cells[first] = NotebookNode(cells[first], source=source)
+    if cells[first].id == INSTALL or _IS_INSTALL in cells[first].source:
+        cells[first] = NotebookNode(cells[first], id=INSTALL, source=source)
+        if HASH in cells[first].metadata:  # it computes nothing where the package is installed: no need to run it again
+            cells[first].metadata = {HASH: source_hash(source)}
     else:
         cells.insert(first, nbformat.v4.new_code_cell(source, id=INSTALL))
     if badge is not None:
@@ -80,7 +84,7 @@ def main() -> None:
         after = with_parts(before, file.name, repository())
         if after != before:
             nbformat.write(after, file)
-            print(f'{file}: written; run it again if its outputs are stored')
+            print(f'{file}: written')
 
 
 if __name__ == '__main__':

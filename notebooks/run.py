@@ -40,10 +40,14 @@ def run(file: Path) -> None:
         if cell.cell_type == 'code':
             cell.outputs = [cleaned(output, folder) for output in _joined(cell.outputs)]
             _check(file, cell.outputs)
-            cell.metadata = {HASH: hashlib.sha256(cell.source.encode()).hexdigest()}
+            cell.metadata = {HASH: source_hash(cell.source)}
     notebook.metadata.language_info = {'name': 'python'}  # not which version ran it
     nbformat.write(notebook, file)
     print(f'{file}: {seconds:.0f} s of CPU time')
+
+
+def source_hash(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def cleaned(output: nbformat.NotebookNode, folder: str) -> nbformat.NotebookNode:

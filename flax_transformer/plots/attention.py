@@ -23,8 +23,12 @@ def plot_map(
     *,
     title: str = '',
     axis_names: tuple[str, str] = ('source', 'translation'),
+    value_name: str = 'weight',
 ) -> 'Figure':
-    """Attention weights [T, S] of target tokens over source tokens; `axis_names` are those of source and target."""
+    """Attention weights [T, S] of target tokens over source tokens; `axis_names` are those of source and target.
+
+    Or other numbers of pairs of tokens, from 0 up; `value_name` says which.
+    """
     weights = _checked(weights, 2, source, target)
     widest = 0.08 * max(map(len, target), default=0)
     figure = make_figure(max(4.2, 2.1 + widest + 0.36 * len(source)), max(2.5, 1.9 + 0.34 * len(target)))
@@ -34,7 +38,7 @@ def plot_map(
     axes.set_xlabel(axis_names[0])
     axes.set_ylabel(axis_names[1])
     axes.set_title(title, fontsize=11)
-    figure.colorbar(image, label='weight', shrink=0.8)
+    figure.colorbar(image, label=value_name, shrink=0.8)
     return figure
 
 
