@@ -92,8 +92,9 @@ def _grow(steps: Sequence[np.ndarray], *, width: int, eos_id: int, dropped: int)
         totals = np.stack([total + log_probs[row] for row, (_, total) in enumerate(live)])
         order = np.argsort(-totals, axis=None, kind='stable')[: 2 * width]
         parents, live, num_dropped = live, [], 0
-        for row, token in zip(*np.unravel_index(order, totals.shape), strict=True):
-            is_kept = token == eos_id or len(live) < width
+        for rank, (row, token) in enumerate(zip(*np.unravel_index(order, totals.shape), strict=True)):
+            # Greedy search ends with the first choice; a beam sets a hypothesis that ends aside, and goes on.
+            is_kept = rank == 0 if width == 1 else token == eos_id or len(live) < width
             num_dropped += not is_kept
             if not is_kept and num_dropped > dropped:
                 continue
