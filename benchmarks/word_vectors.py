@@ -115,10 +115,8 @@ def main() -> None:
             found['gensim'] = gensims(options.gensim, replace(config, seed=seed), tokens, out, seed, options.epochs)
         found['ours'] = ours(options.config, options.folder / f'{name}-{seed}', seed, fields)
         for who, row in found.items():
-            rounded = {
-                key: round(value, 2) if key.startswith(('words', 'cpu')) else value for key, value in row.items()
-            }
-            print(json.dumps({'config': name, 'who': who, 'seed': seed, **rounded}), flush=True)
+            row |= {key: round(row[key], 2) for key in ('words_per_second', 'cpu_microseconds')}
+            print(json.dumps({'config': name, 'who': who, 'seed': seed, **row}), flush=True)
 
 
 if __name__ == '__main__':
