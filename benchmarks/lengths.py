@@ -37,6 +37,8 @@ MODELS = {
     'rnn': RecurrentConfig(vocab_size=VOCAB, d_model=256, hidden_size=384, dropout_rate=0.1),
 }
 
+LABELS = {'transformer': 'Transformer', 'rnn': 'attention RNN'}
+
 
 def trainer_of(model: Any, length: int) -> tuple[Callable[[], None], int]:
     """A function that makes one step on rows of one sentence of `length` tokens, and the number of parameters."""
@@ -108,8 +110,8 @@ def draw(file: str, record: dict[str, Any]) -> None:
     for axis, (name, title) in zip(axes, titles.items(), strict=True):
         at = list(map(int, record[name]))
         for model, marker in zip(MODELS, 'os', strict=True):
-            axis.plot(at, [of[model] for of in record[name].values()], marker=marker, label=model)
-        axis.set(title=title, xlabel='tokens of a sentence', ylabel='ms', xscale='log', yscale='log')
+            axis.plot(at, [of[model] for of in record[name].values()], marker=marker, label=LABELS[model])
+        axis.set(title=title, xlabel='tokens of a sentence', ylabel='ms', xscale='log', ylim=(0, None))
         axis.set_xticks(at, map(str, at))
         axis.minorticks_off()
         axis.legend()
