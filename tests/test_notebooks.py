@@ -83,8 +83,9 @@ def test_the_install_cells_are_as_parts_writes_them() -> None:
 def test_an_address_gives_badges_and_an_install_cell() -> None:
     notebook = nbformat.read(STORED[0], as_version=4)
     url = 'https://github.com/somebody/something'
-    badge, *_ = parts.with_parts(notebook, 'a.ipynb', url).cells
-    assert 'https://colab.research.google.com/github/somebody/something/blob/main/notebooks/a.ipynb' in badge.source
+    badge, *_ = parts.with_parts(notebook, 'attention.ipynb', url).cells
+    place = 'github/somebody/something/blob/main/notebooks/attention.ipynb'
+    assert f'https://colab.research.google.com/{place}' in badge.source
     installing = parts.install_source(url)
     assert f"'flax-transformer[notebooks] @ git+{url}'" in installing
     for source in (installing, parts.install_source(None)):

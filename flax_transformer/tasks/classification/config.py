@@ -150,7 +150,7 @@ class Config:
         check(
             self.tokenizer.ngrams == 1 or self.model.encoder == 'average',
             f'tokenizer.ngrams={self.tokenizer.ngrams} is for an encoder that knows no order: expected '
-            f"model.encoder='average', got {self.model.encoder!r}",
+            f"model.encoder='average', got {self.model.encoder!r}; set tokenizer.ngrams=1",
         )
         check(
             not self.training.patience or bool(self.data.validation),
