@@ -14,6 +14,7 @@ from flax_transformer.common.errors import UserError, nearest
 # Modules whose file has another name now, for a hint where an import fails; below flax_transformer.
 RENAMED = {
     'alignment': 'tasks.translation.inference.word_alignment',
+    'attention': 'transformer.attention',
     'beam': 'decoding.beam_search',
     'config.training': 'engine.config.loop',
     'experiment': 'tasks.translation.train',

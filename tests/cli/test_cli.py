@@ -321,7 +321,8 @@ def test_a_run_of_a_later_version_is_told_by_name(refuse, folder):
     file = folder / 'old' / 'config.json'
     file.write_text(file.read_text().replace('"schema_version": 2', '"schema_version": 3'))
     for command in COMMANDS.keys() - {'import-marian', 'new', *OF_NEITHER}:  # which read no run
-        code, message = refuse(command, *(('mine.py', '--workdir') if command in OF_A_CONFIG else ()), 'old')
+        first = ('mine.py', '--workdir') if command in OF_A_CONFIG else ('schedule',) if command == 'plot' else ()
+        code, message = refuse(command, *first, 'old')
         assert code == 2
         assert_says(message, 'config.json: schema_version=3', 'upgrade flax_transformer')
 

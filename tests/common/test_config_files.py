@@ -153,10 +153,7 @@ OLD_IMPORTS = [
     ('import flax_transformer.parallel as p', 'import flax_transformer.engine.devices.devices'),
     ('from flax_transformer import parallel', 'import flax_transformer.engine.devices.devices'),
     ('from flax_transformer.training import no_such_name', 'import flax_transformer.engine.step'),
-    (
-        'from flax_transformer.attention import *',
-        'from flax_transformer.rnn.attention import *; from flax_transformer.transformer.attention import *',
-    ),
+    ('from flax_transformer.attention import *', 'from flax_transformer.transformer.attention import *'),
     (
         'from flax_transformer import padding_mask, Config',
         'from flax_transformer.transformer.attention import padding_mask',
