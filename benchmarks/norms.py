@@ -34,7 +34,7 @@ from flax_transformer.config import (
     TransformerConfig,
 )
 from flax_transformer.data.bitext.batches import Batch
-from flax_transformer.engine.monitor.reporter import METRICS_FILE, read_metrics
+from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.tasks.translation.task import make_trainer
 
 NORMS = ('layer', 'rms', 'group', 'batch', 'instance')
@@ -51,7 +51,7 @@ def main() -> None:
     times = times_of_steps(options.norms, options.steps, options.rounds) if options.rounds else {}
     for norm in options.norms:
         run = train(config_of(norm, options.steps), options.folder / f'{norm}_{options.steps}')
-        found = [each for each in read_metrics(run.path / METRICS_FILE) if each['kind'] == 'validation'][-1]
+        found = [each for each in read_metrics(run.path) if each['kind'] == 'validation'][-1]
         line = {'norm': norm, 'steps': found['step'], 'nll': found['nll'], 'perplexity': found['perplexity']}
         print(json.dumps(line | ({'time_of_step': times[norm]} if times else {})), flush=True)
 
