@@ -17,7 +17,7 @@ class RecurrentConfig:
     d_model: int = 512  # width of the embeddings and of the layer before the logits
     hidden_size: int = 1024  # of each cell's state; the encoder has this in each direction
     num_encoder_layers: int = 1  # over the source, in both directions
-    num_decoder_layers: int = 1  # over the target; the first one's state is what the attention is asked with
+    num_decoder_layers: int = 1  # over the target; the first one's state is the attention's query
     # How a state is compared with each source position: by a small network, by a product (Luong et al. 2015,
     # "general"), or not at all: the decoder sees the encoder's final states only (Sutskever et al. 2014).
     attention: Literal['additive', 'multiplicative', 'none'] = 'additive'

@@ -62,7 +62,7 @@ class Classifier:
         """
         if isinstance(lines, (str, bytes)):
             return self([lines], progress=progress)[0]
-        texts, replaced = zip(*map(_as_text, lines), strict=True) if lines else ((), ())
+        texts, replaced = zip(*map(_as_text, lines), strict=True) if len(lines) else ((), ())
         ids = self.vocabulary.encode(texts)
         found = self.probabilities_of_ids(ids, progress=progress)
         flags = [self._flags(*each) for each in zip(ids, replaced, strict=True)]

@@ -43,7 +43,14 @@ class ClassifierConfig:
         check_positive(self, 'd_model', 'num_maps', 'num_layers', 'hidden_size', 'num_heads', 'd_ff')
         check(self.num_classes >= 2, f'num_classes={self.num_classes}: expected at least 2')
         check(self.vocab_size >= 3, f'vocab_size={self.vocab_size}: expected at least 3')
-        check(bool(self.widths) and min(self.widths) >= 1, f'widths={self.widths}: expected one or more, of at least 1')
+        check(
+            bool(self.widths) and min(self.widths) >= 1 and len(set(self.widths)) == len(self.widths),
+            f'widths={self.widths}: expected one or more, of at least 1, each once',
+        )
+        check(
+            self.encoder != 'transformer' or (self.d_model % 2 == 0 and self.d_model % self.num_heads == 0),
+            f'd_model={self.d_model}: a transformer needs an even multiple of num_heads={self.num_heads}',
+        )
         check_rates(self, 'dropout_rate', 'encoder_dropout_rate', 'word_dropout_rate')
 
 
@@ -54,7 +61,7 @@ class VocabularyConfig:
     # words: whatever white space separates; bpe and unigram: pieces, by SentencePiece.
     algorithm: Literal['words', 'bpe', 'unigram'] = 'words'
     lower_case: bool = True  # of the text, before anything else
-    min_count: int = 1  # words: a rarer one is unk
+    min_count: int = 1  # words: rarer words become unk
     # words: 2: pairs of neighbors are tokens, too; 3: and triples. For an average, which knows no order (Joulin et al.
     # 2017).
     ngrams: int = 1
@@ -111,6 +118,8 @@ class TrainingConfig(LoopConfig):
         super().__post_init__()
         check_positive(self, 'batch_size')
         check_rates(self, 'label_smoothing')
+        labels = [entry.rpartition('=')[0] for entry in self.class_weights]
+        check(len(set(labels)) == len(labels), f'class_weights={self.class_weights}: expected each label once')
         for entry in self.class_weights if self.class_weights != ('balanced',) else ():
             check(
                 _is_weight(entry), f'class_weights={entry!r}: expected balanced alone, or LABEL=WEIGHT, as in spam=0.5'

@@ -40,8 +40,18 @@ def resolve_dtype(config: ClassifierConfig, platform: str | None = None) -> Clas
 
 
 def init_params(config: ClassifierConfig, key: jax.Array) -> Any:
-    """Fresh float32 parameters, from one compiled program."""
-    return jax.jit(ClassifierModel(config).init)(key, jnp.ones((1, 1), jnp.int32))['params']
+    """Fresh float32 parameters, from one compiled program.
+
+    The embedding of unk is zero: where training has no unknown words, those of later texts then say nothing.
+    """
+
+    def init(key: jax.Array) -> Any:
+        params = ClassifierModel(config).init(key, jnp.ones((1, 1), jnp.int32))['params']
+        embedding = params['encoder']['embedding']
+        embedding = embedding | {'table': embedding['table'].at[UNK_ID].set(0)}
+        return params | {'encoder': params['encoder'] | {'embedding': embedding}}
+
+    return jax.jit(init)(key)
 
 
 def parameter_shapes(config: ClassifierConfig) -> Any:

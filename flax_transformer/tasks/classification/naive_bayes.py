@@ -12,9 +12,8 @@ import numpy as np
 from flax_transformer.tasks.classification.batches import EncodedTexts
 from flax_transformer.tasks.classification.vocabulary import PAD_ID
 
-CONFIDENCE = (
-    8.0  # what an average of log-ratios is multiplied by for logits: naive Bayes itself would take their number
-)
+# What an average of log-ratios is multiplied by for logits; naive Bayes itself would take their number.
+CONFIDENCE = 8.0
 
 
 def log_ratios(texts: EncodedTexts, vocab_size: int, num_classes: int) -> np.ndarray:

@@ -55,8 +55,9 @@ def plot_attention(attention: AttentionMap, *, layer: int = -1, head: int | None
     """The map of one layer, of one head or averaged over heads; both are counted from 0, layer -1 is the last."""
     weights = attention.weights[layer]
     picture = weights.mean(axis=0) if head is None else weights[head]
-    which = 'mean of heads' if head is None else f'head {range(len(weights))[head] + 1}'
-    title = f'attention of decoder layer {range(len(attention.weights))[layer] + 1},\n{which}'
+    which = ',\nmean of heads' if head is None else f',\nhead {range(len(weights))[head] + 1}'
+    title = f'attention of decoder layer {range(len(attention.weights))[layer] + 1}'
+    title += which if len(weights) > 1 else ''  # an RNN has one
     return plot_map(picture, attention.source, attention.target, title=title)
 
 

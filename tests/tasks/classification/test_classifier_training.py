@@ -83,6 +83,8 @@ def test_class_weights_are_balanced_or_given() -> None:
     for bad in (('balanced', 'a=1'), ('a',), ('a=0',), ('a=x',)):
         with pytest.raises(UserError, match='expected balanced alone, or LABEL=WEIGHT'):
             TrainingConfig(class_weights=bad)
+    with pytest.raises(UserError, match='expected each label once'):
+        TrainingConfig(class_weights=('a=2', 'a=3'))
 
 
 def rewritten(folder: Path, to: Path, split: str, change: Any) -> Path:

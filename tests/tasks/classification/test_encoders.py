@@ -7,8 +7,9 @@ import jax
 import numpy as np
 import pytest
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.classification.config import ClassifierConfig
-from flax_transformer.tasks.classification.model import ClassifierModel, parameter_shapes
+from flax_transformer.tasks.classification.model import ClassifierModel, init_params, parameter_shapes
 
 SIZES = {'vocab_size': 12, 'd_model': 4, 'num_classes': 3, 'widths': (2, 3), 'num_maps': 5, 'hidden_size': 3}
 HEADS = {'num_heads': 2, 'd_ff': 8}
@@ -78,3 +79,21 @@ def test_word_dropout_replaces_its_share_of_words_by_unk() -> None:
     is_unk = np.isclose(found, unk).all(axis=1)
     assert (is_unk | np.isclose(found, word).all(axis=1)).all()
     assert 0.22 < is_unk.mean() < 0.28
+
+
+def test_an_unknown_word_begins_as_zero_and_known_ones_do_not() -> None:
+    table = init_params(ClassifierConfig(vocab_size=5, d_model=4), jax.random.key(0))['encoder']['embedding']['table']
+    assert (np.abs(table).sum(axis=1) > 0).tolist() == [True, False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ('fields', 'says'),
+    [
+        ({'encoder': 'convolution', 'widths': (3, 3)}, r'widths=\(3, 3\): expected .* each once'),
+        ({'encoder': 'transformer', 'd_model': 31, 'num_heads': 1}, 'd_model=31: .* even multiple of num_heads=1'),
+        ({'encoder': 'transformer', 'd_model': 30}, 'd_model=30: .* even multiple of num_heads=4'),
+    ],
+)
+def test_sizes_that_no_encoder_can_have_are_refused(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        ClassifierConfig(**fields)
