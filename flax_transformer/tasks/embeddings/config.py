@@ -67,7 +67,7 @@ class TextConfig:
     Files may be compressed (.gz, .xz, .bz2, .zst); `*` in a path matches several files, read in order of their names.
     """
 
-    train: str = 'train.txt'
+    train: str = 'train.txt'  # the text to learn from
     validation: str = ''  # empty: none
     # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
     root: str | None = setting(None, 'resumable', 'cosmetic')
@@ -85,7 +85,7 @@ class TextConfig:
 class UpdateConfig:
     """How large the updates are."""
 
-    learning_rate: float = 0.025
+    learning_rate: float = 0.025  # at the first step; glove: about 0.05
     # How it changes; linear: falls to 0.
     schedule: Literal['linear', 'constant'] = 'linear'
     schedule_steps: int | None = setting(None, 'resumable')  # end of linear; None: training.steps
