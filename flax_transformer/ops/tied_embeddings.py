@@ -18,7 +18,7 @@ def output_names(config: Any) -> tuple[str, ...]:
 
 
 class TiedEmbeddings:
-    """A base of translation models, beside nn.Module.
+    """A second base, with nn.Module, of translation models.
 
     Their config has tie_embeddings, logits_bias, d_model, vocab_size and vocab_size_of_target.
     """

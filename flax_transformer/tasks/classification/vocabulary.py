@@ -26,7 +26,7 @@ class Vocabulary:
         self._source, self._lower_case = source, lower_case
         if not isinstance(source, SentencePieceTokenizer):
             self._ids = {word: number for number, word in enumerate(source, start=_FIRST_WORD)}
-            self._ngrams = 1 + max((word.count(' ') for word in source), default=0)
+            self._longest = 1 + max((word.count(' ') for word in source), default=0)
 
     @classmethod
     def learn(cls, texts: Iterable[str], config: VocabularyConfig, size: int) -> 'Vocabulary':
@@ -66,7 +66,7 @@ class Vocabulary:
         return [[i for i in text if i is not None] for text in ids]
 
     def _split(self, text: str) -> list[str]:
-        return _ngrams(text.split(), self._ngrams)
+        return _ngrams(text.split(), self._longest)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The words or pieces of ids as a classifier sees them: all that it does not know is `<unk>`."""

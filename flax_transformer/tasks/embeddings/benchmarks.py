@@ -113,7 +113,7 @@ def total_of(sections: Sequence[SectionScore], name: str = 'all') -> SectionScor
 
 
 def score_pairs(vectors: WordVectors, file: Path, *, among: int | None = None) -> PairScore:
-    """Spearman's rank correlation of cosines with people's judgements, over pairs of which both words are known."""
+    """Spearman's rank correlation of cosines with people's judgements, over the pairs whose words are both known."""
     from scipy.stats import spearmanr  # which takes half a second to import
 
     spelled = _by_spelling(vectors, among)

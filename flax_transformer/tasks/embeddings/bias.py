@@ -77,7 +77,7 @@ def _share_above(s: np.ndarray, count: int, samples: int, seed: int) -> float:
 
 
 class RemainingBias(NamedTuple):
-    """How well words that were biased one way are told from the others by their vectors alone."""
+    """How well words that were biased one way can be separated from the others by their vectors alone."""
 
     cluster_accuracy: float  # of two clusters, taken for the two sides; 0.5 is chance
     neighbour_correlation: float  # Pearson, of a word's bias and the share of its neighbours biased the same way

@@ -69,7 +69,7 @@ class Debiased(NamedTuple):
 
     vectors: WordVectors
     neutralized: int  # words
-    equalized: int  # pairs of which the vocabulary has both words
+    equalized: int  # pairs with both words in the vocabulary
 
 
 def debiased(

@@ -22,7 +22,7 @@ JOBS = tuple(f'job{number}' for number in range(60))
 
 
 def planted(seed: int = 0) -> tuple[WordVectors, np.ndarray]:
-    """Words of which 60 jobs lean to one side or the other along a direction, and that direction."""
+    """Words, 60 of them jobs that lean to one side or the other along a direction, and that direction."""
     generator = np.random.default_rng(seed)
     direction = np.eye(20)[3]
     matrix, words = [], []
