@@ -28,7 +28,8 @@ def table(runs: Sequence[RunDirectory]) -> str:
     records = [_read(run.path) for run in runs]
     scores = [name for name in SCORES if name == 'loss' or any(_points(of, 'validation', name) for of in records)]
     best = [title for name in scores for title in (f'best {SCORES[name]}', 'at step')]
-    header = ['run', 'steps', 'train loss', *best, 'tokens/s', 'spikes']
+    units = {unit for of in records if (unit := _unit(of))}  # runs of several tasks count different things
+    header = ['run', 'steps', 'train loss', *best, f'{units.pop()}/s' if len(units) == 1 else 'per second', 'spikes']
     rows = [header, *([str(run.path), *_row(of, scores)] for run, of in zip(runs, records, strict=True))]
     lines = [_aligned(rows)]
     lines += _signatures(runs, records, scores)
@@ -108,11 +109,21 @@ def _signatures(runs: Sequence[RunDirectory], records: Sequence[Records], scores
     return lines
 
 
+def _counted(train: Records) -> str:
+    """The metric that counts what the task trains on, such as target_tokens; '' if there is none."""
+    first = train[0] if train else {}
+    return next((name for name in first if f'{name}_per_second' in first), '')
+
+
+def _unit(records: Records) -> str:
+    """What the task counts, as in reports: tokens of target_tokens."""
+    return _counted([record for record in records if record['kind'] == 'train']).rpartition('_')[2]
+
+
 def _speed(train: Records) -> str:
-    """Tokens, or whatever the task counts, per second: total by total time, since reports cover different steps."""
-    rates = [name for name in (train[0] if train else ()) if name.removesuffix('_per_second') in train[0]]
-    rate = next((name for name in rates if name.endswith('_per_second')), '')
-    amount = rate.removesuffix('_per_second')
+    """What the task counts per second: total by total time, since reports cover different steps."""
+    amount = _counted(train)
+    rate = f'{amount}_per_second'
     measured = [record for record in train if record.get(rate, 0) > 0 and amount in record]
     amounts = [record[amount] for record in measured]
     seconds = sum(record[amount] / record[rate] for record in measured)

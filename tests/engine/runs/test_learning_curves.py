@@ -55,6 +55,13 @@ def test_the_table_has_the_best_and_what_differs(runs: list[Path], tmp_path: Pat
     assert 'field' not in table([Run(runs[0])])
 
 
+def test_the_speed_is_of_what_the_task_counts(runs: list[Path]) -> None:
+    metrics = runs[1] / 'metrics.jsonl'
+    metrics.write_text(metrics.read_text().replace('target_tokens', 'words'))
+    assert 'words/s' in table([Run(runs[1])]).splitlines()[0]
+    assert 'per second' in table([*map(Run, runs)]).splitlines()[0]
+
+
 def test_the_table_says_whose_bleu_it_is(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / name, [5.0], [10.0]) for name in 'abc']
     for run, tokenizer in zip(runs, ('zh', 'zh', '13a'), strict=True):
