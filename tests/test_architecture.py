@@ -14,6 +14,7 @@ FLOORS = {
     'common': 0,
     'plots': 1,  # of arrays, for whatever trains, translates or teaches
     'ops': 1,  # what the layers of every model are made of
+    'audio': 2,  # waveforms to features
     'transformer': 2,
     'rnn': 2,
     'decoding': 2,
@@ -68,7 +69,9 @@ def test_no_task_imports_another() -> None:
         assert not others, f'{file} imports {others}'
 
 
-@pytest.mark.parametrize('room', ['ops', 'transformer', 'rnn', 'decoding', 'text', 'engine', 'data', 'cost', 'marian'])
+@pytest.mark.parametrize(
+    'room', ['ops', 'audio', 'transformer', 'rnn', 'decoding', 'text', 'engine', 'data', 'cost', 'marian']
+)
 def test_below_the_tasks_nobody_knows_a_whole_config(room: str) -> None:
     """Functions take the sections that they need."""
     for file in (PACKAGE / room).rglob('*.py'):

@@ -1,0 +1,177 @@
+"""Recordings with transcripts, as a manifest lists them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from flax_transformer.common.errors import BadInput, UserError, nearest
+from flax_transformer.data.audio.archives import SUFFIXES, Source, archives_in, members_of
+from flax_transformer.data.audio.reading import Audio, Header, read_audio, read_header
+from flax_transformer.data.audio.rows import PATHS, Row, Spec, column_among, raise_faults, read_rows
+
+TEXTS = ('text', 'transcript', 'transcription', 'sentence')  # names of columns
+SPEAKERS = ('speaker', 'speaker_id', 'client_id')
+Say = Callable[[str], None]
+
+
+class Utterance(NamedTuple):
+    """A recording and what is said in it."""
+
+    source: Source
+    text: str
+    speaker: str  # '' if the manifest has none
+    seconds: float  # by the recording's header
+    rate: int  # Hz
+    columns: dict[str, str]  # of its row, all of them
+    place: str  # for messages: 'index.tsv:12'
+
+
+def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
+    """The utterances that `spec` names, in the manifest's order.
+
+    A spec is one of
+
+        train.tsv      a header, then a row for each recording: path or file; text or transcript; speaker, if known
+        train.jsonl    the same as JSON objects
+        train-clean-5  a folder in LibriSpeech's layout: SPEAKER/CHAPTER/*.trans.txt, with the recordings next to them
+
+    and, of the first two, a selection of rows and the text's column: `index.tsv?split=train&speaker!=lucas,theo#digit`.
+    Paths start at the manifest's folder; what is not there is looked for in the only tar archive next to it.
+
+    The header of each recording is read. Raises one UserError for all that are missing, damaged or cut off, and for a
+    manifest without the columns that it needs. `say` gets the number, duration and rates, and what is odd.
+    """
+    parts = Spec.parsed(spec)
+    rows = read_rows(parts, root)
+    names = rows[0].columns
+    other = next((name for name in names if name not in PATHS), 'words')
+    remedy = nearest(parts.text, names) if parts.text else f'; or name it after #, as in {parts.path}#{other}'
+    text = column_among((parts.text,) if parts.text else TEXTS, names, parts.path, remedy)
+    speaker = next((name for name in SPEAKERS if name in names), '')
+    utterances, faults = [], []
+    for row, source, reason in zip(rows, *_sources(rows), strict=True):
+        try:
+            header = _header(row, source, reason)
+        except UserError as error:
+            faults.append(str(error))
+            continue
+        said, who = (row.columns.get(column, '').strip() for column in (text, speaker))
+        utterances.append(Utterance(source, said, who, header.seconds, header.rate, row.columns, row.place))
+    raise_faults(faults, len(rows), 'recordings')
+    _describe(utterances, spec, say)
+    return utterances
+
+
+def open_audio(utterance: Utterance, rate: int) -> np.ndarray:
+    """The utterance's samples at `rate` Hz, float32 [T] in -1..1. Raises BadInput with its place."""
+    return _read(utterance, rate).samples
+
+
+def read_all(utterances: Iterable[Utterance], rate: int, *, say: Say) -> list[np.ndarray]:
+    """The samples of all utterances, held in memory. Each remark is said once, with how many it is true of.
+
+    Raises one UserError for all that cannot be read.
+    """
+    found, faults, remarks = [], [], {}
+    for utterance in utterances:
+        try:
+            audio = _read(utterance, rate)
+        except UserError as error:
+            faults.append(str(error))
+            continue
+        found.append(audio.samples)
+        for remark in audio.remarks:
+            remarks.setdefault(remark, []).append(utterance.place)
+    raise_faults(faults, len(found) + len(faults), 'recordings')
+    for remark, places in remarks.items():
+        first = '' if len(places) == len(found) else f' (the first: {places[0]})'
+        say(f'{len(places):,} of {len(found):,} recordings: {remark}{first}')
+    return found
+
+
+def _read(utterance: Utterance, rate: int) -> Audio:
+    try:
+        with utterance.source.open() as opened:
+            return read_audio(opened, rate, name=utterance.source.name)
+    except OSError as error:
+        raise BadInput(f'{utterance.place}: {utterance.source.name} could not be read: {error.strerror}') from None
+    except BadInput as error:
+        raise BadInput(f'{utterance.place}: {error}') from None
+
+
+def _sources(rows: list[Row]) -> tuple[list[Source | None], list[str]]:
+    """Where the recording of each row is, or why it is nowhere."""
+    missing: dict[Path, set[str]] = {}
+    are_there = [row.path.is_file() for row in rows]
+    for row, is_there in zip(rows, are_there, strict=True):
+        if not is_there:
+            missing.setdefault(row.folder, set()).add(row.name)
+    archived = {folder: _archived(folder, names) for folder, names in missing.items()}
+    sources, reasons = [], []
+    for row, is_there in zip(rows, are_there, strict=True):
+        if is_there:
+            sources.append(Source(row.path, str(row.path)))
+            reasons.append('')
+        else:
+            members, reason = archived[row.folder]
+            sources.append(members.get(row.name))
+            reasons.append(reason)
+    return sources, reasons
+
+
+def _archived(folder: Path, names: set[str]) -> tuple[dict[str, Source], str]:
+    """The recordings of the only archive in a folder, and what to say of those that it lacks."""
+    archives = archives_in(folder) if folder.is_dir() else []
+    if len(archives) == 1:
+        return members_of(archives[0], names), f'neither there nor in {archives[0].name}'
+    if archives:
+        listed = ', '.join(archive.name for archive in archives)
+        return {}, f'not there, and {folder} has several archives, expected one: {listed}'
+    return {}, f'not there, nor is there an archive ({", ".join(SUFFIXES)}) in {folder}'
+
+
+def _header(row: Row, source: Source | None, reason: str) -> Header:
+    if source is None:
+        raise BadInput(f'{row.place}: {row.name} is {reason}')
+    try:
+        with source.open() as opened:
+            header = read_header(opened, name=source.name)
+    except OSError as error:
+        raise BadInput(f'{row.place}: {source.name} could not be read: {error.strerror}') from None
+    except UserError as error:
+        raise BadInput(f'{row.place}: {error}') from None
+    if header.missing:
+        promised = header.seconds + header.missing / header.rate
+        raise BadInput(
+            f'{row.place}: {source.name} is cut off: it holds {header.seconds:.2f} seconds, and its header promises '
+            f'{promised:.2f}'
+        )
+    return header
+
+
+def _describe(utterances: list[Utterance], spec: str, say: Say) -> None:
+    """Says how much there is, at which rates, and what is odd."""
+    seconds = sum(utterance.seconds for utterance in utterances)
+    speakers = {utterance.speaker for utterance in utterances} - {''}
+    of = f' of {len(speakers):,} speakers' if speakers else ''
+    rates = Counter(utterance.rate for utterance in utterances)
+    at = ', '.join(f'{rate:,} Hz' + f' ({count:,})' * (len(rates) > 1) for rate, count in sorted(rates.items()))
+    say(f'{spec}: {len(utterances):,} recordings{of}, {_duration(seconds)} at {at}')
+    places: dict[str, str] = {}
+    repeated = []
+    for utterance in utterances:
+        first = places.setdefault(utterance.source.name, utterance.place)
+        if first != utterance.place:
+            repeated.append(f'{utterance.place} as {first}')
+    if repeated:
+        say(f'{spec}: {len(repeated):,} recordings are listed again (the first: {repeated[0]})')
+
+
+def _duration(seconds: float) -> str:
+    """Such as 1.5 h, 22 min or 7.3 s."""
+    if seconds >= 5400:
+        return f'{seconds / 3600:,.1f} h'
+    return f'{seconds / 60:.0f} min' if seconds >= 90 else f'{seconds:.1f} s'

@@ -1,0 +1,202 @@
+"""A recording as samples: any file that WAV or libsndfile knows, resampled and mixed down, with remarks."""
+
+import contextlib
+import io
+from collections.abc import Iterator
+from math import gcd
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from flax_transformer.common.errors import BadInput, UserError
+from flax_transformer.common.files import open_regular
+from flax_transformer.common.installing import install_command
+from flax_transformer.data.audio.wav import Wav, decoded, read_wav_header
+from flax_transformer.data.lines import no_such_file
+
+MOST_HOURS = 4  # of a recording that is read whole: 0.9 GB at 16 kHz, and as much while it is resampled
+RATES = range(1_000, 768_001)  # Hz
+SILENCE = 1e-4  # peak; -80 dB of full scale
+SHORTEST = 0.02  # seconds; less holds no sound of speech
+_BLOCK = 1 << 18  # frames decoded at a time
+_COMPRESSED_AUDIO = {b'fLaC': 'FLAC', b'OggS': 'OGG', b'ID3\x02': 'MP3', b'ID3\x03': 'MP3', b'ID3\x04': 'MP3'}
+
+
+class Header(NamedTuple):
+    """What a recording's header says, as far as the file holds it."""
+
+    frames: int  # samples of each channel
+    rate: int  # Hz
+    channels: int
+    missing: int = 0  # frames that it promises and the file does not hold
+
+    @property
+    def seconds(self) -> float:
+        return self.frames / self.rate
+
+
+class Audio(NamedTuple):
+    """A recording, mono."""
+
+    samples: np.ndarray  # float32 [T], in -1..1
+    # What was done and what is odd, in phrases that are the same for all recordings of which they are true.
+    remarks: tuple[str, ...]
+
+
+def read_audio(file: Path | BinaryIO, rate: int, *, name: str = '') -> Audio:
+    """The samples of a recording at `rate` Hz, and remarks.
+
+    WAV of any rate, width and number of channels; by soundfile where it is installed, FLAC, OGG, MP3 and more. Channels
+    are averaged. A file that was cut is read as far as it goes, with a remark; so are silent and clipped ones.
+
+    Args:
+      file: a path, or an open binary file.
+      name: what messages call an open file.
+
+    Raises:
+      BadInput: in one line, with the name, for a file that is missing, empty, damaged, not audio, or longer than
+        MOST_HOURS, and for samples that are not finite.
+    """
+    with _opened(file, name) as (opened, name):
+        header, blocks = _open_audio(opened)
+        samples, remarks = _mixed_down(header, blocks)
+    if header.channels > 1:
+        remarks.append(f'mixed down from {header.channels} channels')
+    if header.rate != rate:
+        remarks.append(f'resampled from {header.rate:,} to {rate:,} Hz')
+    return Audio(resampled(samples, header.rate, rate), tuple(remarks))
+
+
+def read_header(file: Path | BinaryIO, *, name: str = '') -> Header:
+    """What the header says, without decoding the samples. Raises BadInput as `read_audio` does."""
+    with _opened(file, name) as (opened, name):
+        return _open_audio(opened)[0]
+
+
+def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
+    """Samples [T] at another rate, [ceil(T * wanted / rate)], by a polyphase filter against aliases."""
+    if rate == wanted:
+        return samples
+    from scipy.signal import resample_poly
+
+    divisor = gcd(rate, wanted)
+    return resample_poly(samples, wanted // divisor, rate // divisor).astype(np.float32)
+
+
+@contextlib.contextmanager
+def _opened(file: Path | BinaryIO, name: str) -> Iterator[tuple[BinaryIO, str]]:
+    """The file, which can seek, and its name; errors from inside get the name."""
+    name = name or str(getattr(file, 'name', file))
+    try:
+        with contextlib.ExitStack() as stack:
+            if isinstance(file, str | Path):
+                opened = stack.enter_context(open_regular(Path(file)))
+            else:
+                opened = file if file.seekable() else io.BytesIO(file.read())
+            yield opened, name
+    except FileNotFoundError:
+        raise BadInput(no_such_file(Path(file))) from None
+    except OSError as error:
+        raise BadInput(f'{name} could not be read: {error.strerror or error}') from None
+    except BadInput as error:
+        raise BadInput(f'{name}: {error}') from None
+    except UserError as error:  # names the file
+        raise BadInput(str(error)) from None
+
+
+def _open_audio(file: BinaryIO) -> tuple[Header, Iterator[np.ndarray]]:
+    """The header, and blocks of samples [frames, channels]; raises BadInput without the name."""
+    file.seek(0)
+    start = file.read(12)
+    if not start:
+        raise BadInput('the file is empty; expected a recording')
+    wav = None
+    if start[:4] in (b'RIFF', b'RF64') and start[8:] == b'WAVE':
+        wav = read_wav_header(file)
+    if wav is not None:
+        header, blocks = Header(wav.frames, wav.rate, wav.channels, wav.missing), _wav_blocks(file, wav)
+    else:
+        header, blocks = _open_soundfile(file, start)
+    if header.rate not in RATES:
+        raise BadInput(f'the header says {header.rate:,} Hz; expected {RATES[0]:,} to {RATES[-1]:,}')
+    if not header.frames:
+        raise BadInput('holds no samples; expected a recording')
+    return header, blocks
+
+
+def _wav_blocks(file: BinaryIO, wav: Wav) -> Iterator[np.ndarray]:
+    file.seek(wav.start)
+    size = wav.channels * wav.width
+    for first in range(0, wav.frames, _BLOCK):
+        yield decoded(file.read(min(_BLOCK, wav.frames - first) * size), wav)
+
+
+def _open_soundfile(file: BinaryIO, start: bytes) -> tuple[Header, Iterator[np.ndarray]]:
+    kind = 'WAV' if start[8:] == b'WAVE' else _COMPRESSED_AUDIO.get(start[:4])
+    try:
+        import soundfile
+    except (ImportError, OSError):  # OSError: without libsndfile
+        what = (
+            f'{kind} of this coding is read by soundfile' if kind else f'is no WAV file (it starts with {start[:4]!r})'
+        )
+        raise BadInput(f'{what}; for FLAC, OGG and MP3: {install_command("speech")}') from None
+    file.seek(0)
+    try:
+        opened = soundfile.SoundFile(file)
+    except (soundfile.LibsndfileError, TypeError) as error:  # TypeError: headerless formats, which go by a file's name
+        reason = str(getattr(error, 'error_string', '') or 'unknown format').rstrip('.')
+        raise BadInput(
+            f'is not audio that can be read ({reason}; it starts with {start[:4]!r}); expected WAV, FLAC, OGG or MP3'
+        ) from None
+    return Header(opened.frames, opened.samplerate, opened.channels), _soundfile_blocks(opened)
+
+
+def _soundfile_blocks(opened: Any) -> Iterator[np.ndarray]:
+    import soundfile
+
+    with opened:
+        while True:
+            try:
+                block = opened.read(_BLOCK, dtype='float32', always_2d=True)
+            except soundfile.LibsndfileError as error:
+                raise BadInput(f'could not be decoded: {error.error_string.rstrip(".")}') from None
+            if not len(block):
+                return
+            yield block
+
+
+def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarray, list[str]]:
+    """The mean of the channels [T], and what is odd about the samples."""
+    if header.seconds > MOST_HOURS * 3600:
+        raise BadInput(f'lasts {header.seconds / 3600:.1f} hours; expected at most {MOST_HOURS}: cut it into parts')
+    parts, clipped, peak = [], 0, 0.0
+    for block in blocks:
+        not_finite = block.size - np.count_nonzero(np.isfinite(block))
+        if not_finite:
+            raise BadInput(f'{not_finite:,} samples are NaN or infinite; expected numbers: write the file again')
+        peak = max(peak, float(np.max(np.abs(block), initial=0)))
+        clipped += _clipped(block)
+        parts.append(block[:, 0] if block.shape[1] == 1 else block.mean(axis=1, dtype=np.float32))
+    samples = np.concatenate(parts) if parts else np.zeros(0, np.float32)
+    if not len(samples):
+        raise BadInput('holds no samples; expected a recording')
+    remarks = []
+    if header.missing or len(samples) < header.frames:
+        remarks.append('cut off: the header promises more samples')
+    if peak > 1:
+        samples = samples / np.float32(peak)
+        remarks.append('scaled down: the samples exceeded full scale')
+    elif clipped > len(samples) / 1000:
+        remarks.append('clipped: more than 0.1 % of the samples are at full scale')
+    if np.max(np.abs(samples)) < SILENCE:
+        remarks.append('silent: nothing above -80 dB of full scale')
+    if len(samples) < SHORTEST * header.rate:
+        remarks.append(f'shorter than {1000 * SHORTEST:g} ms')
+    return samples, remarks
+
+
+def _clipped(block: np.ndarray) -> int:
+    """Samples at full scale that follow an equal one."""
+    at_top = np.abs(block) >= 0.99
+    return int(np.count_nonzero(at_top[1:] & (block[1:] == block[:-1]))) if at_top.any() else 0

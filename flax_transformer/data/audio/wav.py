@@ -1,0 +1,91 @@
+"""WAV files: the header, and the samples of any rate, width and number of channels.
+
+scipy.io.wavfile reads no header on its own, warns of chunks that it does not know, and raises at a file that was cut.
+"""
+
+import struct
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from flax_transformer.common.errors import BadInput
+
+PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE  # format tags
+_MOST_CHUNKS = 1000  # before the samples; real files have a few
+_UNKNOWN_SIZE = 0x7FFFF000  # what writes into a pipe cannot know the size: it declares this or more
+
+
+class Wav(NamedTuple):
+    """The header of a WAV file that this module decodes."""
+
+    rate: int  # Hz
+    channels: int
+    width: int  # bytes of a sample
+    is_float: bool
+    start: int  # byte where the samples begin
+    frames: int  # samples of each channel that the file holds
+    missing: int  # frames that the header promises and the file does not hold
+
+
+def read_wav_header(file: BinaryIO) -> Wav | None:
+    """The header of a file that starts with RIFF or RF64; None for a coding other than PCM and IEEE floats.
+
+    Raises BadInput, without the file's name, for a header that is damaged.
+    """
+    size = file.seek(0, 2)
+    file.seek(0)
+    riff_size = struct.unpack('<4xI4x', file.read(12))[0]
+    found, wide_size = None, None
+    for _ in range(_MOST_CHUNKS):
+        head = file.read(8)
+        if len(head) < 8:
+            raise BadInput('the WAV file ends before its samples; expected a whole file')
+        name, declared = struct.unpack('<4sI', head)
+        start = file.tell()
+        if name == b'data':
+            break
+        if name == b'fmt ':
+            found = _format(file.read(min(declared, 40)))
+        elif name == b'ds64':  # of RF64: sizes of 64 bits
+            wide_size = struct.unpack('<8xQ', file.read(16).ljust(16, b'\0'))[0]
+        file.seek(start + declared + declared % 2)
+    else:
+        raise BadInput(f'the WAV file has {_MOST_CHUNKS} chunks and no samples; expected a chunk named data')
+    if found is None:
+        raise BadInput('the WAV file does not say how its samples are coded; expected a chunk named fmt before them')
+    tag, channels, rate, block = found
+    if tag not in (PCM, FLOAT):
+        return None
+    if channels < 1 or block % channels or (block // channels) not in ((4, 8) if tag == FLOAT else (1, 2, 3, 4)):
+        raise BadInput(f'the WAV file has {channels} channels in {block} bytes; expected 8, 16, 24 or 32 bits a sample')
+    if declared == 0xFFFFFFFF and wide_size is not None:
+        declared = wide_size
+    elif declared >= _UNKNOWN_SIZE or (declared == 0 and riff_size in (0, 0xFFFFFFFF)):
+        declared = size - start
+    frames = min(declared, max(size - start, 0)) // block
+    return Wav(rate, channels, block // channels, tag == FLOAT, start, frames, declared // block - frames)
+
+
+def _format(content: bytes) -> tuple[int, int, int, int]:
+    """The format tag, channels, rate, and bytes of a sample of all channels."""
+    if len(content) < 16:
+        raise BadInput('the WAV file is damaged: its chunk fmt is too short')
+    tag, channels, rate, _, block, _ = struct.unpack('<HHIIHH', content[:16])
+    if tag == EXTENSIBLE and len(content) >= 26:
+        tag = struct.unpack('<H', content[24:26])[0]  # begins the identifier of the coding
+    return tag, channels, rate, block
+
+
+def decoded(content: bytes, wav: Wav) -> np.ndarray:
+    """Samples as float32 [frames, channels]: integers scaled to -1..1, floats as they are."""
+    if wav.is_float:
+        samples = np.frombuffer(content, f'<f{wav.width}').astype(np.float32)
+    elif wav.width == 1:  # the only one without a sign
+        samples = (np.frombuffer(content, np.uint8).astype(np.float32) - 128) / 128
+    elif wav.width == 3:
+        wide = np.zeros((len(content) // 3, 4), np.uint8)
+        wide[:, 1:] = np.frombuffer(content, np.uint8).reshape(-1, 3)
+        samples = wide.view('<i4')[:, 0].astype(np.float32) / 2**31
+    else:
+        samples = np.frombuffer(content, f'<i{wav.width}').astype(np.float32) / 2 ** (8 * wav.width - 1)
+    return samples.reshape(-1, wav.channels)
