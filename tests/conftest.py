@@ -40,7 +40,8 @@ from flax_transformer.config import (
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
-collect_ignore = ['make_marian_fixture.py', 'make_word_vectors_fixture.py']  # scripts that need torch and gensim
+# Scripts that need torch, librosa and gensim.
+collect_ignore = ['make_marian_fixture.py', 'make_mel_fixture.py', 'make_word_vectors_fixture.py']
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.config.update('jax_default_matmul_precision', 'highest')

@@ -1,0 +1,126 @@
+"""What training does to waveforms and features: gain, speed, noise, and masks (SpecAugment).
+
+Pure functions of a key, or of numbers, and one recording's arrays; all compile with static shapes, and map over a batch
+by `jax.vmap`. A recording in a batch is padded: its first `num_samples` samples are its own, and padding stays 0. What
+takes no key works on NumPy arrays, too, without JAX.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flax_transformer.common.checks import check
+
+_ACTIVE_SHARE = 1e-3  # of the loudest block's power, -30 dB: quieter blocks are pauses
+_BLOCKS_PER_SECOND = 50
+
+
+def gain(samples, db):
+    """The samples, louder by so many decibels: times 10 ** (db / 20)."""
+    return (samples * 10 ** (db / 20)).astype(samples.dtype)
+
+
+def active_power(samples, rate: int):
+    """The mean square of samples [..., T] over the part with sound, [...].
+
+    That is over the blocks of 20 ms whose power is within 30 dB of the loudest one's: pauses and padding do not make a
+    recording quieter. A simple form of the active speech level of ITU-T P.56. 0 for silence.
+    """
+    xp = _numpy_of(samples)
+    size = min(rate // _BLOCKS_PER_SECOND, samples.shape[-1])
+    if not size:
+        return xp.zeros(samples.shape[:-1], samples.dtype)
+    blocks = samples[..., : samples.shape[-1] // size * size].reshape(*samples.shape[:-1], -1, size)
+    powers = xp.square(blocks).mean(axis=-1)
+    is_active = (powers >= _ACTIVE_SHARE * powers.max(axis=-1, keepdims=True)) & (powers > 0)
+    return (powers * is_active).sum(axis=-1) / xp.maximum(is_active.sum(axis=-1), 1)
+
+
+def mixed(samples, noise, snr_db, rate: int, is_sample=None):
+    """Samples [T] plus noise [T] at a signal-to-noise ratio, [T].
+
+    The ratio is that of the samples' active power to the noise's mean power, in decibels. Silence is left as it is, and
+    so are samples that are not is_sample [T].
+    """
+    xp = _numpy_of(samples)
+    if is_sample is not None:
+        samples, noise = samples * is_sample, noise * is_sample
+    count = noise.shape[-1] if is_sample is None else xp.maximum(is_sample.sum(), 1)
+    noise_power = xp.square(noise).sum() / count
+    wanted = active_power(samples, rate) * 10 ** (-snr_db / 10)
+    scale = xp.sqrt(xp.where(noise_power > 0, wanted / xp.maximum(noise_power, 1e-30), 0))
+    return samples + noise * scale.astype(samples.dtype)
+
+
+def add_noise(key: jax.Array, samples: jax.Array, noise: jax.Array, snr_db, rate: int, is_sample=None) -> jax.Array:
+    """Samples [T] with noise [N] mixed in from a random place on, round and round, at a ratio as `mixed` defines it."""
+    start = jax.random.randint(key, (), 0, noise.shape[-1])
+    places = (start + jnp.arange(samples.shape[-1])) % noise.shape[-1]
+    return mixed(samples, noise[places], snr_db, rate, is_sample)
+
+
+def speed(samples: jax.Array, factor, num_samples, size: int) -> tuple[jax.Array, jax.Array]:
+    """The first num_samples of [T] played `factor` times as fast: [size] padded by 0, and their number.
+
+    The pitch changes, too (Ko et al. 2015). Sample i is interpolated linearly at i * factor; what is over `size` is cut.
+    The factor, up to 2, is rounded to 1/1024, so that places are exact. On the host
+    `data.audio.reading.resampled(samples, 11, 10)` does the same with a filter, at a factor of 1.1.
+    """
+    check(size < 1 << 20, f'size={size}: expected less than {1 << 20} samples, for 32-bit places')
+    places = jnp.arange(size) * jnp.round(jnp.asarray(factor) * 1024).astype(int)
+    whole, rest = places // 1024, (places % 1024).astype(samples.dtype) / 1024
+    last = samples.shape[-1] - 1
+    played = samples[jnp.minimum(whole, last)] * (1 - rest) + samples[jnp.minimum(whole + 1, last)] * rest
+    is_inside = places <= (num_samples - 1) * 1024
+    return jnp.where(is_inside, played, 0), is_inside.sum()
+
+
+def spec_augment(
+    key: jax.Array,
+    features: jax.Array,
+    is_frame: jax.Array,
+    *,
+    num_band_masks: int = 2,
+    most_bands: int = 8,
+    num_frame_masks: int = 2,
+    most_frames: int = 40,
+    most_share: float = 0.2,
+) -> jax.Array:
+    """Features [F, M] with some runs of bands and of frames replaced by each band's mean (SpecAugment, Park et al. 2019).
+
+    A mask of bands covers 0 to most_bands of them at any place, one of frames 0 to most_frames but at most most_share
+    of the frames where is_frame [F]. Normalized features have mean 0, as in the paper, whose warping of time is left
+    out: it gains least there. Other frames are left as they are.
+    """
+    band_key, frame_key = jax.random.split(key)
+    count = is_frame.sum()
+    bands = features.shape[1]
+    longest = jnp.minimum(most_frames, (most_share * count).astype(int))
+    is_masked = run_masks(band_key, num_band_masks, min(most_bands, bands), bands, bands)[None, :]
+    is_masked = is_masked | run_masks(frame_key, num_frame_masks, longest, count, features.shape[0])[:, None]
+    weight = is_frame[:, None].astype(features.dtype)
+    mean = jnp.sum(features * weight, axis=0, keepdims=True) / jnp.maximum(count, 1)
+    return jnp.where(is_masked & is_frame[:, None], mean, features)
+
+
+def run_masks(key: jax.Array, num_masks: int, longest, count, size: int) -> jax.Array:
+    """True in num_masks random runs, bool [size]: each 0 to `longest` long, all inside of the first `count` places."""
+    length_key, start_key = jax.random.split(key)
+    lengths = jax.random.randint(length_key, (num_masks, 1), 0, jnp.minimum(longest, count) + 1)
+    starts = jax.random.randint(start_key, (num_masks, 1), 0, count - lengths + 1)
+    places = jnp.arange(size)[None, :]
+    return jnp.any((places >= starts) & (places < starts + lengths), axis=0)
+
+
+def among_first(counts: jax.Array, size: int) -> jax.Array:
+    """Whether a place is among the first so many, [...] -> bool [..., size]: is_frame and is_sample of a padded batch.
+
+    among_first([1, 3], 4) -> 1 0 0 0
+                              1 1 1 0
+    """
+    counts = jnp.asarray(counts)[..., None]
+    return jnp.arange(size).reshape((1,) * (counts.ndim - 1) + (-1,)) < counts
+
+
+def _numpy_of(samples):
+    return jnp if isinstance(samples, jax.Array) else np

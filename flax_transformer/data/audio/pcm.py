@@ -1,0 +1,24 @@
+"""A stream of raw samples, as a recorder writes into a pipe."""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+
+_MOST_BYTES = 1 << 16  # read at a time; whatever has come is passed on at once
+
+
+def pcm_chunks(stream: BinaryIO) -> Iterator[np.ndarray]:
+    """The samples of a mono stream of 16-bit little-endian integers (s16le), as float32 [n] in -1..1.
+
+    A chunk has whatever has come since the last one, at least one sample: nothing waits for a certain size. Half a
+    sample at the end of the stream is dropped. For example, `arecord -q -t raw -f S16_LE -c 1 -r 16000`.
+    """
+    read = getattr(stream, 'read1', stream.read)  # read of a buffered stream waits for all that was asked for
+    half = b''
+    while content := read(_MOST_BYTES):
+        content = half + content
+        whole = len(content) - len(content) % 2
+        half = content[whole:]
+        if whole:
+            yield np.frombuffer(content[:whole], '<i2').astype(np.float32) / 32768

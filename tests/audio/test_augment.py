@@ -1,0 +1,121 @@
+"""Augmentations by their definitions: levels measured in dB, masks counted, padding left alone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from flax_transformer.audio.augment import (
+    active_power,
+    add_noise,
+    among_first,
+    gain,
+    mixed,
+    run_masks,
+    spec_augment,
+    speed,
+)
+
+RATE = 8000
+HALF_SILENT = np.concatenate([np.sin(np.arange(RATE // 2) / 3), np.zeros(RATE // 2)]).astype(np.float32)
+NOISE = np.random.default_rng(0).normal(size=RATE).astype(np.float32)
+
+
+def decibels(ratio: float) -> float:
+    return float(10 * np.log10(ratio))
+
+
+def test_gain_is_in_decibels() -> None:
+    np.testing.assert_allclose(gain(HALF_SILENT, 20), 10 * HALF_SILENT, rtol=1e-6)
+    assert gain(HALF_SILENT, np.float64(-6)).dtype == np.float32
+
+
+@pytest.mark.parametrize('numpy_of', [np, jnp])
+def test_pauses_do_not_count_as_signal(numpy_of) -> None:
+    power = active_power(numpy_of.asarray(HALF_SILENT), RATE)
+    assert float(power) == pytest.approx(0.5, rel=0.01)  # a sine's, without its half of silence
+    faint = HALF_SILENT + 0.001 * NOISE  # 60 dB below
+    assert float(active_power(numpy_of.asarray(faint), RATE)) == pytest.approx(0.5, rel=0.01)
+    assert float(active_power(numpy_of.zeros(RATE, numpy_of.float32), RATE)) == 0
+    assert active_power(numpy_of.zeros((3, 0), numpy_of.float32), RATE).shape == (3,)
+
+
+@pytest.mark.parametrize('numpy_of', [np, jnp])
+@pytest.mark.parametrize('snr', [-5.0, 0.0, 20.0])
+def test_noise_has_the_ratio_that_was_asked_for(numpy_of, snr: float) -> None:
+    samples = numpy_of.asarray(HALF_SILENT)
+    noisy = mixed(samples, numpy_of.asarray(7 * NOISE), snr, RATE)
+    assert noisy.dtype == np.float32
+    noise = np.asarray(noisy) - HALF_SILENT
+    assert decibels(0.5 / np.mean(np.square(noise))) == pytest.approx(snr, abs=0.05)
+
+
+def test_noise_starts_anywhere_goes_round_and_leaves_padding() -> None:
+    samples = jnp.asarray(HALF_SILENT)
+    is_sample = among_first(jnp.array(5000), RATE)
+    noisy = jax.jit(lambda key: add_noise(key, samples, jnp.asarray(NOISE[:3000]), 10.0, RATE, is_sample))
+    added = [np.array(noisy(jax.random.key(key))) - HALF_SILENT for key in (0, 0, 1)]
+    np.testing.assert_array_equal(added[0], added[1])
+    assert not np.allclose(added[0], added[2])
+    np.testing.assert_allclose(added[0][:2000], added[0][3000:5000], atol=1e-5)
+    assert not added[0][5000:].any()
+    assert decibels(0.5 / np.mean(np.square(added[2][:5000]))) == pytest.approx(10, abs=0.05)
+
+
+def test_silence_and_silent_noise_are_left_as_they_are() -> None:
+    silent = np.zeros(RATE, np.float32)
+    np.testing.assert_array_equal(mixed(silent, NOISE, 10.0, RATE), silent)
+    np.testing.assert_array_equal(mixed(HALF_SILENT, silent, 10.0, RATE), HALF_SILENT)
+
+
+@pytest.mark.parametrize('factor', [0.9, 1.0, 1.1])
+def test_speed_scales_length_and_pitch(factor: float) -> None:
+    tone = jnp.sin(2 * jnp.pi * 500 * jnp.arange(RATE) / RATE)
+    played, count = speed(jnp.pad(tone, (0, 100)), factor, RATE, 10_000)
+    assert count == pytest.approx(RATE / factor, abs=5)  # the factor is rounded to 1/1024
+    assert not played[int(count) :].any()
+    spectrum = np.abs(np.fft.rfft(played[:4000]))
+    assert np.argmax(spectrum) * RATE / 4000 == pytest.approx(500 * factor, abs=2)
+    if factor == 1.0:
+        np.testing.assert_array_equal(played[:RATE], tone)
+
+
+def test_speed_keeps_places_exact_in_long_recordings() -> None:
+    ramp = jnp.arange(500_000, dtype=jnp.float32) / 500_000
+    played, _ = speed(ramp, 1.1, 500_000, 450_000)
+    factor = round(1.1 * 1024) / 1024
+    np.testing.assert_allclose(played, np.arange(450_000) * factor / 500_000, atol=1e-6)
+
+
+def test_masks_are_runs_within_their_limits() -> None:
+    masks = np.array(jax.vmap(lambda key: run_masks(key, 1, 5, 12, 20))(jax.random.split(jax.random.key(0), 300)))
+    assert not masks[:, 12:].any()
+    assert set(masks.sum(axis=1)) == {0, 1, 2, 3, 4, 5}
+    assert set(np.flatnonzero(masks.any(axis=0))) == set(range(12)), 'every place is masked sometimes'
+    for mask in masks:
+        assert np.count_nonzero(np.diff(np.flatnonzero(mask)) != 1) == 0
+
+
+def test_spec_augment_masks_bands_and_frames_by_the_mean_and_leaves_padding() -> None:
+    keys = jax.random.split(jax.random.key(1), 50)
+    features = np.random.default_rng(0).normal(3, 1, (50, 60, 40)).astype(np.float32)
+    counts = np.arange(50) + 1
+    is_frame = np.array(among_first(counts, 60))
+    augmented = np.array(jax.jit(jax.vmap(spec_augment))(keys, features, is_frame))
+    mean = np.array([features[row, :count].mean(axis=0) for row, count in enumerate(counts)])
+    is_changed = augmented != features
+    assert is_changed.any(axis=(1, 2)).mean() > 0.8
+    assert not is_changed[~is_frame].any()
+    expected = np.broadcast_to(mean[:, None], augmented.shape)
+    np.testing.assert_allclose(augmented[is_changed], expected[is_changed], atol=1e-5)
+    for row, count in enumerate(counts):
+        whole_bands = is_changed[row, :count].all(axis=0)
+        whole_frames = is_changed[row, :count].all(axis=1)
+        covered = whole_bands[None, :] | whole_frames[:, None]
+        np.testing.assert_array_equal(is_changed[row, :count], covered)
+        assert whole_bands.all() or whole_bands.sum() <= 16
+        assert whole_frames.all() or whole_frames.sum() <= 2 * int(0.2 * count)
+
+
+def test_no_place_is_masked_where_there_is_none() -> None:
+    assert not run_masks(jax.random.key(0), 2, 5, 0, 20).any()

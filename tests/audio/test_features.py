@@ -1,0 +1,152 @@
+"""Log-mel features against NumPy's FFT and librosa's numbers, and what they promise to a stream."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import TESTS
+from mel_sound import SETTINGS, sound
+
+from flax_transformer.audio.features import (
+    FeatureConfig,
+    frame_seconds,
+    framed,
+    hz_to_mel,
+    log_mel,
+    mel_filters,
+    mel_to_hz,
+    normalize,
+    num_frames,
+    power_spectrum,
+)
+from flax_transformer.common.errors import UserError
+
+CONFIG = FeatureConfig(sample_rate=8000)  # window 200, hop 80, FFT 256
+
+
+def configured(name: str) -> FeatureConfig:
+    rate, window, hop, _, mels, lowest, highest = SETTINGS[name]
+    return FeatureConfig(rate, 1000 * window / rate, 1000 * hop / rate, mels, lowest, highest)
+
+
+@pytest.fixture(scope='module')
+def librosa_numbers() -> dict[str, np.ndarray]:
+    with np.load(TESTS / 'fixtures' / 'librosa_mel.npz') as arrays:
+        return dict(arrays)
+
+
+@pytest.mark.parametrize('name', SETTINGS)
+def test_filters_are_librosas(name: str, librosa_numbers: dict) -> None:
+    np.testing.assert_allclose(mel_filters(configured(name)), librosa_numbers[f'{name}_filters'], rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize('name', SETTINGS)
+def test_energies_are_librosas(name: str, librosa_numbers: dict) -> None:
+    config, expected = configured(name), librosa_numbers[f'{name}_energies']
+    features = log_mel(jnp.asarray(sound(config.sample_rate)), config)
+    assert features.shape == expected.shape
+    # Rounding of float32 in two FFTs; the energies span nine orders of magnitude.
+    np.testing.assert_allclose(features, np.log(expected + 1e-8), atol=1e-3)
+
+
+def test_power_spectrum_is_numpys_fft_of_each_window() -> None:
+    samples = np.random.default_rng(0).normal(size=1000).astype(np.float32)
+    power = np.array(power_spectrum(jnp.asarray(samples), CONFIG))
+    window = np.hanning(201)[:-1]
+    for frame in range(num_frames(1000, CONFIG)):
+        part = samples[80 * frame : 80 * frame + 200]
+        expected = np.abs(np.fft.rfft(part * window, 256)) ** 2
+        np.testing.assert_allclose(power[frame], expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(('window_ms', 'hop_ms'), [(25.0, 10.0), (20.0, 10.0), (10.0, 20.0), (10.0, 10.0)])
+@pytest.mark.parametrize('samples', [0, 1, 79, 80, 199, 200, 201, 1000])
+def test_frames_are_slices_that_fit_whole(samples: int, window_ms: float, hop_ms: float) -> None:
+    config = FeatureConfig(sample_rate=8000, window_ms=window_ms, hop_ms=hop_ms, num_mels=10)
+    values = np.arange(2 * samples, dtype=np.float32).reshape(2, samples)
+    starts = range(0, samples - config.window + 1, config.hop)
+    expected = np.zeros((2, 0, config.window))
+    if starts:
+        expected = np.stack([values[:, start : start + config.window] for start in starts], axis=1)
+    np.testing.assert_array_equal(framed(jnp.asarray(values), config), expected)
+    assert num_frames(samples, config) == len(starts)
+
+
+def test_number_of_frames_is_of_ints_and_arrays() -> None:
+    assert num_frames(0, CONFIG) == 0
+    assert isinstance(num_frames(199, CONFIG), int)
+    np.testing.assert_array_equal(num_frames(np.array([0, 199, 200, 280]), CONFIG), [0, 0, 1, 2])
+    np.testing.assert_array_equal(num_frames(jnp.array([0, 199, 200, 280]), CONFIG), [0, 0, 1, 2])
+
+
+def test_a_stream_in_parts_has_the_frames_of_the_whole() -> None:
+    samples = sound(8000)
+    whole = np.array(log_mel(jnp.asarray(samples), CONFIG))
+    starts = [0, 20 * 80]
+    parts = np.concatenate([log_mel(jnp.asarray(samples[start : start + 19 * 80 + 200]), CONFIG) for start in starts])
+    np.testing.assert_allclose(parts, whole[:40], atol=1e-4)  # FFTs of other batches round differently
+
+
+@pytest.mark.parametrize('hz', [150, 500, 1000, 2500, 3700])
+def test_a_tone_is_loudest_in_the_band_around_its_frequency(hz: float) -> None:
+    tone = jnp.asarray(np.sin(2 * np.pi * hz * np.arange(800) / 8000), jnp.float32)
+    loudest = int(np.argmax(np.array(log_mel(tone, CONFIG))[3]))
+    edges = mel_to_hz(np.linspace(hz_to_mel(20), hz_to_mel(4000), CONFIG.num_mels + 2))
+    # A filter narrower than two bins of 31 Hz may be beaten by its neighbor.
+    assert edges[loudest] - 16 < hz < edges[loudest + 2] + 16
+
+
+def test_mels_are_linear_below_1000_hz_and_logarithmic_above() -> None:
+    np.testing.assert_allclose(hz_to_mel([0, 200 / 3, 1000, 6400]), [0, 1, 15, 42])
+    hz = np.linspace(0, 20_000, 99)
+    np.testing.assert_allclose(mel_to_hz(hz_to_mel(hz)), hz, atol=1e-9)
+
+
+def test_silence_is_finite_and_twice_the_amplitude_adds_6_db() -> None:
+    assert np.allclose(log_mel(jnp.zeros(400), CONFIG), np.log(1e-8))
+    samples = np.random.default_rng(0).normal(size=400).astype(np.float32)
+    louder = log_mel(samples * 0.2, CONFIG) - log_mel(samples * 0.1, CONFIG)
+    np.testing.assert_allclose(louder, np.log(4), atol=1e-4)
+
+
+def test_features_compile_and_map() -> None:
+    samples = jnp.stack([jnp.asarray(sound(8000)), jnp.zeros(4000)])
+    mapped = jax.jit(jax.vmap(lambda each: log_mel(each, CONFIG)))(samples)
+    assert mapped.dtype == jnp.float32
+    np.testing.assert_allclose(mapped, log_mel(samples, CONFIG), atol=1e-3)
+
+
+def test_normalized_features_have_mean_0_and_deviation_1_over_the_frames() -> None:
+    features = np.random.default_rng(0).normal(5, 3, (2, 30, 4)).astype(np.float32)
+    features[..., 3] = -18.0  # a band that does not vary
+    is_frame = np.arange(30)[None, :] < np.array([[30], [20]])
+    normalized = jax.jit(normalize)
+    normal = np.array(normalized(features, is_frame))
+    for row, frames in ((0, 30), (1, 20)):
+        np.testing.assert_allclose(normal[row, :frames, :3].mean(axis=0), 0, atol=1e-5)
+        np.testing.assert_allclose(normal[row, :frames, :3].std(axis=0), 1, atol=1e-4)
+    assert not normal[1, 20:].any()
+    np.testing.assert_allclose(normal[..., 3], 0, atol=1e-2)
+    features[1, 20:] = 1e3  # what padding holds does not matter
+    np.testing.assert_array_equal(normalized(features, is_frame), normal)
+    assert np.isfinite(normalized(features, np.zeros((2, 30), bool))).all()
+
+
+def test_times_are_those_of_the_middle_of_each_frame() -> None:
+    np.testing.assert_allclose(frame_seconds(np.array([0, 1, 100]), CONFIG), [0.0125, 0.0225, 1.0125])
+
+
+@pytest.mark.parametrize(
+    ('fields', 'message'),
+    [
+        ({'sample_rate': 0}, 'sample_rate=0: expected at least 1'),
+        ({'hop_ms': 0.0}, 'hop_ms=0.0: expected at least one sample of 16000 Hz'),
+        ({'window_ms': 0.05}, 'window_ms=0.05: expected at least two samples'),
+        ({'highest_hz': 9000.0}, r'highest_hz=9000.0: expected 0 <= lowest_hz < highest_hz <= 8000, half of'),
+        ({'lowest_hz': 9000.0}, 'lowest_hz=9000.0 and highest_hz=None'),
+        ({'num_mels': 200}, 'num_mels=200: 3 of the bands would be narrower than the spectrum resolves'),
+    ],
+)
+def test_impossible_features_are_refused(fields: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        FeatureConfig(**fields)
