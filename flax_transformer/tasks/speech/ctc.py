@@ -1,0 +1,158 @@
+"""Connectionist temporal classification: the cost of a text without knowing when each part of it is said.
+
+A model gives each frame a distribution over units and the blank. A path chooses one of them for each frame; `collapse`
+makes it a text. The probability of a text is the sum over all paths that collapse to it (Graves et al. 2006).
+
+Shapes: B utterances, T frames, L labels, V units, the blank included.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from flax_transformer.audio.augment import among_first
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.installing import install_command
+
+BLANK_ID = 0
+
+
+def collapse(path: Sequence[int]) -> list[int]:
+    """The labels of a path: repeats that no blank separates become one, then the blanks go.
+
+    With `_` for the blank and the letters for their ids, the path "ttt_h_eee___ ____qqq__" becomes "the q":
+
+    >>> text = 'ttt_h_eee___ ____qqq__'
+    >>> ''.join(map(chr, collapse([0 if c == '_' else ord(c) for c in text])))
+    'the q'
+    >>> collapse([7, 0, 7, 7])  # two of the same need a blank between them
+    [7, 7]
+    """
+    return [unit for unit, before in zip(path, [BLANK_ID, *path], strict=False) if unit not in (before, BLANK_ID)]
+
+
+def fewest_frames(labels: Sequence[int]) -> int:
+    """The length of the shortest path of labels: a frame for each, and one for the blank between two that are equal.
+
+    >>> fewest_frames([7, 7, 8])
+    4
+    """
+    return len(labels) + sum(label == before for label, before in zip(labels[1:], labels, strict=False))
+
+
+def ctc_cost(
+    logits: jax.Array, num_frames: jax.Array, labels: jax.Array, num_labels: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """-log p(labels) [B], in nats, and whether there is a path at all, [B].
+
+    Without one the cost, and its gradient, is 0 rather than the 1e5 of optax: count these utterances.
+
+    Args:
+      logits: [B, T, V]; those of frames from num_frames [B] on do not count.
+      labels: [B, L] without blanks, of which the first num_labels [B] count.
+    """
+    frame_paddings = ~among_first(num_frames, logits.shape[1])
+    label_paddings = ~among_first(num_labels, labels.shape[1])
+    repeats = ((labels[:, 1:] == labels[:, :-1]) & ~label_paddings[:, 1:]).sum(axis=1)
+    fits = num_labels + repeats <= num_frames
+    cost = optax.ctc_loss(
+        logits.astype(jnp.float32),
+        frame_paddings.astype(jnp.float32),
+        labels,
+        label_paddings.astype(jnp.float32),
+        blank_id=BLANK_ID,
+    )
+    return jnp.where(fits, jnp.maximum(cost, 0.0), 0.0), fits  # rounding makes it as low as -1e-7
+
+
+def best_path(log_probs: np.ndarray) -> np.ndarray:
+    """[T] int: the most probable unit of each frame of log_probs [T, V]; the most probable of all paths."""
+    return np.argmax(log_probs, axis=-1)
+
+
+def prefix_beam(log_probs: np.ndarray, beam_size: int) -> list[int]:
+    """The most probable labels by a search that keeps `beam_size` prefixes (Graves et al. 2006, section 3.2).
+
+    Unlike `best_path` it adds up the paths of a text. log_probs [T, V]. Raises UserError if the package that searches
+    is missing.
+    """
+    try:
+        from fast_ctc_decode import beam_search
+    except ImportError:
+        raise UserError(f'a beam needs fast-ctc-decode: {install_command("speech")}; or set --beam-size 1') from None
+    if not len(log_probs):
+        return []
+    probabilities = np.exp(np.asarray(log_probs, np.float32))
+    # One character for each unit, whatever the unit is, so that the text is read back as ids.
+    alphabet = [chr(_FIRST + unit) for unit in range(probabilities.shape[1])]
+    found, _ = beam_search(probabilities, alphabet, beam_size=beam_size, beam_cut_threshold=0.0)
+    return [ord(character) - _FIRST for character in found]
+
+
+_FIRST = 0x10000  # of the characters that stand for units: above the surrogates, room for a million
+
+
+def log_probability(log_probs: np.ndarray, labels: Sequence[int]) -> float:
+    """log p(labels), in nats, summed over all paths of log_probs [T, V]; -inf if there is none."""
+    trellis = _Trellis(labels)
+    score = trellis.start
+    for number, emitted in enumerate(log_probs):
+        before = trellis.before(score) if number else score[None]
+        with np.errstate(divide='ignore'):
+            highest = np.maximum(before.max(axis=0), _LEAST)
+            score = highest + np.log(np.exp(before - highest).sum(axis=0)) + emitted[trellis.units]
+    ends = score[-2:] if len(log_probs) else score[:1] if not labels else score[:0]
+    return float(np.logaddexp.reduce(ends)) if len(ends) else -np.inf
+
+
+def align(log_probs: np.ndarray, labels: Sequence[int]) -> np.ndarray:
+    """[T] int: the most probable path of log_probs [T, V] that collapses to the labels, as the number of the label in
+    each frame, -1 for the blank; by the Viterbi algorithm.
+
+    Raises ValueError if T frames are too few for the labels.
+    """
+    trellis = _Trellis(labels)
+    score = trellis.start
+    steps = np.zeros((len(log_probs), len(score)), np.int8)  # how many states back the path was before
+    for number, emitted in enumerate(log_probs):
+        if number:
+            before = trellis.before(score)
+            steps[number], score = before.argmax(axis=0), before.max(axis=0)
+        score = score + emitted[trellis.units]
+    state = len(score) - 1
+    if labels and score[-2] > score[-1]:
+        state -= 1
+    if labels and (not len(log_probs) or score[state] == -np.inf):
+        raise ValueError(f'{len(log_probs)} frames are too few for {len(labels)} labels')
+    path = np.empty(len(log_probs), int)
+    for number in reversed(range(len(log_probs))):
+        path[number] = state
+        state -= steps[number, state]
+    return np.where(path % 2 == 1, path // 2, -1)
+
+
+class _Trellis:
+    """The states of paths that collapse to L labels: blank, label, blank and so on (Graves et al. 2006, figure 3)."""
+
+    def __init__(self, labels: Sequence[int]) -> None:
+        self.units = np.full(2 * len(labels) + 1, BLANK_ID)
+        self.units[1::2] = labels
+        self._may_skip = np.zeros(len(self.units), bool)  # the blank before it, unless the label before is the same
+        self._may_skip[3::2] = self.units[3::2] != self.units[1:-2:2]
+        self.start = np.full(len(self.units), -np.inf)  # before the first frame: its states may be the first two
+        self.start[:2] = 0
+
+    def before(self, score: np.ndarray) -> np.ndarray:
+        """[3, 2 L + 1]: the scores of the states that each state may follow: itself, the one before, that before it."""
+        found = np.full((3, len(score)), -np.inf)
+        found[0] = score
+        found[1, 1:] = score[:-1]
+        found[2, 2:] = score[:-2]
+        found[2, ~self._may_skip] = -np.inf
+        return found
+
+
+_LEAST = np.finfo(np.float64).min / 4  # in place of -inf, of which differences are not defined
