@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from flax_transformer.tasks.classification.result import Classification
     from flax_transformer.tasks.embeddings.vectors import WordVectors
     from flax_transformer.tasks.find import load_config
+    from flax_transformer.tasks.speech.result import Transcript
+    from flax_transformer.tasks.speech.transcriber import Transcriber
     from flax_transformer.tasks.translation.config import Config
     from flax_transformer.tasks.translation.inference.result import Translation
     from flax_transformer.tasks.translation.inference.translator import Translator
@@ -23,6 +25,8 @@ _HOMES = {
     'Classification': 'tasks.classification.result',
     'Classifier': 'tasks.classification.classifier',
     'Config': 'config',
+    'Transcriber': 'tasks.speech.transcriber',
+    'Transcript': 'tasks.speech.result',
     'Translation': 'tasks.translation.inference.result',
     'Translator': 'tasks.translation.inference.translator',
     'UserError': 'common.errors',
@@ -35,6 +39,8 @@ __all__ = [
     'Classification',
     'Classifier',
     'Config',
+    'Transcriber',
+    'Transcript',
     'Translation',
     'Translator',
     'UserError',

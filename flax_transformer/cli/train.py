@@ -24,8 +24,13 @@ given here."""
 _TEST_FILES = {
     'translation': ' --source test.{0.source_language} --reference test.{0.target_language}',
     'classification': ' --test test.tsv',
+    'speech': ' --test test.tsv',
 }
-_USES = {'translation': 'translate {} < lines > translations', 'classification': 'classify {} < lines > labels'}
+_USES = {
+    'translation': 'translate {} < lines > translations',
+    'classification': 'classify {} < lines > labels',
+    'speech': 'transcribe {} FILE ...',
+}
 
 
 @dataclass(frozen=True)

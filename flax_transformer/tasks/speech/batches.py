@@ -1,0 +1,232 @@
+"""Examples in batches of a few static shapes, and the endless batches of training."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import grain
+import numpy as np
+
+from flax_transformer.data.order import Order
+from flax_transformer.tasks.speech.examples import Examples, Strings
+
+BLOCK = 16  # batches whose examples are sorted by length
+_DRAWN = 1024  # examples whose lengths decide the lengths of batches
+_SPEED = 2  # what random numbers are for: examples.py has 0 and 1
+_ORDER = 3
+
+
+class Batch(NamedTuple):
+    """Rows of utterances; a row of zeros weighs nothing. R rows, T samples, L labels."""
+
+    samples: np.ndarray  # [R, T] float32, in -1..1
+    num_samples: np.ndarray  # [R] int32; 0 for an empty row
+    labels: np.ndarray  # [R, L] int32, padded with 0
+    num_labels: np.ndarray  # [R] int32
+
+
+class Planned(NamedTuple):
+    """A batch before it is made."""
+
+    numbers: tuple[int, ...]  # of examples
+    speeds: tuple[float, ...]  # at which they are played
+    slots: int  # samples of each row
+
+
+def fill(waveforms: Sequence[np.ndarray], labels: Sequence[Sequence[int]], *, slots: int, most_labels: int) -> Batch:
+    """A batch with a row for each waveform and its labels."""
+    rows = len(waveforms)
+    batch = Batch(
+        np.zeros((rows, slots), np.float32),
+        np.array([len(each) for each in waveforms], np.int32),
+        np.zeros((rows, most_labels), np.int32),
+        np.array([len(each) for each in labels], np.int32),
+    )
+    for row, (waveform, ids) in enumerate(zip(waveforms, labels, strict=True)):
+        batch.samples[row, : len(waveform)] = waveform
+        batch.labels[row, : len(ids)] = ids
+    return batch
+
+
+def lengths_for(num_samples: Sequence[int], most: int, count: int, *, multiple: int) -> list[int]:
+    """At most `count` lengths of batches, ascending, the last `most` or more: quantiles of the examples' lengths.
+
+    >>> lengths_for([100, 200, 300, 400], most=450, count=2, multiple=100)
+    [200, 500]
+    """
+    shares = np.arange(1, count) / count
+    found = [*np.quantile(num_samples, shares, method='higher').tolist(), most]
+    return sorted({min(-(-length // multiple) * multiple, -(-most // multiple) * multiple) for length in found})
+
+
+def faster(samples: np.ndarray, speed: float) -> np.ndarray:
+    """Samples [T] played `speed` times as fast, [T / speed], by linear interpolation: the pitch changes, too."""
+    if speed == 1:
+        return samples
+    places = np.arange(played(len(samples), speed)) * speed
+    return np.interp(places, np.arange(len(samples)), samples).astype(np.float32)
+
+
+def played(num_samples: int, speed: float) -> int:
+    """The length of so many samples at a speed."""
+    return max(int((num_samples - 1) / speed), 0) + 1
+
+
+class TrainingBatches(grain.IterDataset):
+    """Batches without end: a pure function of the seed.
+
+    Examples are drawn by blocks of BLOCK batches. In a block they are sorted by length, so that a batch wastes little
+    on padding, and its batches shuffled. Every process plans whole batches and makes its own rows, so the plan does not
+    depend on how many there are.
+    """
+
+    def __init__(
+        self,
+        examples: Examples,
+        encode: Callable[[str], list[int]],
+        *,
+        batch_size: int,
+        speed: float,
+        most_samples: int,
+        num_lengths: int,
+        multiple: int,
+        most_labels: int,
+        seed: int,
+        name: str,
+        own_rows: np.ndarray | None = None,
+    ) -> None:
+        """
+        Args:
+          encode: the ids of a transcript.
+          speed: examples are played up to so much faster or slower.
+          most_samples: of the longest row; slower playing keeps to it.
+          num_lengths: how many lengths rows have at most, in samples, each a multiple of `multiple`.
+          own_rows: the numbers of the rows of a global batch that this process needs; None: all.
+        """
+        super().__init__()
+        self.name, self._examples, self._encode = name, examples, encode
+        self._rows, self._speed, self._most_samples, self._seed = batch_size, speed, most_samples, seed
+        self._most_labels = most_labels
+        self._own_rows = np.arange(batch_size) if own_rows is None else own_rows
+        self._order = None
+        if not isinstance(examples, Strings):
+            self._order = Order([examples.count], [Fraction(1)], block_size=BLOCK * batch_size, seed=seed)
+        self._block_size = BLOCK * batch_size if self._order is None else min(BLOCK * batch_size, examples.count)
+        self._batches_per_block = -(-self._block_size // batch_size)
+        self.lengths = self._lengths(num_lengths, multiple)
+        self._block = lru_cache(4)(self._planned)
+
+    def _lengths(self, count: int, multiple: int) -> list[int]:
+        """The lengths of rows: by those of some examples, played at random speeds."""
+        numbers = range(self._examples.count if self._order else _DRAWN)
+        some = [self._examples.num_samples(i) for i in numbers[:: -(-len(numbers) // _DRAWN)]]
+        speeds = self._generator(_SPEED, -1).uniform(-1, 1, len(some))
+        drawn = [min(played(n, self._speed**x), self._most_samples) for n, x in zip(some, speeds, strict=True)]
+        most = self._most_samples
+        if self._order:
+            most = min(most, played(max(map(self._examples.num_samples, numbers)), 1 / self._speed))
+        return lengths_for(drawn, most, count, multiple=multiple)
+
+    def _generator(self, purpose: int, number: int) -> np.random.Generator:
+        return np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, purpose, number + 1])))
+
+    def _planned(self, block: int) -> list[Planned]:
+        """The batches of a block."""
+        if self._order is None:
+            numbers = np.arange(block * self._block_size, (block + 1) * self._block_size)
+        else:
+            numbers = self._order.block(block).indices
+        lengths = np.array([self._examples.num_samples(i) for i in numbers.tolist()])
+        generator = self._generator(_SPEED, block)
+        # No slower than fits.
+        speeds = np.maximum(self._speed ** generator.uniform(-1, 1, len(numbers)), lengths / self._most_samples)
+        lengths = np.array([played(*each) for each in zip(lengths.tolist(), speeds.tolist(), strict=True)])
+        by_length = np.argsort(lengths, kind='stable')
+        batches = np.array_split(by_length, self._batches_per_block)
+        order = self._generator(_ORDER, block).permutation(len(batches))
+        return [
+            Planned(
+                tuple(numbers[chosen].tolist()),
+                tuple(speeds[chosen].tolist()),
+                next(length for length in self.lengths if length >= lengths[chosen].max()),
+            )
+            for chosen in (batches[i] for i in order)
+        ]
+
+    def planned(self, number: int) -> Planned:
+        """What is in a global batch."""
+        return self._block(number // self._batches_per_block)[number % self._batches_per_block]
+
+    def batch(self, number: int) -> Batch:
+        """This process's rows of a batch."""
+        plan = self.planned(number)
+        waveforms, labels = [], []
+        for row in self._own_rows.tolist():
+            if row >= len(plan.numbers):  # an empty row
+                waveforms.append(np.zeros(0, np.float32))
+                labels.append([])
+                continue
+            waveforms.append(faster(self._examples.samples(plan.numbers[row]), plan.speeds[row]))
+            labels.append(self._encode(self._examples.text(plan.numbers[row])))
+        return fill(waveforms, labels, slots=plan.slots, most_labels=self._most_labels)
+
+    def padding(self) -> float:
+        """The share of the samples of a block of batches that is padding."""
+        plans = self._block(0)
+        slots = self._rows * sum(plan.slots for plan in plans)
+        filled = sum(
+            played(self._examples.num_samples(number), speed)
+            for plan in plans
+            for number, speed in zip(plan.numbers, plan.speeds, strict=True)
+        )
+        return 1 - filled / slots
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what the examples are."""
+        found = hashlib.sha256(f'{self.name} {self._examples.count}\n'.encode())
+        for i in range(min(self._examples.count, 1 << 20)):
+            found.update(f'{self._examples.num_samples(i)} {self._encode(self._examples.text(i))}\n'.encode())
+        return found.hexdigest()
+
+    def describe(self, place: Any) -> dict[str, Any]:
+        """The recordings of the batch at a place."""
+        return {'recordings': [self._examples.place(i) for i in self.planned(place['batch']).numbers]}
+
+    def epoch(self, place: Any) -> float:
+        """Examples drawn before a place, by the number of examples."""
+        return place['batch'] / self._batches_per_block * self._block_size / self._examples.count
+
+    def __iter__(self) -> 'BatchIterator':
+        return BatchIterator(self)
+
+
+class BatchIterator(grain.DatasetIterator):
+    """Reads on from a place, the number of the next batch."""
+
+    def __init__(self, batches: TrainingBatches) -> None:
+        super().__init__()
+        self._batches, self._next = batches, 0
+
+    def __next__(self) -> Batch:
+        self._next += 1
+        return self._batches.batch(self._next - 1)
+
+    def get_state(self) -> dict[str, int]:
+        return {'batch': self._next}
+
+    def set_state(self, state: dict[str, int]) -> None:
+        self._next = int(state['batch'])
+
+
+def batches_in_order(
+    examples: Examples, numbers: Sequence[int], encode: Callable[[str], list[int]], *, rows: int, most_labels: int
+) -> Iterator[Batch]:
+    """All examples by `numbers`, `rows` at a time, each batch as long as its longest."""
+    for first in range(0, len(numbers), rows):
+        chosen = numbers[first : first + rows]
+        waveforms = [examples.samples(i) for i in chosen]
+        labels = [encode(examples.text(i)) for i in chosen]
+        yield fill(waveforms, labels, slots=max(map(len, waveforms)), most_labels=most_labels)

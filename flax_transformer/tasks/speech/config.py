@@ -1,0 +1,194 @@
+"""The config of a speech-to-text experiment."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar, Literal
+
+from flax_transformer.audio.features import FeatureConfig, num_frames
+from flax_transformer.common.checks import check, check_positive, check_rates, check_types
+from flax_transformer.common.fields import section, setting
+from flax_transformer.engine.config import EngineConfig
+from flax_transformer.engine.config.loop import LoopConfig
+from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
+
+
+@dataclass(frozen=True)
+class SpeechConfig:
+    """The model: strided convolutions over log-mel features, an encoder, and one dense layer."""
+
+    # transformer: the encoder of Vaswani et al. 2017; recurrent: LSTMs or GRUs in both directions.
+    encoder: Literal['transformer', 'recurrent'] = 'transformer'
+    vocab_size: int = 64  # at most so many units, the blank included
+    # Of each convolution over time: of so many feature frames, the encoder sees one. Each unit needs a frame of the
+    # encoder, and two that are equal need one between them. Over frequency the stride is 2.
+    strides: tuple[int, ...] = (2, 2)
+    channels: tuple[int, ...] = (16, 32)  # of each convolution
+    d_model: int = 144  # width of the encoder's input, and of the transformer
+    num_layers: int = 4  # of the encoder
+    num_heads: int = 4  # transformer
+    d_ff: int = 576  # transformer: inner width of the feed-forward network
+    cell: Literal['lstm', 'gru'] = 'gru'  # recurrent
+    hidden_size: int = 144  # recurrent: of each direction
+    dropout_rate: float = setting(0.1, 'transferable')
+    # Of computation; auto: bfloat16 on TPU and GPU.
+    dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'd_model', 'num_layers', 'num_heads', 'd_ff', 'hidden_size')
+        check(self.vocab_size >= 2, f'vocab_size={self.vocab_size}: expected at least 2, the blank and a unit')
+        check(
+            bool(self.strides) and min(self.strides) >= 1,
+            f'strides={self.strides}: expected one or more, of at least 1',
+        )
+        check(
+            len(self.channels) == len(self.strides) and min(self.channels) >= 1,
+            f'channels={self.channels}: expected as many as strides={self.strides}, of at least 1',
+        )
+        check(
+            self.encoder != 'transformer' or (self.d_model % 2 == 0 and self.d_model % self.num_heads == 0),
+            f'd_model={self.d_model}: a transformer needs an even multiple of num_heads={self.num_heads}',
+        )
+        check_rates(self, 'dropout_rate')
+
+    @property
+    def stride(self) -> int:
+        """Feature frames for each frame of the encoder."""
+        return prod(self.strides)
+
+
+@dataclass(frozen=True)
+class UnitConfig:
+    """What a transcript is written in; learned from the training transcripts and kept in the run directory."""
+
+    # words: whatever white space separates; characters: with the space as one of them; bpe and unigram: pieces, by
+    # SentencePiece.
+    algorithm: Literal['words', 'characters', 'bpe', 'unigram'] = 'characters'
+    lower_case: bool = True  # of the transcripts, before anything else
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+
+@dataclass(frozen=True)
+class SpeechDataConfig:
+    """Recordings with transcripts. They are named in one of these forms:
+
+    `folder/train.tsv`, `folder/train.jsonl`  a manifest, see docs/how-to/audio.md
+    `fsdd/index.tsv?official_split=train#digit`  some rows of it, and the column of the transcript
+    `LibriSpeech/train-clean-100`  a folder in LibriSpeech's layout
+    `tones:train`  generated: the touch-tones of a telephone
+    """
+
+    train: str = 'train.tsv'
+    validation: str = ''  # empty: none
+    test: str = ''  # what `evaluate` reads; empty: none
+    # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
+    root: str | None = setting(None, 'resumable', 'cosmetic')
+    # Longer recordings are left out of training, and reported; the transcriber reads them in windows of this length.
+    max_seconds: float = 16.0
+    num_lengths: int = 4  # lengths of batches; each is compiled for
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check(bool(self.train), 'train is empty: expected recordings with transcripts')
+        check_positive(self, 'num_lengths')
+        check(self.max_seconds > 0, f'max_seconds={self.max_seconds}: expected more than 0')
+
+
+@dataclass(frozen=True)
+class StringsConfig:
+    """Several recordings of one speaker, with gaps between them, as one utterance: digits become strings of digits."""
+
+    most: int = 0  # recordings in an utterance of training and validation; 0: each recording by itself
+    fewest: int = 1
+    most_gap_ms: float = 200.0  # of silence before, between and after them: from 0, at random
+    validation: int = 200  # strings that are made of the validation recordings
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check(self.most >= 0, f'most={self.most}: expected at least 0')
+        check(
+            not self.most or 1 <= self.fewest <= self.most,
+            f'fewest={self.fewest}, most={self.most}: expected 1 <= fewest <= most',
+        )
+        check(self.most_gap_ms >= 0, f'most_gap_ms={self.most_gap_ms}: expected at least 0')
+        check_positive(self, 'validation')
+
+
+@dataclass(frozen=True)
+class PerturbationConfig:
+    """How each utterance of training is changed at random, so that a model learns from few speakers."""
+
+    speed: float = 1.1  # played up to so much faster or slower, which changes the pitch, too; 1: never
+    vocal_tract: float = 1.0  # frequencies stretched or shrunk by up to so much (Jaitly and Hinton 2013); 1: never
+    gain_db: float = 10.0  # louder or softer by up to so many decibels
+    color_db: float = 3.0  # deviation of a smooth random curve over the bands, as of microphones and rooms; 0: none
+    lowest_snr_db: float | None = 10.0  # white noise at so many decibels below the speech, or up to 30 less; None: none
+    band_masks: int = 2  # SpecAugment (Park et al. 2019): runs of mel bands set to their mean
+    most_bands: int = 8  # in each
+    frame_masks: int = 1  # and runs of frames
+    most_mask_ms: float = 80.0  # in each; at most a fifth of the utterance
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name in ('speed', 'vocal_tract'):
+            value = getattr(self, name)
+            check(1 <= value <= 2, f'{name}={value}: expected 1 to 2')
+        for name in ('gain_db', 'color_db', 'band_masks', 'most_bands', 'frame_masks', 'most_mask_ms'):
+            check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(LoopConfig):
+    """How long and in what batches to train, and when to report, evaluate and save."""
+
+    batch_size: int = 32  # utterances per batch, over all devices
+    # Validation score that decides what is best: the word or character error rate, or the loss.
+    best_by: Literal['word_error_rate', 'character_error_rate', 'loss'] = setting('word_error_rate', 'resumable')
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, 'batch_size')
+
+
+@dataclass(frozen=True)
+class Config:
+    """One speech-to-text experiment."""
+
+    task: ClassVar[str] = 'speech'
+
+    model: SpeechConfig = section(SpeechConfig)
+    features: FeatureConfig = section(FeatureConfig)
+    tokenizer: UnitConfig = section(UnitConfig)
+    data: SpeechDataConfig = section(SpeechDataConfig)
+    strings: StringsConfig = section(StringsConfig)
+    perturbation: PerturbationConfig = section(PerturbationConfig)
+    optimizer: OptimizerConfig = section(OptimizerConfig)
+    training: TrainingConfig = section(TrainingConfig)
+    parallel: ParallelConfig = section(ParallelConfig)
+    seed: int = 0  # of the initial parameters, the order of the data and all that is random; below 2^31
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check(0 <= self.seed < 2**31 - 1, f'seed={self.seed}: expected 0 to {2**31 - 2}')
+        check(
+            not self.training.patience or bool(self.data.validation),
+            f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
+        )
+
+    @property
+    def engine(self) -> EngineConfig:
+        """The sections that the engine needs."""
+        return EngineConfig(self.optimizer, self.training, self.parallel, self.seed)
+
+    @property
+    def most_samples(self) -> int:
+        """Samples of the longest utterance."""
+        return round(self.data.max_seconds * self.features.sample_rate)
+
+    @property
+    def most_frames(self) -> int:
+        """Feature frames of the longest utterance."""
+        return num_frames(self.most_samples, self.features)

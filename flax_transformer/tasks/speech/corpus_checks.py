@@ -1,0 +1,134 @@
+"""What is wrong with recordings and their transcripts, before the first step."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from flax_transformer.audio.features import num_frames
+from flax_transformer.common.errors import UserError
+from flax_transformer.data.audit.kinds import Kind
+from flax_transformer.data.audit.report import Finding, Report, sorted_report
+from flax_transformer.tasks.speech.config import Config
+from flax_transformer.tasks.speech.ctc import fewest_frames
+from flax_transformer.tasks.speech.kinds import KINDS, SHARES
+from flax_transformer.tasks.speech.recordings import Corpus, Recording, read_corpus
+from flax_transformer.tasks.speech.run import Run
+from flax_transformer.tasks.speech.units import Units
+
+EXAMPLES = 5  # of each kind
+CORPORA = ('train', 'validation', 'test')
+Corpora = dict[str, Corpus]  # train, and perhaps the others
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class SpokenExample:
+    """A recording that shows a fault."""
+
+    place: str
+    text: str
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text,)
+
+
+class SpeechFinding(Finding):
+    @property
+    def about(self) -> Kind:
+        return KINDS[self.kind]
+
+
+def read_corpora(config: Config, names: Iterable[str] = CORPORA, *, say: Say) -> Corpora:
+    """Those corpora, of `names`, that the config has."""
+    data, rate = config.data, config.features.sample_rate
+    return {name: read_corpus(source, data, rate, say=say) for name in names if (source := getattr(data, name))}
+
+
+def check_corpora(corpora: Corpora, config: Config, units: Units, *, say: Say) -> None:
+    """Reports what is wrong with the corpora. Raises UserError if training on them makes no sense."""
+    report = audit(corpora, config, units)
+    if report.errors:
+        raise UserError('\n\n'.join(map(str, report.errors)))
+    for warning in report.warnings:
+        say(str(warning).partition('\n')[0] + (f': {warning.detail}' if warning.detail else ''))
+    say(report.summary() + ('; `flax-transformer check` with this config shows them' if report.findings else ''))
+
+
+def report_of(
+    config: Config, workdir: Path | None, *, processes: int = 1, progress: Callable[[int], object] | None = None
+) -> Report:
+    """What is wrong with the config's corpora; `workdir` is a run, whose units are used."""
+    corpora = read_corpora(config, say=lambda _: None)
+    if progress is not None:
+        progress(sum(len(corpus.recordings) for corpus in corpora.values()))
+    if workdir is None:
+        texts = [each.text for each in corpora['train'].recordings]
+        units = Units.learn(texts, config.tokenizer, config.model.vocab_size)
+    else:
+        units = Run(workdir).read_units()
+    return audit(corpora, config, units)
+
+
+def usable(corpus: Corpus, config: Config, units: Units) -> list[int]:
+    """The numbers of the recordings that training, or validation, reads.
+
+    Not those that are longer than data.max_seconds or too short for their transcript. An empty transcript is one of a
+    recording in which nothing is said.
+    """
+    return [
+        i
+        for i, each in enumerate(corpus.recordings)
+        if each.num_samples <= config.most_samples and not _is_too_short(each, config, units)
+    ]
+
+
+def _is_too_short(recording: Recording, config: Config, units: Units) -> bool:
+    """Whether a recording has fewer frames than its transcript needs."""
+    frames = -(-num_frames(recording.num_samples, config.features) // config.model.stride)
+    return fewest_frames(units.encode(recording.text)) > frames
+
+
+def audit(corpora: Corpora, config: Config, units: Units) -> Report:
+    """What is wrong with the corpora. KINDS lists what is looked for."""
+    findings = [finding for name, corpus in corpora.items() for finding in _of_corpus(name, corpus, config, units)]
+    findings += _between(corpora)
+    counts = {name: len(corpus.recordings) for name, corpus in corpora.items()}
+    return sorted_report(findings, counts, kinds=KINDS, unit='recordings')
+
+
+def _finding(kind: str, name: str, corpus: Corpus, indices: list[int], detail: str = '') -> Iterator[Finding]:
+    """The finding for some recordings of a corpus, if there are any."""
+    if not indices:
+        return
+    total, gravity = len(corpus.recordings), KINDS[kind].gravity
+    severity = gravity if gravity != 'share' else 'warning' if len(indices) >= SHARES[kind] * total else 'note'
+    shown = [corpus.recordings[i] for i in indices[:EXAMPLES]]
+    examples = tuple(SpokenExample(each.place, each.text) for each in shown)
+    yield SpeechFinding(kind, severity, name, len(indices), total, examples, detail)
+
+
+def _of_corpus(name: str, corpus: Corpus, config: Config, units: Units) -> Iterator[Finding]:
+    recordings = corpus.recordings
+    long = [i for i, each in enumerate(recordings) if each.num_samples > config.most_samples]
+    rate = config.features.sample_rate
+    longest = max((each.num_samples for each in recordings), default=0) / rate
+    yield from _finding('too_long', name, corpus, long, f'the longest has {longest:.1f} s')
+    short = [i for i, each in enumerate(recordings) if _is_too_short(each, config, units)]
+    frame_ms = config.features.hop_ms * config.model.stride
+    yield from _finding('too_short', name, corpus, short, f'a frame of the encoder has {frame_ms:g} ms')
+    yield from _finding('no_transcript', name, corpus, [i for i, each in enumerate(recordings) if not each.text])
+    unknown = [units.unknown(each.text) for each in recordings]
+    counts = Counter(unit for each in unknown for unit in each)
+    detail = ', '.join(f'{unit!r} ({count:,})' for unit, count in counts.most_common(10))
+    yield from _finding('unknown_unit', name, corpus, [i for i, each in enumerate(unknown) if each], detail)
+
+
+def _between(corpora: Corpora) -> Iterator[Finding]:
+    """Recordings of a test or validation set whose speaker is heard in training, too: said, since it flatters."""
+    known = {each.speaker for each in corpora['train'].recordings} - {''}
+    for name, corpus in corpora.items():
+        heard = [i for i, each in enumerate(corpus.recordings) if name != 'train' and each.speaker in known]
+        speakers = len({corpus.recordings[i].speaker for i in heard})
+        yield from _finding('known_speaker', name, corpus, heard, f'{speakers} speakers' if heard else '')

@@ -1,0 +1,209 @@
+"""What `flax-transformer evaluate RUN [--test MANIFEST]` does for speech to text."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.tasks.speech.config import Config, SpeechDataConfig, StringsConfig
+from flax_transformer.tasks.speech.examples import Examples, Single, Strings
+from flax_transformer.tasks.speech.metrics import RESAMPLES, confusion, errors, scores
+from flax_transformer.tasks.speech.recordings import read_corpus
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+    from flax_transformer.tasks.speech.transcriber import Transcriber
+
+DESCRIPTION = """Score a trained speech-to-text model: word and character error rate with their interval, by speaker,
+and the confusion of words where each recording is of one. Without --test the test set of its config is used;
+--count 500 joins its recordings to so many strings, as the config's section `strings` says."""
+
+CHUNK = 256  # recordings in memory at once
+SEED = 0  # of the strings: always the same
+_MOST_WORDS = 20  # of a confusion matrix that is printed
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    test: str | None = None  # recordings to score on, in any form of data.test; a path from the working directory
+    count: int = 0  # score so many strings of the test recordings, always the same ones; 0: each recording by itself
+    beam_size: int = 1  # 1: the most probable unit of each frame; more: prefixes that a search keeps
+    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
+    examples: int = 5  # wrong transcripts to show, the worst first
+    trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
+    json: bool = False  # print one JSON object instead
+    data: SpeechDataConfig = field(default_factory=SpeechDataConfig)
+    strings: StringsConfig = field(default_factory=StringsConfig)
+
+
+def defaults(config: Config) -> EvaluateOptions:
+    """The options for a run of this config."""
+    return EvaluateOptions(data=config.data, strings=config.strings)
+
+
+def evaluate(
+    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
+) -> None:
+    """Prints the scores of a run."""
+    if len(runs) > 1:
+        raise UserError(f'got {len(runs)} runs, expected one: speech-to-text models form no ensemble')
+    for name in ('examples', 'count'):
+        if getattr(options, name) < 0:
+            raise UserError(f'--{name} {getattr(options, name)}: expected at least 0')
+    source, data = _test_set(runs[0], options)
+
+    from flax_transformer.tasks.speech.transcriber import Transcriber
+
+    transcriber = Transcriber.from_run(runs[0], step=options.step)
+    corpus = read_corpus(source, data, transcriber.sample_rate, say=note)
+    chosen = [i for i, each in enumerate(corpus.recordings) if each.num_samples]
+    examples = _strings(corpus, chosen, options, transcriber) if options.count else Single(corpus, chosen)
+    numbers = list(range(options.count or examples.count))
+    with progress_bar(len(numbers), 'recordings') as bar:
+        heard = transcribe_all(transcriber, examples, numbers, beam_size=options.beam_size, progress=bar.update)
+    result = scores_of(transcriber, examples, numbers, heard, shown=options.examples)
+    name = source + (f', {options.count:,} strings' if options.count else '')
+    print(json.dumps({'set': name, **result}, ensure_ascii=False) if options.json else '\n'.join(_lines(name, result)))
+
+
+def _test_set(run: str, options: EvaluateOptions) -> tuple[str, SpeechDataConfig]:
+    """The name of the set to score on, and where relative paths start.
+
+    Raises UserError, unless trust_data, for a test set outside the user's data folder that a stranger may have named.
+    """
+    from flax_transformer.tasks.speech.run import Run
+    from flax_transformer.tasks.speech.trusted_data import check_test_set
+
+    if options.test is not None:
+        return options.test, replace(options.data, root='.')
+    if not options.data.test:
+        raise UserError(f'{run} has no test set (data.test is empty); give --test MANIFEST')
+    check_test_set(Run(split_reference(run)[0]), options.data, trust=options.trust_data)
+    return options.data.test, options.data
+
+
+def _strings(corpus: Any, chosen: list[int], options: EvaluateOptions, transcriber: 'Transcriber') -> Strings:
+    """Strings of whole recordings, however long."""
+    config = options.strings
+    if config.most < 2:
+        raise UserError(
+            f'--count {options.count} joins recordings to strings, but strings.most={config.most}; give --strings.most '
+            'N, of at least 2'
+        )
+    longest = max((corpus.recordings[i].num_samples for i in chosen), default=0)
+    rate = transcriber.sample_rate
+    most = config.most * longest + round((config.most + 1) * config.most_gap_ms * rate / 1000)
+    return Strings(corpus, chosen, config, rate=rate, most_samples=most, seed=SEED)
+
+
+def transcribe_all(
+    transcriber: 'Transcriber',
+    examples: Examples,
+    numbers: Sequence[int],
+    *,
+    beam_size: int = 1,
+    progress: Callable[[int], Any] | None = None,
+) -> list[str]:
+    """The transcripts of examples, by their numbers."""
+    heard = []
+    for first in range(0, len(numbers), CHUNK):
+        some = [examples.samples(i) for i in numbers[first : first + CHUNK]]
+        heard += [each.text for each in transcriber(some, beam_size=beam_size)]
+        if progress:
+            progress(len(some))
+    return heard
+
+
+def scores_of(
+    transcriber: 'Transcriber', examples: Examples, numbers: Sequence[int], heard: Sequence[str], *, shown: int = 0
+) -> dict[str, Any]:
+    """All scores, as JSON: of all utterances, by speaker, the confusion of single words, and the worst transcripts."""
+    references = [transcriber.units.normalized(examples.text(i)) for i in numbers]
+    speakers = [examples.speaker(i) for i in numbers]
+    words = errors(references, heard)
+    by_speaker = {}
+    for name in sorted(set(speakers) - {''}):
+        own = [i for i, speaker in enumerate(speakers) if speaker == name]
+        found = scores([references[i] for i in own], [heard[i] for i in own])
+        by_speaker[name] = {
+            key: getattr(found, key) for key in ('word_error_rate', 'character_error_rate', 'exact', 'num_utterances')
+        }
+    result = {**asdict(scores(references, heard)), 'by_speaker': by_speaker}
+    if references and all(len(reference.split()) == 1 for reference in references):
+        result['confusion'] = _confusions(references, heard, speakers)
+    worst = np.argsort(-words.count, kind='stable')[:shown].tolist()
+    result['worst'] = [
+        {'place': examples.place(numbers[i]), 'reference': references[i], 'heard': heard[i]}
+        for i in worst
+        if words.count[i]
+    ]
+    return result
+
+
+def _confusions(references: list[str], heard: Sequence[str], speakers: list[str]) -> dict[str, Any]:
+    """The confusion matrix, and for each speaker how often each word was taken for another."""
+    words, columns, table = confusion(references, heard)
+    wrong: dict[str, dict[str, int]] = {}
+    for reference, transcript, speaker in zip(references, heard, speakers, strict=True):
+        if transcript != reference:
+            counts = wrong.setdefault(speaker, {})
+            name = f'{reference} as {transcript or "(none)"}'
+            counts[name] = counts.get(name, 0) + 1
+    ordered = {
+        speaker: dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))) for speaker, counts in wrong.items()
+    }
+    return {'words': words, 'written': columns, 'counts': table.tolist(), 'wrong_by_speaker': ordered}
+
+
+def _lines(name: str, result: dict[str, Any]) -> list[str]:
+    lines = []
+    for one in result['worst']:
+        lines += [f'{one["place"]}: {one["reference"]!r}, heard {one["heard"]!r}']
+    lines += [
+        *([''] if result['worst'] else []),
+        f'{name}: {result["num_utterances"]:,} utterances, {result["num_words"]:,} words',
+        f'word error rate       {result["word_error_rate"]:.2%}  (95 % interval {result["word_error_rate_low"]:.2%} to '
+        f'{result["word_error_rate_high"]:.2%}, bootstrap of {RESAMPLES:,} over utterances)',
+        f'                      {result["substitutions"]:,} substituted, {result["deletions"]:,} deleted, '
+        f'{result["insertions"]:,} inserted',
+        f'character error rate  {result["character_error_rate"]:.2%}',
+        f'without an error      {result["exact"]:.2%} of the utterances',
+    ]
+    if len(result['by_speaker']) > 1:
+        lines += ['', 'by speaker', *_by_speaker(result['by_speaker'])]
+    if 'confusion' in result:
+        lines += ['', *_confusion(result['confusion'])]
+    return lines
+
+
+def _by_speaker(found: dict[str, dict[str, float]]) -> list[str]:
+    width = max(map(len, found))
+    return [
+        f'  {speaker:{width}}  word error rate {each["word_error_rate"]:7.2%}  without an error {each["exact"]:7.2%}  '
+        f'of {each["num_utterances"]:,}'
+        for speaker, each in found.items()
+    ]
+
+
+def _confusion(found: dict[str, Any]) -> list[str]:
+    lines = []
+    if len(found['words']) <= _MOST_WORDS:
+        used = [
+            j for j in range(len(found['written'])) if j < len(found['words']) or any(r[j] for r in found['counts'])
+        ]
+        header = ['said', *(found['written'][j] for j in used)]
+        rows = [[word, *(str(row[j]) for j in used)] for word, row in zip(found['words'], found['counts'], strict=True)]
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        for row in (header, *rows):
+            cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+            lines.append('  '.join([row[0].ljust(widths[0]), *cells]))
+        lines += ['(rows: the word said; columns: the word written)', '']
+    for speaker, counts in found['wrong_by_speaker'].items():
+        shown = ', '.join(f'{name} ({count})' for name, count in list(counts.items())[:5])
+        lines.append(f'{speaker or "unknown speaker"}: {sum(counts.values())} wrong: {shown}')
+    return lines

@@ -1,0 +1,129 @@
+"""From waveforms to what the model sees, in evaluation and in training.
+
+Shapes: B utterances, T samples, F frames, M mel bands. The first num_samples [B] of each row count; padding is 0.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flax_transformer.audio import augment
+from flax_transformer.audio.features import (
+    FeatureConfig,
+    hz_to_mel,
+    log_mel,
+    mel_to_hz,
+    num_frames,
+)
+from flax_transformer.tasks.speech.config import PerturbationConfig
+
+_QUIETEST_NOISE = 30.0  # dB below the loudest
+
+
+def features_of(samples: jax.Array, num_samples: jax.Array, config: FeatureConfig) -> tuple[jax.Array, jax.Array]:
+    """Normalized log-mel features [B, F, M] of samples [B, T], and how many frames count, [B]."""
+    frames = num_frames(num_samples, config)
+    features = log_mel(samples, config)
+    return standardized(features, augment.among_first(frames, features.shape[1])), frames
+
+
+def standardized(features: jax.Array, is_frame: jax.Array) -> jax.Array:
+    """Features [B, F, M] with mean 0 and deviation 1 over all bands of the frames where is_frame [B, F]; 0 elsewhere.
+
+    Not each band by itself, as is usual: in a recording of one word the mean of a band is that word's own sound.
+    """
+    weight = is_frame[..., None].astype(features.dtype)
+    count = jnp.maximum(weight.sum(axis=(1, 2), keepdims=True), 1) * features.shape[2]
+    mean = jnp.sum(features * weight, axis=(1, 2), keepdims=True) / count
+    centered = (features - mean) * weight
+    variance = jnp.sum(jnp.square(centered), axis=(1, 2), keepdims=True) / count
+    return centered * jax.lax.rsqrt(variance + 1e-6)
+
+
+def training_features(
+    key: jax.Array,
+    samples: jax.Array,
+    num_samples: jax.Array,
+    config: FeatureConfig,
+    perturbation: PerturbationConfig,
+) -> tuple[jax.Array, jax.Array]:
+    """`features_of`, each utterance changed at random: its level, noise, vocal tract, color, and masks."""
+    rows, length = samples.shape
+    frames = num_frames(num_samples, config)
+    keys = dict(zip(('waveform', 'tract', 'color', 'masks'), jax.random.split(key, 4), strict=True))
+    is_sample = augment.among_first(num_samples, length)
+
+    def change(key: jax.Array, samples: jax.Array, is_sample: jax.Array) -> jax.Array:
+        return _changed(key, samples, is_sample, config.sample_rate, perturbation)
+
+    samples = jax.vmap(change)(jax.random.split(keys['waveform'], rows), samples, is_sample)
+    features = log_mel(samples, config)
+    if perturbation.vocal_tract > 1:
+        exponents = jax.random.uniform(keys['tract'], (rows,), minval=-1, maxval=1)
+        features = warped(features, perturbation.vocal_tract**exponents, config)
+    if perturbation.color_db:
+        features = features + _colors(keys['color'], rows, perturbation.color_db, config.num_mels)
+    is_frame = augment.among_first(frames, features.shape[1])
+    features = standardized(features, is_frame)
+
+    def mask(key: jax.Array, features: jax.Array, is_frame: jax.Array) -> jax.Array:
+        return augment.spec_augment(
+            key,
+            features,
+            is_frame,
+            num_band_masks=perturbation.band_masks,
+            most_bands=perturbation.most_bands,
+            num_frame_masks=perturbation.frame_masks,
+            most_frames=round(perturbation.most_mask_ms / config.hop_ms),
+        )
+
+    return jax.vmap(mask)(jax.random.split(keys['masks'], rows), features, is_frame), frames
+
+
+def _changed(
+    key: jax.Array, samples: jax.Array, is_sample: jax.Array, rate: int, config: PerturbationConfig
+) -> jax.Array:
+    """One utterance [T] at another level, with noise."""
+    gain_key, noise_key, snr_key, color_key = jax.random.split(key, 4)
+    if config.lowest_snr_db is not None:
+        white = jax.random.normal(noise_key, samples.shape)
+        # From white to about as dull as the noise of rooms.
+        color = jax.random.uniform(color_key)
+        noise = white + color * (jnp.roll(white, 1) + jnp.roll(white, 2))
+        ratio = config.lowest_snr_db + jax.random.uniform(snr_key, maxval=_QUIETEST_NOISE)
+        samples = augment.mixed(samples, noise, ratio, rate, is_sample)
+    return augment.gain(samples, config.gain_db * jax.random.uniform(gain_key, minval=-1, maxval=1))
+
+
+def _colors(key: jax.Array, rows: int, deviation_db: float, num_mels: int) -> jax.Array:
+    """Smooth random curves over the bands [rows, 1, M], to be added to log-mel features: sums of four cosines."""
+    waves = np.cos(np.pi * np.arange(1, 5)[:, None] * np.arange(num_mels) / num_mels)
+    nats = deviation_db * np.log(10) / 10
+    return (nats * jax.random.normal(key, (rows, 4)) @ waves.astype(np.float32))[:, None]
+
+
+def warped(features: jax.Array, factors: jax.Array, config: FeatureConfig) -> jax.Array:
+    """Features [B, F, M] whose frequencies are multiplied by factors [B], as a shorter or longer vocal tract does.
+
+    Band m of the result is that at f / factor, f being the middle of band m, interpolated linearly between bands. So
+    that the top stays where it is, the frequencies above a corner are mapped by another line (Jaitly and Hinton 2013).
+    """
+    edges = np.linspace(hz_to_mel(config.lowest_hz), hz_to_mel(config.top_hz), config.num_mels + 2)
+    middles = jnp.asarray(mel_to_hz(edges[1:-1]), jnp.float32)[None]
+    factors = factors[:, None]
+    top, corner = config.top_hz, 0.8 * config.top_hz * jnp.minimum(factors, 1)  # of the result
+    above = top - (top - corner / factors) / (top - corner) * (top - middles)
+    bands = _band_of(jnp.where(middles <= corner, middles / factors, above), edges)
+    low = jnp.clip(jnp.floor(bands), 0, config.num_mels - 2)
+    share = jnp.clip(bands - low, 0, 1)
+    low = low.astype(jnp.int32)
+    # As one product: a gather of bands is slow on CPUs.
+    weights = jax.nn.one_hot(low, config.num_mels) * (1 - share)[..., None]
+    weights = weights + jax.nn.one_hot(low + 1, config.num_mels) * share[..., None]
+    return jnp.einsum('BFM,BNM->BFN', features, weights)
+
+
+def _band_of(hz: jax.Array, edges: np.ndarray) -> jax.Array:
+    """The number of the band whose middle is at a frequency, with a fraction between bands."""
+    numbers = np.arange(-1.0, len(edges) - 1)
+    return jnp.interp(hz, jnp.asarray(mel_to_hz(edges), jnp.float32), jnp.asarray(numbers, jnp.float32))

@@ -1,0 +1,123 @@
+"""How well recordings are written down: pure functions of references and transcripts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.installing import install_command
+
+RESAMPLES = 2000  # of the bootstrap
+
+
+class Errors(NamedTuple):
+    """The fewest changes that make transcripts from references, [N] of each of N utterances."""
+
+    substitutions: np.ndarray
+    deletions: np.ndarray
+    insertions: np.ndarray
+    length: np.ndarray  # words, or characters, of the reference
+
+    @property
+    def count(self) -> np.ndarray:
+        return self.substitutions + self.deletions + self.insertions
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How transcripts compare with references."""
+
+    word_error_rate: float  # changes by the words of the references; above 1 if much is inserted
+    word_error_rate_low: float  # 95 % interval, by the bootstrap over utterances
+    word_error_rate_high: float
+    character_error_rate: float
+    exact: float  # share of utterances without an error
+    substitutions: int  # of words
+    deletions: int
+    insertions: int
+    num_words: int
+    num_utterances: int
+
+
+def check_installed() -> None:
+    """Raises UserError if the package that counts errors is missing."""
+    try:
+        import jiwer  # noqa: F401
+    except ImportError:
+        raise UserError(f'error rates need jiwer: {install_command("speech")}') from None
+
+
+def errors(
+    references: Sequence[str], transcripts: Sequence[str], *, of: Literal['words', 'characters'] = 'words'
+) -> Errors:
+    """The errors of each utterance, in words or in characters. Raises UserError without jiwer."""
+    check_installed()
+    import jiwer
+
+    process = jiwer.process_words if of == 'words' else jiwer.process_characters
+    counts = np.zeros((4, len(references)), int)
+    for i, (reference, transcript) in enumerate(zip(references, transcripts, strict=True)):
+        if not reference:  # jiwer refuses it
+            counts[2, i] = len(transcript.split() if of == 'words' else transcript)
+            continue
+        found = process(reference, transcript)
+        length = found.hits + found.substitutions + found.deletions
+        counts[:, i] = found.substitutions, found.deletions, found.insertions, length
+    return Errors(*counts)
+
+
+def scores(references: Sequence[str], transcripts: Sequence[str]) -> Scores:
+    """All scores. Raises ValueError unless there is an utterance."""
+    if not references:
+        raise ValueError('got no utterances; expected at least one to score')
+    words, characters = errors(references, transcripts), errors(references, transcripts, of='characters')
+    low, high = bootstrap_interval(words.count, words.length)
+    return Scores(
+        word_error_rate=rate(words),
+        word_error_rate_low=low,
+        word_error_rate_high=high,
+        character_error_rate=rate(characters),
+        exact=float((words.count == 0).mean()),
+        substitutions=int(words.substitutions.sum()),
+        deletions=int(words.deletions.sum()),
+        insertions=int(words.insertions.sum()),
+        num_words=int(words.length.sum()),
+        num_utterances=len(references),
+    )
+
+
+def rate(found: Errors) -> float:
+    """All errors by the length of all references."""
+    return float(found.count.sum() / max(found.length.sum(), 1))
+
+
+def bootstrap_interval(
+    counts: np.ndarray, lengths: np.ndarray, *, share: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+) -> tuple[float, float]:
+    """The interval with `share` of the rates of samples drawn from N utterances with replacement (Efron 1979).
+
+    A rate is the sum of counts [N] by the sum of lengths [N].
+    """
+    generator = np.random.default_rng(seed)
+    rates = np.empty(resamples)
+    for i in range(resamples):
+        drawn = generator.integers(0, len(counts), len(counts))
+        rates[i] = counts[drawn].sum() / max(lengths[drawn].sum(), 1)
+    low, high = np.quantile(rates, [(1 - share) / 2, (1 + share) / 2])
+    return float(low), float(high)
+
+
+def confusion(references: Sequence[str], transcripts: Sequence[str]) -> tuple[list[str], list[str], np.ndarray]:
+    """Of references of one word each: the words, what was written, and how often each for each, [words, written].
+
+    What is no reference anywhere is counted as one, '(other)', and an empty transcript as '(none)'.
+    """
+    words = sorted(set(references))
+    columns = [*words, '(none)', '(other)']
+    table = np.zeros((len(words), len(columns)), int)
+    for reference, transcript in zip(references, transcripts, strict=True):
+        written = transcript or '(none)'
+        table[words.index(reference), columns.index(written if written in columns else '(other)')] += 1
+    return words, columns, table

@@ -1,0 +1,131 @@
+"""The model: log-mel features in, logits of the units for each frame out.
+
+Shapes: B utterances, F feature frames, M mel bands, T frames of the encoder, D width, V units.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from flax_transformer.audio.augment import among_first
+from flax_transformer.ops.dense import Dense
+from flax_transformer.ops.dropout import Dropout
+from flax_transformer.rnn.layers import BidirectionalLayer
+from flax_transformer.tasks.speech.config import SpeechConfig
+from flax_transformer.transformer.config import TransformerConfig
+from flax_transformer.transformer.encoder import Encoder
+from flax_transformer.transformer.layers import Positions
+
+
+class SpeechModel(nn.Module):
+    """Convolutions over time and frequency, an encoder, and one dense layer."""
+
+    config: SpeechConfig
+
+    @nn.compact
+    def __call__(
+        self, features: jax.Array, num_frames: jax.Array, *, deterministic: bool = True
+    ) -> tuple[jax.Array, jax.Array]:
+        """Logits [B, T, V], float32, of features [B, F, M], and how many of the T frames count, [B].
+
+        T is F over `SpeechConfig.stride`, rounded up; num_frames [B] of F count.
+        """
+        config = resolve_dtype(self.config)
+        x = features[..., None].astype(config.dtype)
+        for number, (stride, channels) in enumerate(zip(config.strides, config.channels, strict=True)):
+            x = jnp.where(is_frame(x, num_frames)[..., None, None], x, 0)
+            convolution = nn.Conv(
+                channels,
+                (3, 3),
+                strides=(stride, 2),
+                padding=((1, 1), (1, 1)),  # not SAME: it would depend on the length what a frame sees
+                dtype=config.dtype,
+                name=f'convolutions_{number}',
+            )
+            x = nn.relu(convolution(x))
+            num_frames = -(-num_frames // stride)
+        x = x.reshape(*x.shape[:2], -1)
+        x = Dense(x.shape[-1], config.d_model, dtype=x.dtype, name='projection')(x)
+        x = Dropout(config.dropout_rate)(x, deterministic=deterministic)
+        x = ENCODERS[config.encoder](config, name='encoder')(x, num_frames, deterministic=deterministic)
+        return Dense(x.shape[-1], config.vocab_size, name='output')(x.astype(jnp.float32)), num_frames
+
+
+def is_frame(x: jax.Array, num_frames: jax.Array) -> jax.Array:
+    """[B, T] bool: which frames of x [B, T, ...] count, the first num_frames [B]."""
+    return among_first(num_frames, x.shape[1])
+
+
+class RecurrentEncoder(nn.Module):
+    """Layers of LSTMs or GRUs in both directions."""
+
+    config: SpeechConfig
+
+    @nn.compact
+    def __call__(self, x: jax.Array, num_frames: jax.Array, *, deterministic: bool = True) -> jax.Array:
+        """[B, T, 2 * hidden_size] of x [B, T, D]."""
+        config = self.config
+        for number in range(config.num_layers):
+            name = f'layers_{number}'
+            layer = BidirectionalLayer(x.shape[-1], config.hidden_size, config.cell, x.dtype, name=name)
+            x = layer(x, is_frame(x, num_frames).astype(jnp.int32))
+            x = Dropout(config.dropout_rate)(x, deterministic=deterministic)
+        return x
+
+
+class TransformerEncoder(nn.Module):
+    """The Transformer's encoder (Vaswani et al. 2017, section 3.1), pre-LN."""
+
+    config: SpeechConfig
+
+    @nn.compact
+    def __call__(self, x: jax.Array, num_frames: jax.Array, *, deterministic: bool = True) -> jax.Array:
+        """[B, T, D] of x [B, T, D]."""
+        config, length = self.config, x.shape[1]
+        x = Positions(config.d_model, dtype=x.dtype)(x, jnp.arange(length)[None], length)
+        mask = is_frame(x, num_frames)[:, None, None, :]
+        return Encoder(transformer_config(config))(x, mask, deterministic=deterministic)[0]  # no norm with statistics
+
+
+def transformer_config(config: SpeechConfig) -> TransformerConfig:
+    """The Transformer whose encoder is used."""
+    return TransformerConfig(
+        vocab_size=config.vocab_size,
+        d_model=config.d_model,
+        num_heads=config.num_heads,
+        d_ff=config.d_ff,
+        num_encoder_layers=config.num_layers,
+        dropout_rate=config.dropout_rate,
+        attention_dropout_rate=config.dropout_rate,
+        norm_first=True,
+        dtype=config.dtype,
+    )
+
+
+ENCODERS = {'recurrent': RecurrentEncoder, 'transformer': TransformerEncoder}
+
+
+def resolve_dtype(config: SpeechConfig, platform: str | None = None) -> SpeechConfig:
+    """The config with the dtype that 'auto' stands for on a platform; None: JAX's default."""
+    if config.dtype != 'auto':
+        return config
+    return replace(config, dtype='float32' if (platform or jax.default_backend()) == 'cpu' else 'bfloat16')
+
+
+def init_params(config: SpeechConfig, num_mels: int, key: jax.Array) -> Any:
+    """Fresh float32 parameters, from one compiled program."""
+
+    def init(key: jax.Array) -> Any:
+        features = jnp.zeros((1, config.stride, num_mels))
+        return SpeechModel(config).init(key, features, jnp.full(1, config.stride))['params']
+
+    return jax.jit(init)(key)
+
+
+def parameter_shapes(config: SpeechConfig, num_mels: int) -> Any:
+    """The parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
+    return jax.eval_shape(partial(init_params, config, num_mels), jax.random.key(0))

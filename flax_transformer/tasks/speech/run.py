@@ -1,0 +1,35 @@
+"""The run directory of a speech-to-text model: what every run has, and its units.
+
+tokenizer/         the units: words, characters, or a SentencePiece model
+tokenizer.sha256   their digest when the run began
+"""
+
+from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.engine.runs.tokenizer_digest import DIGEST_FILE, check_digest, write_digest
+from flax_transformer.tasks.speech.config import Config
+from flax_transformer.tasks.speech.units import Units, load_units
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE
+
+
+class Run(RunDirectory):
+    """The files of a speech-to-text run, except its checkpoints."""
+
+    config_class = Config
+    model_files = ('tokenizer', DIGEST_FILE)
+
+    def read_config(self) -> Config:
+        return super().read_config()
+
+    def is_prepared(self) -> bool:
+        return (self.path / 'tokenizer' / DESCRIPTION_FILE).is_file()
+
+    def write_units(self, units: Units) -> None:
+        """Writes the last of a new run's own files."""
+        write_digest(self.path, units.digest)
+        units.save(self.path / 'tokenizer')
+
+    def read_units(self) -> Units:
+        """The run's units. Raises UserError if they are not those that the run began with."""
+        units = load_units(self.path / 'tokenizer')
+        check_digest(self.path, units.digest)
+        return units
