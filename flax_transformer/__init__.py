@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from flax_transformer.tasks.translation.inference.result import Translation
     from flax_transformer.tasks.translation.inference.translator import Translator
     from flax_transformer.tasks.translation.train import train
+    from flax_transformer.tasks.trigger_word.detector import Detector
+    from flax_transformer.tasks.trigger_word.hits import Hit
 
 _HOMES = {
     'Classification': 'tasks.classification.result',
     'Classifier': 'tasks.classification.classifier',
     'Config': 'config',
+    'Detector': 'tasks.trigger_word.detector',
+    'Hit': 'tasks.trigger_word.hits',
     'Transcriber': 'tasks.speech.transcriber',
     'Transcript': 'tasks.speech.result',
     'Translation': 'tasks.translation.inference.result',
@@ -39,6 +43,8 @@ __all__ = [
     'Classification',
     'Classifier',
     'Config',
+    'Detector',
+    'Hit',
     'Transcriber',
     'Transcript',
     'Translation',

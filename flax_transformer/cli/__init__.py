@@ -14,6 +14,7 @@ COMMANDS = {
     'translate': 'translate RUN < lines > translations: translate line by line',
     'classify': 'classify RUN < lines > labels: label line by line, with a classification run',
     'transcribe': 'transcribe RUN FILE ...: write down what is said in recordings, with a speech run',
+    'detect': 'detect RUN FILE ...|-: the times at which a trigger word is said, in recordings or a stream',
     'neighbours': 'neighbours RUN WORD ...: the nearest words, in a run of word vectors or a file of them',
     'analogy': 'analogy RUN man woman king: the word that is to the third as the second is to the first',
     'similarity': "similarity RUN A B: the cosine of two words' vectors",

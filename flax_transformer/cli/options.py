@@ -62,8 +62,8 @@ def parse(
 
 
 def positional(argv: list[str]) -> list[str]:
-    """The arguments before the first option."""
-    return argv[: next((i for i, arg in enumerate(argv) if arg.startswith('-')), len(argv))]
+    """The arguments before the first option; `-`, standard input, is none."""
+    return argv[: next((i for i, arg in enumerate(argv) if arg.startswith('-') and arg != '-'), len(argv))]
 
 
 def read_config(name: str, task: str | None = None) -> Any:

@@ -25,11 +25,13 @@ _TEST_FILES = {
     'translation': ' --source test.{0.source_language} --reference test.{0.target_language}',
     'classification': ' --test test.tsv',
     'speech': ' --test test.tsv',
+    'trigger_word': ' --data.test MANIFEST',
 }
 _USES = {
     'translation': 'translate {} < lines > translations',
     'classification': 'classify {} < lines > labels',
     'speech': 'transcribe {} FILE ...',
+    'trigger_word': 'detect {} recording.wav',
 }
 
 

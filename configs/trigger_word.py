@@ -1,0 +1,49 @@
+"""A word in a stream: "amelia", among other words, spoken digits and background noise.
+
+    flax-transformer train trigger_word --workdir runs/amelia
+
+The recordings are keyword/ (150 of "amelia") and fsdd/ (spoken digits, as further negatives) below
+$FLAX_TRANSFORMER_DATA, both at 8 kHz.
+"""
+
+from flax_transformer.audio.features import FeatureConfig
+from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.tasks.trigger_word.config import Config, TrainingConfig, TriggerWordDataConfig
+
+_NOISE = 'keyword/index.tsv?label=background&file{}{}#label'
+_VALIDATION = 'background/bg_noise4.wav,background/bg_noise5.wav'
+_TEST = 'background/bg_noise2.wav,background/bg_noise3.wav,background/bg_noise7.wav'
+
+
+def get_config() -> Config:
+    return Config(
+        features=FeatureConfig(sample_rate=8000),
+        data=TriggerWordDataConfig(
+            trigger='amelia',
+            train=(
+                'keyword/index.tsv?split=train#label',
+                'fsdd/index.tsv?official_split=train&index!=5,6,7,8,9#digit',
+            ),
+            train_background=(_NOISE.format('!=', f'{_VALIDATION},{_TEST}'),),
+            validation=('keyword/index.tsv?split=dev#label', 'fsdd/index.tsv?index=5,6,7,8,9#digit'),
+            validation_background=(_NOISE.format('=', _VALIDATION),),
+            test=('keyword/index.tsv?split=test#label', 'fsdd/index.tsv?official_split=test#digit'),
+            test_background=(_NOISE.format('=', _TEST),),
+        ),
+        optimizer=OptimizerConfig(
+            name='adamw',
+            schedule='cosine',
+            learning_rate=3e-3,
+            warmup_steps=50,
+            beta2=0.999,
+            epsilon=1e-8,
+            weight_decay=1e-3,
+            clip_norm=1.0,
+        ),
+        training=TrainingConfig(
+            steps=2000,
+            log_every=100,
+            evaluate_every=500,
+            checkpoint_every=500,
+        ),
+    )

@@ -1,0 +1,92 @@
+"""`flax-transformer detect RUN recording.wav ...`, or `... | flax-transformer detect RUN -`."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from flax_transformer.cli.lines import to_json
+from flax_transformer.cli.options import note, parse, positional, read_run_config
+from flax_transformer.common.errors import BadInput, UserError
+
+if TYPE_CHECKING:
+    from flax_transformer.tasks.trigger_word.detector import Detector
+    from flax_transformer.tasks.trigger_word.hits import Hit
+
+DESCRIPTION = """Find a trigger word in recordings, or listen for it in a stream. One line for each hit, as soon as it is
+heard: `seconds<TAB>confidence`, with the file's name before if there are several. RUN is a run directory or one of its
+checkpoints: RUN@12000, RUN@last, RUN@best, RUN@average.
+
+The file - is standard input: raw samples, mono, 16 bits (s16le), at the run's features.sample_rate, such as
+  arecord -q -t raw -f S16_LE -c 1 -r 8000 | flax-transformer detect RUN -"""
+
+_RIFF = np.frombuffer(b'RIFF', '<i2') / 32768  # the first two samples, if a WAV file is taken for raw ones
+
+
+@dataclass(frozen=True)
+class DetectOptions:
+    threshold: float | None = None  # of the score, from 0 to 1; None: the run's hits.threshold
+    format: Literal['text', 'jsonl'] = 'text'  # jsonl: {"file": ..., "seconds": ..., "confidence": ...} for each hit
+    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
+
+
+def main(argv: list[str]) -> int:
+    first = 'RUN FILE ...'
+    options = parse('detect', DetectOptions, argv, first=first, description=DESCRIPTION, default=_defaults, most=None)
+    run, *files = positional(argv)
+    if not files or ('-' in files and len(files) > 1):
+        got = ' '.join(files) or 'no recording'
+        raise UserError(f'detect: got {got}; expected recordings, or - alone for a stream on standard input')
+    if files == ['-'] and sys.stdin.isatty():
+        raise UserError('detect: standard input is a terminal; expected raw samples (--help has an example)')
+    from flax_transformer.tasks.trigger_word.detector import Detector
+
+    detector = Detector.from_run(run, step=options.step, threshold=options.threshold)
+    if files == ['-']:
+        _write(detector.stream(_standard_input(detector)), '-', options.format, is_named=False)
+        return 0
+    failed = 0
+    for file in files:
+        try:
+            samples = _samples(file, detector)
+        except BadInput as error:  # other files may be sound
+            print(f'flax-transformer: {error}', file=sys.stderr)
+            failed += 1
+            continue
+        _write(detector(samples), file, options.format, is_named=len(files) > 1)
+    return 2 if failed else 0
+
+
+def _defaults(run: str) -> DetectOptions:
+    read_run_config(run, 'trigger_word')  # for its errors: no run, or one of another task
+    return DetectOptions()
+
+
+def _samples(file: str, detector: 'Detector') -> np.ndarray:
+    from flax_transformer.data.audio.reading import read_audio
+
+    audio = read_audio(Path(file), detector.sample_rate)
+    for remark in audio.remarks:
+        note(f'{file}: {remark}')
+    return audio.samples
+
+
+def _standard_input(detector: 'Detector') -> Iterator[np.ndarray]:
+    from flax_transformer.data.audio.pcm import pcm_chunks
+
+    note(f'listening for raw samples, mono, 16 bits, {detector.sample_rate:,} Hz')
+    for number, chunk in enumerate(pcm_chunks(sys.stdin.buffer)):
+        if not number and np.array_equal(chunk[:2], _RIFF):
+            raise BadInput('standard input starts as a WAV file does; expected raw samples: name the file instead of -')
+        yield chunk
+
+
+def _write(hits: 'Iterable[Hit]', file: str, form: str, *, is_named: bool) -> None:
+    name = f'{" ".join(file.split())}\t' if is_named else ''
+    for hit in hits:
+        fields = {'file': file, 'seconds': round(hit.seconds, 3), 'confidence': round(hit.confidence, 4)}
+        line = to_json(fields) if form == 'jsonl' else f'{name}{hit.seconds:.2f}\t{hit.confidence:.4f}'
+        print(line, flush=True)

@@ -1,0 +1,168 @@
+"""The config of a trigger-word experiment."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from flax_transformer.audio.features import FeatureConfig
+from flax_transformer.common.checks import check, check_positive, check_rates, check_types
+from flax_transformer.common.fields import section, setting
+from flax_transformer.engine.config import EngineConfig
+from flax_transformer.engine.config.loop import LoopConfig
+from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.engine.config.parallel import ParallelConfig
+
+
+@dataclass(frozen=True)
+class DetectorConfig:
+    """The model: a causal strided convolution over frames, a GRU, and a sigmoid for each output frame."""
+
+    num_filters: int = 64  # of the convolution
+    kernel: int = 8  # its width, in frames
+    stride: int = 4  # frames for each output frame: 4 of 10 ms give one every 40 ms
+    hidden_size: int = 64  # of the GRU
+    dropout_rate: float = setting(0.2, 'transferable')  # after the convolution and after the GRU
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'num_filters', 'stride', 'hidden_size')
+        check(
+            self.kernel >= self.stride,
+            f'kernel={self.kernel}: expected at least stride={self.stride}, or frames are lost',
+        )
+        check_rates(self, 'dropout_rate')
+
+
+@dataclass(frozen=True)
+class HitConfig:
+    """When the probabilities of the output frames make a hit."""
+
+    threshold: float = setting(0.9, 'resumable')  # of the score, the mean of the last `average` probabilities
+    average: int = setting(2, 'resumable')  # output frames
+    # After a hit the score must fall below half of the threshold, and this time must pass, before the next; seconds.
+    pause: float = setting(0.8, 'resumable')
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'average')
+        check(0 < self.threshold < 1, f'threshold={self.threshold}: expected more than 0 and less than 1')
+        check(self.pause >= 0, f'pause={self.pause}: expected at least 0 seconds')
+
+
+@dataclass(frozen=True)
+class SceneConfig:
+    """How training scenes are mixed: clips one after another, over background."""
+
+    seconds: float = 8.0  # of a scene
+    label_seconds: float = 0.5  # after the end of the trigger word, in which the label is 1
+    trigger_share: float = 0.35  # of the clips
+    # Of the other clips: the beginning or the end of the trigger word alone, which must not fire.
+    partial_share: float = 0.25
+    levels: tuple[float, float] = (-52.0, -10.0)  # dB of full scale, of clips; each differs from its scene's by up to 6
+    background_levels: tuple[float, float] = (-75.0, -35.0)  # dB of full scale
+    speeds: tuple[float, float] = (0.87, 1.15)  # what clips are played at; the pitch goes with it
+    gaps: tuple[float, float] = (0.05, 1.2)  # seconds between clips
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_rates(self, 'trigger_share', 'partial_share')
+        check(self.seconds > 0, f'seconds={self.seconds}: expected more than 0')
+        check(
+            0 < self.label_seconds < self.seconds,
+            f'label_seconds={self.label_seconds}: expected more than 0 and less than seconds={self.seconds}',
+        )
+        for name, least in (('levels', None), ('background_levels', None), ('speeds', 0.1), ('gaps', 0.0)):
+            low, high = getattr(self, name)
+            is_sound = low <= high and (least is None or low >= least)
+            check(
+                is_sound,
+                f'{name}={low, high}: expected the lowest, then the highest'
+                + ('' if least is None else f', from {least} on'),
+            )
+
+
+@dataclass(frozen=True)
+class TriggerWordDataConfig:
+    """Short recordings, each of the trigger word or of something else, and background.
+
+    Each field takes any number of manifests (docs/how-to/speech.md), such as `clips/index.tsv?split=train#label`, or
+    `melodies:train`, generated melodies of three tones with the text `rising`, `falling` and so on.
+    """
+
+    trigger: str = 'rising'  # the text of the recordings that are to be found
+    train: tuple[str, ...] = ('melodies:train',)
+    train_background: tuple[str, ...] = ()  # what clips are mixed with; noise is generated besides
+    validation: tuple[str, ...] = ()  # empty: none
+    validation_background: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()  # what `evaluate` reads; empty: none
+    test_background: tuple[str, ...] = ()
+    # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
+    root: str | None = setting(None, 'resumable', 'cosmetic')
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check(bool(self.trigger), 'trigger is empty: expected the text of the recordings to find')
+        check(bool(self.train), 'train is empty: expected at least one manifest')
+        for part in ('validation', 'test'):
+            check(
+                bool(getattr(self, part)) or not getattr(self, f'{part}_background'),
+                f'{part}_background has no effect without {part}',
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(LoopConfig):
+    """How long and in what batches to train, and when to report, evaluate and save."""
+
+    batch_size: int = 16  # scenes per batch, over all devices
+    positive_weight: float = 2.0  # what an output frame with label 1 weighs; the others, many more, weigh 1
+    validation_scenes: int = 64  # mixed from the validation clips
+    # Validation score that decides what is best.
+    best_by: Literal['loss', 'false_rejects'] = setting('loss', 'resumable')
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, 'batch_size', 'validation_scenes')
+        check(self.positive_weight > 0, f'positive_weight={self.positive_weight}: expected more than 0')
+
+
+@dataclass(frozen=True)
+class Config:
+    """One trigger-word experiment."""
+
+    task: ClassVar[str] = 'trigger_word'
+
+    features: FeatureConfig = section(FeatureConfig)
+    model: DetectorConfig = section(DetectorConfig)
+    hits: HitConfig = section(HitConfig)
+    scenes: SceneConfig = section(SceneConfig)
+    data: TriggerWordDataConfig = section(TriggerWordDataConfig)
+    optimizer: OptimizerConfig = section(OptimizerConfig)
+    training: TrainingConfig = section(TrainingConfig)
+    parallel: ParallelConfig = section(ParallelConfig)
+    seed: int = 0  # of the initial parameters, the scenes and dropout; below 2^31
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check(0 <= self.seed < 2**31 - 1, f'seed={self.seed}: expected 0 to {2**31 - 2}')
+        check(
+            self.features.window >= self.features.hop,
+            f'features.window_ms={self.features.window_ms}: expected at least hop_ms={self.features.hop_ms}',
+        )
+        check(
+            self.scenes.seconds * self.features.sample_rate >= self.samples_per_output,
+            f'scenes.seconds={self.scenes.seconds}: expected at least one output frame',
+        )
+        check(
+            not self.training.patience or bool(self.data.validation),
+            f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
+        )
+
+    @property
+    def samples_per_output(self) -> int:
+        """Samples from one output frame to the next."""
+        return self.model.stride * self.features.hop
+
+    @property
+    def engine(self) -> EngineConfig:
+        """The sections that the engine needs."""
+        return EngineConfig(self.optimizer, self.training, self.parallel, self.seed)

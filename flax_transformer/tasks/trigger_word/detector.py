@@ -1,0 +1,132 @@
+"""Listens to a stream, or to recordings, for the trigger word, in constant time and memory for each chunk."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import jax
+import numpy as np
+
+from flax_transformer.audio.features import FeatureConfig
+from flax_transformer.common.compilation_cache import use_compilation_cache
+from flax_transformer.common.errors import BadInput, UserError
+from flax_transformer.tasks.trigger_word import hits
+from flax_transformer.tasks.trigger_word.config import DetectorConfig, HitConfig
+from flax_transformer.tasks.trigger_word.hits import Hit
+from flax_transformer.tasks.trigger_word.loading import load_run
+from flax_transformer.tasks.trigger_word.model import StreamState, TriggerWordModel
+
+BLOCKS = (64, 8, 1)  # output frames that a compiled program computes; a chunk is cut into the largest that fit
+TAIL = 0.5  # seconds of silence after the end, so that a word is still heard that ends with the recording
+
+
+class DetectorState(NamedTuple):
+    """All that is remembered of a stream: its size does not grow."""
+
+    model: StreamState
+    unread: np.ndarray  # float32, less than an output frame
+
+
+class Detector:
+    """`detector(samples)` finds the trigger word in a recording, `detector.stream(chunks)` in an endless stream."""
+
+    def __init__(self, params: Any, model: DetectorConfig, features: FeatureConfig, rule: HitConfig) -> None:
+        self.params, self.rule = jax.device_put(params), rule
+        self.sample_rate = features.sample_rate  # Hz, of all samples
+        self._step = model.stride * features.hop  # samples
+        self._model = TriggerWordModel(model, features)
+        self._advance = jax.jit(partial(_advance, model=self._model))
+
+    @classmethod
+    def from_run(cls, path: Path | str, *, step: int | None = None, threshold: float | None = None) -> Self:
+        """The detector of a run directory's best checkpoint, or of the mean that training.average_last asks for.
+
+        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another.
+        `threshold` replaces hits.threshold.
+        """
+        use_compilation_cache()
+        config, params = load_run(path, step=step)
+        rule = config.hits if threshold is None else replace(config.hits, threshold=threshold)
+        return cls(params, config.model, config.features, rule)
+
+    @property
+    def seconds_per_output(self) -> float:
+        """From one output frame to the next."""
+        return self._step / self.sample_rate
+
+    def __call__(self, samples: np.ndarray) -> list[Hit]:
+        """The hits in a recording [T] at `sample_rate`: floats in -1..1, or 16-bit integers."""
+        return list(self.stream([samples]))
+
+    def stream(self, chunks: Iterable[np.ndarray]) -> Iterator[Hit]:
+        """The hits in chunks [n] of any sizes, each as soon as it is heard; the chunks' sizes change none of them."""
+        rule = hits.start(self.rule)
+        for probabilities in self._probabilities(chunks):
+            found, rule = hits.find_hits(probabilities, rule, self.rule, self.seconds_per_output)
+            yield from found
+
+    def probabilities(self, samples: np.ndarray) -> np.ndarray:
+        """Float32 [N]: for each output frame of a recording [T], that the trigger word has just been said.
+
+        Output frame i knows the samples before (i + 1) * seconds_per_output. The last ones are in the silence after the
+        recording.
+        """
+        return np.concatenate([*self._probabilities([samples]), np.zeros(0, np.float32)])
+
+    def start(self) -> DetectorState:
+        """The state before the first sample."""
+        return DetectorState(self._model.start(1), np.zeros(0, np.float32))
+
+    def step(self, state: DetectorState, chunk: np.ndarray) -> tuple[DetectorState, np.ndarray]:
+        """The state after a chunk [n], and the probability of each output frame that it completes.
+
+        Raises BadInput for samples that are not finite, which would stay in the state for ever.
+        """
+        unread, found, model = np.concatenate([state.unread, as_samples(chunk)]), [], state.model
+        place = 0
+        for size in BLOCKS:
+            width = size * self._step
+            while len(unread) - place >= width:
+                probabilities, model = self._advance(self.params, unread[None, place : place + width], model)
+                found.append(probabilities)
+                place += width
+        found = [np.asarray(each) for each in found]
+        if not all(np.isfinite(each).all() for each in found):
+            raise UserError(
+                'the model computes no numbers (NaN): its parameters are damaged, or its training diverged; choose '
+                'another checkpoint, as in RUN@12000'
+            )
+        rest = unread[place:].copy()  # not a view, which would keep the chunk
+        return DetectorState(model, rest), np.concatenate([*found, np.zeros(0, np.float32)])
+
+    def _probabilities(self, chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        state = self.start()
+        for chunk in chunks:
+            state, found = self.step(state, chunk)
+            yield found
+        silence = np.zeros(round(TAIL * self.sample_rate) + self._step - 1, np.float32)
+        yield self.step(state, silence)[1]
+
+
+def _advance(
+    params: Any, samples: jax.Array, state: StreamState, *, model: TriggerWordModel
+) -> tuple[jax.Array, StreamState]:
+    logits, state = model.apply({'params': params}, samples, state, method=model.advance)
+    return jax.nn.sigmoid(logits[0]), state
+
+
+def as_samples(chunk: np.ndarray) -> np.ndarray:
+    """A chunk as float32 [n] in -1..1. Raises BadInput if it is no mono sound."""
+    chunk = np.asarray(chunk)
+    if chunk.ndim != 1 or chunk.dtype not in (np.int16, np.float32, np.float64):
+        raise BadInput(
+            f'got samples of shape {chunk.shape} and type {chunk.dtype}; expected one channel [T] of floats '
+            'in -1..1 or of 16-bit integers'
+        )
+    if chunk.dtype == np.int16:
+        return chunk.astype(np.float32) / 32768
+    if count := int(np.size(chunk) - np.isfinite(chunk).sum()):
+        raise BadInput(f'{count:,} samples are NaN or infinite; expected numbers')
+    return np.clip(chunk, -1, 1).astype(np.float32)

@@ -1,0 +1,97 @@
+"""What `flax-transformer evaluate RUN` does for a trigger word."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.tasks.trigger_word.config import Config, TriggerWordDataConfig
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+    from flax_transformer.tasks.trigger_word.scoring import Scores
+
+DESCRIPTION = """Score a trained trigger word on the test recordings of its config, heard one after another as one
+stream: false rejects and false accepts an hour with exact intervals, the delay, and what was heard wrongly. --part
+validation scores the validation recordings instead, by which a threshold may be chosen."""
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    part: Literal['test', 'validation'] = 'test'  # the recordings to score on
+    threshold: float | None = None  # of the score; None: the run's
+    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
+    trust_data: bool = False  # read the recordings that the run names, though somebody else may have made the run
+    json: bool = False  # print one JSON object instead, with the curve of false rejects against false accepts
+    data: TriggerWordDataConfig = field(default_factory=TriggerWordDataConfig)
+
+
+def defaults(config: Config) -> EvaluateOptions:
+    """The options for a run of this config."""
+    return EvaluateOptions(data=config.data)
+
+
+def evaluate(
+    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
+) -> None:
+    """Prints the scores of a run."""
+    from flax_transformer.tasks.trigger_word.detector import Detector
+    from flax_transformer.tasks.trigger_word.recordings import read_part
+    from flax_transformer.tasks.trigger_word.run import Run
+    from flax_transformer.tasks.trigger_word.scoring import score
+    from flax_transformer.tasks.trigger_word.trusted_data import check_recordings
+
+    if len(runs) > 1:
+        raise UserError(f'got {len(runs)} runs, expected one: detectors form no ensemble')
+    if not getattr(options.data, options.part):
+        raise UserError(f'{runs[0]} has no {options.part} recordings (data.{options.part} is empty); name some')
+    run = Run(split_reference(runs[0])[0])
+    check_recordings(run, options.data, trust=options.trust_data)
+    clips = read_part(replace(run.read_config(), data=options.data), options.part, say=note)
+    detector = Detector.from_run(runs[0], step=options.step, threshold=options.threshold)
+    with progress_bar(None, 'recordings') as bar:
+        found = score(detector, clips, progress=bar.update)
+    print(json.dumps(asdict(found)) if options.json else '\n'.join(_lines(options.part, found)))
+
+
+def _lines(part: str, found: 'Scores') -> list[str]:
+    lines = [f'{place}: missed' for place in found.missed]
+    lines += [f'{wrong.place}: false accept at {wrong.seconds:.2f} s, {wrong.confidence:.3f}' for wrong in found.wrong]
+    seconds = found.negative_hours * 3600
+    kinds = ', '.join(f'{name} {_minutes(hours)}' for name, hours in found.hours_by_text.items())
+    return [
+        *lines,
+        *([''] if lines else []),
+        f'{part}: {found.words:,} recordings of the trigger word, {_minutes(found.negative_hours)} of others',
+        f'  ({kinds})' if kinds else '',
+        f'threshold          {found.threshold:g}',
+        f'false rejects      {found.misses:,} of {found.words:,}, {found.misses / found.words:.1%}  (95 % interval '
+        f'{found.rejects_low:.1%} to {found.rejects_high:.1%}, Clopper-Pearson)',
+        f'false accepts      {found.false_accepts:,} in {seconds:,.0f} s, {found.accepts_per_hour:.1f} an hour  (95 % '
+        f'interval {found.accepts_low:.1f} to {found.accepts_high:.1f}, Poisson)',
+        _delay(found),
+        f'margin             other sounds score at most {found.highest_other:.4f}, '
+        f'the words at least {found.lowest_word:.4f}',
+    ]
+
+
+def _delay(found: 'Scores') -> str:
+    if not found.delays:
+        return 'delay              no word was heard'
+    ordered = sorted(found.delays)
+    return (
+        f'delay              {1000 * ordered[len(ordered) // 2]:.0f} ms after the end of the word (median), at most '
+        f'{1000 * ordered[-1]:.0f} ms'
+    )
+
+
+def _minutes(hours: float) -> str:
+    return f'{hours:.1f} h' if hours >= 2 else f'{60 * hours:.1f} min'
+
+
+def curve(found: 'Scores') -> dict[str, Any]:
+    """Arrays for a picture: `thresholds`, ascending, and `false_rejects` and `false_accepts_per_hour` at each."""
+    return {name: getattr(found, name) for name in ('thresholds', 'false_rejects', 'false_accepts_per_hour')}

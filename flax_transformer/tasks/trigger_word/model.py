@@ -1,0 +1,136 @@
+"""The model: samples in, a logit for each output frame out, and the state with which the stream goes on.
+
+Shapes: B streams, T samples, F frames, M mel bands, N output frames, H hidden size.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flax_transformer.audio.features import FeatureConfig, log_mel
+from flax_transformer.ops.dense import Dense
+from flax_transformer.ops.dropout import Dropout
+from flax_transformer.rnn.cells import State, advance, zero_state
+from flax_transformer.rnn.layers import RecurrentLayer, batch_first, over_time
+from flax_transformer.rnn.recurrence import Times, recur
+from flax_transformer.tasks.trigger_word.config import DetectorConfig
+
+Change = Callable[[jax.Array], jax.Array]
+
+
+class StreamState(NamedTuple):
+    """All that the model remembers of a stream: its size does not grow."""
+
+    samples: jax.Array  # [B, window - hop], the last ones, which the next frames begin with
+    frames: jax.Array  # [B, kernel - stride, M], the last ones, normalized, which the next output frame begins with
+    hidden: jax.Array  # [B, H], of the GRU
+
+
+class TriggerWordModel(nn.Module):
+    """Log-mel frames, normalized by the mean and the deviation that the training scenes have in each band, then a
+    convolution, a GRU and one logit for each `stride` frames.
+
+    Output frame i knows the samples before (i + 1) * stride * hop, and all that was before. A stream begins in digital
+    silence.
+    """
+
+    config: DetectorConfig
+    features: FeatureConfig
+
+    def setup(self) -> None:
+        config, bands = self.config, self.features.num_mels
+        # Parameters without a gradient: they are kept, averaged and copied with the others.
+        self.mean = self.param('mean', nn.initializers.zeros, (bands,), jnp.float32)
+        self.deviation = self.param('deviation', nn.initializers.ones, (bands,), jnp.float32)
+        self.convolution = Dense(config.kernel * bands, config.num_filters, kernel_init=nn.initializers.he_normal())
+        self.dropout = Dropout(config.dropout_rate)
+        self.recurrent = RecurrentLayer(config.num_filters, config.hidden_size, 'gru')
+        self.output = Dense(config.hidden_size, 1)
+
+    def __call__(self, samples: jax.Array, *, change: Change | None = None, deterministic: bool = True) -> jax.Array:
+        """Logits [B, N], float32, of whole scenes [B, T]; samples after the last whole output frame are not read.
+
+        `change` is applied to the normalized frames [B, F, M]; training has them vary.
+        """
+        step = self.config.stride * self.features.hop
+        samples = samples[:, : samples.shape[1] // step * step]
+        state = self.start(len(samples))
+        return self.advance(samples, state, change=change, deterministic=deterministic)[0]
+
+    def start(self, batch: int) -> StreamState:
+        """The state before the first sample."""
+        config, features = self.config, self.features
+        return StreamState(
+            jnp.zeros((batch, features.window - features.hop), jnp.float32),
+            jnp.zeros((batch, config.kernel - config.stride, features.num_mels), jnp.float32),
+            *zero_state('gru', batch, config.hidden_size),
+        )
+
+    def advance(
+        self, samples: jax.Array, state: StreamState, *, change: Change | None = None, deterministic: bool = True
+    ) -> tuple[jax.Array, StreamState]:
+        """Logits [B, N] of the next samples [B, N * stride * hop], and the state after them."""
+        samples = jnp.concatenate([state.samples, samples], axis=1)
+        frames = self._normalized(log_mel(samples, self.features))
+        frames = jnp.concatenate([state.frames, frames if change is None else change(frames)], axis=1)
+        x = nn.relu(self.convolution(windows(frames, self.config.kernel, self.config.stride)))
+        x = self.dropout(x, deterministic=deterministic)
+        hidden, x = self._recur(self.recurrent.input(x), state.hidden)
+        x = self.dropout(x, deterministic=deterministic)
+        kept_samples = samples[:, samples.shape[1] - state.samples.shape[1] :]
+        kept_frames = frames[:, frames.shape[1] - state.frames.shape[1] :]
+        return self.output(x)[..., 0], StreamState(kept_samples, kept_frames, hidden)
+
+    def _normalized(self, frames: jax.Array) -> jax.Array:
+        """Log-mel frames [B, F, M] with about mean 0 and deviation 1 in each band."""
+        mean, deviation = (jax.lax.stop_gradient(x)[None, None] for x in (self.mean, self.deviation))
+        return (frames - mean) / deviation
+
+    def _recur(self, of_input: jax.Array, hidden: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The last state [B, H], and all of them [B, N, H]."""
+        weights = {'recurrent': self.recurrent.recurrent.kernel}
+        (hidden,), states = recur(_gru_step, weights, (), (hidden,), over_time(of_input))
+        return hidden, batch_first(states)
+
+
+def _gru_step(times: Times, _: Any, state: State, of_input: jax.Array) -> tuple[State, jax.Array]:
+    state = advance('gru', of_input, times('recurrent', state[0]), state)
+    return state, state[0]
+
+
+def windows(frames: jax.Array, kernel: int, stride: int) -> jax.Array:
+    """[B, N, kernel * M]: of frames [B, (N - 1) * stride + kernel, M], the `kernel` that each output frame sees.
+
+    kernel 3, stride 2:  0 1 2 3 4  ->  0 1 2
+                                        2 3 4
+    """
+    count = (frames.shape[1] - kernel) // stride + 1
+    last = (count - 1) * stride + 1
+    return jnp.concatenate([frames[:, i : i + last : stride] for i in range(kernel)], axis=-1)
+
+
+def init_params(config: DetectorConfig, features: FeatureConfig, key: jax.Array) -> Any:
+    """Fresh float32 parameters, from one compiled program; features are not normalized yet."""
+    model = TriggerWordModel(config, features)
+    one = jnp.zeros((1, config.stride * features.hop), jnp.float32)
+    return jax.jit(lambda key: model.init(key, one)['params'])(key)
+
+
+def parameter_shapes(config: DetectorConfig, features: FeatureConfig) -> Any:
+    """The parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
+    return jax.eval_shape(partial(init_params, config, features), jax.random.key(0))
+
+
+def with_statistics(params: Any, scenes: np.ndarray, features: FeatureConfig) -> Any:
+    """The parameters with the mean and deviation of the frames of scenes [B, T] in each band."""
+    frames = np.asarray(jax.jit(partial(log_mel, config=features))(scenes), np.float64)
+    deviation = np.maximum(frames.std(axis=(0, 1)), 0.1)
+    return params | {
+        'mean': frames.mean(axis=(0, 1)).astype(np.float32),
+        'deviation': deviation.astype(np.float32),
+    }

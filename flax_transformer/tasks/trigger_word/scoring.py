@@ -1,0 +1,156 @@
+"""How well a detector hears: recordings one after another as one stream, and hits against the words in it."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from flax_transformer.tasks.trigger_word import hits
+from flax_transformer.tasks.trigger_word.clips import Clip
+from flax_transformer.tasks.trigger_word.detector import Detector
+from flax_transformer.tasks.trigger_word.hits import Hit
+from flax_transformer.tasks.trigger_word.intervals import binomial_interval, poisson_interval
+from flax_transformer.tasks.trigger_word.recordings import Clips
+
+GAP = 1.0  # seconds of silence after each recording, in which a hit still belongs to it
+THRESHOLDS = tuple(np.round(1 / (1 + np.exp(-np.linspace(-6, 8, 57))), 6).tolist())  # evenly spaced in log odds
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A false accept."""
+
+    place: str  # of the recording
+    seconds: float  # from its start
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What was heard at a threshold, and what would be at others."""
+
+    threshold: float
+    words: int  # recordings of the trigger word
+    misses: int
+    rejects_low: float  # of the interval of misses / words
+    rejects_high: float
+    negative_hours: float  # of the other recordings, without the gaps between
+    false_accepts: int  # in all recordings, those of the trigger word too
+    accepts_per_hour: float
+    accepts_low: float
+    accepts_high: float
+    delays: tuple[float, ...]  # seconds from the end of a word, by its energy, to its hit; of those that were heard
+    missed: tuple[str, ...]  # places
+    wrong: tuple[Wrong, ...]
+    hours_by_text: dict[str, float]  # of the other recordings; background as 'background'
+    highest_other: float  # score of an output frame in or after any other recording
+    lowest_word: float  # of the highest score of each word
+    thresholds: tuple[float, ...]
+    false_rejects: tuple[float, ...]  # share, by threshold
+    false_accepts_per_hour: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """The probabilities of a stream of recordings, and where each recording is in it."""
+
+    probabilities: np.ndarray
+    clips: list[Clip]
+    starts: list[float]  # seconds
+    is_trigger: list[bool]
+    rate: int
+    seconds_per_output: float
+
+    @property
+    def ends(self) -> list[float]:
+        """Where the trigger words end, seconds."""
+        placed = zip(self.clips, self.starts, self.is_trigger, strict=True)
+        return [start + clip.end / self.rate for clip, start, is_trigger in placed if is_trigger]
+
+    def matched(self, rule: hits.HitConfig) -> hits.Matched:
+        found, _ = hits.find_hits(self.probabilities, hits.start(rule), rule, self.seconds_per_output)
+        return hits.matched(found, self.ends)
+
+    def recording_at(self, seconds: float) -> int:
+        """The number of the recording that is heard, or was heard last, at a time."""
+        return max(int(np.searchsorted(self.starts, seconds, side='right')) - 1, 0)
+
+
+def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object] | None = None) -> Scores:
+    """The detector's scores on recordings."""
+    heard = _listen(detector, clips, progress or (lambda count: None))
+    found = heard.matched(detector.rule)
+    hours: dict[str, float] = defaultdict(float)
+    for kind, some in (('', clips.others), ('background', clips.background)):
+        for clip in some:
+            hours[kind or clip.text] += len(clip.samples) / heard.rate / 3600
+    total, words, wrong = sum(hours.values()), len(clips.triggers), len(found.false_accepts)
+    triggers = [clip for clip, is_trigger in zip(heard.clips, heard.is_trigger, strict=True) if is_trigger]
+    rejects, accepts = binomial_interval(found.misses, words), poisson_interval(wrong, total)
+    highest_other, lowest_word = _margin(heard, detector.rule)
+    rejects_at, accepts_at = _curve(heard, detector.rule, total)
+    return Scores(
+        detector.rule.threshold,
+        words,
+        found.misses,
+        *rejects,
+        total,
+        wrong,
+        wrong / total if total else float(wrong),
+        *accepts,
+        tuple(delay for delay in found.delays if delay is not None),
+        tuple(clip.place for clip, delay in zip(triggers, found.delays, strict=True) if delay is None),
+        tuple(_placed(heard, hit) for hit in found.false_accepts),
+        dict(sorted(hours.items(), key=lambda item: -item[1])),
+        highest_other,
+        lowest_word,
+        THRESHOLDS,
+        rejects_at,
+        accepts_at,
+    )
+
+
+def _listen(detector: Detector, clips: Clips, progress: Callable[[int], object]) -> _Heard:
+    """Lets the detector hear all recordings as one stream, without starting anew at each."""
+    every = [*clips.triggers, *clips.others, *clips.background]
+    gap = np.zeros(round(GAP * detector.sample_rate), np.float32)
+    state, found, starts, place = detector.start(), [], [], len(gap)
+    state, first = detector.step(state, gap)
+    found.append(first)
+    for clip in every:
+        starts.append(place / detector.sample_rate)
+        for chunk in (clip.samples, gap):
+            state, probabilities = detector.step(state, chunk)
+            found.append(probabilities)
+            place += len(chunk)
+        progress(1)
+    is_trigger = [True] * len(clips.triggers) + [False] * (len(every) - len(clips.triggers))
+    probabilities = np.concatenate(found)
+    return _Heard(probabilities, every, starts, is_trigger, detector.sample_rate, detector.seconds_per_output)
+
+
+def _placed(heard: _Heard, hit: Hit) -> Wrong:
+    number = heard.recording_at(hit.seconds)
+    return Wrong(heard.clips[number].place, hit.seconds - heard.starts[number], hit.confidence)
+
+
+def _margin(heard: _Heard, rule: hits.HitConfig) -> tuple[float, float]:
+    """The highest score of the other recordings, and the lowest that a word's highest is."""
+    average = np.convolve(heard.probabilities, np.ones(rule.average) / rule.average)[: len(heard.probabilities)]
+    times = (np.arange(len(average)) + 1) * heard.seconds_per_output
+    number = np.searchsorted(heard.starts, times, side='right') - 1
+    highest = np.zeros(len(heard.clips))
+    np.maximum.at(highest, number[number >= 0], average[number >= 0])
+    is_trigger = np.array(heard.is_trigger)
+    return float(np.max(highest[~is_trigger], initial=0)), float(np.min(highest[is_trigger], initial=1))
+
+
+def _curve(heard: _Heard, rule: hits.HitConfig, hours: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The share of words missed and the false accepts an hour at each of THRESHOLDS."""
+    rejects, accepts = [], []
+    for threshold in THRESHOLDS:
+        found = heard.matched(replace(rule, threshold=threshold))
+        rejects.append(found.misses / max(len(found.delays), 1))
+        accepts.append(len(found.false_accepts) / hours if hours else float(len(found.false_accepts)))
+    return tuple(rejects), tuple(accepts)
