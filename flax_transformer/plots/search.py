@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_ROW, _GAP = 0.5, 0.15  # inches
+
 
 def plot_beam_tree(
     tokens: Sequence[str],
@@ -22,7 +24,7 @@ def plot_beam_tree(
     kept: Sequence[bool] | None = None,
     title: str = '',
 ) -> 'Figure':
-    """Hypotheses as paths from left to right, a token a node; better ones are higher, the best path is coloured.
+    """Hypotheses as paths from top to bottom, a token a node; the best path is coloured.
 
     Args:
       tokens: of the N nodes, each after its parent.
@@ -37,30 +39,29 @@ def plot_beam_tree(
             f'{len(tokens)} tokens, {len(parents)} parents, {len(log_probs)} log-probabilities: expected as many of '
             'each, at least one, and every node after its parent'
         )
-    depth, height = _depths(parents), _heights(parents, log_probs)
-    path = _path(parents, best)
-    half = _half_widths(tokens, depth)
-    centers = 0.6 + np.cumsum(2 * half + 0.45) - half
-    figure, (axes,) = make_panels(centers[-1] + half[-1] + 0.3, 1.2 + 0.55 * (height.max() + 1))
+    depth, half = _depths(parents), _half_widths(tokens)
+    places = np.stack([_columns(parents, log_probs, depth, half), depth], axis=1)
+    right, last = max((places[:, 0] + half).max(), 6.0), depth.max()  # room for the title
+    figure, (axes,) = make_panels(right + 0.8, 0.9 + _ROW * (last + 1.2))
     is_kept = np.ones(len(tokens), bool) if kept is None else np.asarray(kept, bool)
+    path = _path(parents, best)
     for node, parent in enumerate(parents):
-        at = depth[node]
-        start = (0.2, height[depth == 0].mean()) if parent < 0 else (centers[at - 1] + half[at - 1], height[parent])
         is_best = node in path
+        x, y = places[node]
+        above = (0.0, -0.85) if parent < 0 else places[parent] + (0.0, 0.4)
         axes.plot(
-            *zip(start, (centers[at] - half[at], height[node]), strict=True),
-            color=COLORS[1] if is_best else '0.45' if is_kept[node] else '0.85',
+            *zip(above, (x, y - 0.25), strict=True),
+            color=COLORS[1] if is_best else '0.45' if is_kept[node] else '0.8',
             linewidth=2.2 if is_best else 1.0,
             zorder=2 if is_best else 1,
         )
-    _write_nodes(axes, tokens, log_probs, np.stack([centers[depth], height], axis=1), is_kept)
-    axes.set_xlim(0.0, centers[-1] + half[-1])
-    axes.set_ylim(height.max() + 0.7, -0.6)
-    axes.set_xticks(centers, range(1, len(centers) + 1))
-    axes.set_yticks([])
-    axes.set_xlabel('step (below each token: log-probability so far, nats)')
-    axes.spines[['top', 'right', 'left']].set_visible(False)
-    axes.set_title(title, fontsize=11)
+    _write_nodes(axes, tokens, log_probs, places, is_kept)
+    axes.set(xlim=(-half[depth == 0].max() - 0.1, right), ylim=(last + 0.55, -0.9), xticks=[])
+    axes.set_yticks(range(last + 1), range(1, last + 2))
+    axes.set_ylabel('step')
+    axes.set_xlabel('below each token: log-probability so far (nats)', loc='left')
+    axes.spines[['top', 'right', 'bottom']].set_visible(False)
+    axes.set_title(title, loc='left', fontsize=10)
     return figure
 
 
@@ -96,7 +97,7 @@ def _write_nodes(
     for token, log_prob, (x, y), is_live in zip(tokens, log_probs, places, is_kept, strict=True):
         color = 'black' if is_live else '0.55'
         texts.append(axes.text(x, y, readable(token), ha='center', va='center', color=color, fontsize=10, zorder=3))
-        axes.text(x, y + 0.2, f'{log_prob:.2f}', ha='center', va='top', color=color, fontsize=7.5, zorder=3)
+        axes.text(x, y + 0.19, f'{log_prob:.2f}', ha='center', va='top', color=color, fontsize=7.5, zorder=3)
     use_fonts(texts)
 
 
@@ -107,32 +108,29 @@ def _depths(parents: np.ndarray) -> np.ndarray:
     return depth
 
 
-def _half_widths(tokens: Sequence[str], depth: np.ndarray) -> np.ndarray:
-    """Half of the room, in inches, that the longest token of each depth takes."""
-    longest = [
-        max(len(token) for token, of in zip(tokens, depth, strict=True) if of == at) for at in range(max(depth) + 1)
-    ]
-    return np.maximum(0.22, 0.06 + 0.045 * np.array(longest))
+def _half_widths(tokens: Sequence[str]) -> np.ndarray:
+    """Half of the room, in inches, that each node takes."""
+    return np.array([max(0.24, 0.06 + 0.05 * len(token)) for token in tokens])
 
 
-def _heights(parents: np.ndarray, log_probs: np.ndarray) -> np.ndarray:
-    """A row for each leaf, the better of two siblings first; a node is level with its best child."""
-    children = [[] for _ in range(len(parents) + 1)]  # the last: of the root
-    for node, parent in enumerate(parents):
-        children[parent].append(node)
-    best = log_probs.copy()  # of a node and all below it: the deepest path decides, not the start that it shares
+def _columns(parents: np.ndarray, log_probs: np.ndarray, depth: np.ndarray, half: np.ndarray) -> np.ndarray:
+    """Where nodes stand, in inches: the child from which the search went on farthest, below its parent; the others, the
+    more probable first, to the right of it.
+    """
+    farthest = list(zip(depth, log_probs, strict=True))  # the last node below each, and of these the most probable
     for node in range(len(parents) - 1, -1, -1):
-        below = [best[child] for child in children[node]]
-        best[node] = max(below, default=best[node])
-    height, row, waiting = np.zeros(len(parents)), 0, [*sorted(children[-1], key=best.__getitem__)]
-    while waiting:
-        node = waiting.pop()
-        height[node] = row
-        if children[node]:
-            waiting += sorted(children[node], key=best.__getitem__)
-        else:
-            row += 1
-    return height
+        if parents[node] >= 0:
+            farthest[parents[node]] = max(farthest[parents[node]], farthest[node])
+    columns, rank = np.zeros(len(parents)), np.zeros(len(parents) + 1)  # the last rank: of the root
+    for at in range(depth.max() + 1):
+        edge = -np.inf
+        row = sorted(np.flatnonzero(depth == at), key=farthest.__getitem__, reverse=True)
+        for number, node in enumerate(sorted(row, key=lambda node: rank[parents[node]])):
+            rank[node] = number
+            wanted = columns[parents[node]] if at else 0.0
+            columns[node] = max(wanted, edge + half[node])
+            edge = columns[node] + half[node] + _GAP
+    return columns
 
 
 def _path(parents: np.ndarray, last: int | None) -> set[int]:

@@ -176,5 +176,5 @@ def plot_features(values: np.ndarray, features: Sequence[str], words: Sequence[s
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_title(*plain([title]), loc='left', fontsize=11)
-    figure.colorbar(image, pad=0.02, aspect=12).outline.set_visible(False)
+    figure.colorbar(image, pad=0.02, aspect=12, label='cosine').outline.set_visible(False)
     return figure

@@ -112,10 +112,27 @@ def test_the_best_path_of_a_beam_tree_is_coloured() -> None:
     figure = plot_beam_tree(['a', 'b', 'c', 'd'], [-1, -1, 0, 2], [-0.1, -2.0, -0.3, -0.5], best=3)
     lines = figure.axes[0].lines
     assert [line.get_color() == COLORS[1] for line in lines] == [True, False, True, True]
-    heights = [line.get_ydata()[1] for line in lines]
-    assert heights[0] == heights[2] == heights[3] < heights[1]  # the better one above
+    columns, steps = zip(*((line.get_xdata()[1], line.get_ydata()[1]) for line in lines), strict=True)
+    assert columns[0] == columns[2] == columns[3] < columns[1]  # the one that goes on stays on the left
+    assert steps[0] == steps[1] < steps[2] < steps[3]
     with pytest.raises(ValueError, match='and every node after its parent'):
         plot_beam_tree(['a', 'b'], [1, -1], [0.0, 0.0])
+
+
+def test_the_tokens_of_a_beam_tree_do_not_cover_each_other() -> None:
+    """Two hypotheses of 20 tokens, each with a dropped one at every step, take the width of some five words."""
+    tokens, parents, live = ['thousand', 'hundred'], [-1, -1], [0, 1]
+    for _ in range(19):
+        first = len(tokens)
+        tokens += ['seventy', 'six', 'and', 'seventy']
+        parents += [live[0], live[0], live[1], live[1]]
+        live = [first, first + 2]
+    figure = plot_beam_tree(tokens, parents, -np.arange(len(tokens), dtype=float))
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in figure.axes[0].texts]
+    for number, box in enumerate(boxes):
+        assert not box.count_overlaps(boxes[:number])
+    assert figure.get_figwidth() < 7
 
 
 def test_no_picture_uses_pyplot() -> None:
