@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart reproduce test test-slow lint format notebooks docs lock clean
+.PHONY: quickstart reproduce test test-slow lint format notebooks docs links lock clean
 
 # About three minutes of CPU time.
 quickstart: .venv/installed
@@ -26,7 +26,7 @@ reproduce: .venv/installed
 test: .venv/installed-dev lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
-test-slow: .venv/installed-dev
+test-slow: .venv/installed-dev .venv/installed-docs
 	$(BIN)/python -m pytest -q -n 2 --dist load -m slow
 
 lint: .venv/installed-dev
@@ -49,7 +49,8 @@ format: .venv/installed-dev
 	$(BIN)/python -m pip install -q -c requirements.lock -e '.[dev]'
 	touch $@
 
-# Writes the badges and install cells of the notebooks, runs those that are stored with their outputs, and stores them again.
+# Writes the badges and install cells of the notebooks, and the badge of the README; runs the notebooks that are stored with
+# their outputs, and stores them again.
 notebooks: .venv/installed-dev format
 	$(BIN)/python notebooks/parts.py
 	$(BIN)/python notebooks/run.py
@@ -58,6 +59,10 @@ notebooks: .venv/installed-dev format
 docs: .venv/installed-docs
 	$(BIN)/sphinx-build -q -E -W --keep-going -c docs/site -d build/doctrees . build/site
 	@echo 'Open build/site/index.html'
+
+# Asks for every address that the site links to; needs a network.
+links: .venv/installed-docs
+	$(BIN)/sphinx-build -q -E -b linkcheck -c docs/site -d build/doctrees . build/links
 
 .venv/installed-docs: .venv/installed
 	$(BIN)/python -m pip install -q -c requirements.lock -e '.[docs]'

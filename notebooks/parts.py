@@ -1,6 +1,7 @@
-"""What all notebooks share, written by `python notebooks/parts.py`: a badge for Colab and the cell that installs.
+"""What all notebooks share, written by `python notebooks/parts.py`: a badge for Colab, in the README too, and the cell
+that installs.
 
-Both come from one field of pyproject.toml, `Repository` in `[project.urls]`. Without it there is no badge, and the cell
+All come from one field of pyproject.toml, `Repository` in `[project.urls]`. Without it there is no badge, and the cell
 installs the checkout that the notebook is in, or a wheel next to it.
 """
 
@@ -14,6 +15,7 @@ from run import HASH, source_hash
 HERE = Path(__file__).parent
 BADGE, INSTALL = 'badge', 'install'  # ids of the cells
 _IS_INSTALL = "find_spec('flax_transformer')"
+README, FIRST = HERE.parent / 'README.md', 'train_your_own.ipynb'  # what the badge of the README opens
 COLAB = 'https://colab.research.google.com'
 GITHUB = 'https://github.com/'
 
@@ -78,7 +80,21 @@ def with_parts(notebook: NotebookNode, name: str, url: str | None) -> NotebookNo
     return NotebookNode(notebook, cells=cells)
 
 
+def readme_with_badge(text: str, url: str | None) -> str:
+    """The README with a badge above its table of notebooks; without one if there is no address."""
+    paragraphs = [each for each in text.split('\n\n') if not each.startswith('[![Open in Colab]')]
+    badge = badge_source(url, FIRST)
+    if badge is not None:
+        table = next(number for number, each in enumerate(paragraphs) if each.startswith('| notebook |'))
+        paragraphs.insert(table, badge)
+    return '\n\n'.join(paragraphs)
+
+
 def main() -> None:
+    text = README.read_text('utf-8')
+    if text != (text := readme_with_badge(text, repository())):
+        README.write_text(text, 'utf-8')
+        print(f'{README}: written')
     for file in sorted(HERE.glob('*.ipynb')):
         before = nbformat.read(file, as_version=4)
         after = with_parts(before, file.name, repository())

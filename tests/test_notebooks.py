@@ -98,6 +98,16 @@ def test_an_address_gives_badges_and_an_install_cell() -> None:
     assert [cell.id for cell in parts.with_parts(again, 'a.ipynb', None).cells].count('badge') == 0
 
 
+def test_an_address_gives_the_readme_a_badge() -> None:
+    readme = parts.README.read_text('utf-8')
+    assert readme == parts.readme_with_badge(readme, parts.repository()), 'run python notebooks/parts.py'
+    url = 'https://github.com/somebody/something'
+    badge = parts.badge_source(url, 'train_your_own.ipynb')
+    found = parts.readme_with_badge(parts.readme_with_badge(readme, url), url)
+    assert found.count(f'\n\n{badge}\n\n| notebook | about |') == found.count('Open in Colab') == 1
+    assert parts.readme_with_badge(found, None) == parts.readme_with_badge(readme, None)
+
+
 def test_stored_texts_are_stripped_of_times() -> None:
     line = 'step 20/60 loss 2.4 tokens/s 3,430 slots/s 3,535 data wait 1% elapsed 0:20 left 0:40\nwrote /tmp/x/runs/a\n'
     output = NotebookNode(output_type='stream', name='stdout', text=line)
