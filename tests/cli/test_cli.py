@@ -105,7 +105,13 @@ OF_NEITHER = ('completion', 'help', 'new')
 @pytest.mark.parametrize('argv', [(), ('--workdir', 'new')], ids=['nothing', 'an option'])
 def test_a_missing_first_argument_is_told_with_the_usage(refuse, folder, command, argv):
     code, message = refuse(command, *argv)
-    others = {'import-marian': 'FOLDER', 'new': 'MY_CONFIG.py', 'compare': 'RUN|FILE RUN|FILE', 'plot': 'KIND NAME ...'}
+    others = {
+        'detect': 'RUN FILE ...',
+        'import-marian': 'FOLDER',
+        'new': 'MY_CONFIG.py',
+        'compare': 'RUN|FILE RUN|FILE',
+        'plot': 'KIND NAME ...',
+    }
     first = 'CONFIG' if command in OF_A_CONFIG + OF_EITHER else others.get(command, 'RUN')
     assert code == 2
     assert_says(message, f'expected {first} first', f'flax-transformer {command} {first} [--field value ...]')

@@ -84,10 +84,12 @@ def test_a_run_of_an_unknown_task_is_refused_and_nothing_imported(
         with pytest.raises(UserError) as caught:
             read(run)
         assert str(caught.value).startswith(
-            f'{run / "config.json"}: task={task!r}: expected one of classification, embeddings, translation'
+            f'{run / "config.json"}: task={task!r}: expected one of classification, embeddings, speech, translation, trigger_word'
         )
     assert set(sys.modules) == before
-    with pytest.raises(UserError, match='expected one of classification, embeddings, translation'):
+    with pytest.raises(
+        UserError, match='expected one of classification, embeddings, speech, translation, trigger_word'
+    ):
         task_module(task, 'run')
 
 
@@ -124,7 +126,7 @@ def test_a_command_names_the_file_of_an_unknown_task(
     rewrite(run, task='../x')
     assert main([command, str(run)]) == 2
     assert (
-        f"{run / 'config.json'}: task='../x': expected one of classification, embeddings, translation"
+        f"{run / 'config.json'}: task='../x': expected one of classification, embeddings, speech, translation, trigger_word"
         in capsys.readouterr().err
     )
 
@@ -152,7 +154,7 @@ def test_a_config_file_of_no_task_here_is_refused_by_name(
     assert main([command, str(file)]) == 2
     expected = f'got a Other of the task {task!r}, expected a flax_transformer.tasks.translation.config.Config'
     if task == 'tagging' and command in ('train', 'plan', 'show', 'check'):
-        expected = "task='tagging': expected one of classification, embeddings, translation"
+        expected = "task='tagging': expected one of classification, embeddings, speech, translation, trigger_word"
     assert f'{file}: {expected}' in capsys.readouterr().err
 
 
