@@ -62,8 +62,8 @@ def add_noise(key: jax.Array, samples: jax.Array, noise: jax.Array, snr_db, rate
 def speed(samples: jax.Array, factor, num_samples, size: int) -> tuple[jax.Array, jax.Array]:
     """The first num_samples of [T] played `factor` times as fast: [size] padded by 0, and their number.
 
-    The pitch changes, too (Ko et al. 2015). Sample i is interpolated linearly at i * factor; what is over `size` is cut.
-    The factor, up to 2, is rounded to 1/1024, so that places are exact. On the host
+    The pitch changes, too (Ko et al. 2015). Sample i is interpolated linearly at i * factor; what is over
+    `size` is cut. The factor, up to 2, is rounded to 1/1024, so that places are exact. On the host
     `data.audio.reading.resampled(samples, 11, 10)` does the same with a filter, at a factor of 1.1.
     """
     check(size < 1 << 20, f'size={size}: expected less than {1 << 20} samples, for 32-bit places')
@@ -86,11 +86,11 @@ def spec_augment(
     most_frames: int = 40,
     most_share: float = 0.2,
 ) -> jax.Array:
-    """Features [F, M] with some runs of bands and of frames replaced by each band's mean (SpecAugment, Park et al. 2019).
+    """Features [F, M] with some runs of bands and of frames replaced by each band's mean: SpecAugment.
 
-    A mask of bands covers 0 to most_bands of them at any place, one of frames 0 to most_frames but at most most_share
-    of the frames where is_frame [F]. Normalized features have mean 0, as in the paper, whose warping of time is left
-    out: it gains least there. Other frames are left as they are.
+    A mask of bands covers 0 to most_bands of them at any place; one of frames 0 to most_frames, at most most_share of
+    the frames where is_frame [F]. Other frames are left as they are. Park et al. 2019; normalized features have mean 0,
+    as there, and their warping of time, which gains least, is left out.
     """
     band_key, frame_key = jax.random.split(key)
     count = is_frame.sum()

@@ -88,12 +88,14 @@ def test_speed_keeps_places_exact_in_long_recordings() -> None:
 
 
 def test_masks_are_runs_within_their_limits() -> None:
-    masks = np.array(jax.vmap(lambda key: run_masks(key, 1, 5, 12, 20))(jax.random.split(jax.random.key(0), 300)))
-    assert not masks[:, 12:].any()
-    assert set(masks.sum(axis=1)) == {0, 1, 2, 3, 4, 5}
-    assert set(np.flatnonzero(masks.any(axis=0))) == set(range(12)), 'every place is masked sometimes'
-    for mask in masks:
+    keys, counts = jax.random.split(jax.random.key(0), 400), np.repeat([12, 3, 0], [300, 50, 50])
+    masks = np.array(jax.jit(jax.vmap(lambda key, count: run_masks(key, 1, 5, count, 20)))(keys, counts))
+    for mask, count in zip(masks, counts, strict=True):
+        assert not mask[count:].any()
         assert np.count_nonzero(np.diff(np.flatnonzero(mask)) != 1) == 0
+    assert set(masks[:300].sum(axis=1)) == {0, 1, 2, 3, 4, 5}
+    assert set(masks[300:350].sum(axis=1)) == {0, 1, 2, 3}
+    assert set(np.flatnonzero(masks[:300].any(axis=0))) == set(range(12)), 'every place is masked sometimes'
 
 
 def test_spec_augment_masks_bands_and_frames_by_the_mean_and_leaves_padding() -> None:
@@ -115,7 +117,3 @@ def test_spec_augment_masks_bands_and_frames_by_the_mean_and_leaves_padding() ->
         np.testing.assert_array_equal(is_changed[row, :count], covered)
         assert whole_bands.all() or whole_bands.sum() <= 16
         assert whole_frames.all() or whole_frames.sum() <= 2 * int(0.2 * count)
-
-
-def test_no_place_is_masked_where_there_is_none() -> None:
-    assert not run_masks(jax.random.key(0), 2, 5, 0, 20).any()

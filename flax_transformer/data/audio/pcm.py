@@ -14,7 +14,8 @@ def pcm_chunks(stream: BinaryIO) -> Iterator[np.ndarray]:
     A chunk has whatever has come since the last one, at least one sample: nothing waits for a certain size. Half a
     sample at the end of the stream is dropped. For example, `arecord -q -t raw -f S16_LE -c 1 -r 16000`.
     """
-    read = getattr(stream, 'read1', stream.read)  # read of a buffered stream waits for all that was asked for
+    # `read` of a buffered stream waits for all that was asked for.
+    read = stream.read1 if hasattr(stream, 'read1') else stream.read
     half = b''
     while content := read(_MOST_BYTES):
         content = half + content

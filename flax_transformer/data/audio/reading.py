@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 from collections.abc import Iterator
 from math import gcd
 from pathlib import Path
@@ -19,7 +20,8 @@ MOST_HOURS = 4  # of a recording that is read whole: 0.9 GB at 16 kHz, and as mu
 RATES = range(1_000, 768_001)  # Hz
 SILENCE = 1e-4  # peak; -80 dB of full scale
 SHORTEST = 0.02  # seconds; less holds no sound of speech
-_BLOCK = 1 << 18  # frames decoded at a time
+_BLOCK = 1 << 12  # frames decoded at a time: as many are lost before damage
+_UNKNOWN_FRAMES = 1 << 40
 _COMPRESSED_AUDIO = {b'fLaC': 'FLAC', b'OggS': 'OGG', b'ID3\x02': 'MP3', b'ID3\x03': 'MP3', b'ID3\x04': 'MP3'}
 
 
@@ -135,35 +137,58 @@ def _wav_blocks(file: BinaryIO, wav: Wav) -> Iterator[np.ndarray]:
 def _open_soundfile(file: BinaryIO, start: bytes) -> tuple[Header, Iterator[np.ndarray]]:
     kind = 'WAV' if start[8:] == b'WAVE' else _COMPRESSED_AUDIO.get(start[:4])
     try:
-        import soundfile
+        import soundfile  # noqa: F401
     except (ImportError, OSError):  # OSError: without libsndfile
-        what = (
-            f'{kind} of this coding is read by soundfile' if kind else f'is no WAV file (it starts with {start[:4]!r})'
-        )
-        raise BadInput(f'{what}; for FLAC, OGG and MP3: {install_command("speech")}') from None
+        remedy = install_command('speech')
+        if kind == 'WAV':
+            raise BadInput(f'this coding of WAV is read by soundfile; install it: {remedy}') from None
+        if kind:
+            raise BadInput(f'{kind} is read by soundfile; install it: {remedy}') from None
+        raise BadInput(f'is no WAV file (it starts with {start[:4]!r}); for other formats: {remedy}') from None
+    opened = _soundfile(file, start)
+    frames, block = opened.frames, _BLOCK
+    if frames > _UNKNOWN_FRAMES:  # a FLAC file that was written as a stream: count
+        block = 256  # the last one, which is not whole, cannot be read
+        most = MOST_HOURS * 3600 * opened.samplerate // block + 1
+        frames = sum(map(len, itertools.islice(_soundfile_blocks(opened, block, frames), most)))
+        opened = _soundfile(file, start)
+    return Header(frames, opened.samplerate, opened.channels), _soundfile_blocks(opened, block, frames)
+
+
+def _soundfile(file: BinaryIO, start: bytes) -> Any:
+    import soundfile
+
     file.seek(0)
     try:
-        opened = soundfile.SoundFile(file)
+        return soundfile.SoundFile(file)
     except (soundfile.LibsndfileError, TypeError) as error:  # TypeError: headerless formats, which go by a file's name
-        reason = str(getattr(error, 'error_string', '') or 'unknown format').rstrip('.')
         raise BadInput(
-            f'is not audio that can be read ({reason}; it starts with {start[:4]!r}); expected WAV, FLAC, OGG or MP3'
+            f'is not audio that can be read ({_reason(error)}; it starts with {start[:4]!r}); expected WAV, FLAC, OGG '
+            'or MP3'
         ) from None
-    return Header(opened.frames, opened.samplerate, opened.channels), _soundfile_blocks(opened)
 
 
-def _soundfile_blocks(opened: Any) -> Iterator[np.ndarray]:
+def _soundfile_blocks(opened: Any, block: int, frames: int) -> Iterator[np.ndarray]:
+    """The samples, up to where the file is damaged. Raises BadInput if that is at the beginning."""
     import soundfile
 
     with opened:
-        while True:
+        for start in range(0, frames, block):
             try:
-                block = opened.read(_BLOCK, dtype='float32', always_2d=True)
+                samples = opened.read(min(block, frames - start), dtype='float32', always_2d=True)
             except soundfile.LibsndfileError as error:
-                raise BadInput(f'could not be decoded: {error.error_string.rstrip(".")}') from None
-            if not len(block):
+                if start:
+                    return
+                raise BadInput(f'could not be decoded: {_reason(error)}; expected a whole file') from None
+            if not len(samples):
                 return
-            yield block
+            yield samples
+
+
+def _reason(error: Exception) -> str:
+    """What libsndfile says."""
+    said = str(getattr(error, 'error_string', '') or 'unknown format')
+    return said.removeprefix('Error : ').rstrip('.')
 
 
 def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarray, list[str]]:
@@ -183,7 +208,7 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
         raise BadInput('holds no samples; expected a recording')
     remarks = []
     if header.missing or len(samples) < header.frames:
-        remarks.append('cut off: the header promises more samples')
+        remarks.append('cut off or damaged: the header promises more samples')
     if peak > 1:
         samples = samples / np.float32(peak)
         remarks.append('scaled down: the samples exceeded full scale')

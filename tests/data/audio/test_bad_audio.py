@@ -1,0 +1,140 @@
+"""Bad recordings: one line that names the file and the reason, or samples with a remark."""
+
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from wav_files import chunk, tone, wav_bytes
+
+from flax_transformer.common.errors import BadInput
+from flax_transformer.data.audio.reading import Audio, read_audio, read_header
+
+TONE = tone()
+FMT = wav_bytes(TONE)[12:36]
+
+
+def read(content: bytes, rate: int = 8000) -> Audio:
+    return read_audio(io.BytesIO(content), rate, name='a.wav')
+
+
+def with_nan(count: int) -> np.ndarray:
+    samples = TONE.copy()
+    samples[7 : 7 + count] = np.nan
+    samples[0] = np.inf
+    return samples
+
+
+REFUSED = {
+    'empty': (lambda: b'', 'the file is empty; expected a recording'),
+    'one byte': (lambda: b'R', "is not audio that can be read (Format not recognised; it starts with b'R')"),
+    'text': (lambda: b'Dear user,\n' * 9, "(Format not recognised; it starts with b'Dear')"),
+    'a picture': (lambda: b'\x89PNG\r\n\x1a\n' + bytes(999), r"it starts with b'\x89PNG'"),
+    'zeros': (lambda: bytes(9999), 'is not audio that can be read'),
+    'only RIFF': (lambda: wav_bytes(TONE)[:12], 'the WAV file ends before its samples; expected a whole file'),
+    'cut in the header': (lambda: wav_bytes(TONE)[:30], 'its chunk fmt is too short'),
+    'cut before the samples': (lambda: wav_bytes(TONE)[:44], 'holds no samples; expected a recording'),
+    'no samples': (lambda: wav_bytes(TONE[:0]), 'holds no samples; expected a recording'),
+    'samples before fmt': (
+        lambda: chunk(b'RIFF', b'WAVE' + chunk(b'data', bytes(100)) + FMT),
+        'does not say how its samples are coded; expected a chunk named fmt before them',
+    ),
+    'short fmt': (lambda: chunk(b'RIFF', b'WAVE' + chunk(b'fmt ', bytes(8))), 'its chunk fmt is too short'),
+    'no channels': (
+        lambda: chunk(b'RIFF', b'WAVE' + chunk(b'fmt ', b'\1\0' + bytes(14)) + chunk(b'data', bytes(100))),
+        'the WAV file has 0 channels in 0 bytes; expected 8, 16, 24 or 32 bits a sample',
+    ),
+    '5 bytes a sample': (lambda: wav_bytes(TONE, width=5), '1 channels in 5 bytes; expected 8, 16, 24 or 32 bits'),
+    'endless chunks': (
+        lambda: chunk(b'RIFF', b'WAVE' + FMT + chunk(b'junk', b'') * 2000),
+        'has 1000 chunks and no samples; expected a chunk named data',
+    ),
+    'rate 0': (lambda: wav_bytes(TONE, rate=0), 'the header says 0 Hz; expected 1,000 to 768,000'),
+    'rate of 4 GHz': (lambda: wav_bytes(TONE, rate=4_000_000_000), 'the header says 4,000,000,000 Hz; expected'),
+    'NaN': (lambda: wav_bytes(with_nan(3), width=4, is_float=True), '4 samples are NaN or infinite; expected numbers'),
+    'five hours': (
+        lambda: wav_bytes(TONE[:1], rate=1000, width=1, declared=18_000_001) + bytes(18_000_000),
+        'lasts 5.0 hours; expected at most 4: cut it into parts',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('case', REFUSED)
+def test_what_cannot_be_read_is_refused_in_one_line(case: str) -> None:
+    make, message = REFUSED[case]
+    if 'Format' in message or 'it starts' in message:
+        pytest.importorskip('soundfile')
+    with pytest.raises(BadInput) as caught:
+        read(make())
+    assert str(caught.value).startswith('a.wav: ')
+    assert message in str(caught.value)
+    assert '\n' not in str(caught.value)
+
+
+CLIPPED = np.clip(4 * TONE, -1, 1)
+FLAGGED = {
+    'one sample': (lambda: wav_bytes(TONE[5:6]), 1, 'shorter than 20 ms'),
+    'silence': (lambda: wav_bytes(np.zeros(4000)), 4000, 'silent: nothing above -80 dB of full scale'),
+    'an hour of silence': (
+        lambda: wav_bytes(np.zeros(0), width=1, declared=28_800_000) + bytes([128]) * 28_800_000, 28_800_000, 'silent: '
+    ),
+    'opposite channels': (lambda: wav_bytes(np.stack([TONE, -TONE], axis=1), width=4), 4000, 'silent: '),
+    'clipped': (lambda: wav_bytes(CLIPPED), 4000, 'clipped: more than 0.1 % of the samples are at full scale'),
+    'floats too loud': (lambda: wav_bytes(90 * TONE, width=4, is_float=True), 4000, 'scaled down: '),
+    'cut off': (lambda: wav_bytes(TONE)[:-1001], 3499, 'cut off or damaged: the header promises more samples'),
+    '96 kHz, 24 bits, 5.1': (
+        lambda: wav_bytes(np.stack([tone(0.5, 96_000)] * 6, axis=1), 96_000, width=3), 4000, 'mixed down from 6 chan'
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('case', FLAGGED)
+def test_what_is_odd_is_read_with_a_remark(case: str) -> None:
+    make, length, remark = FLAGGED[case]
+    samples, remarks = read(make())
+    assert len(samples) == length
+    assert samples.dtype == np.float32
+    assert np.isfinite(samples).all()
+    assert np.abs(samples).max() <= 1
+    assert any(each.startswith(remark) for each in remarks), remarks
+
+
+def test_a_sound_recording_has_no_remarks() -> None:
+    assert read(wav_bytes(TONE)).remarks == ()
+    assert read(wav_bytes(1.99 * TONE)).remarks == (), 'full scale, reached by a sine, is not clipped'
+
+
+@pytest.mark.parametrize(
+    ('make', 'message'),
+    [
+        (lambda path: None, r'a.wav does not exist'),
+        (Path.mkdir, r'a.wav is a folder, expected a regular file'),
+        (os.mkfifo, r'a.wav is a FIFO, expected a regular file'),
+        (lambda path: path.symlink_to('/dev/zero'), r'a.wav is a device, expected a regular file'),
+    ],
+)
+@pytest.mark.parametrize('read_it', [lambda file: read_audio(file, 8000), read_header])
+def test_a_path_that_is_no_file_is_named(make: Callable, message: str, read_it: Callable, tmp_path: Path) -> None:
+    make(tmp_path / 'a.wav')
+    with pytest.raises(BadInput, match=message):
+        read_it(tmp_path / 'a.wav')
+
+
+def test_damage_anywhere_gives_samples_or_one_line() -> None:
+    """Each byte of the header, and files cut at each length up to the samples."""
+    whole = wav_bytes(TONE[:400], before=chunk(b'LIST', b'INFO'))
+    damaged = [whole[:size] for size in range(60)]
+    damaged += [whole[:at] + bytes([value]) + whole[at + 1 :] for at in range(56) for value in (0, 1, 127, 255)]
+    lines = []
+    for content in damaged:
+        try:
+            samples = read(content).samples
+        except BadInput as error:
+            lines.append(str(error))
+        else:
+            assert len(samples) >= 1
+            assert np.isfinite(samples).all()
+    assert len(lines) > 50
+    assert not any('\n' in line for line in lines)

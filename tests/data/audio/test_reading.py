@@ -1,0 +1,150 @@
+"""Recordings of any rate, width, format and number of channels come out as the same samples."""
+
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.io import wavfile
+from wav_files import chunk, tone, wav_bytes
+
+from flax_transformer.common.errors import BadInput
+from flax_transformer.data.audio.reading import Audio, read_audio, read_header, resampled
+
+TONE = tone()
+
+
+def read(content: bytes, rate: int = 8000) -> Audio:
+    return read_audio(io.BytesIO(content), rate, name='a.wav')
+
+
+@pytest.mark.parametrize(('width', 'is_float'), [(1, False), (2, False), (3, False), (4, False), (4, True), (8, True)])
+@pytest.mark.parametrize('is_extensible', [False, True])
+def test_every_width_has_the_same_samples(width: int, is_float: bool, is_extensible: bool) -> None:
+    samples, remarks = read(wav_bytes(TONE, width=width, is_float=is_float, is_extensible=is_extensible))
+    assert samples.dtype == np.float32
+    np.testing.assert_allclose(samples, TONE, atol=1 / 127 if width == 1 else 2**-15)
+    assert remarks == ()
+
+
+@pytest.mark.parametrize('kind', [np.uint8, np.int16, np.int32, np.float32, np.float64])
+@pytest.mark.parametrize('channels', [1, 2])
+def test_what_scipy_writes_is_read_as_scipy_reads_it(kind: type, channels: int, tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).uniform(-1, 1, (999, channels))
+    if np.issubdtype(kind, np.integer):
+        info = np.iinfo(kind)
+        noise = (noise * (info.max // 2) + (128 if kind is np.uint8 else 0)).astype(kind)
+    file = tmp_path / 'a.wav'
+    wavfile.write(file, 8000, noise.astype(kind))
+    _, expected = wavfile.read(file)
+    if kind is np.uint8:
+        expected = (expected - 128.0) / 128
+    elif kind in (np.int16, np.int32):
+        expected = expected / -float(np.iinfo(kind).min)
+    np.testing.assert_allclose(read_audio(file, 8000).samples, expected.reshape(999, channels).mean(axis=1), atol=1e-6)
+
+
+@pytest.mark.parametrize(('form', 'subtype', 'tolerance'), [
+    ('FLAC', 'PCM_16', 1e-4), ('OGG', 'VORBIS', 0.1), ('WAV', 'ULAW', 0.02), ('WAV', 'PCM_24', 1e-6),
+    ('RF64', 'PCM_16', 1e-4), ('AIFF', 'PCM_16', 1e-4),
+])  # fmt: skip
+def test_formats_of_soundfile_are_read(form: str, subtype: str, tolerance: float) -> None:
+    soundfile = pytest.importorskip('soundfile')
+    file = io.BytesIO()
+    soundfile.write(file, np.stack([TONE, TONE], axis=1), 8000, format=form, subtype=subtype)
+    samples, remarks = read(file.getvalue())
+    np.testing.assert_allclose(samples, TONE, atol=tolerance)
+    assert remarks == ('mixed down from 2 channels',)
+    header = read_header(io.BytesIO(file.getvalue()))
+    assert header[:3] == (4000, 8000, 2)
+    assert header.seconds == 0.5
+
+
+def test_channels_are_averaged() -> None:
+    samples, remarks = read(wav_bytes(np.stack([TONE, 0 * TONE, TONE, TONE, TONE, 0 * TONE], axis=1)))
+    np.testing.assert_allclose(samples, TONE * 4 / 6, atol=2**-14)
+    assert remarks == ('mixed down from 6 channels',)
+
+
+@pytest.mark.parametrize('rate', [8000, 11025, 16000, 44100, 48000, 96000])
+def test_every_rate_has_the_same_tone(rate: int) -> None:
+    samples, remarks = read(wav_bytes(tone(1.0, rate), rate), 16000)
+    assert samples.dtype == np.float32
+    assert len(samples) == pytest.approx(16000, abs=1)
+    middle = slice(1000, 15000)  # a filter has no samples before the beginning
+    np.testing.assert_allclose(samples[middle], tone(1.0, 16000)[middle], atol=5e-3)
+    assert remarks == (() if rate == 16000 else (f'resampled from {rate:,} to 16,000 Hz',))
+
+
+def test_what_a_lower_rate_cannot_hold_is_filtered_out() -> None:
+    """An alias of 6 kHz at a rate of 8 kHz would be a tone of 2 kHz."""
+    assert np.abs(resampled(tone(1.0, 16000, hz=6000), 16000, 8000)[500:-500]).max() < 0.01
+
+
+def test_unknown_chunks_and_odd_sizes_are_passed_over() -> None:
+    before = chunk(b'LIST', b'INFOISFT' + b'abc') + chunk(b'junk', b'12345')
+    np.testing.assert_array_equal(read(wav_bytes(TONE, before=before)).samples, read(wav_bytes(TONE)).samples)
+    after = wav_bytes(TONE) + chunk(b'LIST', b'INFO')
+    assert len(read(after).samples) == len(TONE)
+
+
+@pytest.mark.parametrize('declared', [0xFFFFFFFF, 0x7FFFFFFF, 0x80000000])
+def test_a_recorder_that_wrote_into_a_pipe_knows_no_size(declared: int) -> None:
+    samples, remarks = read(wav_bytes(TONE, declared=declared))
+    assert len(samples) == len(TONE)
+    assert remarks == ()
+    zero = bytearray(wav_bytes(TONE, declared=0))
+    zero[4:8] = bytes(4)
+    assert len(read(bytes(zero)).samples) == len(TONE)
+
+
+def test_the_header_says_what_the_file_holds() -> None:
+    content = wav_bytes(TONE)
+    assert read_header(io.BytesIO(content)) == (4000, 8000, 1, 0)
+    assert read_header(io.BytesIO(content[:-1001])) == (3499, 8000, 1, 501)
+
+
+def test_an_open_file_may_be_a_pipe() -> None:
+    class Pipe(io.BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+    assert len(read_audio(Pipe(wav_bytes(TONE)), 8000, name='-').samples) == 4000
+
+
+def flac_of_unknown_length() -> bytes:
+    soundfile = pytest.importorskip('soundfile')
+    file = io.BytesIO()
+    soundfile.write(file, tone(4.0), 8000, format='FLAC')
+    content = bytearray(file.getvalue())
+    content[21] &= 0xF0  # the number of samples, 36 bits
+    content[22:26] = bytes(4)
+    return bytes(content)
+
+
+def test_a_flac_stream_of_unknown_length_is_counted() -> None:
+    content = flac_of_unknown_length()
+    header = read_header(io.BytesIO(content))
+    assert 32_000 - 256 <= header.frames <= 32_000
+    assert len(read(content).samples) == header.frames
+
+
+def test_a_damaged_flac_file_is_read_up_to_the_damage() -> None:
+    soundfile = pytest.importorskip('soundfile')
+    file = io.BytesIO()
+    noise = np.random.default_rng(0).uniform(-0.5, 0.5, 40_000).astype(np.float32)
+    soundfile.write(file, noise, 8000, format='FLAC')
+    samples, remarks = read(file.getvalue()[: len(file.getvalue()) // 2])
+    assert 10_000 < len(samples) < 20_000
+    np.testing.assert_allclose(samples, noise[: len(samples)], atol=1e-4)
+    assert remarks == ('cut off or damaged: the header promises more samples',)
+
+
+def test_without_soundfile_wav_is_read_and_flac_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, 'soundfile', None)
+    assert len(read(wav_bytes(TONE)).samples) == 4000
+    with pytest.raises(BadInput, match=r'a.wav: FLAC is read by soundfile; install it: pip install .*speech'):
+        read(b'fLaC' + bytes(100))
+    with pytest.raises(BadInput, match=r"a.wav: is no WAV file \(it starts with b'\\x00\\x00"):
+        read(bytes(100))
