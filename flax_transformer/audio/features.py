@@ -142,7 +142,7 @@ def mel_filters(config: FeatureConfig) -> np.ndarray:
     Each has the area of a rectangle 1 Hz wide and 1 high. Scale and areas are those of Slaney's Auditory Toolbox
     (1998), which librosa and Whisper use, not HTK's.
     """
-    edges = mel_to_hz(np.linspace(hz_to_mel(config.lowest_hz), hz_to_mel(config.top_hz), config.num_mels + 2))
+    edges = mel_edges(config)
     frequencies = np.arange(config.fft_size // 2 + 1)[:, None] * (config.sample_rate / config.fft_size)
     left, middle, right = edges[:-2], edges[1:-1], edges[2:]
     rising = (frequencies - left) / (middle - left)
@@ -151,6 +151,11 @@ def mel_filters(config: FeatureConfig) -> np.ndarray:
     filters = (triangles * (2 / (right - left))).astype(np.float32)
     filters.setflags(write=False)  # of a cache
     return filters
+
+
+def mel_edges(config: FeatureConfig) -> np.ndarray:
+    """The frequencies, in Hz [num_mels + 2], where filters begin, peak and end: filter i at i to i + 2."""
+    return mel_to_hz(np.linspace(hz_to_mel(config.lowest_hz), hz_to_mel(config.top_hz), config.num_mels + 2))
 
 
 def hz_to_mel(hz) -> np.ndarray:
