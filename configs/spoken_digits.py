@@ -1,0 +1,43 @@
+"""Strings of spoken digits (Free Spoken Digit Dataset, 8 kHz): recurrent layers under CTC, a unit for each digit.
+
+    flax-transformer train spoken_digits --workdir runs/digits
+    flax-transformer evaluate runs/digits
+    flax-transformer transcribe runs/digits recording.wav
+"""
+
+from flax_transformer.audio.features import FeatureConfig
+from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.tasks.speech.config import (
+    Config,
+    PerturbationConfig,
+    SpeechConfig,
+    SpeechDataConfig,
+    StringsConfig,
+    TrainingConfig,
+    UnitConfig,
+)
+
+
+def get_config() -> Config:
+    return Config(
+        model=SpeechConfig(encoder='recurrent', vocab_size=11, num_layers=2, dropout_rate=0.15),
+        features=FeatureConfig(sample_rate=8_000),
+        tokenizer=UnitConfig(algorithm='words'),
+        data=SpeechDataConfig(
+            train='fsdd/index.tsv?official_split=train#digit',
+            test='fsdd/index.tsv?official_split=test#digit',
+            max_seconds=5.0,
+            num_lengths=5,
+        ),
+        strings=StringsConfig(fewest=1, most=7),
+        perturbation=PerturbationConfig(speed=1.3, vocal_tract=1.2, color_db=4.0, lowest_snr_db=5.0),
+        optimizer=OptimizerConfig(
+            name='adamw',
+            schedule='cosine',
+            learning_rate=2e-3,
+            warmup_steps=100,
+            weight_decay=1e-3,
+            clip_norm=1.0,
+        ),
+        training=TrainingConfig(steps=1400, batch_size=24, log_every=100, evaluate_every=1400, checkpoint_every=700),
+    )
