@@ -141,6 +141,16 @@ def tiny_classifier(texts_folder: Path, shared_folder: Path) -> Path:
     return made_once(shared_folder / 'tiny_classifier', lambda run: train(tiny_config(texts_folder), run))
 
 
+@pytest.fixture(scope='session')
+def tiny_detector(shared_folder: Path) -> Path:
+    """A run directory that has learned to hear rising melodies, not too well. Read it only."""
+    from tiny_trigger_word import tiny_config
+
+    from flax_transformer.tasks.trigger_word.train import train
+
+    return made_once(shared_folder / 'tiny_detector', lambda run: train(tiny_config(), run))
+
+
 def made_once(folder: Path, make: Callable[[Path], Any]) -> Path:
     """The folder, which whichever process comes first makes while the others wait."""
     with folder.with_suffix('.lock').open('w') as lock:

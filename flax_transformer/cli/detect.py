@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from flax_transformer.tasks.trigger_word.detector import Detector
     from flax_transformer.tasks.trigger_word.hits import Hit
 
-DESCRIPTION = """Find a trigger word in recordings, or listen for it in a stream. One line for each hit, as soon as it is
-heard: `seconds<TAB>confidence`, with the file's name before if there are several. RUN is a run directory or one of its
-checkpoints: RUN@12000, RUN@last, RUN@best, RUN@average.
+DESCRIPTION = """Find a trigger word in recordings, or listen for it in a stream. One line for each hit, as soon as it
+is heard: `seconds<TAB>confidence`, with the file's name before if there are several. RUN is a run directory or one of
+its checkpoints: RUN@12000, RUN@last, RUN@best, RUN@average.
 
 The file - is standard input: raw samples, mono, 16 bits (s16le), at the run's features.sample_rate, such as
   arecord -q -t raw -f S16_LE -c 1 -r 8000 | flax-transformer detect RUN -"""

@@ -73,9 +73,18 @@ def _lines(part: str, found: 'Scores') -> list[str]:
         f'false accepts      {found.false_accepts:,} in {seconds:,.0f} s, {found.accepts_per_hour:.1f} an hour  (95 % '
         f'interval {found.accepts_low:.1f} to {found.accepts_high:.1f}, Poisson)',
         _delay(found),
-        f'margin             other sounds score at most {found.highest_other:.4f}, '
-        f'the words at least {found.lowest_word:.4f}',
+        f'margin             other sounds score at most {found.highest_other:.4f}, the words at least '
+        f'{found.lowest_word:.4f}' + _between(found),
     ]
+
+
+def _between(found: 'Scores') -> str:
+    """The threshold halfway between other sounds and words, in log odds, if there is one."""
+    low, high = (min(max(score, 1e-6), 1 - 1e-6) for score in (found.highest_other, found.lowest_word))
+    if low >= high:
+        return ''
+    odds = (low / (1 - low) * high / (1 - high)) ** 0.5
+    return f': halfway between is {odds / (1 + odds):.4f}'
 
 
 def _delay(found: 'Scores') -> str:

@@ -1,0 +1,105 @@
+"""The detector: any chunking gives the same hits; its state does not grow; it hears what it was trained on."""
+
+import jax
+import numpy as np
+import pytest
+from tiny_trigger_word import RATE, tiny_config
+
+from flax_transformer import Detector
+from flax_transformer.common.errors import BadInput
+from flax_transformer.tasks.trigger_word.melodies import melodies
+from flax_transformer.tasks.trigger_word.model import TriggerWordModel, init_params, windows
+
+
+@pytest.fixture(scope='module')
+def detector(tiny_detector) -> Detector:
+    return Detector.from_run(tiny_detector, threshold=0.4)
+
+
+@pytest.fixture(scope='module')
+def recording() -> np.ndarray:
+    """Six melodies of the test split, two of them rising, with gaps."""
+    sounds = [sound for sound, _ in melodies('melodies:test', RATE)][:12]
+    gap = np.zeros(RATE // 2, np.float32)
+    return np.concatenate([part for sound in sounds for part in (sound, gap)])
+
+
+def test_an_output_frame_sees_these_frames() -> None:
+    frames = np.arange(5, dtype=np.float32).reshape(1, 5, 1)
+    assert np.asarray(windows(frames, 3, 2)).tolist() == [[[0, 1, 2], [2, 3, 4]]]
+
+
+def test_any_chunking_gives_the_same_hits(detector: Detector, recording: np.ndarray) -> None:
+    whole = detector(recording)
+    assert len(whole) >= 3
+    generator = np.random.default_rng(0)
+    for most in (37, 500, 9000):
+        cuts = np.cumsum(generator.integers(0, most, 3 * len(recording) // most))
+        chunks = np.split(recording, cuts[cuts < len(recording)])
+        found = list(detector.stream(chunks))
+        assert [hit.seconds for hit in found] == [hit.seconds for hit in whole]  # to the frame
+        # Sums in another order, where another program computes as many frames as there are.
+        np.testing.assert_allclose([hit.confidence for hit in found], [hit.confidence for hit in whole], atol=1e-5)
+
+
+def test_the_same_model_computes_whole_scenes_and_streams(detector: Detector, recording: np.ndarray) -> None:
+    config = tiny_config()
+    model = TriggerWordModel(config.model, config.features)
+    logits = model.apply({'params': detector.params}, recording[None])
+    found = detector.probabilities(recording)[: logits.shape[1]]
+    np.testing.assert_allclose(found, jax.nn.sigmoid(logits)[0], atol=1e-5)
+
+
+def test_an_output_frame_depends_on_the_past_alone() -> None:
+    config = tiny_config()
+    model = TriggerWordModel(config.model, config.features)
+    params = init_params(config.model, config.features, jax.random.key(0))
+    samples = np.random.default_rng(0).standard_normal((1, 10 * config.samples_per_output)).astype(np.float32)
+    gradient = jax.grad(lambda x: model.apply({'params': params}, x)[0, 4])(samples)[0]
+    last = 5 * config.samples_per_output
+    assert np.abs(gradient[:100]).max() > 0
+    assert np.abs(gradient[last - 20 : last]).max() > 0
+    assert not gradient[last:].any()
+
+
+def test_the_state_does_not_grow(detector: Detector) -> None:
+    generator = np.random.default_rng(0)
+    state, sizes = detector.start(), set()
+    for count in (1, 10, 1000, 0, 7777, 159, 160, 161):
+        state, _ = detector.step(state, generator.standard_normal(count).astype(np.float32) / 10)
+        sizes.add(sum(leaf.size for leaf in jax.tree.leaves(state.model)))
+        assert len(state.unread) < detector.seconds_per_output * RATE
+        assert state.unread.base is None  # not a view, which would keep the whole chunk
+    assert len(sizes) == 1
+
+
+def test_integers_of_16_bits_are_read_as_such(detector: Detector, recording: np.ndarray) -> None:
+    rounded = np.round(recording * 32767).astype(np.int16)
+    expected = detector.probabilities(rounded.astype(np.float32) / 32768)
+    np.testing.assert_array_equal(detector.probabilities(rounded), expected)
+
+
+@pytest.mark.parametrize('count', [0, 1, 100])
+def test_less_than_an_output_frame_is_no_hit(detector: Detector, count: int) -> None:
+    assert detector(np.zeros(count, np.float32)) == []
+    assert list(detector.stream([])) == []
+
+
+@pytest.mark.parametrize(
+    ('samples', 'message'),
+    [
+        (np.array([0, np.nan, np.inf], np.float32), '2 samples are NaN or infinite'),
+        (np.zeros((2, 100), np.float32), r'shape \(2, 100\)'),
+        (np.zeros(100, np.uint8), 'type uint8'),
+    ],
+)
+def test_what_is_no_sound_is_refused(detector: Detector, samples: np.ndarray, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        detector(samples)
+
+
+def test_a_word_is_heard_that_ends_with_the_recording(detector: Detector) -> None:
+    """Among the rising melodies of the test split that are heard with silence after them, most are without it."""
+    sounds = [sound for sound, text in melodies('melodies:test', RATE) if text == 'rising'][:8]
+    cut = [sound[: np.flatnonzero(np.abs(sound) > 0.05)[-1] + 1] for sound in sounds]
+    assert sum(bool(detector(sound)) for sound in cut) >= 0.7 * sum(bool(detector(sound)) for sound in sounds) >= 3

@@ -1,0 +1,79 @@
+"""Hits: threshold, average, pause; in pieces as at once; matched to words; intervals against scipy's."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.trigger_word import hits
+from flax_transformer.tasks.trigger_word.config import HitConfig
+from flax_transformer.tasks.trigger_word.hits import Hit, find_hits, matched
+from flax_transformer.tasks.trigger_word.intervals import binomial_interval, poisson_interval
+
+
+def frames_of(probabilities: list[float], rule: HitConfig) -> list[int]:
+    found, _ = find_hits(np.array(probabilities), hits.start(rule), rule, 1.0)
+    return [round(hit.seconds) - 1 for hit in found]
+
+
+@pytest.mark.parametrize(
+    ('probabilities', 'average', 'pause', 'expected'),
+    [
+        ([0, 0.9, 0.9, 0.9, 0], 1, 0, [1]),
+        ([0, 0.9, 0.9, 0.9, 0], 2, 0, [2]),  # the mean with the one before
+        ([0, 0.9, 0.5, 0.9, 0], 1, 0, [1]),  # not below half of the threshold in between
+        ([0, 0.9, 0.3, 0.9, 0], 1, 0, [1, 3]),
+        ([0, 0.9, 0.3, 0.9, 0], 1, 3, [1]),
+        ([0, 0.9, 0.3, 0.3, 0.9], 1, 3, [1, 4]),
+        ([0.9, 0, 0, 0, 0], 2, 0, []),  # before the stream is nothing
+        ([0.8, 0, 0, 0, 0], 1, 0, [0]),  # reached is enough
+        ([], 2, 0, []),
+    ],
+)
+def test_a_hit_needs_the_threshold_and_a_pause(
+    probabilities: list[float], average: int, pause: float, expected: list[int]
+) -> None:
+    assert frames_of(probabilities, HitConfig(threshold=0.8, average=average, pause=pause)) == expected
+
+
+@pytest.mark.parametrize('average', [1, 3])
+def test_hits_in_pieces_are_those_at_once(average: int) -> None:
+    generator = np.random.default_rng(0)
+    rule = HitConfig(threshold=0.7, average=average, pause=0.2)
+    probabilities = generator.random(400).astype(np.float32)
+    whole, _ = find_hits(probabilities, hits.start(rule), rule, 0.04)
+    assert len(whole) > 5
+    state, found = hits.start(rule), []
+    for piece in np.split(probabilities, np.sort(generator.integers(0, 400, 60))):  # empty ones too
+        some, state = find_hits(piece, state, rule, 0.04)
+        found += some
+    assert found == whole
+    assert state.frames == 400
+
+
+def test_each_word_gets_its_first_hit_and_the_others_are_false() -> None:
+    found = matched([Hit(t, 0.9) for t in (0.5, 2.1, 2.6, 9.0)], [2.0, 5.0, 8.9])
+    assert found.delays[1] is None
+    np.testing.assert_allclose([found.delays[0], found.delays[2]], [0.1, 0.1])
+    assert found.misses == 1
+    assert [hit.seconds for hit in found.false_accepts] == [0.5, 2.6]
+
+
+@pytest.mark.parametrize(('count', 'total'), [(0, 22), (1, 22), (22, 22), (3, 200)])
+def test_the_interval_of_a_share_is_that_of_clopper_and_pearson(count: int, total: int) -> None:
+    expected = stats.binomtest(count, total).proportion_ci(method='exact')
+    np.testing.assert_allclose(binomial_interval(count, total), expected, atol=1e-12)
+
+
+def test_the_interval_of_a_rate_is_exact() -> None:
+    """Its ends are the rates at which so many events, or more, have a chance of 2.5 %."""
+    low, high = poisson_interval(3, 2.0)
+    np.testing.assert_allclose([stats.poisson.sf(2, 2 * low), stats.poisson.cdf(3, 2 * high)], [0.025, 0.025])
+    np.testing.assert_allclose(poisson_interval(0, 2.0), (0, -np.log(0.025) / 2))
+    assert poisson_interval(0, 0.0) == (0, float('inf'))
+
+
+def test_a_rule_that_makes_no_sense_is_refused() -> None:
+    for wrong in ({'threshold': 1.0}, {'threshold': 0.0}, {'average': 0}, {'pause': -1.0}):
+        with pytest.raises((UserError, ValueError), match='expected'):
+            HitConfig(**wrong)

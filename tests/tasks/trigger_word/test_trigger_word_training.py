@@ -1,0 +1,150 @@
+"""Training a trigger word: learned, resumed to the bit, the same on two devices; evaluated; what it refuses."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from tiny_trigger_word import tiny_config
+
+from flax_transformer.cli import main
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
+from flax_transformer.engine.preemption import Interrupted
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.state import TrainState
+from flax_transformer.tasks.trigger_word.batches import batch_of
+from flax_transformer.tasks.trigger_word.config import Config
+from flax_transformer.tasks.trigger_word.recordings import read_part
+from flax_transformer.tasks.trigger_word.run import Run
+from flax_transformer.tasks.trigger_word.scenes import Scenes
+from flax_transformer.tasks.trigger_word.task import make_trainer
+from flax_transformer.tasks.trigger_word.train import train
+
+
+def last_state(run: Path, config: Config) -> TrainState:
+    with contextlib.closing(Checkpoints(Run(run).checkpoints, read_only=True)) as checkpoints:
+        return checkpoints.restore(make_trainer(config).shapes)[0]
+
+
+def test_validation_reports_what_it_learned(tiny_detector: Path) -> None:
+    records = [record for record in read_metrics(tiny_detector) if record['kind'] == 'validation']
+    assert [record['step'] for record in records] == [60, 120]
+    assert records[-1]['loss'] < records[0]['loss'] < np.log(2)
+    assert records[-1]['false_rejects'] < 1
+
+
+def test_steps_in_pieces_equal_steps_at_once(
+    tiny_detector: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Path(shutil.copytree(tiny_detector, tmp_path / 'run'))
+    shutil.rmtree(run / 'checkpoints' / '120')
+    (run / 'metrics.jsonl').unlink()
+    config = tiny_config()
+    monkeypatch.setattr(Reporter, 'advance', lambda _, step: step == 71 and os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(Interrupted, match='after step 71'):
+        train(config, run)
+    train(config, run)
+    states = [last_state(each, config) for each in (tiny_detector, run)]
+    assert int(states[0].step) == 120
+    jax.tree.map(np.testing.assert_array_equal, *states)
+
+
+def test_training_leaves_the_statistics_of_the_features_alone(tiny_detector: Path) -> None:
+    config = tiny_config()
+    clips = read_part(config, 'train', say=lambda text: None)
+    samples = np.stack([Scenes(*clips, config, seed=0).scene(number).samples for number in range(4)])
+    params = last_state(tiny_detector, config).params
+    assert (np.asarray(params['deviation']) > 0.5).all()
+    assert np.abs(samples).max() > 0
+    with contextlib.closing(Checkpoints(Run(tiny_detector).checkpoints, read_only=True)) as checkpoints:
+        like = make_trainer(config).shapes.params
+        first, last = (checkpoints.restore_params(like, step)[0] for step in (60, 120))
+    for name in ('mean', 'deviation'):
+        np.testing.assert_array_equal(first[name], last[name])
+    assert not np.array_equal(first['output']['kernel'], last['output']['kernel'])
+
+
+def test_two_devices_compute_what_one_does() -> None:
+    """Without dropout and recoloring, which pmap draws by device; the last row is empty."""
+    config = tiny_config(batch_size=4)
+    scenes = Scenes(*read_part(config, 'train', say=lambda text: None), config, seed=0)
+    batch = batch_of(scenes, range(3), 4)
+    one, two = (make_trainer(replace(config, parallel=ParallelConfig(num_devices=count))) for count in (1, 2))
+    params = one.init_state().params
+    expected, found = (trainer.sums(params, batch) for trainer in (one, two))
+    assert float(expected['weight']) == batch.weight.sum()
+    # Sums in another order.
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), dict(found), dict(expected))
+
+
+def test_a_run_does_not_resume_with_other_scenes_and_starts_from_another(tiny_detector: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(tiny_detector, tmp_path / 'run'))
+    config = tiny_config(steps=121)
+    other = replace(config, scenes=replace(config.scenes, trigger_share=0.5))
+    with pytest.raises(UserError, match=r'scenes\.trigger_share: 0\.35 there, 0\.5 here'):
+        train(other, run)
+    with pytest.raises(UserError, match=r'model\.hidden_size: 16 there, 8 here'):
+        train(tiny_config(model={'hidden_size': 8}), tmp_path / 'new', init_from=tiny_detector)
+    new = replace(other, training=replace(config.training, steps=1, evaluate_every=1, checkpoint_every=1))
+    train(new, tmp_path / 'new', init_from=tiny_detector)
+    assert read_metrics(tmp_path / 'new')[-1]['loss'] < 0.6
+
+
+def test_evaluate_scores_the_test_recordings(tiny_detector: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['evaluate', str(tiny_detector), '--json']) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found['words'] == 20
+    assert found['misses'] == len(found['missed']) == 20 - len(found['delays'])
+    assert found['rejects_low'] <= found['misses'] / 20 <= found['rejects_high']
+    assert found['false_accepts'] == len(found['wrong'])
+    assert set(found['hours_by_text']) == {'falling', 'valley', 'hill', 'dip', 'drop'}
+    assert sum(found['hours_by_text'].values()) == pytest.approx(found['negative_hours'])
+    # The curve: the higher the threshold, the more words are missed; and it goes through the threshold of the run.
+    assert list(found['thresholds']) == sorted(found['thresholds'])
+    assert list(found['false_rejects']) == sorted(found['false_rejects'])
+    at = found['thresholds'].index(0.5)
+    assert found['threshold'] == 0.5
+    assert found['false_rejects'][at] == found['misses'] / 20
+    assert main(['evaluate', str(tiny_detector), '--part', 'validation', '--threshold', '0.9']) == 0
+    text = capsys.readouterr().out
+    assert 'threshold          0.9\n' in text
+    assert 'Clopper-Pearson' in text
+    assert main(['evaluate', str(tiny_detector), str(tiny_detector)]) == 2
+    assert 'detectors form no ensemble' in capsys.readouterr().err
+
+
+def test_recordings_that_a_stranger_names_are_not_read(
+    tiny_detector: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(shutil.copytree(tiny_detector, tmp_path / 'run'))
+    config = tiny_config()
+    Run(run).write_config(replace(config, data=replace(config.data, test=('/home/somebody/index.tsv',))))
+    assert main(['evaluate', str(run)]) == 2
+    assert 'was not trained here by you' in capsys.readouterr().err
+    assert main(['evaluate', str(run), '--trust-data']) == 2
+    assert 'no such file' in capsys.readouterr().err.lower()
+
+
+def test_show_check_curves_and_average_serve_a_detector(
+    tiny_detector: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['show', str(tiny_detector), '--no-compile']) == 0
+    assert 'rows of 4 seconds' in capsys.readouterr().out
+    assert main(['curves', str(tiny_detector)]) == 0
+    assert 'false_rejects' in capsys.readouterr().out
+    assert main(['average', str(tiny_detector), str(tmp_path / 'mean'), '--last', '2']) == 0
+    capsys.readouterr()
+    file = tmp_path / 'tiny.py'
+    file.write_text('from tiny_trigger_word import tiny_config as get_config')
+    assert main(['check', str(file)]) == 0
+    assert 'checked train (240), validation (60), test (60)' in capsys.readouterr().out
+    assert main(['train', str(file), '--workdir', str(tiny_detector)]) == 0
+    assert f'flax-transformer detect {tiny_detector} recording.wav' in capsys.readouterr().out
