@@ -22,12 +22,16 @@ from flax_transformer.common.config_json import section_classes
 from flax_transformer.common.fields import marked
 from flax_transformer.tasks.find import task_module, task_names
 
-OF_LINEN = ('parent', 'name')  # fields of every Linen module, which it sets itself
+HIDDEN = ('setup', 'dtype')  # members of Linen modules: Linen's own text on the one, an alias of float32 for the other
+# What Python says where nobody wrote a docstring.
+EMPTY = ('Create new instance of ', 'Call self as a function.')
 
 
 def setup(app: Sphinx) -> dict:
     app.connect('source-read', fill_in)
     app.connect('doctree-read', leave_plain)
+    app.connect('autodoc-skip-member', hide)
+    app.connect('autodoc-process-docstring', show_code)
     app.connect('autodoc-process-docstring', add_fields)
     app.connect('autodoc-process-signature', shorten)
     return {'parallel_read_safe': True, 'parallel_write_safe': True}
@@ -161,6 +165,19 @@ def _escaped(text: str) -> str:
 # ------------------------------------------------------------------------------- docstrings
 
 
+def hide(app: Sphinx, what: str, name: str, each: Any, skip: bool, options: Any) -> bool | None:
+    """Whether a member has no place in the interface; None: as Sphinx would have it."""
+    return True if name in HIDDEN else None
+
+
+def show_code(app: Sphinx, what: str, name: str, each: Any, options: Any, lines: list[str]) -> None:
+    """Makes an indented block after a colon code, and leaves out what says nothing."""
+    lines[:] = [line for line in lines if not line.startswith(EMPTY)]
+    for number, (line, after, block) in enumerate(zip(lines, lines[1:], lines[2:], strict=False)):
+        if line.endswith(':') and not line.endswith('::') and not after and block.startswith('    '):
+            lines[number] = f'{line}:'
+
+
 def add_fields(app: Sphinx, what: str, name: str, each: Any, options: Any, lines: list[str]) -> None:
     """Appends the fields of a dataclass to its docstring, with the comments at them as their texts."""
     if what != 'class' or not dataclasses.is_dataclass(each):
@@ -172,7 +189,8 @@ def add_fields(app: Sphinx, what: str, name: str, each: Any, options: Any, lines
 
 
 def shorten(app: Sphinx, what: str, name: str, each: Any, options: Any, signature: str | None, returns: str | None):
-    """The signature of a Linen module without what Linen adds."""
+    """A signature without what Linen adds, and with classes by their names."""
     if signature and dataclasses.is_dataclass(each) and 'parent' in signature:
         signature = re.sub(r', parent[:=].*\)$', ')', signature)
+    signature = signature and re.sub(r"<class '(?:\w+\.)*(\w+)'>", r'\1', signature)
     return signature, returns
