@@ -5,6 +5,7 @@ A line `<!-- commands -->` or `<!-- config -->` in a page is replaced by Markdow
 
 import dataclasses
 import importlib
+import inspect
 import re
 import typing
 from collections.abc import Callable, Iterator
@@ -167,7 +168,8 @@ def _escaped(text: str) -> str:
 
 def hide(app: Sphinx, what: str, name: str, each: Any, skip: bool, options: Any) -> bool | None:
     """Whether a member has no place in the interface; None: as Sphinx would have it."""
-    return True if name in HIDDEN else None
+    is_field = type(each).__name__ == '_tuplegetter'  # of a named tuple; `add_fields` lists them
+    return True if is_field or name in HIDDEN else None
 
 
 def show_code(app: Sphinx, what: str, name: str, each: Any, options: Any, lines: list[str]) -> None:
@@ -179,11 +181,17 @@ def show_code(app: Sphinx, what: str, name: str, each: Any, options: Any, lines:
 
 
 def add_fields(app: Sphinx, what: str, name: str, each: Any, options: Any, lines: list[str]) -> None:
-    """Appends the fields of a dataclass to its docstring, with the comments at them as their texts."""
-    if what != 'class' or not dataclasses.is_dataclass(each):
+    """Appends the fields of a dataclass or named tuple to its docstring, with the comments at them as their texts."""
+    if what != 'class' or not any(lines):  # nothing is left of what a constructor says of itself
         return
-    texts = texts_of(each)
-    found = [f':param {field.name}: {texts[field.name]}' for field in dataclasses.fields(each) if texts[field.name]]
+    if dataclasses.is_dataclass(each):
+        texts = texts_of(each)
+    elif hasattr(each, '_fields'):
+        code = inspect.getsource(each)
+        texts = dict(re.findall(rf'^ +({"|".join(each._fields)}): .*?  # (.*)$', code, re.M))
+    else:
+        return
+    found = [f':param {field}: {text}' for field, text in texts.items() if text]
     if found:
         lines += ['', *found, '']
 
@@ -192,5 +200,10 @@ def shorten(app: Sphinx, what: str, name: str, each: Any, options: Any, signatur
     """A signature without what Linen adds, and with classes by their names."""
     if signature and dataclasses.is_dataclass(each) and 'parent' in signature:
         signature = re.sub(r', parent[:=].*\)$', ')', signature)
-    signature = signature and re.sub(r"<class '(?:\w+\.)*(\w+)'>", r'\1', signature)
+    if signature:
+        signature = re.sub(r"(?:<class '|~)(?:\w+\.)*(\w+)(?:'>)?", r'\1', signature)
+        signature = re.sub(r'<function (\w+)>', r'\1', signature)
+        signature = re.sub(
+            r'= \(<function .*\)\)$', '= ...)', signature
+        )  # a named tuple of functions, the last default
     return signature, returns
