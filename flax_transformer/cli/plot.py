@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flax_transformer.cli.options import parse, positional, read_config
 from flax_transformer.cli.pictures import check_format, write_picture
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.tasks.find import read_run_config
+from flax_transformer.tasks.find import read_run_config, task_module
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,12 +28,19 @@ KINDS = {
     'lengths': 'SCORES.json ...',
     'schedule': 'CONFIG|RUN ...',
     'positions': 'CONFIG|RUN ...',
+    'speech': 'RUN RECORDING',
+    'trigger': 'RUN RECORDING',
+    'confusion': 'SCORES.json',
+    'detection': 'SCORES.json',
 }
+# Of kinds that draw scores: the task, and what it scores.
+SCORED = {'confusion': ('speech', 'a speech run on single words'), 'detection': ('trigger_word', 'a trigger word')}
 DESCRIPTION = """Draw a picture (needs matplotlib, extra `plots`). Of a translation run and a line in quotes: attention,
 the mean of the last decoder layer's heads; heads, each of them; layers, all heads of all layers; alignment, which
-word comes from which; tree, the n-best translations as branches. Of runs: curves. Of what `evaluate --json` printed:
-lengths, scores by the length of the source. Of configs or runs: schedule, the learning rate; positions, the table of
-sinusoids."""
+word comes from which; tree, the n-best translations as branches. Of a run and a recording: speech, what CTC hears in
+each frame; trigger, the probability of the trigger word and the hits. Of runs: curves. Of what `evaluate --json`
+printed: lengths, scores by the length of the source; confusion, spoken words taken for others; detection, false rejects
+against false accepts. Of configs or runs: schedule, the learning rate; positions, the table of sinusoids."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,10 @@ def main(argv: list[str]) -> None:
     check_format(output)
     if KINDS[kind] == 'RUN LINE':
         draw = lambda: _of_line(kind, *names, options.translation)
+    elif KINDS[kind] == 'RUN RECORDING':
+        draw = lambda: _of_recording(kind, *names)
+    elif KINDS[kind] == 'SCORES.json':
+        draw = lambda: _of_scores(kind, Path(names[0]))
     else:
         draw = lambda: {'curves': _curves, 'lengths': _lengths, 'schedule': _schedule, 'positions': _positions}[kind](
             names
@@ -67,10 +78,10 @@ def _defaults(kind: str) -> PlotOptions:
 
 
 def _check_names(kind: str, names: Sequence[str]) -> None:
-    takes_line = KINDS[kind] == 'RUN LINE'
-    if not names or (takes_line and len(names) != 2):
+    takes = KINDS[kind]
+    if not names or (not takes.endswith('...') and len(names) != len(takes.split())):
         got = f'got {" ".join(map(repr, names))}' if names else 'got nothing'
-        quotes = ', the line in quotes' if takes_line else ''
+        quotes = ', the line in quotes' if takes == 'RUN LINE' else ''
         raise UserError(f'plot {kind}: {got}, expected {KINDS[kind]}{quotes}')
 
 
@@ -115,6 +126,30 @@ def _tree(found: 'Translation') -> 'Figure':
     return plot_beam_tree(tokens, parents, log_probs, best=ends[0], title=title)
 
 
+def _of_recording(kind: str, run: str, recording: str) -> 'Figure':
+    if kind == 'speech':
+        from flax_transformer.tasks.speech.pictures import plot_recording
+        from flax_transformer.tasks.speech.transcriber import Transcriber
+
+        read_run_config(run, 'speech')  # for its errors
+        return plot_recording(Transcriber.from_run(run), recording)
+    from flax_transformer.tasks.trigger_word import pictures
+    from flax_transformer.tasks.trigger_word.detector import Detector
+
+    read_run_config(run, 'trigger_word')
+    return pictures.plot_recording(Detector.from_run(run), recording)
+
+
+def _of_scores(kind: str, file: Path) -> 'Figure':
+    task, what = SCORED[kind]
+    expected = f'expected what `flax-transformer evaluate RUN --json` prints for {what}'
+    scores = _read_json(file, expected)
+    try:
+        return task_module(task, 'pictures').plot_scores(scores)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise UserError(f'{file}: {expected}') from None
+
+
 def _curves(names: Sequence[str]) -> 'Figure':
     from flax_transformer.engine.runs.learning_curves import plot_curves
     from flax_transformer.tasks.find import open_run
@@ -144,10 +179,8 @@ def _lengths(names: Sequence[str]) -> 'Figure':
 def _read_scores(file: Path) -> dict[str, Any]:
     """What `evaluate --json` printed."""
     expected = 'expected what `flax-transformer evaluate RUN --json` prints for a translation run'
-    if not file.is_file():
-        raise UserError(f'{file}: no such file; {expected}')
+    found = _read_json(file, expected)
     try:
-        found = json.loads(file.read_text('utf-8'))
         for each in found['by_length']:
             str(each['words']), float(each['bleu']), float(each['chrf']), int(each['num_lines'])
         str(found['length_unit']), bool(found['has_four_words'])
@@ -158,13 +191,21 @@ def _read_scores(file: Path) -> dict[str, Any]:
     return found
 
 
+def _read_json(file: Path, expected: str) -> Any:
+    if not file.is_file():
+        raise UserError(f'{file}: no such file; {expected}')
+    try:
+        return json.loads(file.read_text('utf-8'))
+    except ValueError:
+        raise UserError(f'{file}: {expected}') from None
+
+
 def _schedule(names: Sequence[str]) -> 'Figure':
     import jax
     import numpy as np
 
     from flax_transformer.engine.config.parallel import ParallelConfig
     from flax_transformer.plots.lines import plot_schedule
-    from flax_transformer.tasks.find import task_module
 
     rates = {}
     longest = max(read_config(name).training.steps for name in names)

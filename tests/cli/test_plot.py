@@ -60,3 +60,37 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path, capsys) -> None:
 
 def test_the_list_of_commands_names_every_kind() -> None:
     assert COMMANDS['plot'].split()[1].split('|') == [*KINDS]
+
+
+def test_scores_of_speech_are_drawn(tmp_path: Path, capsys) -> None:
+    counts = {
+        'words': ['no', 'yes'],
+        'written': ['no', 'yes', '(none)', '(other)'],
+        'counts': [[3, 1, 0, 0], [0, 2, 1, 0]],
+    }
+    curve = {'false_rejects': [0.0, 0.5], 'false_accepts_per_hour': [60.0, 0.0]}
+    chosen = {
+        'words': 2,
+        'misses': 1,
+        'accepts_per_hour': 0.0,
+        'accepts_low': 0.0,
+        'accepts_high': 7.4,
+        'negative_hours': 0.5,
+    }
+    tables = {'confusion': {'confusion': counts}, 'detection': {**curve, **chosen}}
+    for kind, table in tables.items():
+        scores, file = tmp_path / f'{kind}.json', tmp_path / f'{kind}.svg'
+        scores.write_text(json.dumps(table))
+        assert main(['plot', kind, str(scores), '--output', str(file)]) == 0
+        assert '<svg' in file.read_text()
+    for kind, other in (('confusion', 'detection'), ('detection', 'confusion')):
+        assert main(['plot', kind, str(tmp_path / f'{other}.json')]) == 2
+        assert 'expected what `flax-transformer evaluate RUN --json` prints for a' in capsys.readouterr().err
+    assert main(['plot', 'confusion', str(scores), str(scores)]) == 2
+    assert 'expected SCORES.json' in capsys.readouterr().err
+
+
+def test_pictures_of_recordings_need_a_run_of_their_task(copy_run: Path, capsys) -> None:
+    for kind, task in (('speech', 'speech'), ('trigger', 'trigger_word')):
+        assert main(['plot', kind, str(copy_run), 'a.wav']) == 2
+        assert f"a run of the task 'translation'; expected one of '{task}'" in capsys.readouterr().err

@@ -6,19 +6,16 @@ import pytest
 pytest.importorskip('matplotlib')
 
 from flax_transformer.plots.look import png
-from flax_transformer.plots.speech import (
+from flax_transformer.plots.sound import (
     Span,
     decibels,
-    plot_confusion,
-    plot_detection_curve,
-    plot_detections,
     plot_filters,
     plot_frames,
     plot_mel,
     plot_spectrogram,
-    plot_transcript,
     plot_waveform,
 )
+from flax_transformer.plots.speech import plot_confusion, plot_detection_curve, plot_detections, plot_transcript
 
 RATE = 800
 SAMPLES = np.sin(np.arange(RATE) / 9).astype(np.float32)

@@ -1,0 +1,43 @@
+"""Pictures of what a transcriber hears. Needs matplotlib (extra `plots`)."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flax_transformer.audio.features import frame_seconds, log_mel, mel_edges
+from flax_transformer.plots.sound import Span
+from flax_transformer.plots.speech import plot_confusion, plot_transcript
+from flax_transformer.tasks.speech.ctc import BLANK_ID
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from flax_transformer.tasks.speech.transcriber import Recorded, Transcriber
+
+
+def plot_recording(transcriber: 'Transcriber', recording: 'Recorded') -> 'Figure':
+    """Waveform, log-mel features, and the probability of each unit in each frame, over the same time."""
+    waveform = transcriber.read(recording)
+    (found,) = transcriber.log_probabilities([waveform.samples])
+    transcript = transcriber(waveform)
+    config = transcriber.config.features
+    features = np.asarray(log_mel(waveform.samples, config))
+    units = transcriber.units.names
+    units[BLANK_ID] = ''
+    return plot_transcript(
+        waveform.samples,
+        transcriber.sample_rate,
+        (features, frame_seconds(np.arange(len(features)), config), mel_edges(config)[1:-1]),
+        (np.exp(found), (np.arange(len(found)) + 0.5) * transcriber.seconds_per_frame),
+        [unit.replace('\u2581', ' ') for unit in units],
+        text=transcript.text,
+        words=[Span(word.text, word.start, word.end) for word in transcript.words],
+    )
+
+
+def plot_scores(scores: dict[str, Any]) -> 'Figure':
+    """The confusion of words in what `evaluate --json` printed; KeyError where it has none."""
+    found = scores['confusion']
+    counts = np.asarray(found['counts'])
+    used = [j for j, name in enumerate(found['written']) if name in found['words'] or counts[:, j].any()]
+    return plot_confusion(counts[:, used], found['words'], [found['written'][j] for j in used])
