@@ -30,7 +30,7 @@ class SpeechConfig:
     d_ff: int = 576  # transformer: inner width of the feed-forward network
     cell: Literal['lstm', 'gru'] = 'gru'  # recurrent
     hidden_size: int = 144  # recurrent: of each direction
-    dropout_rate: float = setting(0.1, 'transferable')
+    dropout_rate: float = setting(0.1, 'transferable')  # inside of the encoder and on its input
     # Of computation; auto: bfloat16 on TPU and GPU.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
 
@@ -75,20 +75,20 @@ class UnitConfig:
 class SpeechDataConfig:
     """Recordings with transcripts. They are named in one of these forms:
 
-    `folder/train.tsv`, `folder/train.jsonl`  a manifest, see docs/how-to/audio.md
+    `folder/train.tsv`, `folder/train.jsonl`  a manifest: a table with paths and transcripts
     `fsdd/index.tsv?official_split=train#digit`  some rows of it, and the column of the transcript
     `LibriSpeech/train-clean-100`  a folder in LibriSpeech's layout
     `tones:train`  generated: the touch-tones of a telephone
     """
 
-    train: str = 'train.tsv'
+    train: str = 'train.tsv'  # a manifest, a folder in LibriSpeech's layout, or tones:train
     validation: str = ''  # empty: none
     test: str = ''  # what `evaluate` reads; empty: none
     # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
     root: str | None = setting(None, 'resumable', 'cosmetic')
     # Longer recordings are left out of training, and reported; the transcriber reads them in windows of this length.
     max_seconds: float = 16.0
-    num_lengths: int = 4  # lengths of batches; each is compiled for
+    num_lengths: int = 4  # of batches, so that short recordings waste little; each is compiled for
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -102,7 +102,7 @@ class StringsConfig:
     """Several recordings of one speaker, with gaps between them, as one utterance: digits become strings of digits."""
 
     most: int = 0  # recordings in an utterance of training and validation; 0: each recording by itself
-    fewest: int = 1
+    fewest: int = 1  # recordings in an utterance
     most_gap_ms: float = 200.0  # of silence before, between and after them: from 0, at random
     validation: int = 200  # strings that are made of the validation recordings
 
@@ -128,7 +128,7 @@ class PerturbationConfig:
     lowest_snr_db: float | None = 10.0  # white noise at so many decibels below the speech, or up to 30 less; None: none
     band_masks: int = 2  # SpecAugment (Park et al. 2019): runs of mel bands set to their mean
     most_bands: int = 8  # in each
-    frame_masks: int = 1  # and runs of frames
+    frame_masks: int = 1  # runs of frames set to it
     most_mask_ms: float = 80.0  # in each; at most a fifth of the utterance
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from flax_transformer.tasks.speech.front_end import features_of
 from flax_transformer.tasks.speech.model import SpeechModel
 
 ROWS = 16  # windows at a time, however many there are
-_LEAST_SECONDS = 0.5
+_LEAST_SECONDS = 1.0
 
 
 class Window(NamedTuple):
