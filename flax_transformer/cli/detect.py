@@ -68,7 +68,7 @@ def _defaults(run: str) -> DetectOptions:
 def _samples(file: str, detector: 'Detector') -> np.ndarray:
     from flax_transformer.data.audio.reading import read_audio
 
-    audio = read_audio(Path(file), detector.sample_rate)
+    audio = read_audio(Path(file), detector.sample_rate, name=file)
     for remark in audio.remarks:
         note(f'{file}: {remark}')
     return audio.samples

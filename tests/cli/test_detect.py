@@ -62,8 +62,10 @@ def test_several_files_are_named_and_a_broken_one_is_one_message(
     assert code == 2
     assert {line.split('\t')[0] for line in lines} == {str(good)}
     assert len(lines) % 2 == 0
-    messages = [line for line in err.splitlines() if line.startswith('flax-transformer: /')]
-    assert [str(file) in line for file, line in zip((bad, empty, 'missing.wav'), messages, strict=True)] == [True] * 3
+    messages = [line for line in err.splitlines() if 'clipped' not in line]
+    assert [str(file) in line for file, line in zip((bad, empty, 'missing.wav'), messages, strict=True)] == [
+        True
+    ] * 3, err
     _, lines, _ = call(good, options=('--format', 'jsonl'))
     assert {tuple(json.loads(line)) for line in lines} == {('file', 'seconds', 'confidence')}
     assert json.loads(lines[0])['file'] == str(good)

@@ -67,7 +67,7 @@ def extent(samples: np.ndarray, rate: int) -> tuple[int, int]:
     if count < 3:
         return 0, len(samples)
     power = np.square(samples[: count * frame], dtype=np.float64).reshape(count, frame).mean(axis=1)
-    level = np.convolve(10 * np.log10(power + 1e-12), np.ones(3) / 3, 'same')
+    level = 10 * np.log10(power + 1e-12)
     quiet, loud = np.percentile(level, [10, 95])
     is_sound = np.flatnonzero(level >= max(loud - _DEPTH, quiet + _RISE * (loud - quiet)))
     stretches = np.split(is_sound, np.flatnonzero(np.diff(is_sound) > round(_PAUSE / _FRAME)) + 1)
