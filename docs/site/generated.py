@@ -67,12 +67,10 @@ def commands() -> Iterator[str]:
         yield from (about or _sentence(summary), '')
         own = [option for option in options if '.' not in option.name]
         for option in own:
-            is_off = option.flag.endswith(
-                f'no-{option.name.replace("_", "-")}'
-            )  # what a field that is on has as its option
-            text = f'do not {option.text}' if is_off else option.text
-            has_default = not is_off and option.value not in (dataclasses.MISSING, None, False, ())
-            default = f', by default `{option.value}`' if has_default else ''
+            turns_off = option.flag == f'--no-{option.name.replace("_", "-")}'
+            text = f'do not {option.text}' if turns_off else option.text
+            has_none = turns_off or 'by default' in text or option.value in (dataclasses.MISSING, None, False, ())
+            default = '' if has_none else f', by default `{option.value}`'
             yield from (f'`{option.flag} {option.metavar}`'.replace(' `', '`'), f':   {_escaped(text)}{default}', '')
         sections = dict.fromkeys(option.name.partition('.')[0] for option in options if '.' in option.name)
         if sections:
