@@ -114,3 +114,7 @@ def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
     assert 'num_encoder_layers' in page('reference/config')
     assert '<math' in page('explanation/paper_and_code')
     assert 'https://cdn' not in page('index')
+    assert '<span class="eqno">(1)</span>' in page('../notebooks/attention')
+    searches = page('reference/interface/decoding')
+    assert 'most tokens of a hypothesis' in searches, 'a field of a named tuple has its comment'
+    assert not re.search(r'Alias for field|Create new instance|jaxlib', searches)
