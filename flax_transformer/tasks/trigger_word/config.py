@@ -36,7 +36,7 @@ class DetectorConfig:
 class HitConfig:
     """When the probabilities of the output frames make a hit."""
 
-    threshold: float = setting(0.9, 'resumable')  # of the score, the mean of the last `average` probabilities
+    threshold: float = setting(0.98, 'resumable')  # of the score, the mean of the last `average` probabilities
     average: int = setting(2, 'resumable')  # output frames
     # After a hit the score must fall below half of the threshold, and this time must pass, before the next; seconds.
     pause: float = setting(0.8, 'resumable')
@@ -84,17 +84,17 @@ class SceneConfig:
 class TriggerWordDataConfig:
     """Short recordings, each of the trigger word or of something else, and background.
 
-    Each field takes any number of manifests (docs/how-to/speech.md), such as `clips/index.tsv?split=train#label`, or
-    `melodies:train`, generated melodies of three tones with the text `rising`, `falling` and so on.
+    Each field takes any number of manifests (docs/how-to/trigger_word.md), such as `clips/index.tsv?split=train#label`,
+    or `melodies:train`, generated melodies of three tones with the text `rising`, `falling` and so on.
     """
 
     trigger: str = 'rising'  # the text of the recordings that are to be found
-    train: tuple[str, ...] = ('melodies:train',)
+    train: tuple[str, ...] = ('melodies:train',)  # manifests of recordings, each of one word
     train_background: tuple[str, ...] = ()  # what clips are mixed with; noise is generated besides
     validation: tuple[str, ...] = ()  # empty: none
-    validation_background: tuple[str, ...] = ()
+    validation_background: tuple[str, ...] = ()  # what validation scenes are mixed with
     test: tuple[str, ...] = ()  # what `evaluate` reads; empty: none
-    test_background: tuple[str, ...] = ()
+    test_background: tuple[str, ...] = ()  # further sounds without the word
     # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
     root: str | None = setting(None, 'resumable', 'cosmetic')
 

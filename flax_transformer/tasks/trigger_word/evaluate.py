@@ -60,7 +60,6 @@ def evaluate(
 def _lines(part: str, found: 'Scores') -> list[str]:
     lines = [f'{place}: missed' for place in found.missed]
     lines += [f'{wrong.place}: false accept at {wrong.seconds:.2f} s, {wrong.confidence:.3f}' for wrong in found.wrong]
-    seconds = found.negative_hours * 3600
     kinds = ', '.join(f'{name} {_minutes(hours)}' for name, hours in found.hours_by_text.items())
     return [
         *lines,
@@ -70,12 +69,21 @@ def _lines(part: str, found: 'Scores') -> list[str]:
         f'threshold          {found.threshold:g}',
         f'false rejects      {found.misses:,} of {found.words:,}, {found.misses / found.words:.1%}  (95 % interval '
         f'{found.rejects_low:.1%} to {found.rejects_high:.1%}, Clopper-Pearson)',
-        f'false accepts      {found.false_accepts:,} in {seconds:,.0f} s, {found.accepts_per_hour:.1f} an hour  (95 % '
-        f'interval {found.accepts_low:.1f} to {found.accepts_high:.1f}, Poisson)',
+        _false_accepts(found),
         _delay(found),
         f'margin             other sounds score at most {found.highest_other:.4f}, the words at least '
         f'{found.lowest_word:.4f}' + _between(found),
     ]
+
+
+def _false_accepts(found: 'Scores') -> str:
+    counted = f'false accepts      {found.false_accepts:,} in {found.negative_hours * 3600:,.0f} s'
+    if found.accepts_per_hour is None:
+        return f'{counted}: there are no recordings without the word'
+    return (
+        f'{counted}, {found.accepts_per_hour:.1f} an hour  (95 % interval {found.accepts_low:.1f} to '
+        f'{found.accepts_high:.1f}, Poisson)'
+    )
 
 
 def _between(found: 'Scores') -> str:

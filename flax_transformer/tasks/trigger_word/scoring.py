@@ -37,9 +37,9 @@ class Scores:
     rejects_high: float
     negative_hours: float  # of the other recordings, without the gaps between
     false_accepts: int  # in all recordings, those of the trigger word too
-    accepts_per_hour: float
-    accepts_low: float
-    accepts_high: float
+    accepts_per_hour: float | None  # None: there are no other recordings
+    accepts_low: float | None
+    accepts_high: float | None
     delays: tuple[float, ...]  # seconds from the end of a word, by its energy, to its hit; of those that were heard
     missed: tuple[str, ...]  # places
     wrong: tuple[Wrong, ...]
@@ -97,8 +97,8 @@ def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object]
         *rejects,
         total,
         wrong,
-        wrong / total if total else float(wrong),
-        *accepts,
+        wrong / total if total else None,
+        *(accepts if total else (None, None)),
         tuple(delay for delay in found.delays if delay is not None),
         tuple(clip.place for clip, delay in zip(triggers, found.delays, strict=True) if delay is None),
         tuple(_placed(heard, hit) for hit in found.false_accepts),

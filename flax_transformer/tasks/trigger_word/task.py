@@ -55,7 +55,7 @@ class TriggerWordTask(Task):
     def summarize(self, sums: dict[str, float]) -> dict[str, float]:
         return {
             'loss': sums['loss'] / max(sums['weight'], 1e-9),
-            'accuracy': sums['right'] / max(sums['frames'], 1.0),  # of output frames
+            'accuracy': sums['right'] / max(sums['frames'], 1.0),
             'recall': sums['positives_right'] / max(sums['positives'], 1.0),  # of those with label 1
             'frames': sums['frames'],
         }
