@@ -1,8 +1,8 @@
 """Strings of spoken digits (Free Spoken Digit Dataset, 8 kHz): recurrent layers under CTC, a unit for each digit.
 
-    flax-transformer train spoken_digits --workdir runs/digits
-    flax-transformer evaluate runs/digits
-    flax-transformer transcribe runs/digits recording.wav
+flax-transformer train spoken_digits --workdir runs/digits
+flax-transformer evaluate runs/digits
+flax-transformer transcribe runs/digits recording.wav
 """
 
 from flax_transformer.audio.features import FeatureConfig

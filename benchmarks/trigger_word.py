@@ -1,0 +1,75 @@
+"""Hours of sound without the trigger word through a detector, in chunks: its speed, its memory, its false accepts.
+
+    python benchmarks/trigger_word.py RUN [--hours 10] [--chunk 1.0]
+
+The stream is mixed from the other recordings and the background that the run was trained on, at levels and speeds that
+vary as in training, by a seed of its own. Prints a line of JSON after each tenth of an hour up to the first hour, then
+after each hour: hours of sound, the process's resident memory in MB, how many times faster than real time the detector
+was by its CPU time, and hits so far, all of them false.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from flax_transformer import Detector
+from flax_transformer.tasks.trigger_word import hits
+from flax_transformer.tasks.trigger_word.config import Config
+from flax_transformer.tasks.trigger_word.recordings import read_part
+from flax_transformer.tasks.trigger_word.run import Run
+from flax_transformer.tasks.trigger_word.scenes import Scenes
+
+SEED = 12345
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('run', type=Path)
+    parser.add_argument('--hours', type=float, default=10.0)
+    parser.add_argument('--chunk', type=float, default=1.0, help='seconds')
+    options = parser.parse_args()
+    detector = Detector.from_run(options.run)
+    width = round(options.chunk * detector.sample_rate)
+    state, rule, found = detector.start(), hits.start(detector.rule), 0
+    chunks, heard, spent, mark = chunks_of(Run(options.run).read_config(), width), 0, 0.0, 0.1
+    state, _ = detector.step(state, np.zeros(200 * width, np.float32))  # compiles
+    while heard < options.hours * 3600 * detector.sample_rate:
+        chunk = next(chunks)
+        start = time.process_time()
+        state, probabilities = detector.step(state, chunk)
+        some, rule = hits.find_hits(probabilities, rule, detector.rule, detector.seconds_per_output)
+        spent += time.process_time() - start
+        heard, found = heard + len(chunk), found + len(some)
+        hours = heard / detector.sample_rate / 3600
+        if hours >= mark - 1e-9:
+            speed = heard / detector.sample_rate / spent
+            values = {'hours': round(hours, 2), 'resident_mb': resident(), 'times_real_time': round(speed)}
+            print(json.dumps(values | {'hits': found}), flush=True)
+            mark += 0.1 if mark < 0.95 else 1
+
+
+def chunks_of(config: Config, width: int) -> Iterator[np.ndarray]:
+    """Endless samples without the trigger word, in chunks [width]."""
+    clips = read_part(config, 'train', say=lambda text: None)
+    config = replace(config, scenes=replace(config.scenes, trigger_share=0.0, partial_share=0.0))
+    scenes, number, rest = Scenes(*clips, config, seed=SEED), 0, np.zeros(0, np.float32)
+    while True:
+        while len(rest) < width:
+            rest, number = np.concatenate([rest, scenes.scene(number).samples]), number + 1
+        yield rest[:width]
+        rest = rest[width:].copy()
+
+
+def resident() -> float:
+    """Memory of this process that is in RAM, MB."""
+    line = next(line for line in Path('/proc/self/status').read_text().splitlines() if line.startswith('VmRSS'))
+    return round(int(line.split()[1]) / 1024, 1)
+
+
+if __name__ == '__main__':
+    main()
