@@ -20,17 +20,17 @@ from flax_transformer.tasks.speech.config import (
 
 def get_config() -> Config:
     return Config(
-        model=SpeechConfig(encoder='recurrent', vocab_size=11, num_layers=2, dropout_rate=0.15),
+        model=SpeechConfig(encoder='recurrent', vocab_size=11, num_layers=2, dropout_rate=0.1),
         features=FeatureConfig(sample_rate=8_000),
         tokenizer=UnitConfig(algorithm='words'),
         data=SpeechDataConfig(
             train='fsdd/index.tsv?official_split=train#digit',
             test='fsdd/index.tsv?official_split=test#digit',
             max_seconds=5.0,
-            num_lengths=5,
+            num_lengths=4,
         ),
         strings=StringsConfig(fewest=1, most=7),
-        perturbation=PerturbationConfig(speed=1.3, vocal_tract=1.2, color_db=4.0, lowest_snr_db=5.0),
+        perturbation=PerturbationConfig(speed=1.25, vocal_tract=1.2, color_db=3.0, lowest_snr_db=10.0),
         optimizer=OptimizerConfig(
             name='adamw',
             schedule='cosine',
@@ -39,5 +39,5 @@ def get_config() -> Config:
             weight_decay=1e-3,
             clip_norm=1.0,
         ),
-        training=TrainingConfig(steps=1400, batch_size=24, log_every=100, evaluate_every=1400, checkpoint_every=700),
+        training=TrainingConfig(steps=1600, batch_size=32, log_every=100, evaluate_every=1600, checkpoint_every=800),
     )

@@ -151,6 +151,16 @@ def tiny_detector(shared_folder: Path) -> Path:
     return made_once(shared_folder / 'tiny_detector', lambda run: train(tiny_config(), run))
 
 
+@pytest.fixture(scope='session')
+def tiny_transcriber(shared_folder: Path) -> Path:
+    """A run directory that has learned touch-tones. Read it only."""
+    from tiny_speech import tiny_config
+
+    from flax_transformer.tasks.speech.train import train
+
+    return made_once(shared_folder / 'tiny_transcriber', lambda run: train(tiny_config(), run))
+
+
 def made_once(folder: Path, make: Callable[[Path], Any]) -> Path:
     """The folder, which whichever process comes first makes while the others wait."""
     with folder.with_suffix('.lock').open('w') as lock:

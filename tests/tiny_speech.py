@@ -17,7 +17,7 @@ from flax_transformer.tasks.speech.config import (
 
 def tiny_config(*, model: dict[str, Any] | None = None, **training: Any) -> Config:
     sizes = {'encoder': 'recurrent', 'vocab_size': 20, 'channels': (4, 8), 'd_model': 32, 'num_layers': 1}
-    settings = {'steps': 60, 'batch_size': 16, 'log_every': 20, 'evaluate_every': 30, 'checkpoint_every': 30}
+    settings = {'steps': 150, 'batch_size': 32, 'log_every': 50, 'evaluate_every': 75, 'checkpoint_every': 75}
     return Config(
         model=SpeechConfig(**sizes | {'hidden_size': 32, 'dropout_rate': 0.0} | (model or {})),
         features=FeatureConfig(sample_rate=8_000, num_mels=32),
@@ -27,6 +27,6 @@ def tiny_config(*, model: dict[str, Any] | None = None, **training: Any) -> Conf
         ),
         strings=StringsConfig(most=2, validation=32, most_gap_ms=50),
         perturbation=PerturbationConfig(speed=1.02, vocal_tract=1.02, color_db=1.0, band_masks=1, most_bands=2),
-        optimizer=OptimizerConfig(schedule='constant', learning_rate=0.01, warmup_steps=0),
+        optimizer=OptimizerConfig(schedule='constant', learning_rate=0.02, warmup_steps=0),
         training=TrainingConfig(**settings | training),
     )

@@ -54,7 +54,7 @@ def lengths_for(num_samples: Sequence[int], most: int, count: int, *, multiple: 
     """At most `count` lengths of batches, ascending, the last `most` or more: quantiles of the examples' lengths.
 
     >>> lengths_for([100, 200, 300, 400], most=450, count=2, multiple=100)
-    [200, 500]
+    [300, 500]
     """
     shares = np.arange(1, count) / count
     found = [*np.quantile(num_samples, shares, method='higher').tolist(), most]

@@ -64,19 +64,32 @@ class Strings:
     """Recordings of one speaker joined, with gaps of noise before, between and after them.
 
     The speaker, how many recordings, which ones, and the gaps are drawn at random, each speaker as often as any other.
+    For training, shorter strings are drawn more often, so that those of each length have as many recordings in all:
+    otherwise a model hardly learns to recognize a recording by itself.
     """
 
     def __init__(
-        self, corpus: Corpus, chosen: list[int], config: StringsConfig, *, rate: int, most_samples: int, seed: int
+        self,
+        corpus: Corpus,
+        chosen: list[int],
+        config: StringsConfig,
+        *,
+        rate: int,
+        most_samples: int,
+        seed: int,
+        is_training: bool = False,
     ) -> None:
         """`most_samples`: no string is longer; it may end early. Each of the chosen recordings must fit."""
-        self._corpus, self._config, self._seed = corpus, config, seed
+        self._corpus, self._seed = corpus, seed
         self._most_gap, self._most_samples = round(config.most_gap_ms * rate / 1000), most_samples
         self._of_speaker: dict[str, list[int]] = {}
         for index in chosen:
             self._of_speaker.setdefault(corpus.recordings[index].speaker, []).append(index)
         self._speakers = sorted(self._of_speaker)
-        self.count = max(2 * len(chosen) // (config.fewest + config.most), 1)
+        self._lengths = np.arange(config.fewest, config.most + 1)
+        shares = 1 / self._lengths if is_training else np.ones(len(self._lengths))
+        self._shares = shares / shares.sum()
+        self.count = max(round(len(chosen) / float(self._shares @ self._lengths)), 1)
         self._string = lru_cache(4096)(self._drawn)
 
     def _generator(self, number: int, purpose: int) -> np.random.Generator:
@@ -85,7 +98,7 @@ class Strings:
     def _drawn(self, number: int) -> _String:
         generator = self._generator(number, 0)
         clips = self._of_speaker[self._speakers[generator.integers(len(self._speakers))]]
-        wanted = generator.integers(self._config.fewest, self._config.most + 1)
+        wanted = int(generator.choice(self._lengths, p=self._shares))
         drawn = [clips[i] for i in generator.integers(len(clips), size=wanted)]
         gaps = generator.integers(self._most_gap + 1, size=wanted + 1).tolist()
         chosen, starts, end = [], [], 0

@@ -43,7 +43,7 @@ def prepare_run(config: Config, run: Run, start: Units | None = None) -> Prepare
         check_units(units, config)
         check_corpora(corpora, config, units, say=say)
     check_units(units, config)
-    train = examples_of(corpora['train'], config, units, seed=config.seed)
+    train = examples_of(corpora['train'], config, units, seed=config.seed, is_training=True)
     validation = None
     if 'validation' in corpora:
         # Always the same strings, whatever the seed of the training.
@@ -56,7 +56,7 @@ def prepare_run(config: Config, run: Run, start: Units | None = None) -> Prepare
     return Prepared(units, train, validation, most_labels(corpora['train'], config, units))
 
 
-def examples_of(corpus: Corpus, config: Config, units: Units, *, seed: int) -> Examples:
+def examples_of(corpus: Corpus, config: Config, units: Units, *, seed: int, is_training: bool = False) -> Examples:
     """The usable recordings of a corpus, by themselves or in strings. Raises UserError if there are none."""
     chosen = usable(corpus, config, units)
     if not chosen:
@@ -72,6 +72,7 @@ def examples_of(corpus: Corpus, config: Config, units: Units, *, seed: int) -> E
         rate=config.features.sample_rate,
         most_samples=config.most_samples,
         seed=seed,
+        is_training=is_training,
     )
 
 

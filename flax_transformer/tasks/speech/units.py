@@ -33,7 +33,14 @@ class Units:
         texts = [_plain(text, lower_case=config.lower_case) for text in transcripts]
         if config.algorithm not in _PLAIN:
             source = SentencePieceTokenizer.train(
-                texts, vocab_size=size, algorithm=config.algorithm, pad_id=BLANK_ID, unk_id=1, eos_id=2
+                texts,
+                vocab_size=size,
+                algorithm=config.algorithm,
+                byte_fallback=False,
+                character_coverage=1.0,
+                pad_id=BLANK_ID,
+                unk_id=1,
+                eos_id=2,
             )
             return cls(source, lower_case=config.lower_case)
         joint = _PLAIN[config.algorithm]

@@ -4,7 +4,6 @@ import doctest
 import itertools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,7 +11,7 @@ from flax_transformer.tasks.speech import ctc, decoding
 from flax_transformer.tasks.speech.ctc import align, best_path, collapse, ctc_cost, fewest_frames, prefix_beam
 from flax_transformer.tasks.speech.decoding import decode, parts
 
-FRAMES, UNITS = 5, 3
+FRAMES, UNITS, ROWS = 5, 3, 40
 
 
 def random_log_probs(seed: int, frames: int = FRAMES, units: int = UNITS, sharpness: float = 1.0) -> np.ndarray:
@@ -29,11 +28,26 @@ def texts(log_probs: np.ndarray) -> dict[tuple[int, ...], float]:
     return found
 
 
-def batch_of(labels: list[tuple[int, ...]]) -> tuple[np.ndarray, np.ndarray]:
-    padded = np.zeros((len(labels), FRAMES), np.int32)
-    for row, each in zip(padded, labels, strict=True):
+@jax.jit
+def _costs(logits: jax.Array, *rest: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def total(logits: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        cost, fits = ctc_cost(logits, *rest)
+        return cost.sum(), (cost, fits)
+
+    gradient, (cost, fits) = jax.grad(total, has_aux=True)(logits)
+    return cost, fits, gradient
+
+
+def costs(logits: np.ndarray, frames: list[int], labels: list[tuple[int, ...]]) -> tuple[np.ndarray, ...]:
+    """Cost, whether there is a path, and gradient, of rows; compiled once, for ROWS of them."""
+    padded = np.zeros((ROWS, FRAMES), np.int32)
+    for row, each in zip(padded, labels, strict=False):
         row[: len(each)] = each
-    return padded, np.array([len(each) for each in labels], np.int32)
+    empty = ROWS - len(labels)
+    counts = np.array([len(each) for each in labels] + [0] * empty, np.int32)
+    filled = np.concatenate([logits, np.zeros((empty, FRAMES, UNITS), np.float32)])
+    found = _costs(filled, np.array(frames + [0] * empty, np.int32), padded, counts)
+    return tuple(np.asarray(each)[: len(labels)] for each in found)
 
 
 @pytest.mark.parametrize('module', [ctc, decoding])
@@ -48,8 +62,8 @@ def test_cost_is_that_of_all_paths() -> None:
     probabilities = texts(log_probs)
     assert sum(probabilities.values()) == pytest.approx(1)
     labels = sorted(probabilities)
-    rows = jnp.broadcast_to(log_probs, (len(labels), *log_probs.shape))
-    cost, fits = ctc_cost(rows, np.full(len(labels), FRAMES), *batch_of(labels))
+    assert len(labels) <= ROWS
+    cost, fits, _ = costs(np.repeat(log_probs[None], len(labels), axis=0), [FRAMES] * len(labels), labels)
     assert fits.all()
     np.testing.assert_allclose(np.exp(-cost), [probabilities[each] for each in labels], rtol=1e-5)
     for each in labels:
@@ -61,50 +75,39 @@ def test_gradient_is_that_of_all_paths() -> None:
     labels = (1, 1, 2)
     paths = [p for p in itertools.product(range(UNITS), repeat=FRAMES) if tuple(collapse(p)) == labels]
 
-    def by_paths(logits: jax.Array) -> jax.Array:
-        log_probs = jax.nn.log_softmax(logits)
-        scores = [sum(log_probs[i, unit] for i, unit in enumerate(path)) for path in paths]
-        return -jax.nn.logsumexp(jnp.stack(scores))
-
-    def by_cost(logits: jax.Array) -> jax.Array:
-        return ctc_cost(logits[None], np.array([FRAMES]), *batch_of([labels]))[0][0]
-
-    np.testing.assert_allclose(by_cost(logits), by_paths(logits), rtol=1e-5)
-    np.testing.assert_allclose(jax.grad(by_cost)(logits), jax.grad(by_paths)(logits), atol=1e-5)
+    log_probs = np.asarray(jax.nn.log_softmax(logits))
+    weights = np.array([np.exp(sum(log_probs[i, unit] for i, unit in enumerate(path))) for path in paths])
+    taken = np.einsum('p,ptv->tv', weights / weights.sum(), np.eye(UNITS)[np.array(paths)])
+    cost, _, gradient = costs(logits[None], [FRAMES], [labels])
+    np.testing.assert_allclose(cost[0], -np.log(weights.sum()), rtol=1e-5)
+    np.testing.assert_allclose(gradient[0], np.exp(log_probs) - taken, atol=1e-5)  # Graves et al. 2006, eq. 16
 
 
 def test_rows_without_a_path_cost_nothing_and_have_no_gradient() -> None:
     logits = np.random.default_rng(2).normal(size=(4, FRAMES, UNITS)).astype(np.float32)
-    labels, counts = batch_of([(1, 2, 1), (1, 1, 1), (1, 2, 1), ()])
-    frames = np.array([FRAMES, FRAMES - 1, 2, 0])  # the second needs 5 frames, the third 3; the fourth is an empty row
-
-    def total(logits: jax.Array) -> tuple[jax.Array, jax.Array]:
-        cost, fits = ctc_cost(logits, frames, labels, counts)
-        return cost.sum(), fits
-
-    (cost, fits), gradient = jax.value_and_grad(total, has_aux=True)(logits)
+    labels = [(1, 2, 1), (1, 1, 1), (1, 2, 1), ()]
+    # The second needs 5 frames, the third 3; the fourth is an empty row.
+    cost, fits, gradient = costs(logits, [FRAMES, FRAMES - 1, 2, 0], labels)
     assert fits.tolist() == [True, False, False, True]
-    alone = ctc_cost(logits[:1], frames[:1], labels[:1], counts[:1])[0]
-    np.testing.assert_allclose(cost, alone[0], rtol=1e-6)
-    assert np.abs(gradient[0]).max() > 0
+    assert cost[0] > 0
+    assert not cost[1:].any()
+    assert gradient[0].any()
     assert not gradient[1:].any()
 
 
 def test_frames_and_labels_beyond_the_counts_do_not_matter() -> None:
     logits = np.random.default_rng(3).normal(size=(1, FRAMES, UNITS)).astype(np.float32)
-    labels, counts = batch_of([(2, 1)])
-    other, others = logits.copy(), labels.copy()
-    other[:, 3:], others[:, 2:] = 7, 1
-    one = ctc_cost(logits, np.array([3]), labels, counts)[0]
-    two = ctc_cost(other, np.array([3]), others, counts)[0]
-    np.testing.assert_array_equal(one, two)
+    other = logits.copy()
+    other[:, 3:] = 7
+    for one, two in zip(costs(logits, [3], [(2, 1)]), costs(other, [3], [(2, 1)]), strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 def test_cost_of_certainty_is_not_negative() -> None:
     logits = np.full((1, FRAMES, UNITS), -40.0, np.float32)
     for frame, unit in enumerate((0, 1, 1, 0, 2)):
         logits[0, frame, unit] = 40.0
-    cost, _ = ctc_cost(logits, np.array([FRAMES]), *batch_of([(1, 2)]))
+    cost, _, _ = costs(logits, [FRAMES], [(1, 2)])
     assert 0 <= cost[0] < 1e-6
 
 

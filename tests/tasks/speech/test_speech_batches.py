@@ -1,0 +1,171 @@
+"""Examples and batches: pure functions of the seed and a number."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from flax_transformer.tasks.speech.batches import TrainingBatches, faster, lengths_for
+from flax_transformer.tasks.speech.config import StringsConfig
+from flax_transformer.tasks.speech.examples import Examples, Single, Strings
+from flax_transformer.tasks.speech.recordings import Tones
+
+RATE, MOST = 8_000, 8_000
+NUMBERS = {key: number for number, key in enumerate('0123456789ABCD*#', start=1)}
+
+
+def encode(text: str) -> list[int]:
+    return [NUMBERS[key] for key in text.split()]
+
+
+@pytest.fixture(scope='module')
+def tones() -> Tones:
+    return Tones('tones:train', RATE)
+
+
+@pytest.fixture(scope='module')
+def strings(tones: Tones) -> Strings:
+    return make_strings(tones)
+
+
+def make_strings(tones: Tones, *, seed: int = 0, most_samples: int = MOST) -> Strings:
+    chosen = list(range(len(tones.recordings)))
+    return Strings(tones, chosen, StringsConfig(most=4), rate=RATE, most_samples=most_samples, seed=seed)
+
+
+def make_batches(examples: Examples, **settings: object) -> TrainingBatches:
+    common = {'batch_size': 8, 'speed': 1.1, 'most_samples': MOST, 'num_lengths': 3, 'multiple': 320}
+    return TrainingBatches(examples, encode, **common | {'most_labels': 4, 'seed': 0, 'name': 'tones'} | settings)
+
+
+def test_tones_are_those_of_a_telephone(tones: Tones) -> None:
+    counts: dict[str, int] = {}
+    for index, recording in enumerate(tones.recordings[:48]):
+        samples = tones.samples(index)
+        assert len(samples) == recording.num_samples
+        assert np.abs(samples).max() <= 1
+        power = np.abs(np.fft.rfft(samples)) ** 2
+        hz = np.fft.rfftfreq(len(samples), 1 / RATE)
+        low, high = (
+            hz[(hz > first) & (hz < last)][power[(hz > first) & (hz < last)].argmax()]
+            for first, last in ((600, 1070), (1070, 1800))
+        )
+        row, column = (
+            int(np.abs(np.array(known) - found).argmin())
+            for known, found in (((697, 770, 852, 941), low), ((1209, 1336, 1477, 1633), high))
+        )
+        assert '123A456B789C*0#D'[4 * row + column] == recording.text
+        counts[recording.text] = counts.get(recording.text, 0) + 1
+    assert set(counts.values()) == {3}
+
+
+def test_a_string_is_clips_of_one_speaker_at_their_places(tones: Tones, strings: Strings) -> None:
+    by_place = {each.place: index for index, each in enumerate(tones.recordings)}
+    counts = set()
+    for number in range(40):
+        samples, places = strings.samples(number), strings.place(number).split(' + ')
+        clips = [tones.recordings[by_place[place]] for place in places]
+        counts.add(len(clips))
+        assert len(samples) == strings.num_samples(number) <= MOST
+        assert {clip.speaker for clip in clips} == {strings.speaker(number)}
+        assert strings.text(number) == ' '.join(clip.text for clip in clips)
+        at = 0
+        for clip in clips:  # each is found after the one before, whole
+            own = tones.samples(by_place[clip.place])
+            errors = [np.abs(samples[i : i + len(own)] - own).max() for i in range(at, len(samples) - len(own) + 1)]
+            start = next(i for i, error in enumerate(errors, start=at) if error < 0.02)  # of the noise between them
+            at = start + len(own)
+    assert counts == {1, 2, 3, 4}
+
+
+def test_strings_are_a_pure_function_of_seed_and_number(tones: Tones, strings: Strings) -> None:
+    again, other = make_strings(tones), make_strings(tones, seed=1)
+    for number in (7, 3, 1000):
+        np.testing.assert_array_equal(strings.samples(number), again.samples(number))
+    assert any(strings.place(i) != other.place(i) for i in range(5))
+
+
+def test_strings_end_before_they_get_too_long(tones: Tones) -> None:
+    strings = make_strings(tones, most_samples=max(each.num_samples for each in tones.recordings))
+    for number in range(50):
+        assert 0 < len(strings.samples(number)) <= MOST
+        assert strings.text(number)
+
+
+@pytest.mark.parametrize('are_strings', [True, False])
+def test_batches_hold_their_examples_whole(tones: Tones, strings: Strings, are_strings: bool) -> None:
+    examples = strings if are_strings else Single(tones, list(range(96)))
+    batches = make_batches(examples)
+    assert len(batches.lengths) <= 3
+    for number in range(20):
+        plan, batch = batches.planned(number), batches.batch(number)
+        assert batch.samples.shape == (8, plan.slots)
+        assert plan.slots in batches.lengths
+        for row, (example, speed) in enumerate(zip(plan.numbers, plan.speeds, strict=True)):
+            own = faster(examples.samples(example), speed)
+            np.testing.assert_array_equal(batch.samples[row, : batch.num_samples[row]], own)
+            assert not batch.samples[row, len(own) :].any()
+            assert batch.labels[row, : batch.num_labels[row]].tolist() == encode(examples.text(example))
+    assert 0 <= batches.padding() < 0.5
+
+
+def test_an_epoch_has_each_recording_once(tones: Tones) -> None:
+    batches = make_batches(Single(tones, list(range(50))), batch_size=10)
+    for first in (0, 5):
+        drawn = [i for number in range(first, first + 5) for i in batches.planned(number).numbers]
+        assert sorted(drawn) == list(range(50))
+        assert batches.epoch({'batch': first}) == first / 5
+
+
+def test_fewer_recordings_than_rows_leave_empty_rows(tones: Tones) -> None:
+    batch = make_batches(Single(tones, [0, 1, 2])).batch(4)
+    assert (batch.num_samples > 0).tolist() == [True] * 3 + [False] * 5
+    assert not batch.samples[3:].any()
+    assert not batch.num_labels[3:].any()
+
+
+def test_processes_make_their_own_rows_of_the_same_batches(strings: Strings) -> None:
+    whole, parts = make_batches(strings), [make_batches(strings, own_rows=np.arange(i, 8, 2)) for i in (0, 1)]
+    for number in (0, 17):
+        for i, part in enumerate(parts):
+            for all_rows, own in zip(whole.batch(number), part.batch(number), strict=True):
+                np.testing.assert_array_equal(all_rows[i::2], own)
+
+
+def test_a_place_is_where_reading_goes_on(strings: Strings) -> None:
+    batches = make_batches(strings)
+    first = iter(batches)
+    for _ in range(3):
+        next(first)
+    second = iter(make_batches(strings))
+    second.set_state(first.get_state())
+    for one, two in zip(next(first), next(second), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert len(batches.describe({'batch': 2})['recordings']) == 8
+
+
+@pytest.mark.parametrize(('speed', 'length'), [(1.0, 801), (1.25, 641), (0.8, 1001)])
+def test_playing_faster_raises_the_pitch(speed: float, length: int) -> None:
+    times = np.arange(801) / RATE
+    found = faster(np.sin(2 * np.pi * 200 * times).astype(np.float32), speed)
+    assert len(found) == length
+    expected = np.sin(2 * np.pi * 200 * speed * np.arange(length) / RATE)
+    np.testing.assert_allclose(found, expected, atol=4e-3)  # linear interpolation at 40 samples a period
+
+
+def test_lengths_are_quantiles_and_hold_the_longest() -> None:
+    lengths: Callable[..., list[int]] = lengths_for
+    assert lengths([100, 200, 300, 400], most=450, count=2, multiple=100) == [300, 500]
+    assert lengths([100] * 9, most=100, count=4, multiple=100) == [100]
+    assert lengths([5, 990], most=1000, count=1, multiple=7)[-1] >= 1000
+
+
+def test_strings_of_training_give_each_length_as_many_recordings(tones: Tones) -> None:
+    chosen = list(range(len(tones.recordings)))
+    common = {'rate': RATE, 'most_samples': 4 * MOST, 'seed': 0}
+    for is_training, expected in ((True, [0.25, 0.25, 0.25, 0.25]), (False, [0.1, 0.2, 0.3, 0.4])):
+        strings = Strings(tones, chosen, StringsConfig(most=4), is_training=is_training, **common)
+        lengths = [len(strings.text(number).split()) for number in range(600)]
+        found = [length * lengths.count(length) / sum(lengths) for length in range(1, 5)]
+        np.testing.assert_allclose(found, expected, atol=0.05)
+        assert strings.count == pytest.approx(len(chosen) / np.mean(lengths), rel=0.1)
