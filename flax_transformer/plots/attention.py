@@ -78,6 +78,7 @@ def plot_alignment(
       weights: [T, S] of words, shown below the links.
       reference: links that somebody made by hand, shown as squares around them.
     """
+    source, target = list(source) or [''], list(target) or ['']  # no words are one empty row or column
     values = np.zeros((len(target), len(source))) if weights is None else _checked(weights, 2, source, target)
     figure, (axes,) = make_panels(max(4.0, 1.6 + 0.5 * len(source)), max(2.3, 1.6 + 0.4 * len(target)))
     image = draw_matrix(axes, values, largest=max(float(values.max(initial=0.0)), 1e-9))

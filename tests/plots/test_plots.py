@@ -60,6 +60,7 @@ def test_links_and_masks_are_where_they_were_given() -> None:
     axes = plot_alignment([(2, 0)], SOURCE, TARGET, reference=[(1, 1), (2, 0)]).axes[0]
     assert [each.get_offsets().tolist() for each in axes.collections] == [[[1, 1], [2, 0]], [[2, 0]]]
     png(plot_alignment([], SOURCE, TARGET))
+    png(plot_alignment([], SOURCE, []))  # an empty translation draws no warning
     mask = np.tri(3, dtype=bool)
     drawn = plot_masks({'causal': mask}, {'causal': (SOURCE, SOURCE)}).axes[0].images[0].get_array()
     np.testing.assert_array_equal(drawn, mask)
