@@ -17,7 +17,7 @@ from flax_transformer.tasks.speech.config import (
 
 def tiny_config(*, model: dict[str, Any] | None = None, **training: Any) -> Config:
     sizes = {'encoder': 'recurrent', 'vocab_size': 20, 'channels': (4, 8), 'd_model': 32, 'num_layers': 1}
-    settings = {'steps': 150, 'batch_size': 32, 'log_every': 50, 'evaluate_every': 75, 'checkpoint_every': 75}
+    settings = {'steps': 120, 'batch_size': 32, 'log_every': 40, 'evaluate_every': 60, 'checkpoint_every': 100}
     return Config(
         model=SpeechConfig(**sizes | {'hidden_size': 32, 'dropout_rate': 0.0} | (model or {})),
         features=FeatureConfig(sample_rate=8_000, num_mels=32),

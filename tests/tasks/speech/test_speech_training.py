@@ -1,6 +1,9 @@
-"""Training speech to text, whole: what it learns, exact resume, several devices, the commands that serve every task."""
+"""Training speech to text, whole: what it learns, exact resume, several devices, what it refuses."""
 
-import json
+import contextlib
+import os
+import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,37 +15,128 @@ from tiny_speech import tiny_config
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
+from flax_transformer.engine.preemption import Interrupted
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.tasks.speech.batches import fill
-from flax_transformer.tasks.speech.config import Config, SpeechDataConfig
+from flax_transformer.engine.state import TrainState
+from flax_transformer.tasks.speech.batches import Batch, fill
+from flax_transformer.tasks.speech.config import Config
+from flax_transformer.tasks.speech.run import Run
 from flax_transformer.tasks.speech.task import make_trainer
 from flax_transformer.tasks.speech.train import train
 
+SLOTS = 6_400  # of the only length of the tiny config's batches
+ROWS = 32
+
+
+def last_state(run: Path, config: Config) -> TrainState:
+    with contextlib.closing(Checkpoints(Run(run).checkpoints, read_only=True)) as checkpoints:
+        return checkpoints.restore(make_trainer(config).shapes)[0]
+
+
+def batch_of(*rows: tuple[int, list[int]]) -> Batch:
+    """Noise of so many samples with these labels, and empty rows after them."""
+    generator = np.random.default_rng(0)
+    waveforms = [generator.uniform(-1, 1, count).astype(np.float32) for count, _ in rows]
+    empty = ROWS - len(rows)
+    labels = [labels for _, labels in rows] + [[]] * empty
+    return fill(waveforms + [np.zeros(0, np.float32)] * empty, labels, slots=SLOTS, most_labels=13)
+
 
 def test_validation_reports_what_it_learned(tiny_transcriber: Path) -> None:
-    lines = [json.loads(line) for line in (tiny_transcriber / 'metrics.jsonl').read_text().splitlines()]
-    first, last = (line for line in lines if 'word_error_rate' in str(line) and 'validation' in str(line))
-    assert str(last) != str(first)
+    records = [record for record in read_metrics(tiny_transcriber) if record['kind'] == 'validation']
+    assert [record['step'] for record in records] == [60, 120]
+    assert records[-1]['word_error_rate'] < 0.3
+    assert records[-1]['word_error_rate'] < records[0]['word_error_rate'] - 0.1
+    assert records[-1]['loss'] < records[0]['loss']
 
 
-def test_a_batch_weighs_its_labels_and_not_its_empty_rows() -> None:
-    config = tiny_config(batch_size=4)
+def test_empty_rows_and_those_too_short_for_their_labels_weigh_nothing() -> None:
+    """And they are counted: never a loss of 1e5."""
+    config = tiny_config()
     trainer = make_trainer(config)
     params = trainer.init_state().params
-    waveform = np.random.default_rng(0).uniform(-1, 1, 3000).astype(np.float32)
-    nothing = np.zeros(0, np.float32)
-
-    def sums(*rows: tuple[np.ndarray, list[int]]) -> dict[str, float]:
-        batch = fill([row[0] for row in rows], [row[1] for row in rows], slots=6400, most_labels=13)
-        return {name: float(value) for name, value in jax.device_get(trainer.sums(params, batch)).items()}
-
-    one = sums((waveform, [1, 2]), (nothing, []), (nothing, []), (nothing, []))
-    two = sums((waveform, [1, 2]), (waveform, [1, 2]), (waveform, [3] * 13), (nothing, []))
-    assert (one['labels'], one['utterances'], one['too_short']) == (2, 1, 0)
-    assert (two['labels'], two['utterances'], two['too_short']) == (4, 2, 1)
-    assert two['loss'] == pytest.approx(2 * one['loss'], rel=1e-5)
-    assert trainer.task.summarize(two) == {
-        'loss': pytest.approx(two['loss'] / 4),
-        'utterances': 2.0,
-        'too_short': 1.0,
+    rows = (3_000, [1, 2]), (6_000, [3])
+    alone, more = (jax.device_get(trainer.sums(params, batch_of(*each))) for each in (rows, (*rows, (1_000, [1] * 9))))
+    assert (alone['labels'], alone['utterances'], alone['too_short']) == (3, 2, 0)
+    assert (more['labels'], more['utterances'], more['too_short']) == (3, 2, 1)
+    assert 0 < alone['loss'] == more['loss'] < 100
+    assert trainer.task.summarize({name: float(value) for name, value in more.items()}) == {
+        'loss': pytest.approx(alone['loss'] / 3),
+        'utterances': 2,
+        'too_short': 1,
     }
+
+
+def test_steps_in_pieces_equal_steps_at_once(
+    tiny_transcriber: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With noise, masks, warped frequencies and other speeds, all drawn again the same."""
+    shutil.copytree(tiny_transcriber, tmp_path / 'run')
+    shutil.rmtree(tmp_path / 'run' / 'checkpoints' / '120')
+    config = tiny_config()
+    monkeypatch.setattr(Reporter, 'advance', lambda _, step: step == 104 and os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(Interrupted, match='after step 104'):
+        train(config, tmp_path / 'run')
+    train(config, tmp_path / 'run')
+    states = [last_state(run, config) for run in (tiny_transcriber, tmp_path / 'run')]
+    assert int(states[0].step) == 120
+    jax.tree.map(np.testing.assert_array_equal, *states)
+
+
+def test_a_run_does_not_resume_with_other_recordings_and_starts_from_another(
+    tiny_transcriber: Path, tmp_path: Path
+) -> None:
+    config = tiny_config(steps=121)
+    shutil.copytree(tiny_transcriber, tmp_path / 'run')
+    other = replace(config, data=replace(config.data, train='tones:test'))
+    with pytest.raises(UserError, match=r"data.train: 'tones:train' there, 'tones:test' here"):
+        train(other, tmp_path / 'run')
+    with pytest.raises(UserError, match=r'model\.d_model: 32 there, 16 here'):
+        train(tiny_config(model={'d_model': 16}), tmp_path / 'new', init_from=tiny_transcriber)
+    begun = train(tiny_config(steps=1, evaluate_every=1), tmp_path / 'begun', init_from=tiny_transcriber)
+    assert read_metrics(begun.path)[-1]['word_error_rate'] < 0.5
+    assert begun.read_units().digest == Run(tiny_transcriber).read_units().digest
+
+
+@pytest.mark.parametrize(
+    ('fields', 'message'),
+    [
+        ({'data.train': 'tones:trian'}, r"'tones:trian': expected one of tones:train, .* Did you mean train"),
+        ({'model.vocab_size': 9}, 'model.vocab_size=9, but there are 17 units, the blank included; set --model.vocab-'),
+        ({'data.max_seconds': 0.09}, 'has no recording with a transcript that fits data.max_seconds=0.09'),
+        ({'data.train': 'nowhere.tsv'}, 'nowhere.tsv'),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_written(
+    fields: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    config = tiny_config()
+    for name, value in fields.items():
+        section, field = name.split('.')
+        config = replace(config, **{section: replace(getattr(config, section), **{field: value})})
+    with pytest.raises(UserError, match=message):
+        train(config, tmp_path / 'run')
+    assert not (tmp_path / 'run' / 'config.json').exists()
+
+
+def test_two_devices_compute_what_one_does() -> None:
+    """In evaluation: in training pmap draws what is random by device."""
+    config = tiny_config()
+    batch = batch_of((3_000, [1, 2]), *[(100 * i, [3]) for i in range(20, 50)])
+    found = []
+    for count in (1, 2):
+        trainer = make_trainer(replace(config, parallel=ParallelConfig(num_devices=count)))
+        found.append(jax.device_get(trainer.sums(trainer.init_state().params, batch)))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), *found)
+
+
+def test_show_curves_and_average_serve_a_transcriber(
+    tiny_transcriber: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['curves', str(tiny_transcriber)]) == 0
+    assert 'word_error_rate' in capsys.readouterr().out
+    assert main(['average', str(tiny_transcriber), str(tmp_path / 'mean'), '--last', '2']) == 0
+    assert Run(tmp_path / 'mean').read_units().digest == Run(tiny_transcriber).read_units().digest
+    assert main(['show', str(tiny_transcriber), '--no-compile']) == 0
+    assert 'convolutions_1' in capsys.readouterr().out

@@ -1,0 +1,168 @@
+"""Transcribing: arrays and files, long recordings in windows, times of words, and recordings that are bad."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.io import wavfile
+
+from flax_transformer import Transcriber
+from flax_transformer.cli import main
+from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.speech.recordings import Tones
+
+RATE = 8_000
+
+
+@pytest.fixture(scope='module')
+def transcriber(tiny_transcriber: Path) -> Transcriber:
+    return Transcriber.from_run(tiny_transcriber)
+
+
+@pytest.fixture(scope='module')
+def tones() -> Tones:
+    return Tones('tones:test', RATE)
+
+
+def joined(tones: Tones, numbers: list[int], gap: float = 0.1) -> tuple[np.ndarray, list[str], list[float]]:
+    """Tones with gaps of quiet noise, their keys, and when the middle of each is, in seconds."""
+    generator, parts, keys, middles, end = np.random.default_rng(0), [], [], [], 0.0
+    for number in numbers:
+        quiet = generator.normal(0, 0.001, round(gap * RATE)).astype(np.float32)
+        samples = tones.samples(number)
+        middles.append(end + gap + len(samples) / RATE / 2)
+        end += gap + len(samples) / RATE
+        parts += [quiet, samples]
+        keys.append(tones.recordings[number].text.lower())
+    return np.concatenate([*parts, quiet]), keys, middles
+
+
+def distance(one: list[str], two: list[str]) -> int:
+    jiwer = pytest.importorskip('jiwer')
+    found = jiwer.process_words(' '.join(one), ' '.join(two))
+    return found.substitutions + found.deletions + found.insertions
+
+
+def test_each_recording_gets_the_same_answer_in_any_company(transcriber: Transcriber, tones: Tones) -> None:
+    recordings = [joined(tones, [i, i + 1])[0] for i in range(0, 40, 2)]
+    together = transcriber(recordings)
+    assert together[3] == transcriber(recordings[3])
+    assert together[::-1] == transcriber(recordings[::-1])
+    right = sum(
+        distance([tones.recordings[2 * i + j].text.lower() for j in (0, 1)], each.text.split())
+        for i, each in enumerate(together)
+    )
+    assert right < 0.3 * 40
+
+
+def test_long_recordings_are_read_in_windows(transcriber: Transcriber, tones: Tones) -> None:
+    """12 s, where training had at most 0.8: as many keys right, each at its time."""
+    samples, keys, middles = joined(tones, list(range(40)))
+    found = transcriber(samples)
+    assert found.seconds == pytest.approx(len(samples) / RATE)
+    assert distance(keys, found.text.split()) < 0.4 * len(keys)
+    near = [min(abs((word.start + word.end) / 2 - middle) for middle in middles) for word in found.words]
+    assert np.mean(near) < 0.15
+    assert all(one.end <= two.start + 1e-6 for one, two in zip(found.words, found.words[1:], strict=False))
+
+
+def test_windows_cover_every_frame_once(transcriber: Transcriber) -> None:
+    predictor = transcriber._predictor
+    for count in (0, 100, 199, 200, 6_399, 6_400, 6_401, 7_000, 12_345, 100_000):
+        windows = predictor.windows(count)
+        frames = [
+            window.start // predictor.samples_per_frame + i
+            for window in windows
+            for i in range(window.first, window.last)
+        ]
+        assert frames == list(range(predictor.num_frames(count)))
+        assert all(window.last <= predictor.num_frames(window.end - window.start) for window in windows)
+        assert max((window.end - window.start for window in windows), default=0) <= 6_400
+
+
+def test_integers_and_floats_are_the_same_recording(transcriber: Transcriber, tones: Tones) -> None:
+    samples = (tones.samples(3) * 32767).astype(np.int16)
+    assert transcriber(samples) == transcriber((samples / 32768).astype(np.float32)) == transcriber(samples / 32768)
+
+
+def test_a_beam_is_no_less_probable(transcriber: Transcriber, tones: Tones) -> None:
+    pytest.importorskip('fast_ctc_decode')
+    recordings = [joined(tones, [i, i + 1])[0] for i in range(0, 20, 2)]
+    for one, more in zip(transcriber(recordings), transcriber(recordings, beam_size=20), strict=True):
+        assert more.log_probability >= one.log_probability - 1e-4
+        assert [word.text for word in more.words] == more.text.split()
+
+
+@pytest.mark.parametrize(
+    ('recording', 'message'),
+    [
+        (np.zeros((2, 800), np.float32), r'samples of shape \(2, 800\) .* expected one channel'),
+        (np.zeros(800, np.int32), 'int32: expected one channel'),
+        (np.array([0.0, np.nan]), 'some samples are NaN or infinite'),
+        ('nowhere.wav', 'nowhere.wav'),
+    ],
+)
+def test_what_is_no_recording_is_refused(transcriber: Transcriber, recording: object, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        transcriber(recording)
+
+
+def test_nothing_and_silence_have_a_transcript(transcriber: Transcriber) -> None:
+    for samples in (np.zeros(0, np.float32), np.zeros(1, np.float32), np.zeros(8_000, np.float32)):
+        found = transcriber(samples)
+        assert found.text == ' '.join(word.text for word in found.words)
+        assert np.isfinite(found.log_probability)
+    assert transcriber([]) == []
+    assert transcriber(np.zeros(1, np.float32)).remarks == ('too short: less than a frame',)
+    with pytest.raises(UserError, match='beam_size=0: expected at least 1'):
+        transcriber([], beam_size=0)
+
+
+def test_n_files_give_n_lines_whatever_they_are(
+    tiny_transcriber: Path,
+    transcriber: Transcriber,
+    tones: Tones,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    samples, _, _ = joined(tones, [1, 2])
+    good, stereo, broken, gone = (tmp_path / name for name in ('good.wav', 'stereo.wav', 'broken.wav', 'gone.wav'))
+    wavfile.write(good, RATE, (samples * 32767).astype(np.int16))
+    wavfile.write(stereo, 2 * RATE, np.stack([np.repeat(samples, 2)] * 2, axis=1))
+    broken.write_bytes(b'no sound')
+    files = [str(file) for file in (broken, good, gone, stereo)]
+    assert main(['transcribe', str(tiny_transcriber), *files]) == 2
+    out, err = capsys.readouterr()
+    lines = out.split('\n')
+    assert lines == ['', transcriber(good).text, '', transcriber(stereo).text, '']
+    assert lines[1]
+    for said in ('broken.wav', 'gone.wav', '2 of 4 recordings could not be read', 'mixed down from 2 channels'):
+        assert said in err
+    assert main(['transcribe', str(tiny_transcriber), *files[1:2], '--format', 'jsonl', '--beam-size', '4']) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record['file'] == str(good)
+    assert [word['text'] for word in record['words']] == record['text'].split()
+    assert record['log_probability'] <= 0
+    assert main(['transcribe', str(tiny_transcriber)]) == 2
+    assert 'expected recordings: transcribe RUN FILE' in capsys.readouterr().err
+
+
+def test_evaluate_scores_by_speaker_and_confuses_single_words(
+    tiny_transcriber: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip('jiwer')
+    assert main(['evaluate', str(tiny_transcriber), '--json']) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found['set'], found['num_utterances'], found['num_words']) == ('tones:test', 96, 96)
+    assert found['word_error_rate_low'] <= found['word_error_rate'] <= found['word_error_rate_high'] < 0.5
+    assert len(found['by_speaker']) == 6
+    counts = np.array(found['confusion']['counts'])
+    assert counts.sum(axis=1).tolist() == [6] * 16
+    assert found['exact'] == pytest.approx(np.trace(counts) / 96)
+    assert main(['evaluate', str(tiny_transcriber), '--count', '20', '--strings.most', '3']) == 0
+    shown = capsys.readouterr().out
+    assert 'tones:test, 20 strings: 20 utterances' in shown
+    assert 'by speaker' in shown
+    assert main(['evaluate', str(tiny_transcriber), '--count', '5', '--strings.most', '1']) == 2
+    assert 'give --strings.most N, of at least 2' in capsys.readouterr().err
