@@ -20,7 +20,7 @@ from flax_transformer.tasks.speech.config import (
 
 def get_config() -> Config:
     return Config(
-        model=SpeechConfig(encoder='recurrent', vocab_size=11, num_layers=2, dropout_rate=0.1),
+        model=SpeechConfig(encoder='recurrent', vocab_size=11, strides=(2, 2, 1), channels=(16, 32, 64), num_layers=2),
         features=FeatureConfig(sample_rate=8_000),
         tokenizer=UnitConfig(algorithm='words'),
         data=SpeechDataConfig(

@@ -13,6 +13,7 @@ from flax_transformer.data.order import Order
 from flax_transformer.tasks.speech.examples import Examples, Strings
 
 BLOCK = 16  # batches whose examples are sorted by length
+_CANDIDATES = 64  # quantiles of the examples' lengths, of which the lengths of batches are chosen
 _DRAWN = 1024  # examples whose lengths decide the lengths of batches
 _SPEED = 2  # what random numbers are for: examples.py has 0 and 1
 _ORDER = 3
@@ -51,14 +52,29 @@ def fill(waveforms: Sequence[np.ndarray], labels: Sequence[Sequence[int]], *, sl
 
 
 def lengths_for(num_samples: Sequence[int], most: int, count: int, *, multiple: int) -> list[int]:
-    """At most `count` lengths of batches, ascending, the last `most` or more: quantiles of the examples' lengths.
+    """At most `count` lengths of batches, ascending, the last `most` or more: those that waste the least on padding.
 
-    >>> lengths_for([100, 200, 300, 400], most=450, count=2, multiple=100)
-    [300, 500]
+    >>> lengths_for([100, 110, 300, 310, 320, 440], most=450, count=2, multiple=10)
+    [110, 450]
+    >>> lengths_for([100, 110, 300, 310, 320, 440], most=450, count=3, multiple=10)
+    [110, 320, 450]
     """
-    shares = np.arange(1, count) / count
-    found = [*np.quantile(num_samples, shares, method='higher').tolist(), most]
-    return sorted({min(-(-length // multiple) * multiple, -(-most // multiple) * multiple) for length in found})
+    last = -(-most // multiple) * multiple
+    found = np.minimum(-(-np.sort(num_samples) // multiple) * multiple, last)
+    candidates = np.unique(np.quantile(found, np.linspace(0, 1, _CANDIDATES + 1)[1:], method='higher')).tolist()
+    ends = np.searchsorted(found, candidates, side='right').tolist()  # the examples that each is long enough for
+    # For each candidate the least sum of the rows' lengths, of the examples up to there, and the lengths that give it.
+    best = [(end * length, (length,)) for end, length in zip(ends, candidates, strict=True)]
+    for _ in range(count - 2):
+        more = []
+        for i, (end, length) in enumerate(zip(ends, candidates, strict=True)):
+            added = [
+                (cost + (end - ends[j]) * length, (*lengths, length)) for j, (cost, lengths) in enumerate(best[:i])
+            ]
+            more.append(min([best[i], *added]))
+        best = more
+    totals = [(cost + (len(found) - end) * last, lengths) for (cost, lengths), end in zip(best, ends, strict=True)]
+    return sorted({*(min(totals)[1] if count > 1 else ()), last})
 
 
 def faster(samples: np.ndarray, speed: float) -> np.ndarray:

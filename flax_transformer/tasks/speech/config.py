@@ -103,7 +103,7 @@ class StringsConfig:
 
     most: int = 0  # recordings in an utterance of training and validation; 0: each recording by itself
     fewest: int = 1  # recordings in an utterance
-    most_gap_ms: float = 200.0  # of silence before, between and after them: from 0, at random
+    most_gap_ms: float = 200.0  # between them: from 0, at random; and before and after half of the utterances
     validation: int = 200  # strings that are made of the validation recordings
 
     def __post_init__(self) -> None:

@@ -100,7 +100,9 @@ class Strings:
         clips = self._of_speaker[self._speakers[generator.integers(len(self._speakers))]]
         wanted = int(generator.choice(self._lengths, p=self._shares))
         drawn = [clips[i] for i in generator.integers(len(clips), size=wanted)]
-        gaps = generator.integers(self._most_gap + 1, size=wanted + 1).tolist()
+        gaps = generator.integers(self._most_gap + 1, size=wanted + 1)
+        gaps[[0, -1]] *= generator.random(2) < 0.5  # as in a recording that is cut close
+        gaps = gaps.tolist()
         chosen, starts, end = [], [], 0
         for clip, gap in zip(drawn, gaps, strict=False):
             length = self._corpus.recordings[clip].num_samples

@@ -9,6 +9,7 @@ import numpy as np
 
 from flax_transformer.audio import augment
 from flax_transformer.audio.features import (
+    LOG_FLOOR,
     FeatureConfig,
     hz_to_mel,
     log_mel,
@@ -21,23 +22,25 @@ _QUIETEST_NOISE = 30.0  # dB below the loudest
 
 
 def features_of(samples: jax.Array, num_samples: jax.Array, config: FeatureConfig) -> tuple[jax.Array, jax.Array]:
-    """Normalized log-mel features [B, F, M] of samples [B, T], and how many frames count, [B]."""
+    """Leveled log-mel features [B, F, M] of samples [B, T], and how many frames count, [B]."""
     frames = num_frames(num_samples, config)
     features = log_mel(samples, config)
-    return standardized(features, augment.among_first(frames, features.shape[1])), frames
+    return leveled(features, augment.among_first(frames, features.shape[1])), frames
 
 
-def standardized(features: jax.Array, is_frame: jax.Array) -> jax.Array:
-    """Features [B, F, M] with mean 0 and deviation 1 over all bands of the frames where is_frame [B, F]; 0 elsewhere.
+def leveled(features: jax.Array, is_frame: jax.Array) -> jax.Array:
+    """Log-mel features [B, F, M] without the recording's level: mean energy becomes 4/3, and each 13 dB make a 1.
 
-    Not each band by itself, as is usual: in a recording of one word the mean of a band is that word's own sound.
+    So those of speech have a mean and deviation of about 0 and 1. What is more than 52 dB below the mean energy is
+    taken for silence, -8/3. The mean is over all bands of the frames where is_frame [B, F]; others become 0. Unlike the
+    mean and deviation of log energies it hardly depends on how long the pauses are. Each band by itself, as is usual,
+    would be worse: in a recording of one word the mean of a band is that word's own sound.
     """
-    weight = is_frame[..., None].astype(features.dtype)
-    count = jnp.maximum(weight.sum(axis=(1, 2), keepdims=True), 1) * features.shape[2]
-    mean = jnp.sum(features * weight, axis=(1, 2), keepdims=True) / count
-    centered = (features - mean) * weight
-    variance = jnp.sum(jnp.square(centered), axis=(1, 2), keepdims=True) / count
-    return centered * jax.lax.rsqrt(variance + 1e-6)
+    is_frame = is_frame[..., None]
+    energies = jnp.sum(jnp.exp(features) * is_frame, axis=(1, 2), keepdims=True)
+    count = jnp.maximum(is_frame.sum(axis=1, keepdims=True), 1) * features.shape[2]
+    level = jnp.log(energies / count + LOG_FLOOR)
+    return jnp.where(is_frame, jnp.maximum(features - level, -12) + 4, 0) / 3
 
 
 def training_features(
@@ -64,7 +67,7 @@ def training_features(
     if perturbation.color_db:
         features = features + _colors(keys['color'], rows, perturbation.color_db, config.num_mels)
     is_frame = augment.among_first(frames, features.shape[1])
-    features = standardized(features, is_frame)
+    features = leveled(features, is_frame)
 
     def mask(key: jax.Array, features: jax.Array, is_frame: jax.Array) -> jax.Array:
         return augment.spec_augment(

@@ -135,7 +135,7 @@ def test_show_curves_and_average_serve_a_transcriber(
     tiny_transcriber: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(['curves', str(tiny_transcriber)]) == 0
-    assert 'word_error_rate' in capsys.readouterr().out
+    assert 'best WER' in capsys.readouterr().out
     assert main(['average', str(tiny_transcriber), str(tmp_path / 'mean'), '--last', '2']) == 0
     assert Run(tmp_path / 'mean').read_units().digest == Run(tiny_transcriber).read_units().digest
     assert main(['show', str(tiny_transcriber), '--no-compile']) == 0

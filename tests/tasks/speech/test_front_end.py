@@ -1,0 +1,83 @@
+"""From waveforms to what the model sees: levels, warped frequencies, and what is random in training."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from flax_transformer.audio.features import FeatureConfig, log_mel
+from flax_transformer.tasks.speech.config import PerturbationConfig
+from flax_transformer.tasks.speech.front_end import features_of, training_features, warped
+
+CONFIG = FeatureConfig(sample_rate=8_000)
+SLOTS = 4_000
+
+
+def tone(hz: float, *, level: float = 0.3, count: int = SLOTS) -> np.ndarray:
+    return (level * np.sin(2 * np.pi * hz * np.arange(count) / 8_000)).astype(np.float32)
+
+
+def rows(*waveforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    padded = np.zeros((len(waveforms), SLOTS), np.float32)
+    for row, waveform in zip(padded, waveforms, strict=True):
+        row[: len(waveform)] = waveform
+    return padded, np.array([len(each) for each in waveforms], np.int32)
+
+
+def test_features_do_not_depend_on_level_padding_and_pauses() -> None:
+    sound = tone(500, count=2_000) + np.random.default_rng(0).normal(0, 0.05, 2_000).astype(np.float32)
+    pause = np.zeros(1_600, np.float32)
+    features, frames = features_of(*rows(sound, 0.1 * sound, np.concatenate([sound, pause])), CONFIG)
+    assert frames.tolist() == [23, 23, 43]
+    np.testing.assert_allclose(features[1, :23], features[0, :23], atol=2e-3)  # the floor of the logarithm
+    assert not features[0, 23:].any()
+    assert not features[2, 43:].any()
+    np.testing.assert_allclose(features[2, 30:43], -8 / 3)
+    # The mean energy is over 43 frames: half as much, which is 0.7 nats.
+    shift = np.asarray(features[2, :20] - features[0, :20])
+    np.testing.assert_allclose(shift, np.log(43 / 24) / 3, atol=0.03)
+
+
+def test_rows_without_a_frame_are_finite() -> None:
+    features, frames = features_of(*rows(np.zeros(0, np.float32), np.zeros(100, np.float32), tone(300)), CONFIG)
+    assert frames.tolist() == [0, 0, 48]
+    assert np.isfinite(features).all()
+    assert not features[:2].any()
+
+
+@pytest.mark.parametrize('factor', [0.8, 1.0, 1.25])
+def test_warping_multiplies_frequencies(factor: float) -> None:
+    """Up to a corner; then the top stays where it is."""
+    features = log_mel(jnp.asarray(tone(800)[None]), CONFIG)
+    expected = log_mel(jnp.asarray(tone(800 * factor)[None]), CONFIG)
+    found = warped(features, jnp.array([factor], jnp.float32), CONFIG)
+    assert np.argmax(found[0, 5]) == pytest.approx(np.argmax(expected[0, 5]), abs=1)
+    if factor == 1:
+        np.testing.assert_allclose(found, features, atol=2e-3)
+    top = warped(jnp.zeros((1, 1, 40)).at[..., -1].set(1.0), jnp.array([factor], jnp.float32), CONFIG)
+    assert np.argmax(top[0, 0]) == 39
+
+
+def test_training_changes_each_utterance_by_its_key_alone() -> None:
+    samples, counts = rows(tone(500), tone(500), tone(900, count=3_000), np.zeros(0, np.float32))
+    change = jax.jit(lambda key: training_features(key, samples, counts, CONFIG, PerturbationConfig(vocal_tract=1.2)))
+    one, frames = change(jax.random.key(0))
+    again, other = change(jax.random.key(0))[0], change(jax.random.key(1))[0]
+    np.testing.assert_array_equal(one, again)
+    assert np.abs(one - other).max() > 0.1
+    assert np.abs(one[0] - one[1]).max() > 0.1, 'two equal utterances are changed differently'
+    assert frames.tolist() == [48, 48, 36, 0]
+    assert np.isfinite(one).all()
+    assert not one[3].any()
+    assert not one[2, 36:].any()
+
+
+def test_without_perturbation_training_sees_what_evaluation_sees() -> None:
+    none = PerturbationConfig(
+        speed=1, vocal_tract=1, gain_db=0, color_db=0, lowest_snr_db=None, band_masks=0, frame_masks=0
+    )
+    samples, counts = rows(tone(500), tone(900, count=3_000))
+    expected = features_of(samples, counts, CONFIG)
+    found = training_features(jax.random.key(0), samples, counts, CONFIG, none)
+    for one, two in zip(expected, found, strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-6)
