@@ -11,6 +11,8 @@ from scipy.io import wavfile
 from tiny_trigger_word import RATE
 
 from flax_transformer.cli import main
+from flax_transformer.config import Config
+from flax_transformer.tasks.translation.run import Run
 from flax_transformer.tasks.trigger_word.melodies import melodies
 
 Call = Callable[..., tuple[int, list[str], str]]
@@ -101,6 +103,7 @@ def test_a_stream_of_nothing_has_no_hits(call: Call) -> None:
         assert call('-', stream=stream)[:2] == (0, [])
 
 
-def test_a_run_of_another_task_is_refused(copy_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(['detect', str(copy_run), 'a.wav']) == 2
+def test_a_run_of_another_task_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Run(tmp_path / 'run').open(Config())
+    assert main(['detect', str(tmp_path / 'run'), 'a.wav']) == 2
     assert "a run of the task 'translation'; expected one of 'trigger_word'" in capsys.readouterr().err

@@ -137,14 +137,18 @@ def _of_training(clips: Clips) -> Iterator[Finding]:
 
 def _of_clips(part: str, clips: Clips, config: Config) -> Iterator[Finding]:
     every = [*clips.triggers, *clips.others]
-    silent = [clip for clip in every if np.max(np.abs(clip.samples)) < SILENCE]
+    silent = [clip for clip in every if _is_silent(clip)]
     yield from _finding('silent', part, silent, len(every))
     longest = config.scenes.seconds * config.features.sample_rate
     long = [clip for clip in every if clip.end - clip.start > longest]
     yield from _finding('too_long', part, long, len(every), f'scenes.seconds={config.scenes.seconds:g}')
     margin = config.samples_per_output // 2
-    cut = [clip for clip in clips.triggers if clip.end > len(clip.samples) - margin]
+    cut = [clip for clip in clips.triggers if clip.end > len(clip.samples) - margin and not _is_silent(clip)]
     yield from _finding('cut_word', part, cut, len(clips.triggers))
+
+
+def _is_silent(clip: Clip) -> bool:
+    return bool(np.max(np.abs(clip.samples)) < SILENCE)
 
 
 def _between(parts: dict[str, Clips]) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from flax_transformer.common.errors import UserError
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """Score a trained trigger word on the test recordings of its config, heard one after another as one
 stream: false rejects and false accepts an hour with exact intervals, the delay, and what was heard wrongly. --part
 validation scores the validation recordings instead, by which a threshold may be chosen."""
+
+_MOST_KINDS = 6  # of other recordings, by their text, that are listed with their minutes
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ def evaluate(
 def _lines(part: str, found: 'Scores') -> list[str]:
     lines = [f'{place}: missed' for place in found.missed]
     lines += [f'{wrong.place}: false accept at {wrong.seconds:.2f} s, {wrong.confidence:.3f}' for wrong in found.wrong]
-    kinds = ', '.join(f'{name} {_minutes(hours)}' for name, hours in found.hours_by_text.items())
+    kinds = [f'{name} {_minutes(hours)}' for name, hours in found.hours_by_text.items()]
+    kinds = ', '.join(kinds[:_MOST_KINDS] + ['...'] * (len(kinds) > _MOST_KINDS))
     return [
         *lines,
         *([''] if lines else []),
@@ -98,10 +102,9 @@ def _between(found: 'Scores') -> str:
 def _delay(found: 'Scores') -> str:
     if not found.delays:
         return 'delay              no word was heard'
-    ordered = sorted(found.delays)
     return (
-        f'delay              {1000 * ordered[len(ordered) // 2]:.0f} ms after the end of the word (median), at most '
-        f'{1000 * ordered[-1]:.0f} ms'
+        f'delay              {1000 * median(found.delays):.0f} ms after the end of the word (median), at most '
+        f'{1000 * max(found.delays):.0f} ms'
     )
 
 
