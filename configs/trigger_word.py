@@ -4,6 +4,10 @@
 
 The recordings are keyword/ (150 of "amelia") and fsdd/ (spoken digits, as further negatives) below
 $FLAX_TRANSFORMER_DATA, both at 8 kHz.
+
+Hardware: two CPU cores (x86-64 with AVX-512), busy. Time: 2.2 to 2.3 CPU minutes a run.
+Score: 0 of 22 test recordings of the word missed (95 % interval 0 to 15.4 %) and no false accept in 195 seconds of
+other words, digits and background (0 to 68 an hour), with each of the seeds 0, 1 and 2.
 """
 
 from flax_transformer.audio.features import FeatureConfig
