@@ -191,7 +191,7 @@ def complete(tmp_path_factory: pytest.TempPathFactory):
 
 
 def test_bash_completes_commands_options_values_configs_and_files(complete) -> None:
-    assert complete('tra') == ['train', 'transcribe', 'translate']
+    assert complete('tra') == ['train', 'translate', 'transcribe']
     assert complete('train', 'multi30k_m') == ['multi30k_multilingual']
     assert {'my_config.py', 'my_run'} == set(complete('train', 'my_'))
     assert complete('translate', 'my_run', '--decoding.beam') == ['--decoding.beam-width']

@@ -54,6 +54,7 @@ def test_a_run_of_version_1_is_of_translation(run: Path, tmp_path: Path) -> None
         read_run_config(run)
 
 
+TASKS = 'classification, embeddings, speech, translation, trigger_word'
 NO_TASKS = [
     '../x',
     'os',
@@ -83,13 +84,9 @@ def test_a_run_of_an_unknown_task_is_refused_and_nothing_imported(
     for read in (open_run, read_run_config):
         with pytest.raises(UserError) as caught:
             read(run)
-        assert str(caught.value).startswith(
-            f'{run / "config.json"}: task={task!r}: expected one of classification, embeddings, speech, translation, trigger_word'
-        )
+        assert str(caught.value).startswith(f'{run / "config.json"}: task={task!r}: expected one of {TASKS}')
     assert set(sys.modules) == before
-    with pytest.raises(
-        UserError, match='expected one of classification, embeddings, speech, translation, trigger_word'
-    ):
+    with pytest.raises(UserError, match=f'expected one of {TASKS}'):
         task_module(task, 'run')
 
 
@@ -125,10 +122,7 @@ def test_a_command_names_the_file_of_an_unknown_task(
 ) -> None:
     rewrite(run, task='../x')
     assert main([command, str(run)]) == 2
-    assert (
-        f"{run / 'config.json'}: task='../x': expected one of classification, embeddings, speech, translation, trigger_word"
-        in capsys.readouterr().err
-    )
+    assert f"{run / 'config.json'}: task='../x': expected one of {TASKS}" in capsys.readouterr().err
 
 
 STRANGE = """from dataclasses import dataclass
@@ -154,7 +148,7 @@ def test_a_config_file_of_no_task_here_is_refused_by_name(
     assert main([command, str(file)]) == 2
     expected = f'got a Other of the task {task!r}, expected a flax_transformer.tasks.translation.config.Config'
     if task == 'tagging' and command in ('train', 'plan', 'show', 'check'):
-        expected = "task='tagging': expected one of classification, embeddings, speech, translation, trigger_word"
+        expected = f"task='tagging': expected one of {TASKS}"
     assert f'{file}: {expected}' in capsys.readouterr().err
 
 
