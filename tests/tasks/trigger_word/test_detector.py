@@ -9,7 +9,7 @@ from flax_transformer import Detector
 from flax_transformer.common.errors import BadInput
 from flax_transformer.tasks.trigger_word.detector import TAIL
 from flax_transformer.tasks.trigger_word.melodies import melodies
-from flax_transformer.tasks.trigger_word.model import TriggerWordModel, init_params, windows
+from flax_transformer.tasks.trigger_word.model import TriggerWordModel, windows
 
 
 @pytest.fixture(scope='module')
@@ -51,12 +51,11 @@ def test_the_same_model_computes_whole_scenes_and_streams(detector: Detector, re
     np.testing.assert_allclose(found, jax.nn.sigmoid(logits)[0], atol=1e-5)
 
 
-def test_an_output_frame_depends_on_the_past_alone() -> None:
+def test_an_output_frame_depends_on_the_past_alone(detector: Detector) -> None:
     config = tiny_config()
     model = TriggerWordModel(config.model, config.features)
-    params = init_params(config.model, config.features, jax.random.key(0))
     samples = np.random.default_rng(0).standard_normal((1, 10 * config.samples_per_output)).astype(np.float32)
-    gradient = jax.jit(jax.grad(lambda x: model.apply({'params': params}, x)[0, 4]))(samples)[0]
+    gradient = jax.jit(jax.grad(lambda x: model.apply({'params': detector.params}, x)[0, 4]))(samples)[0]
     last = 5 * config.samples_per_output
     assert np.abs(gradient[:100]).max() > 0
     assert np.abs(gradient[last - 20 : last]).max() > 0
