@@ -46,7 +46,7 @@ def batch_of(*rows: tuple[int, list[int]]) -> Batch:
 def test_validation_reports_what_it_learned(tiny_transcriber: Path) -> None:
     records = [record for record in read_metrics(tiny_transcriber) if record['kind'] == 'validation']
     assert [record['step'] for record in records] == [60, 120]
-    assert records[-1]['word_error_rate'] < 0.3
+    assert records[-1]['word_error_rate'] < 0.15
     assert records[-1]['word_error_rate'] < records[0]['word_error_rate'] - 0.1
     assert records[-1]['loss'] < records[0]['loss']
 
