@@ -52,17 +52,21 @@ def test_validation_reports_what_it_learned(tiny_transcriber: Path) -> None:
 
 
 def test_empty_rows_and_those_too_short_for_their_labels_weigh_nothing() -> None:
-    """And they are counted: never a loss of 1e5."""
-    config = tiny_config()
-    trainer = make_trainer(config)
-    params = trainer.init_state().params
+    """And they are counted: never a loss of 1e5. The same on two devices, one of which gets empty rows alone."""
     rows = (3_000, [1, 2]), (6_000, [3])
-    alone, more = (jax.device_get(trainer.sums(params, batch_of(*each))) for each in (rows, (*rows, (1_000, [1] * 9))))
-    assert (alone['labels'], alone['utterances'], alone['too_short']) == (3, 2, 0)
-    assert (more['labels'], more['utterances'], more['too_short']) == (3, 2, 1)
-    assert 0 < alone['loss'] == more['loss'] < 100
+    losses = []
+    for num_devices in (1, 2):
+        trainer = make_trainer(replace(tiny_config(), parallel=ParallelConfig(num_devices=num_devices)))
+        params = trainer.init_state().params
+        batches = batch_of(*rows), batch_of(*rows, (1_000, [1] * 9))
+        alone, more = (jax.device_get(trainer.sums(params, batch)) for batch in batches)
+        assert (alone['labels'], alone['utterances'], alone['too_short']) == (3, 2, 0)
+        assert (more['labels'], more['utterances'], more['too_short']) == (3, 2, 1)
+        assert 0 < alone['loss'] == more['loss'] < 1e3
+        losses.append(float(alone['loss']))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)  # sums in another order
     assert trainer.task.summarize({name: float(value) for name, value in more.items()}) == {
-        'loss': pytest.approx(alone['loss'] / 3),
+        'loss': pytest.approx(losses[0] / 3),
         'utterances': 2,
         'too_short': 1,
     }
@@ -94,8 +98,10 @@ def test_a_run_does_not_resume_with_other_recordings_and_starts_from_another(
         train(other, tmp_path / 'run')
     with pytest.raises(UserError, match=r'model\.d_model: 32 there, 16 here'):
         train(tiny_config(model={'d_model': 16}), tmp_path / 'new', init_from=tiny_transcriber)
-    begun = train(tiny_config(steps=1, evaluate_every=1), tmp_path / 'begun', init_from=tiny_transcriber)
-    assert read_metrics(begun.path)[-1]['word_error_rate'] < 0.5
+    config = tiny_config(steps=1, log_every=1)
+    config = replace(config, data=replace(config.data, validation=''))
+    begun = train(config, tmp_path / 'begun', init_from=tiny_transcriber)
+    assert read_metrics(begun.path)[-1]['loss'] < 1
     assert begun.read_units().digest == Run(tiny_transcriber).read_units().digest
 
 
@@ -118,17 +124,6 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
     with pytest.raises(UserError, match=message):
         train(config, tmp_path / 'run')
     assert not (tmp_path / 'run' / 'config.json').exists()
-
-
-def test_two_devices_compute_what_one_does() -> None:
-    """In evaluation: in training pmap draws what is random by device."""
-    config = tiny_config()
-    batch = batch_of((3_000, [1, 2]), *[(100 * i, [3]) for i in range(20, 50)])
-    found = []
-    for count in (1, 2):
-        trainer = make_trainer(replace(config, parallel=ParallelConfig(num_devices=count)))
-        found.append(jax.device_get(trainer.sums(trainer.init_state().params, batch)))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), *found)
 
 
 def test_show_curves_and_average_serve_a_transcriber(
