@@ -1,6 +1,5 @@
 """The CTC cost, collapse, searches and alignments, against the enumeration of all paths."""
 
-import doctest
 import itertools
 
 import jax
@@ -48,13 +47,6 @@ def costs(logits: np.ndarray, frames: list[int], labels: list[tuple[int, ...]]) 
     filled = np.concatenate([logits, np.zeros((empty, FRAMES, UNITS), np.float32)])
     found = _costs(filled, np.array(frames + [0] * empty, np.int32), padded, counts)
     return tuple(np.asarray(each)[: len(labels)] for each in found)
-
-
-@pytest.mark.parametrize('module', [ctc, decoding])
-def test_examples_in_docstrings(module) -> None:
-    found = doctest.testmod(module)
-    assert found.attempted
-    assert not found.failed
 
 
 def test_cost_is_that_of_all_paths() -> None:

@@ -72,6 +72,7 @@ def test_empty_rows_and_those_too_short_for_their_labels_weigh_nothing() -> None
     }
 
 
+@pytest.mark.slow
 def test_steps_in_pieces_equal_steps_at_once(
     tiny_transcriber: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
