@@ -1,8 +1,15 @@
 """Strings of spoken digits (Free Spoken Digit Dataset, 8 kHz): recurrent layers under CTC, a unit for each digit.
 
-flax-transformer train spoken_digits --workdir runs/digits
-flax-transformer evaluate runs/digits
-flax-transformer transcribe runs/digits recording.wav
+    flax-transformer train spoken_digits --workdir runs/digits
+    flax-transformer evaluate runs/digits
+    flax-transformer transcribe runs/digits recording.wav
+
+The recordings are fsdd/index.tsv and fsdd/recordings.tar.xz below $FLAX_TRANSFORMER_DATA.
+
+Hardware: two CPU cores (x86-64 with AVX-512), busy. Time: 6.7 CPU minutes.
+Score, one seed. Official split: 98.0 % of the 300 single digits of the test right; of 500 strings of 2 to 7 of them,
+1.15 % of the words wrong. Trained without the speaker lucas, 6.6 CPU minutes: 84.4 % of his 500 digits right
+(`python benchmarks/speech.py FOLDER`).
 """
 
 from flax_transformer.audio.features import FeatureConfig
