@@ -19,7 +19,7 @@ class ClassificationTask(Task):
     """The config's model and its cross-entropy on labelled texts."""
 
     slot_name = 'token_slots'
-    counts = ('weight', 'examples')
+    counts = ('weighted_examples', 'examples')
 
     def __init__(self, config: Config) -> None:
         self.rows_per_step, self.slots_per_row = config.training.batch_size, config.data.max_length
@@ -36,7 +36,7 @@ class ClassificationTask(Task):
         smoothed, nll = cross_entropy(logits, batch.labels, label_smoothing=self._config.training.label_smoothing)
         is_example = batch.weight > 0
         sums = {
-            'weight': batch.weight.sum(),
+            'weighted_examples': batch.weight.sum(),
             'examples': is_example.sum(),
             'nll': (nll * batch.weight).sum(),
             'right': (is_example & (logits.argmax(axis=-1) == batch.labels)).sum(),
@@ -44,7 +44,7 @@ class ClassificationTask(Task):
         return (smoothed * batch.weight).sum(), sums
 
     def summarize(self, sums: dict[str, float]) -> dict[str, float]:
-        weight, examples = max(sums['weight'], 1e-9), max(sums['examples'], 1.0)
+        weight, examples = max(sums['weighted_examples'], 1e-9), max(sums['examples'], 1.0)
         return {
             'loss': sums['loss'] / weight,
             'nll': sums['nll'] / weight,

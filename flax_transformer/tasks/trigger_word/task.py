@@ -22,7 +22,7 @@ _MOST_MASKED = 8  # bands
 class TriggerWordTask(Task):
     """The config's model and its binary cross-entropy on the output frames of scenes."""
 
-    counts = ('weight', 'frames')
+    counts = ('weighted_frames', 'frames')
 
     def __init__(self, config: Config) -> None:
         self.rows_per_step = config.training.batch_size
@@ -44,7 +44,7 @@ class TriggerWordTask(Task):
         is_right = (logits > 0) == (batch.labels > 0)
         is_positive = is_frame & (batch.labels > 0)
         sums = {
-            'weight': batch.weight.sum(),
+            'weighted_frames': batch.weight.sum(),
             'frames': is_frame.sum(),
             'right': (is_frame & is_right).sum(),
             'positives': is_positive.sum(),
@@ -54,7 +54,7 @@ class TriggerWordTask(Task):
 
     def summarize(self, sums: dict[str, float]) -> dict[str, float]:
         return {
-            'loss': sums['loss'] / max(sums['weight'], 1e-9),
+            'loss': sums['loss'] / max(sums['weighted_frames'], 1e-9),
             'accuracy': sums['right'] / max(sums['frames'], 1.0),
             'recall': sums['positives_right'] / max(sums['positives'], 1.0),  # of those with label 1
             'frames': sums['frames'],

@@ -70,7 +70,7 @@ def test_two_devices_compute_what_one_does(texts_folder: Path) -> None:
     batch = Batch(tokens * (weight > 0)[:, None], np.array([0, 1, 1, 0, 0, 0], np.int32), weight)
     one, two = (make_trainer(replace(config, parallel=ParallelConfig(num_devices=count))) for count in (1, 2))
     expected, found = (jax.device_get(trainer.gradients(trainer.init_state(), batch)) for trainer in (one, two))
-    assert found[1]['weight'] == 4.5
+    assert found[1]['weighted_examples'] == 4.5
     assert found[1]['examples'] == 4
     # Sums in another order.
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), found, expected)

@@ -80,7 +80,7 @@ def test_two_devices_compute_what_one_does() -> None:
     one, two = (make_trainer(replace(config, parallel=ParallelConfig(num_devices=count))) for count in (1, 2))
     params = one.init_state().params
     expected, found = (trainer.sums(params, batch) for trainer in (one, two))
-    assert float(expected['weight']) == batch.weight.sum()
+    assert float(expected['weighted_frames']) == batch.weight.sum()
     # Sums in another order.
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), dict(found), dict(expected))
 
