@@ -21,9 +21,10 @@ from flax_transformer.engine.preemption import EXIT_CODE
 
 EXAMPLES = ROOT / 'examples'
 SHELL = sorted(file for file in EXAMPLES.iterdir() if file.suffix in ('.sbatch', '.sh'))
-# Writes down its arguments, runs the command that it is to run elsewhere, and ends as that does.
+# Writes down its arguments and ends as it should. cat writes them at once: others may be writing at the same time.
 STAND_IN = """#!/bin/bash
-printf '%s\\n' "$(basename "$0")" "$@" END >> "$CALLS"
+call=$(printf '%s\\n' "$(basename "$0")" "$@" END)
+cat <<< "$call" >> "$CALLS"
 exit "$CODE"
 """
 
