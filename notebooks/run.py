@@ -22,7 +22,7 @@ HASH = 'source_sha256'  # in the metadata of a code cell
 HERE = Path(__file__).parent
 LIMIT = 600  # seconds of CPU time: 5 minutes of two cores
 # What a line of training says about time.
-_TIMES = re.compile(r' (?:(?:tokens|slots|rows|texts|words)/s [\d,.]+|data wait \d+%|elapsed [\d:]+|left [\d:]+)')
+_TIMES = re.compile(r' (?:\w+/s [\d,.]+|data wait \d+%|elapsed [\d:]+|left [\d:]+)')
 
 
 def run(file: Path) -> None:
