@@ -1,5 +1,6 @@
 """The tree that a search goes through."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ROW, _GAP = 0.5, 0.15  # inches
+_LETTER = 0.08  # of the title, in inches
 
 
 def plot_beam_tree(
@@ -32,6 +34,7 @@ def plot_beam_tree(
       log_probs: of the hypothesis that ends in each node, in nats; written below it.
       best: the last node of the path to colour; None: none.
       kept: [N], False: the search dropped this node, which is drawn grey; None: all are kept.
+      title: its lines are cut where the figure ends.
     """
     parents, log_probs = np.asarray(parents, int), np.asarray(log_probs, float)
     if not 0 < len(tokens) == len(parents) == len(log_probs) or any(parents >= np.arange(len(parents))):
@@ -61,7 +64,8 @@ def plot_beam_tree(
     axes.set_ylabel('step')
     axes.set_xlabel('below each token: log-probability so far (nats)', loc='left')
     axes.spines[['top', 'right', 'bottom']].set_visible(False)
-    axes.set_title(title, loc='left', fontsize=10)
+    lines = [textwrap.shorten(line, int(right / _LETTER), placeholder=' …') for line in title.splitlines()]
+    axes.set_title('\n'.join(lines), loc='left', fontsize=10)
     return figure
 
 

@@ -120,6 +120,12 @@ def test_the_best_path_of_a_beam_tree_is_coloured() -> None:
         plot_beam_tree(['a', 'b'], [1, -1], [0.0, 0.0])
 
 
+def test_a_long_title_leaves_room_for_the_beam_tree() -> None:
+    figure = plot_beam_tree(['a'], [-1], [-0.5], title=f'short\n{"hundred " * 60}')
+    figure.draw_without_rendering()  # warns, and so fails, where the axes have no room
+    assert figure.axes[0].get_title(loc='left').startswith('short\nhundred')
+
+
 def test_the_tokens_of_a_beam_tree_do_not_cover_each_other() -> None:
     """Two hypotheses of 20 tokens, each with a dropped one at every step, take the width of some five words."""
     tokens, parents, live = ['thousand', 'hundred'], [-1, -1], [0, 1]
