@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.named_params import named_params
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.embeddings.config import Config
 from flax_transformer.tasks.embeddings.glove import init_glove
@@ -38,22 +38,11 @@ def load_run(reference: Path | str) -> LoadedRun:
     Without `@which`: the best checkpoint (training.best_by), or the mean of the newest if training.average_last is
     above 1. `@average` is that mean, or the mean of all kept checkpoints.
     """
-    path, which = split_reference(reference)
-    run = Run(path)
+    run = Run(split_reference(reference)[0])
     config = run.read_config()
-    average_last = config.training.average_last
-    if which is None and average_last > 1:
-        which = 'average'
-    checkpoints = Checkpoints(run.checkpoints, best_by=config.training.best_by, read_only=True)
-    try:
-        init = init_glove if config.model.method == 'glove' else init_tables
-        like = jax.eval_shape(partial(init, config.model), jax.random.key(0))
-        if which == 'average':
-            params = checkpoints.restore_average(like, average_last if average_last > 1 else 0)
-        else:
-            params, _ = checkpoints.restore_params(like, None if which == 'best' else which)
-    finally:
-        checkpoints.close()
+    init = init_glove if config.model.method == 'glove' else init_tables
+    like = jax.eval_shape(partial(init, config.model), jax.random.key(0))
+    params = named_params(reference, run, config.training, like)
     vocabulary = run.read_vocabulary()
     check_vocabulary(vocabulary, config)
     return LoadedRun(config, params, vocabulary)

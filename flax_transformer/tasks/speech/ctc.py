@@ -52,7 +52,7 @@ def ctc_cost(
 
     Args:
       logits: [B, T, V]; those of frames from num_frames [B] on do not count.
-      labels: [B, L] without blanks, of which the first num_labels [B] count.
+      labels: [B, L] without blanks; the first num_labels [B] count.
     """
     frame_paddings = ~among_first(num_frames, logits.shape[1])
     label_paddings = ~among_first(num_labels, labels.shape[1])
@@ -155,4 +155,4 @@ class _Trellis:
         return found
 
 
-_LEAST = np.finfo(np.float64).min / 4  # in place of -inf, of which differences are not defined
+_LEAST = np.finfo(np.float64).min / 4  # in place of -inf, since -inf - -inf is not a number
