@@ -18,6 +18,6 @@ def get_config() -> Config:
         model=EmbeddingsConfig(method='glove', vocab_size=60_000, window=10, x_max=10.0),
         tokenizer=WordsConfig(pattern='[a-z]+', lower_case=True),
         data=TextConfig(train='schools_wiki/train.txt'),
-        optimizer=UpdateConfig(learning_rate=0.05, schedule='constant'),
-        training=TrainingConfig(steps=568, block_size=256, log_every=20, checkpoint_every=142),
+        optimizer=UpdateConfig(learning_rate=0.1, schedule='constant'),
+        training=TrainingConfig(steps=1100, block_size=256, log_every=20, checkpoint_every=275),
     )

@@ -71,8 +71,8 @@ class TextConfig:
     validation: str = ''  # empty: none
     # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
     root: str | None = setting(None, 'resumable', 'cosmetic')
-    # skip_gram and cbow: a word with more than this share of all occurrences is left out at random, the more often
-    # the more frequent it is; 0: never.
+    # A word with more than this share of all occurrences is left out at random, the more often the more frequent it
+    # is; 0: never.
     sample: float = 1e-4
 
     def __post_init__(self) -> None:
@@ -85,7 +85,7 @@ class TextConfig:
 class UpdateConfig:
     """How large the updates are."""
 
-    learning_rate: float = 0.025  # at the first step; glove: about 0.05
+    learning_rate: float = 0.025  # at the first step; glove: about 0.1
     # How it changes; linear: falls to 0.
     schedule: Literal['linear', 'constant'] = 'linear'
     schedule_steps: int | None = setting(None, 'resumable')  # end of linear; None: training.steps

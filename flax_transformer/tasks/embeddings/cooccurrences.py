@@ -16,18 +16,25 @@ from flax_transformer.tasks.embeddings.corpus import END_OF_LINE
 PAIR = np.dtype([('first', '<i4'), ('second', '<i4'), ('count', '<f4')])
 _ENTRY = np.dtype([('key', '<i8'), ('count', '<f8')])
 _DISTANCE_BITS, _ID_BITS = 7, 28  # EmbeddingsConfig allows windows up to 100, and as many words
+_PIECE = 1 << 20  # ids that are thinned at once
 _MOST = 1 << 24  # occurrences held at once, 8 bytes each and as many again to sort them
 
 
-def count_pairs(ids: np.ndarray, window: int, out: Path, *, most: int = _MOST) -> int:
+def count_pairs(
+    ids: np.ndarray, window: int, out: Path, *, keep: np.ndarray | None = None, seed: int = 0, most: int = _MOST
+) -> int:
     """Writes the pairs of words at most `window` apart in a line to `out`, as PAIR; returns how many.
 
-    `ids` has END_OF_LINE after each line. Holds `most` occurrences at once; the rest is on disk, next to `out`.
+    `ids` has END_OF_LINE after each line. Each occurrence of a word stays with its probability `keep` [V], drawn by the
+    seed; the words around one that goes come closer (Levy et al. 2015, section 3.1). Holds `most` occurrences at once;
+    the rest is on disk, next to `out`.
     """
     folder = out.with_name(f'{out.name}.runs.partial')
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:
+        if keep is not None:
+            ids = _thinned(ids, keep, seed, folder / 'ids')
         runs, step = [], max(most // window, 1)
         for first in range(0, len(ids), step):
             file = folder / str(first)
@@ -44,6 +51,16 @@ def count_pairs(ids: np.ndarray, window: int, out: Path, *, most: int = _MOST) -
         return total
     finally:
         shutil.rmtree(folder)
+
+
+def _thinned(ids: np.ndarray, keep: np.ndarray, seed: int, file: Path) -> np.ndarray:
+    """The ids that stay, mapped from `file`."""
+    with file.open('wb') as out:
+        for number, first in enumerate(range(0, len(ids), _PIECE)):
+            piece = np.asarray(ids[first : first + _PIECE])
+            drawn = np.random.default_rng([seed, number]).random(len(piece), np.float32)
+            out.write(piece[(piece == END_OF_LINE) | (drawn < keep[piece])].tobytes())
+    return np.memmap(file, np.int32, mode='r') if file.stat().st_size else ids[:0]  # an empty file cannot be mapped
 
 
 def _run(ids: np.ndarray, window: int, step: int) -> np.ndarray:

@@ -1,6 +1,6 @@
 """GloVe: two words predict the logarithm of how often they occur together (Pennington et al. 2014).
 
-Each word has two vectors, each with a bias in its last column; what is used is the sum of the vectors (section 4.2).
+Each word has two vectors, each with a bias in its last column; `glove_vectors` makes one of them.
 """
 
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from flax_transformer.tasks.embeddings.cooccurrences import PAIR
 from flax_transformer.tasks.embeddings.word2vec import rows_add, rows_of
 
 _EXPONENT = 0.75  # of the weight (section 3.1)
+_MEAN_EXPONENT = 0.75  # of a word's count, in the mean that is taken away
 _SEGMENT = 64  # consecutive pairs on disk that are read together
 CHUNK = 1 << 14  # segments of a chunk
 
@@ -53,6 +54,18 @@ def init_glove(config: EmbeddingsConfig, key: jax.Array) -> Params:
     shape = (2, config.vocab_size, config.d_model + 1)
     tables = jax.random.uniform(key, shape, minval=-0.5, maxval=0.5) / (config.d_model + 1)
     return {'input': tables[0], 'output': tables[1]}
+
+
+def glove_vectors(params: Params, counts: np.ndarray) -> np.ndarray:
+    """The vectors that are used, float32 [V, D]: the sum of each word's two (section 4.2), less their mean.
+
+    The loss does not define a mean: if one vector is added to all of a table, the other table's biases make up for it.
+    Left as training finds it, it says how frequent words are, and makes rare words alike. It is weighted by count^0.75.
+    """
+    shares = counts**_MEAN_EXPONENT
+    shares = (shares / shares.sum()).astype(np.float32)
+    summed = sum(np.asarray(params[name])[: len(counts), :-1] for name in ('input', 'output'))
+    return summed - shares @ summed
 
 
 def update_block(

@@ -10,7 +10,7 @@ import numpy as np
 from flax_transformer.engine.runs.named_params import named_params
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.embeddings.config import Config
-from flax_transformer.tasks.embeddings.glove import init_glove
+from flax_transformer.tasks.embeddings.glove import glove_vectors, init_glove
 from flax_transformer.tasks.embeddings.preparation import check_vocabulary
 from flax_transformer.tasks.embeddings.run import Run
 from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
@@ -26,10 +26,10 @@ class LoadedRun(NamedTuple):
 
     @property
     def matrix(self) -> np.ndarray:
-        """[V, D] float32: the vector of each word of the vocabulary; GloVe: the sum of its two."""
-        tables = ('input', 'output') if self.config.model.method == 'glove' else ('input',)
-        size, width = len(self.vocabulary), self.config.model.d_model  # GloVe's rows end with a bias
-        return sum(np.asarray(self.params[name])[:size, :width] for name in tables)
+        """[V, D] float32: the vector of each word of the vocabulary."""
+        if self.config.model.method == 'glove':
+            return glove_vectors(self.params, self.vocabulary.counts)
+        return np.asarray(self.params['input'])[: len(self.vocabulary)]
 
 
 def load_run(reference: Path | str) -> LoadedRun:

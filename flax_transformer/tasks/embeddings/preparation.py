@@ -48,10 +48,11 @@ def prepare_run(config: Config, run: Run, start: Vocabulary | None = None) -> Pr
         )
     check_vocabulary(vocabulary, config)
     _report(corpus, vocabulary, config)
+    is_glove = config.model.method == 'glove'
     prepared = Prepared(
         vocabulary,
         corpus.digest,
-        _pairs(corpus, config, run) if config.model.method == 'glove' else _blocks(corpus.ids, vocabulary, config),
+        _pairs(corpus, vocabulary, config, run) if is_glove else _blocks(corpus.ids, vocabulary, config),
         _held_out(validation, vocabulary, config) if validation else None,
     )
     if multihost.is_first():
@@ -66,10 +67,15 @@ def _blocks(ids: np.ndarray, vocabulary: Vocabulary, config: Config) -> TextChun
     return TextChunks(ids, make)
 
 
-def _pairs(corpus: Corpus, config: Config, run: Run) -> PairChunks:
+def _pairs(corpus: Corpus, vocabulary: Vocabulary, config: Config, run: Run) -> PairChunks:
     if not run.pairs_file.is_file():
-        count = count_pairs(corpus.ids, config.model.window, run.pairs_file)
-        say(f'  {count:,} pairs of words at most {config.model.window} apart (model.window)')
+        keep = keep_probabilities(vocabulary.counts, config.data.sample) if config.data.sample else None
+        count = count_pairs(corpus.ids, config.model.window, run.pairs_file, keep=keep, seed=config.seed)
+        steps = count / config.training.blocks_per_step / config.training.block_size
+        say(
+            f'  {count:,} pairs of words at most {config.model.window} apart (model.window), which makes an epoch some '
+            f'{max(round(steps), 1):,} steps'
+        )
     return PairChunks(np.memmap(run.pairs_file, PAIR, mode='r'), block_size=config.training.block_size)
 
 
