@@ -110,3 +110,19 @@ def test_pairs_are_counted_by_their_distance_within_lines(tmp_path: Path, most: 
     # Kept as float32.
     np.testing.assert_allclose(found['count'], [expected[pair] for pair in sorted(expected)], rtol=1e-6)
     assert [file.name for file in tmp_path.iterdir()] == ['pairs']
+
+
+def test_frequent_words_leave_before_pairs_are_counted(tmp_path: Path) -> None:
+    """Words around one that is left out become neighbors; lines stay apart; the seed alone decides."""
+    lines = np.tile(np.array([1, 0, 2, END_OF_LINE], np.int32), 1000)
+    never = np.array([0.0, 1.0, 1.0], np.float32)
+    count_pairs(lines, 1, tmp_path / 'never', keep=never)
+    assert np.fromfile(tmp_path / 'never', PAIR).tolist() == [(1, 2, 1000.0)]
+    for name, seed in (('one', 0), ('same', 0), ('other', 1)):
+        count_pairs(lines, 1, tmp_path / name, keep=np.array([0.5, 1.0, 1.0], np.float32), seed=seed)
+    found = {(first, second): count for first, second, count in np.fromfile(tmp_path / 'one', PAIR).tolist()}
+    assert found[0, 1] == found[0, 2] == 1000 - found[1, 2]
+    assert 400 < found[1, 2] < 600
+    assert (tmp_path / 'one').read_bytes() == (tmp_path / 'same').read_bytes()
+    assert (tmp_path / 'one').read_bytes() != (tmp_path / 'other').read_bytes()
+    assert count_pairs(lines, 1, tmp_path / 'none', keep=np.zeros(3, np.float32)) == 0

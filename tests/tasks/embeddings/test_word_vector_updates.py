@@ -11,7 +11,7 @@ import pytest
 
 from flax_transformer.tasks.embeddings.blocks import Blocks, PathBlocks
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
-from flax_transformer.tasks.embeddings.glove import Pairs, sums_of_block, update_block
+from flax_transformer.tasks.embeddings.glove import Pairs, glove_vectors, sums_of_block, update_block
 from flax_transformer.tasks.embeddings.hierarchical import cbow_tree, skip_gram_tree
 from flax_transformer.tasks.embeddings.huffman import paths_of
 from flax_transformer.tasks.embeddings.word2vec import apply_updates, cbow, neighbors, skip_gram
@@ -183,3 +183,20 @@ def test_glove_goes_down_the_gradient_scaled_by_adagrad() -> None:
         expected = params[name] - 0.05 * gradient / jnp.sqrt(1 + gradient**2)
         np.testing.assert_allclose(changed[name], expected, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(squares[name], 1 + gradient**2, rtol=1e-5)
+
+
+def test_what_all_vectors_of_glove_share_makes_no_difference() -> None:
+    """Neither to the loss, where biases make up for it, nor to the vectors that are used."""
+    params, counts = jax.tree.map(np.asarray, tables(width=6)), np.array([90, 30, 10, 9, 8, 7, 6, 5, 4])
+    shared = np.arange(5, dtype=np.float32)
+    moved = jax.tree.map(np.copy, params)
+    moved['input'][:, :-1] += shared
+    moved['output'][:, -1] -= params['output'][:, :-1] @ shared
+    pairs = Pairs(np.array([0, 3, 0], np.int32), np.array([1, 4, 8], np.int32), np.array([2.0, 30.0, 0.1], np.float32))
+    losses = [sums_of_block(jax.tree.map(jnp.asarray, each), pairs, 10.0)['loss'] for each in (params, moved)]
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
+    vectors = glove_vectors(params, counts)
+    np.testing.assert_allclose(glove_vectors(moved, counts), vectors, atol=1e-4)
+    np.testing.assert_allclose(counts**0.75 @ vectors, 0, atol=1e-4)
+    summed = (params['input'] + params['output'])[:9, :-1]
+    np.testing.assert_allclose(vectors - vectors[0], summed - summed[0], atol=1e-5)
