@@ -42,7 +42,8 @@ def main(tokens: str, out: str, settings: dict) -> None:
     )
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     model.wv.save_word2vec_format(out, binary=True)
-    print(json.dumps({'words_per_second': words.count / seconds, 'cpu_microseconds': 1e6 * cpu / words.count}))
+    speed = {'words_per_second': round(words.count / seconds), 'cpu_microseconds': round(1e6 * cpu / words.count, 2)}
+    print(json.dumps(speed))
 
 
 if __name__ == '__main__':

@@ -6,7 +6,7 @@ the same window, width, negatives and sampling. `words_per_second` are words tha
 training takes; `cpu_microseconds` of all threads for one of them, with reading, compiling and saving in ours and
 without reading in gensim's. Analogies and correlations are those of `flax-transformer evaluate`.
 
-PYTHON has gensim: it runs `gensim_vectors.py`.
+PYTHON has gensim: it runs `gensim_vectors.py`. For GloVe, which gensim lacks, pairs of words are counted.
 """
 
 import argparse
@@ -41,22 +41,22 @@ def write_tokens(config: Config, file: Path) -> Path:
     return file
 
 
-def ours(config_name: str, work: Path, seed: int, fields: list[str]) -> dict[str, Any]:
-    """Trains with the command that people use."""
+def ours(config_name: str, work: Path, seed: int, fields: list[str], counted: str) -> dict[str, Any]:
+    """Trains with the command that people use; `counted`: words or pairs."""
     command = [sys.executable, '-m', 'flax_transformer', '--quiet', 'train', config_name, '--workdir', str(work)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([*command, '--seed', str(seed), *fields], check=True, stdout=sys.stderr)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     records = [record for record in read_metrics(work) if record['kind'] == 'train']
-    words, seconds, done = 0.0, 0.0, 0
+    total, seconds, done = 0.0, 0.0, 0
     for record in records:
         steps, done = record['step'] - done, record['step']
-        words += record['words'] * steps
+        total += record[counted] * steps
         seconds += record['seconds_per_step'] * steps
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {
-        'words_per_second': words / seconds,
-        'cpu_microseconds': 1e6 * cpu / words,
+        f'{counted}_per_second': round(total / seconds),
+        'cpu_microseconds': round(1e6 * cpu / total, 2),
         **scores(WordVectors.from_run(work)),
     }
 
@@ -105,6 +105,7 @@ def main() -> None:
     parser.add_argument('--epochs', type=int, default=5, help="gensim's")
     options, fields = parser.parse_known_args()
     config = load_config(options.config)
+    counted = 'pairs' if config.model.method == 'glove' else 'words'
     options.folder.mkdir(parents=True, exist_ok=True)
     name = Path(options.config).stem
     for seed in options.seeds:
@@ -113,9 +114,8 @@ def main() -> None:
             tokens = write_tokens(config, options.folder / 'tokens.txt')
             out = options.folder / f'gensim-{name}-{seed}.bin'
             found['gensim'] = gensims(options.gensim, replace(config, seed=seed), tokens, out, seed, options.epochs)
-        found['ours'] = ours(options.config, options.folder / f'{name}-{seed}', seed, fields)
+        found['ours'] = ours(options.config, options.folder / f'{name}-{seed}', seed, fields, counted)
         for who, row in found.items():
-            row |= {key: round(row[key], 2) for key in ('words_per_second', 'cpu_microseconds')}
             print(json.dumps({'config': name, 'who': who, 'seed': seed, **row}), flush=True)
 
 
