@@ -10,9 +10,9 @@ done); of training, 75 (saved) too. What a command prints on standard output mus
 left alone. With --again each command that writes files is then run on what the interrupted one left: it must end with
 0, or with 2 because the result is there.
 
-The models are the tests' golden run and, for `classify`, one that is trained first. Prints one line of JSON: for each
-command and cache the exit codes and the longest time from the signal to the end in seconds; and everything that was not
-sound.
+The models are the tests' golden run and small ones that are trained first: a classifier, and for `transcribe` and
+`detect` one of tones and one of melodies. Prints one line of JSON: for each command and cache the exit codes and the
+longest time from the signal to the end in seconds; and everything that was not sound.
 """
 
 import argparse
@@ -30,7 +30,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from num2words import num2words
+from scipy.io import wavfile
 
 ROOT = Path(__file__).resolve().parent.parent
 RUN = ROOT / 'tests' / 'golden' / 'number_words'
@@ -81,6 +83,29 @@ def get_config():
         training=TrainingConfig(steps=20, log_every=20, checkpoint_every=20),
     )
 """
+TONES = """
+from flax_transformer.audio.features import FeatureConfig
+from flax_transformer.tasks.speech.config import *
+
+def get_config():
+    return Config(
+        model=SpeechConfig(channels=(4, 4), d_model=16, num_layers=1, num_heads=2, d_ff=16),
+        features=FeatureConfig(sample_rate=8_000),
+        strings=StringsConfig(most=2),
+        data=SpeechDataConfig(train='tones:train', max_seconds=4.0, num_lengths=1),
+        training=TrainingConfig(steps=4, batch_size=8, log_every=4, checkpoint_every=4),
+    )
+"""
+MELODIES = """
+from flax_transformer.audio.features import FeatureConfig
+from flax_transformer.tasks.trigger_word.config import *
+
+def get_config():
+    return Config(
+        features=FeatureConfig(sample_rate=8_000),
+        training=TrainingConfig(steps=4, batch_size=2, log_every=4, checkpoint_every=4),
+    )
+"""
 # {top}: files that are only read; {own}: a new folder for each try. What follows `<` is the standard input.
 FILES = '--source {top}/held.en --reference {top}/held.de'
 COMMANDS = {
@@ -103,11 +128,13 @@ COMMANDS = {
     'import-marian': 'import-marian {top}/marian {own}/run',
     'export-marian': 'export-marian {top}/run {own}/marian',
     'classify': 'classify {top}/classifier < {top}/held.en',
+    'transcribe': 'transcribe {top}/tones {top}/long.wav {top}/short.wav',
+    'detect': 'detect {top}/melodies {top}/long.wav --threshold 0.1',
     'completion': 'completion bash',
     'help': 'help train',
 }
 WRITES = ('new', 'prepare', 'train', 'clean', 'average', 'export', 'import-marian', 'export-marian')
-PRINTS_LINES = ('translate', 'score', 'classify', 'completion', 'help')
+PRINTS_LINES = ('translate', 'score', 'classify', 'transcribe', 'detect', 'completion', 'help')
 
 
 class End(NamedTuple):
@@ -121,18 +148,23 @@ class End(NamedTuple):
 
 
 def write_files(top: Path) -> None:
-    """The corpus, its config, the run and its Marian folder, and a classifier."""
+    """The corpus, its config, the run and its Marian folder, two recordings, and small models of other tasks."""
     for name, numbers in (('train', range(0, 6000, 3)), ('held', range(1, 600, 5))):
         for language in ('en', 'de'):
             lines = ''.join(num2words(number, lang=language) + '\n' for number in numbers)
             (top / f'{name}.{language}').write_text(lines, encoding='utf-8')
     (top / 'config.py').write_text(CONFIG.format(root=str(top)))
     shutil.copytree(RUN, top / 'run')
-    (top / 'classifier.py').write_text(CLASSIFIER)
+    for name, config in (('classifier', CLASSIFIER), ('tones', TONES), ('melodies', MELODIES)):
+        (top / f'{name}.py').write_text(config)
+    for name, seconds in (('long', 120), ('short', 2)):
+        wavfile.write(top / f'{name}.wav', 8000, (3000 * np.sin(np.arange(8000 * seconds) / 9)).astype(np.int16))
     (top / 'full').mkdir()
     for name, line in (
         ('export-marian', 'export-marian {top}/run {top}/marian'),
         ('train', 'train {top}/classifier.py --workdir {top}/classifier'),
+        ('train', 'train {top}/tones.py --workdir {top}/tones'),
+        ('train', 'train {top}/melodies.py --workdir {top}/melodies'),
     ):
         ended = start(name, line, top, top, top / 'full', None)
         assert ended.code == 0, ended.err
