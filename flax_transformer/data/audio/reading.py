@@ -89,10 +89,11 @@ def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
 @contextlib.contextmanager
 def _opened(file: Path | BinaryIO, name: str) -> Iterator[tuple[BinaryIO, str]]:
     """The file, which can seek, and its name; errors from inside get the name."""
-    name = name or str(getattr(file, 'name', file))
+    is_path = isinstance(file, str | Path)
+    name = name or str(file if is_path else getattr(file, 'name', file))
     try:
         with contextlib.ExitStack() as stack:
-            if isinstance(file, str | Path):
+            if is_path:
                 opened = stack.enter_context(open_regular(Path(file)))
             else:
                 opened = file if file.seekable() else io.BytesIO(file.read())

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -138,3 +139,11 @@ def test_damage_anywhere_gives_samples_or_one_line() -> None:
             assert np.isfinite(samples).all()
     assert len(lines) > 50
     assert not any('\n' in line for line in lines)
+
+
+def test_a_bad_file_is_named_as_it_was_given(tmp_path: Path) -> None:
+    file = tmp_path / 'a.wav'
+    file.write_bytes(b'')
+    for read in (lambda: read_audio(file, 8000), lambda: read_header(file)):
+        with pytest.raises(BadInput, match=f'^{re.escape(str(file))}: the file is empty'):
+            read()
