@@ -71,6 +71,12 @@ def _pairs(corpus: Corpus, vocabulary: Vocabulary, config: Config, run: Run) -> 
     if not run.pairs_file.is_file():
         keep = keep_probabilities(vocabulary.counts, config.data.sample) if config.data.sample else None
         count = count_pairs(corpus.ids, config.model.window, run.pairs_file, keep=keep, seed=config.seed)
+        if not count:
+            run.pairs_file.unlink()
+            raise UserError(
+                f'{config.data.train}: data.sample={config.data.sample} leaves out so many words that none has a '
+                'neighbor; use more text, or set --data.sample 0'
+            )
         steps = count / config.training.blocks_per_step / config.training.block_size
         say(
             f'  {count:,} pairs of words at most {config.model.window} apart (model.window), which makes an epoch some '
@@ -108,7 +114,9 @@ def _report(corpus: Corpus, vocabulary: Vocabulary, config: Config) -> None:
         f'{name}: {corpus.num_words:,} words in {corpus.num_lines:,} lines, {len(vocabulary):,} different'
         + (f'; {unknown:,} left out as too rare (tokenizer.min_count, model.vocab_size)' if unknown else '')
     )
-    if config.model.method != 'glove':
-        kept = int((vocabulary.counts * keep_probabilities(vocabulary.counts, config.data.sample)).sum())
+    kept = int((vocabulary.counts * keep_probabilities(vocabulary.counts, config.data.sample)).sum())
+    if config.model.method == 'glove':
+        say(f'  some {kept:,} of them stay (data.sample)')
+    else:
         steps = kept / config.training.blocks_per_step / config.training.block_size
-        say(f'  {kept:,} of them stay in an epoch (data.sample), which is some {max(round(steps), 1):,} steps')
+        say(f'  some {kept:,} of them stay in an epoch (data.sample), which is some {max(round(steps), 1):,} steps')

@@ -48,6 +48,15 @@ def test_words_of_one_group_become_alike_and_a_cut_run_goes_on_to_the_bit(
     jax.tree.map(np.testing.assert_array_equal, again.params, found.params)
 
 
+def test_text_of_which_sampling_leaves_no_pair_is_refused(tmp_path: Path) -> None:
+    (tmp_path / 'train.txt').write_text('a b\n' * 20)
+    config = tiny_config(tmp_path, 'glove')
+    config = replace(config, data=replace(config.data, sample=1e-4))
+    for _ in range(2):
+        with pytest.raises(UserError, match=r'train.txt: data.sample=0.0001 leaves out .*--data.sample 0'):
+            train(config, tmp_path / 'run')
+
+
 def test_tables_are_updated_in_place(text_folder: Path) -> None:
     """XLA copies a table that it cannot update in place: the step would need room for one."""
     for method in ('skip_gram', 'cbow', 'glove'):
