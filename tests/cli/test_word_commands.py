@@ -1,9 +1,13 @@
 """`flax-transformer neighbours`, `analogy` and `similarity`, on a file of vectors."""
 
+import itertools
+from pathlib import Path
+
 import pytest
 from conftest import TESTS
 
 from flax_transformer.cli import main
+from flax_transformer.common.errors import edit_distance, nearest
 
 FILE = str(TESTS / 'fixtures' / 'word_vectors' / 'words.bin')
 
@@ -49,3 +53,65 @@ def test_mistakes_are_one_message(argv: tuple[str, ...], message: str, capsys: p
     out, err = capsys.readouterr()
     assert message in err
     assert (out, err.count('\n')) == ('', 1)
+
+
+# By frequency; a vocabulary of text has the typos, too.
+COMMON = [
+    'in',
+    'a',
+    'king',
+    'receive',
+    'kind',
+    'skin',
+    'kin',
+    'relieve',
+    'thing',
+    'Paris',
+    'their',
+    'recieved',
+    'ign',
+    'there',
+    'kang',
+    'skim',
+    'trier',
+]
+SYLLABLES = ('ba', 'de', 'fi', 'go', 'mu', 'pla', 'sto', 'vren')
+RARE = [''.join(each) for each in itertools.product(SYLLABLES, repeat=4)]
+
+
+@pytest.mark.parametrize(
+    ('word', 'near'),
+    [
+        ('kign', 'king, kin, ign'),  # two letters swapped
+        ('KING', 'king, kind, kin'),
+        ('PARIS', 'Paris'),
+        ('recieve', 'receive, relieve, recieved'),
+        ('thier', 'their, trier'),
+        ('Thier', 'their, trier'),
+        ('relievd', 'relieve, recieved'),  # one edit before two
+    ],
+)
+def test_a_typo_is_answered_from_a_large_vocabulary_by_distance_then_frequency(word: str, near: str) -> None:
+    assert nearest(word, [*COMMON, *RARE]) == f' Did you mean {near}?'
+
+
+def test_a_word_in_capitals_names_the_one_without_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / 'words.txt').write_text(''.join(f'{word} 1 2\n' for word in [*COMMON, *RARE]))
+    assert main(['neighbours', str(tmp_path / 'words.txt'), 'KING']) == 2
+    assert 'Did you mean king, kind, kin?' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ('first', 'second', 'distance'),
+    [
+        ('', '', 0),
+        ('', 'ab', 2),
+        ('king', 'king', 0),
+        ('kign', 'king', 1),
+        ('recieve', 'receive', 1),
+        ('kitten', 'sitting', 3),
+        ('ca', 'abc', 3),  # 2 if a swapped pair could be parted again
+    ],
+)
+def test_the_edit_distance_counts_a_swap_once(first: str, second: str, distance: int) -> None:
+    assert edit_distance(first, second) == edit_distance(second, first) == distance
