@@ -93,7 +93,21 @@ def score(
 ) -> tuple[list[SectionScore], list[PairScore]]:
     """The scores of the analogies' sections, none without a file, and of each file of pairs."""
     sections = [] if analogies is None else score_analogies(vectors, analogies, among=among)
-    return sections, [score_pairs(vectors, file) for file in pairs]
+    correlations = [score_pairs(vectors, file) for file in pairs]
+    if len({each.name for each in correlations}) < len(correlations):  # as x/p.tsv and y/p.tsv
+        correlations = [each._replace(name=str(file)) for each, file in zip(correlations, pairs, strict=True)]
+    return sections, correlations
+
+
+def _with_total(sections: list[SectionScore]) -> list[SectionScore]:
+    """Sections and the score of all; a section of that name is shown as another, so that `all` is always the total."""
+    if not sections:
+        return []
+    total, names = total_of(sections), {each.name for each in sections}
+    other = f'{total.name} (section)'
+    while other in names:
+        other += "'"
+    return [*(each._replace(name=other) if each.name == total.name else each for each in sections), total]
 
 
 def lines_of(
@@ -102,7 +116,7 @@ def lines_of(
     """The scores for people."""
     lines = [f'{len(vectors):,} words, {vectors.matrix.shape[1]} values each']
     if sections:
-        shown = [*sections, total_of(sections)]
+        shown = _with_total(sections)
         width = max(len(each.name) for each in shown)
         lines += ['', f'analogies (3CosAdd) among the {min(among, len(vectors)):,} most frequent words']
         lines += [
@@ -125,12 +139,12 @@ def _share(section: SectionScore) -> str:
 
 def _object(vectors: 'WordVectors', sections: list[SectionScore], correlations: list[PairScore]) -> dict[str, Any]:
     """The scores as JSON; null where there were no questions."""
-    shown = [*sections, total_of(sections)] if sections else []
     return {
         'words': len(vectors),
         'width': vectors.matrix.shape[1],
         'analogies': {
-            each.name: {**each._asdict(), 'accuracy': each.accuracy if each.asked else None} for each in shown
+            each.name: {**each._asdict(), 'accuracy': each.accuracy if each.asked else None}
+            for each in _with_total(sections)
         },
         'pairs': {
             each.name: {**each._asdict(), 'spearman': each.spearman if each.spearman == each.spearman else None}
