@@ -1,5 +1,7 @@
 """`flax-transformer evaluate RUN [RUN ...] [--field value ...]`: `evaluate` of the task that the runs are of."""
 
+from pathlib import Path
+
 from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
 from flax_transformer.tasks.find import FIRST_TASK, task_module
 from flax_transformer.tasks.translation.evaluate import EvaluateOptions  # noqa: F401  # for completion
@@ -7,7 +9,8 @@ from flax_transformer.tasks.translation.evaluate import EvaluateOptions  # noqa:
 
 def main(argv: list[str]) -> None:
     runs = positional(argv)
-    task = read_run_config(runs[0]).task if runs else FIRST_TASK  # of which --help without a run speaks
+    is_file = bool(runs) and Path(runs[0]).is_file()  # of word vectors, which need no run
+    task = 'embeddings' if is_file else read_run_config(runs[0]).task if runs else FIRST_TASK  # which --help shows
     module = task_module(task, 'evaluate')
     options = parse(
         'evaluate',
@@ -15,9 +18,9 @@ def main(argv: list[str]) -> None:
         argv,
         first='RUN',
         description=module.DESCRIPTION,
-        default=lambda run: module.defaults(read_run_config(run)),
+        default=lambda run: module.defaults(None if is_file else read_run_config(run)),
         most=None,
     )
-    for run in runs[1:]:
+    for run in [] if is_file else runs[1:]:
         read_run_config(run, task)  # for its error: one of another task
     module.evaluate(runs, options, note=note, progress_bar=progress_bar)

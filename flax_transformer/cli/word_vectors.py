@@ -40,11 +40,7 @@ def open_vectors(name: str, step: int | None = None) -> 'WordVectors':
     """The vectors of a run, `RUN` or `RUN@which`, or of a file."""
     from flax_transformer.tasks.embeddings.vectors import WordVectors
 
-    if not Path(name).is_file():
-        return WordVectors.from_run(name, step=step)
-    if step is not None:
-        raise UserError(f'--step {step}: {name} is a file of vectors, not a run with checkpoints')
-    return WordVectors.load(name)
+    return WordVectors.open(name, step=step)
 
 
 def neighbour_lines(found: 'Sequence[Neighbour]') -> list[str]:

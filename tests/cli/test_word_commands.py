@@ -1,6 +1,7 @@
 """`flax-transformer neighbours`, `analogy` and `similarity`, on a file of vectors."""
 
 import itertools
+import json
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,14 @@ def test_similarity_is_a_number(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == '0.1843\n'
 
 
+def test_a_file_is_scored_as_a_run_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / 'pairs.tsv').write_text('king\tqueen\t5\nking\tman\t9\nking\tcar\t1\n')
+    assert main(['evaluate', FILE, '--pairs', str(tmp_path / 'pairs.tsv'), '--json']) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found['words'] == 12
+    assert found['pairs']['pairs']['asked'] == 2
+
+
 @pytest.mark.parametrize(
     ('argv', 'message'),
     [
@@ -41,6 +50,8 @@ def test_similarity_is_a_number(capsys: pytest.CaptureFixture[str]) -> None:
         (('neighbours', FILE, 'king', 'kign'), "'kign' is not in"),
         (('neighbours', FILE, 'king', '--count', '0'), 'count=0: expected at least 1'),
         (('neighbours', FILE, 'king', '--step', '3'), 'is a file of vectors, not a run'),
+        (('evaluate', FILE, 'runs/other'), 'got 2 runs, expected one'),
+        (('evaluate', 'none.bin'), 'none.bin does not exist; expected a run directory'),
         (('neighbours', 'none.bin', 'king'), 'none.bin does not exist'),
         (('analogy', FILE, 'man', 'woman'), 'analogy: got man woman after'),
         (('analogy', FILE, 'a', 'b', 'c', 'd'), 'expected A B C: analogy RUN A B C'),

@@ -150,7 +150,7 @@ def read_config_text(path: Path) -> str:
     """The text of a run's config.json. Raises UserError if there is none, or no text."""
     file = path / CONFIG_FILE
     if not file.is_file():
-        what = f'has no {CONFIG_FILE}' if path.is_dir() else 'does not exist'
+        what = f'has no {CONFIG_FILE}' if path.is_dir() else 'is a file' if path.is_file() else 'does not exist'
         raise UserError(f'{path} {what}; expected a run directory, as `flax-transformer train` writes it')
     try:
         return read_limited(file).decode('utf-8')

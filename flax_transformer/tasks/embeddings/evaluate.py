@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
     from flax_transformer.tasks.embeddings.vectors import WordVectors
 
-DESCRIPTION = """Score word vectors: analogies by section (3CosAdd), and Spearman's correlation of cosines with people's
-judgements of similarity, with how many questions the vocabulary covers. Without --analogies and --pairs the files
-wordvec_eval/{questions-words.txt,wordsim353.tsv,simlex999.tsv} below $FLAX_TRANSFORMER_DATA, else data/, are used."""
+DESCRIPTION = """Score word vectors, of a run or a file as for `neighbours`: analogies by section (3CosAdd), and
+Spearman's correlation of cosines with people's judgements of similarity, with how many questions the vocabulary covers.
+Without --analogies and --pairs the files wordvec_eval/{questions-words.txt,wordsim353.tsv,simlex999.tsv} below
+$FLAX_TRANSFORMER_DATA, else data/, are used."""
 
 FOLDER = 'wordvec_eval'
 ANALOGIES, PAIRS = 'questions-words.txt', ('wordsim353.tsv', 'simlex999.tsv')
@@ -49,7 +50,7 @@ def defaults(config: Any) -> EvaluateOptions:
 def evaluate(
     runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
 ) -> None:
-    """Prints the scores of a run."""
+    """Prints the scores of a run, or of a file of vectors."""
     if len(runs) > 1:
         raise UserError(f'got {len(runs)} runs, expected one: word vectors form no ensemble')
     if options.among < 1:
@@ -62,7 +63,7 @@ def evaluate(
 
     from flax_transformer.tasks.embeddings.vectors import WordVectors
 
-    vectors = WordVectors.from_run(runs[0], step=options.step)
+    vectors = WordVectors.open(runs[0], step=options.step)
     sections, correlations = score(vectors, analogies, pairs, among=options.among)
     if options.json:
         print(json.dumps(_object(vectors, sections, correlations), ensure_ascii=False))

@@ -65,6 +65,8 @@ class WordVectors:
         """
         from flax_transformer.tasks.embeddings.loading import load_run  # files of vectors need no checkpoints
 
+        if Path(path).is_file():
+            raise UserError(f'{path} is a file, expected a run directory; WordVectors.load reads files of vectors')
         if step is not None:
             if split_reference(path)[1] is not None:
                 raise UserError(f'{path} names a checkpoint, and so does step={step}; expected one of them')
@@ -76,6 +78,15 @@ class WordVectors:
     def load(cls, file: Path | str, form: Format | None = None) -> Self:
         """The vectors of a file in word2vec's binary or text format, or in GloVe's; see `data.vector_files`."""
         return cls(*read_vectors(Path(file), form))
+
+    @classmethod
+    def open(cls, name: Path | str, *, step: int | None = None) -> Self:
+        """The vectors of a file, as `load` reads them, or else of a run, as `from_run` does."""
+        if not Path(name).is_file():
+            return cls.from_run(name, step=step)
+        if step is not None:
+            raise UserError(f'step={step}: {name} is a file of vectors, not a run with checkpoints')
+        return cls.load(name)
 
     def save(self, file: Path | str, form: Format | None = None) -> None:
         """Writes the vectors: binary if the file is named .bin, else as text; 'glove' is text without a header."""

@@ -106,3 +106,8 @@ def test_saved_vectors_are_loaded_to_the_bit(vectors: WordVectors, tmp_path: Pat
 def test_what_is_no_vocabulary_is_refused(words: list[str], matrix: np.ndarray, message: str) -> None:
     with pytest.raises(UserError, match=message):
         WordVectors(words, matrix)
+
+
+def test_a_file_given_as_a_run_is_named_as_one() -> None:
+    with pytest.raises(UserError, match=r'words\.bin is a file, expected a run directory; WordVectors\.load reads'):
+        WordVectors.from_run(FOLDER / 'words.bin')
