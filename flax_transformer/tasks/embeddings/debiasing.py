@@ -81,9 +81,16 @@ def debiased(
       direction: [D], by `bias_direction`.
       specific: words that keep their part along the direction, because they mean it: grandmother, not doctor.
       pairs: words that every neutral word is to be equally near to: grandmother and grandfather.
+
+    Raises UserError if a word is in two pairs: the second would undo the first.
     """
     pairs = [pair for pair in pairs if pair[0] in vectors and pair[1] in vectors]
-    kept = {word for pair in pairs for word in pair}
+    kept: set[str] = set()
+    for pair in pairs:
+        for word in pair:
+            if word in kept:
+                raise UserError(f'the word {word!r} occurs twice in the pairs; expected each word in one pair')
+            kept.add(word)
     matrix = vectors.units.astype(np.float64)
     is_neutral = np.array([word not in specific and word not in kept for word in vectors.words])
     matrix[is_neutral] = normalized(neutralize(matrix[is_neutral], direction))

@@ -100,6 +100,13 @@ def test_debiasing_leaves_specific_words_and_takes_the_direct_bias_of_others() -
         assert after.similarity(job, 'she') == pytest.approx(after.similarity(job, 'he'), abs=1e-6)
 
 
+def test_pairs_that_share_a_word_are_refused() -> None:
+    vectors, g = planted()
+    with pytest.raises(UserError, match="the word 'she' occurs twice in the pairs; expected each word in one pair"):
+        debiased(vectors, g, specific=(), pairs=[('she', 'he'), ('man', 'she')])
+    debiased(vectors, g, specific=(), pairs=[('she', 'he'), ('lass', 'she')])  # lass is unknown: one pair is left
+
+
 def test_what_the_direction_does_not_hold_remains() -> None:
     """Jobs of one side share a topic, too: without the direction they still fall into the same two clusters."""
     vectors, _ = planted()
