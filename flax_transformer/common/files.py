@@ -40,8 +40,12 @@ def check_regular(file: Path) -> None:
 
 def _check_regular(file: Path, mode: int) -> None:
     if not stat.S_ISREG(mode):
-        kinds = {stat.S_IFDIR: 'folder', stat.S_IFIFO: 'FIFO', stat.S_IFSOCK: 'socket'}
-        raise UserError(f'{file} is a {kinds.get(stat.S_IFMT(mode), "device")}, expected a regular file')
+        raise UserError(f'{file} is a {kind_of(mode)}, expected a regular file')
+
+
+def kind_of(mode: int) -> str:
+    """What a path is that is no regular file: a folder, a FIFO, a socket or a device."""
+    return {stat.S_IFDIR: 'folder', stat.S_IFIFO: 'FIFO', stat.S_IFSOCK: 'socket'}.get(stat.S_IFMT(mode), 'device')
 
 
 def read_limited(file: Path, most: int = MOST_TEXT) -> bytes:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from flax_transformer.common.errors import BadInput, UserError
+from flax_transformer.common.files import kind_of
 
 CHUNK = 4096  # lines read at a time
 COMPRESSED = {'.gz': gzip.open, '.xz': lzma.open, '.bz2': bz2.open}
@@ -27,7 +28,9 @@ def content_suffix(path: Path) -> str:
 def no_such_file(path: Path) -> str:
     """The message for a path that is not a file."""
     hint = '' if path.parent.is_dir() else f' (nor does the folder {path.parent})'
-    return f'{path} is a folder, not a file' if path.is_dir() else f'{path} does not exist{hint}'
+    return (
+        f'{path} is a {kind_of(path.stat().st_mode)}, not a file' if path.exists() else f'{path} does not exist{hint}'
+    )
 
 
 def not_utf8(place: str, error: UnicodeDecodeError) -> UserError:

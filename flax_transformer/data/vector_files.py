@@ -10,7 +10,7 @@ A file may be compressed (.gz, .xz, .bz2, .zst).
 import re
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from flax_transformer.data.lines import broken_file, compressing, content_suffix
 
 Format = Literal['binary', 'text', 'glove']
 _HEADER = re.compile(rb'\s*(\d{1,12})\s+(\d{1,12})\s*')
+_INTEGERS = re.compile(rb'\s*[+-]?\d+(\s+[+-]?\d+)*\s*')  # a header gone wrong: vectors have fractions
 _FLOAT = np.dtype('<f4')
 _LONGEST_WORD = 4096  # bytes; without a space in so many, the file is not what its header says
 _CHUNK = 1 << 20  # bytes
@@ -43,12 +44,18 @@ def read_vectors(file: Path, form: Format | None = None, *, only: Container[str]
     vectors of another width, a word that occurs twice or is not UTF-8, and numbers that are not finite.
     """
     file = Path(file)
-    form = form or ('binary' if content_suffix(file) == '.bin' else None)
+    form = _checked(form) or ('binary' if content_suffix(file) == '.bin' else None)
     try:
         found = _read_binary(file) if form == 'binary' else _read_text(file, form)
         return _gathered(file, found, only)
     except broken_file() as error:
         raise UserError(f'{file} could not be read: {error}') from None
+
+
+def _checked(form: Format | None) -> Format | None:
+    if form not in (None, *get_args(Format)):
+        raise UserError(f'form={form!r}: expected {", ".join(get_args(Format))}, or None to choose by the file')
+    return form
 
 
 Entry = tuple[str, str, np.ndarray]  # the place, the word, the vector [D] float32
@@ -79,7 +86,7 @@ def _read_text(file: Path, form: Format | None) -> Iterator[Entry]:
     lines = (line for chunk in lines_of(file) for line in chunk)
     first = next(lines, b'')
     header = _HEADER.fullmatch(first)
-    if form == 'text' and header is None:
+    if header is None and (form == 'text' or (form is None and _INTEGERS.fullmatch(first))):
         raise UserError(
             f'{file}, line 1: got {_shown(first)}, expected the number of words and the width, such as `30000 100`'
         )
@@ -102,16 +109,21 @@ def _line(file: Path, number: int, line: bytes, width: int) -> Entry:
     """The word and vector of a line."""
     place = f'line {number:,}'
     try:
-        word, *numbers = line.rstrip(b' ').decode('utf-8').split(' ')
+        word, _, rest = line.rstrip(b' ').decode('utf-8').partition(' ')
     except UnicodeDecodeError as error:
         fault = not_utf8(f'{file}, {place}', error)
         raise UserError(f"{fault}; or name it .bin, if it is in word2vec's binary format") from None
+    numbers = rest.split(' ') if rest else []
     if not word or len(numbers) != width or not width:
         expected = f'a word and {width} numbers' if width else 'a word and its numbers'
         raise UserError(
             f'{file}, {place}: got {len(numbers)} numbers after {word!r}, expected {expected}, separated by spaces'
         )
+    if _NO_WORD.search(word):
+        raise UserError(f'{file}, {place}: {word!r} is no word; expected no control characters')
     try:
+        if '_' in rest:  # which Python allows between digits
+            raise ValueError(f'could not convert string to float: {next(each for each in numbers if "_" in each)!r}')
         with np.errstate(over='ignore'):  # an infinity is found later
             return place, word, np.fromiter(map(float, numbers), np.float64, width).astype(np.float32)
     except ValueError as error:
@@ -189,19 +201,23 @@ def write_vectors(file: Path, words: Sequence[str], matrix: np.ndarray, form: Fo
       form: None: binary if the file is named so (.bin), else text.
 
     Raises UserError for a word that no reader would find again: one that is empty, or that has white space, control
-    characters or lone surrogates.
+    characters or lone surrogates; and if the file cannot be written.
     """
     file = Path(file)
-    form = form or ('binary' if content_suffix(file) == '.bin' else 'text')
+    form = _checked(form) or ('binary' if content_suffix(file) == '.bin' else 'text')
     for word in words:
         if not word or _NO_WORD.search(word):
             raise UserError(f'{word!r} cannot be written to {file}: expected valid Unicode without white space')
     matrix = np.ascontiguousarray(matrix, _FLOAT)
-    with written_whole(file) as opened, compressing(opened, file.suffix) as out:
-        if form != 'glove':
-            out.write(b'%d %d\n' % matrix.shape)
-        for word, row in zip(words, matrix, strict=True):
-            if form == 'binary':
-                out.write(word.encode() + b' ' + row.tobytes())
-            else:
-                out.write(f'{word} {" ".join(map(str, row))}\n'.encode())
+    try:
+        with written_whole(file) as opened, compressing(opened, file.suffix) as out:
+            if form != 'glove':
+                out.write(b'%d %d\n' % matrix.shape)
+            for word, row in zip(words, matrix, strict=True):
+                if form == 'binary':
+                    out.write(word.encode() + b' ' + row.tobytes())
+                else:
+                    out.write(f'{word} {" ".join(map(str, row))}\n'.encode())
+    except OSError as error:
+        hint = '' if file.parent.is_dir() else f' (the folder {file.parent} does not exist)'
+        raise UserError(f'{file} could not be written: {error.strerror}{hint}') from None

@@ -68,6 +68,10 @@ TEXTS = {
     'nan': (b'1 2\na 1 nan\n', "line 2: the vector of 'a' has the value nan; expected finite numbers"),
     'too large': (b'a 1 1e39\n', "line 1: the vector of 'a' has the value inf"),
     'letters': (b'a 1 2\nb x 4\n', "line 2: the vector of 'b': could not convert string to float: 'x'"),
+    'an underscore': (b'a 1 2\nb 1_0 4\n', "line 2: the vector of 'b': could not convert string to float: '1_0'"),
+    'a header of three': (b'2 2 2\na 1 2\nb 3 4\n', "line 1: got '2 2 2', expected the number of words and the width"),
+    'a negative header': (b'-2 2\na 1 2\nb 3 4\n', "line 1: got '-2 2', expected the number of words and the width"),
+    'a control character in a word': (b'a 1 2\nb\0 3 4\n', r"line 2: 'b\\x00' is no word"),
     'tabs': (b'a\t1\t2\n', 'separated by spaces'),
     'not UTF-8': (b'a 1 2\nb\xff 3 4\n', r'line 2: byte 0xff is not valid UTF-8.*or name it \.bin'),
 }
@@ -112,6 +116,38 @@ def test_files_that_are_absent_or_broken_archives_are_refused(tmp_path: Path) ->
         (tmp_path / name).write_bytes(b'2 2\na 1 2\n')
         with pytest.raises(UserError, match='could not be read'):
             read_vectors(tmp_path / name)
+
+
+def test_a_device_and_a_folder_are_named_as_such(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r'/dev/null is a device, not a file'):
+        read_vectors(Path('/dev/null'))
+    with pytest.raises(UserError, match=r'is a folder, not a file'):
+        read_vectors(tmp_path)
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    for call in (
+        lambda: read_vectors(GENSIM / 'words.txt', 'foo'),
+        lambda: write_vectors(tmp_path / 'a.txt', ['a'], np.ones((1, 2)), 'foo'),
+    ):
+        with pytest.raises(UserError, match="form='foo': expected binary, text, glove"):
+            call()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_first_line_of_integers_is_a_vector_if_the_format_says_so(tmp_path: Path) -> None:
+    (tmp_path / 'a.txt').write_bytes(b'2 2 2\na 1 2\n')
+    assert read_vectors(tmp_path / 'a.txt', 'glove').words == ['2', 'a']
+
+
+def test_a_word_may_have_an_underscore(tmp_path: Path) -> None:
+    (tmp_path / 'a.txt').write_bytes(b'new_york 1 2\n')
+    assert read_vectors(tmp_path / 'a.txt').words == ['new_york']
+
+
+def test_a_file_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r'z\.bin could not be written: .*the folder .* does not exist'):
+        write_vectors(tmp_path / 'none' / 'z.bin', ['a'], np.ones((1, 2)))
 
 
 @pytest.mark.parametrize('word', ['', 'two words', 'a\tb', 'a\n', '\ud800'])
