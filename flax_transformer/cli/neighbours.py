@@ -21,8 +21,10 @@ def main(argv: list[str]) -> None:
         'neighbours', NeighboursOptions, argv, words='WORD ...', count=None, description=DESCRIPTION
     )
     vectors = open_vectors(argv[0], options.step)
-    found = [vectors.neighbours(word, count=options.count, among=options.among) for word in words]
+    found = [
+        neighbour_lines(vectors.neighbours(word, count=options.count, among=options.among)) for word in words
+    ]  # before the first is printed: one of them may be refused
     for number, (word, each) in enumerate(zip(words, found, strict=True)):
         if len(words) > 1:
             print(f'{chr(10) if number else ""}{word}:')
-        print('\n'.join(neighbour_lines(each)))
+        print('\n'.join(each))

@@ -44,5 +44,7 @@ def open_vectors(name: str, step: int | None = None) -> 'WordVectors':
 
 
 def neighbour_lines(found: 'Sequence[Neighbour]') -> list[str]:
-    """`score  word`, a line for each."""
+    """`score  word`, a line for each. Raises UserError if there is none."""
+    if not found:
+        raise UserError('no word is left: those asked about are no answer; expected a larger vocabulary or --among')
     return [f'{each.score:.4f}\t{each.word}' for each in found]

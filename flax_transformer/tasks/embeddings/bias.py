@@ -24,6 +24,9 @@ def biases(vectors: WordVectors, words: Iterable[str], direction: np.ndarray) ->
 
 def direct_bias(vectors: WordVectors, words: Iterable[str], direction: np.ndarray) -> float:
     """The mean absolute cosine of words that should be neutral with a direction (c = 1); 0 is none."""
+    words = list(words)
+    if not words:
+        raise UserError('got no word; expected at least one')
     return float(np.abs(biases(vectors, words, direction)).mean())
 
 
@@ -49,7 +52,8 @@ def association(
     the mean s of both targets, divided by the standard deviation (n - 1) of s over all targets. The permutation test
     is one-sided: all partitions of the targets in two such lists, or `samples` random ones if there are too many.
 
-    Unknown words are left out. Raises UserError if that leaves a target list below two, or an attribute list empty.
+    Unknown words are left out. Raises UserError if that leaves a target list below two, or an attribute list empty,
+    and if s is the same for all targets.
     """
     lists = [[word for word in words if word in vectors] for words in (*targets, *attributes)]
     for known, given, least in zip(lists, (*targets, *attributes), (2, 2, 1, 1), strict=True):
@@ -60,6 +64,8 @@ def association(
     first, second, for_words, against = (vectors.units[vectors.ids_of(words)].astype(np.float64) for words in lists)
     both = np.concatenate([first, second])
     s = (both @ for_words.T).mean(axis=1) - (both @ against.T).mean(axis=1)
+    if np.ptp(s) < 1e-7:  # of cosines of float32
+        raise UserError('every target is as near to the attributes; expected targets that differ')
     count = len(first)
     effect = (s[:count].mean() - s[count:].mean()) / s.std(ddof=1)
     return Association(float(effect), _share_above(s, count, samples, seed), tuple(map(len, lists)))
@@ -95,6 +101,8 @@ def remaining_bias(
       count: how many words most biased to either side to look at; at most half of them.
     """
     was_biased = np.asarray(was_biased, np.float64)
+    if was_biased.shape != (len(words),):
+        raise UserError(f'got was_biased of shape {was_biased.shape} for {len(words)} words; expected a value for each')
     count = min(count, len(words) // 2)
     if count < 2:
         raise UserError(f'got {len(words)} words; expected at least 4')

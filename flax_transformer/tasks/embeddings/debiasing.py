@@ -26,6 +26,9 @@ def bias_direction(vectors: WordVectors, pairs: Sequence[Pair]) -> np.ndarray:
     """
     if not pairs:
         raise UserError('got no pair of words; expected at least one, such as (she, he)')
+    for pair in pairs:
+        if len(pair) != 2:
+            raise UserError(f'got {pair} as a pair; expected two words, such as (she, he)')
     first, second = (vectors.units[vectors.ids_of(words)].astype(np.float64) for words in zip(*pairs, strict=True))
     differences = first - second
     # Around its mean a pair is plus and minus half its difference: the component is that of the differences.
@@ -82,8 +85,11 @@ def debiased(
       specific: words that keep their part along the direction, because they mean it: grandmother, not doctor.
       pairs: words that every neutral word is to be equally near to: grandmother and grandfather.
 
-    Raises UserError if a word is in two pairs: the second would undo the first.
+    Raises UserError if a word is in two pairs, as the second would undo the first, and for a direction of zeros.
     """
+    direction, width = np.asarray(direction, np.float64), vectors.matrix.shape[1]
+    if direction.shape != (width,) or not np.isfinite(direction).all() or not direction.any():
+        raise UserError(f'expected a direction of {width} finite values, not all zero; `bias_direction` makes one')
     pairs = [pair for pair in pairs if pair[0] in vectors and pair[1] in vectors]
     kept: set[str] = set()
     for pair in pairs:

@@ -136,7 +136,10 @@ class WordVectors:
         """
         if isinstance(word, str):
             return self.combined([word], count=count, among=among)
-        return self._named(*self._nearest(np.asarray(word, np.float32)[None], np.zeros((1, 0), int), count, among))
+        vector = np.asarray(word, np.float32)
+        if not np.isfinite(vector).all():
+            raise UserError('got a vector with a value that is not finite; expected finite numbers')
+        return self._named(*self._nearest(vector[None], np.zeros((1, 0), int), count, among))
 
     def analogy(
         self, a: str, b: str, c: str, *, method: Method = 'add', count: int = 10, among: int | None = None
@@ -195,6 +198,8 @@ class WordVectors:
     def _limits(self, count: int, among: int | None, excluded: np.ndarray) -> tuple[int, int]:
         """How many neighbours there are, and among how many words."""
         for name, value in (('count', count), ('among', among)):
+            if value is not None and not isinstance(value, int | np.integer):
+                raise UserError(f'{name}={value!r}: expected a whole number')
             if value is not None and value < 1:
                 raise UserError(f'{name}={value}: expected at least 1')
         among = min(among or len(self), len(self))

@@ -49,6 +49,10 @@ def test_there_are_no_more_neighbours_than_words(vectors: WordVectors) -> None:
     for wrong in ({'count': 0}, {'among': 0}):
         with pytest.raises(UserError, match='=0: expected at least 1'):
             vectors.neighbours('king', **wrong)
+    with pytest.raises(UserError, match=r'count=1\.5: expected a whole number'):
+        vectors.neighbours('king', count=1.5)
+    with pytest.raises(UserError, match='a value that is not finite'):
+        vectors.neighbours(np.full(6, np.nan))
     with pytest.raises(UserError, match="method='sub': expected add or mul"):
         vectors.analogy('man', 'woman', 'king', method='sub')
 
