@@ -11,7 +11,9 @@ import numpy as np
 
 from flax_transformer.tasks.speech.ctc import BLANK_ID, align, best_path, collapse, log_probability, prefix_beam
 
-_LONGEST = 1000  # frames that a beam searches at once
+_LONGEST, _SHORTEST = 1000, 100  # frames that are decoded at once; as many as a beam has the memory for
+# fast-ctc-decode keeps each prefix that it tries, with 4 bytes for each unit that could follow: in all 4 GB.
+_MOST_FOLLOWING = 1_000_000_000
 
 
 class Decoded(NamedTuple):
@@ -28,7 +30,8 @@ def decode(log_probs: np.ndarray, beam_size: int = 1) -> Decoded:
     Long recordings are cut into parts at frames that are most probably blank, each decoded by itself.
     """
     decoded, offset = Decoded([], [], 0.0), 0
-    for part in parts(log_probs, _LONGEST):
+    affordable = _MOST_FOLLOWING // (beam_size * log_probs.shape[1] ** 2)
+    for part in parts(log_probs, _LONGEST if beam_size == 1 else min(_LONGEST, max(_SHORTEST, affordable))):
         path = best_path(part).tolist()
         labels = collapse(path) if beam_size == 1 else prefix_beam(part, beam_size)
         alignment = numbered(path) if labels == collapse(path) else align(part, labels).tolist()
@@ -37,6 +40,11 @@ def decode(log_probs: np.ndarray, beam_size: int = 1) -> Decoded:
         decoded = Decoded(decoded.labels + labels, decoded.spans + spans, total)
         offset += len(part)
     return decoded
+
+
+def most_beam_size(num_units: int) -> int:
+    """The widest beam that a search has the memory for."""
+    return min(1000, max(1, _MOST_FOLLOWING // (_SHORTEST * num_units**2)))
 
 
 def parts(log_probs: np.ndarray, longest: int) -> list[np.ndarray]:

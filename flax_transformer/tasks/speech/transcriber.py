@@ -10,7 +10,7 @@ from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.audio.reading import read_audio
 from flax_transformer.tasks.speech.config import Config
-from flax_transformer.tasks.speech.decoding import Decoded, decode
+from flax_transformer.tasks.speech.decoding import Decoded, decode, most_beam_size
 from flax_transformer.tasks.speech.loading import load_run
 from flax_transformer.tasks.speech.prediction import Predictor
 from flax_transformer.tasks.speech.result import Transcript, Word
@@ -73,8 +73,12 @@ class Transcriber:
         """
         if isinstance(recordings, (Path, str, np.ndarray, Waveform)):
             return self([recordings], beam_size=beam_size, progress=progress)[0]
-        if beam_size < 1:
-            raise UserError(f'beam_size={beam_size}: expected at least 1')
+        most = most_beam_size(self.units.size)
+        if not 1 <= beam_size <= most:
+            raise UserError(
+                f'beam_size={beam_size}: expected 1 to {most:,}; more would take more than 4 GB with this '
+                f"model's {self.units.size:,} units"
+            )
         waveforms = [self.read(recording) for recording in recordings]
         found = self.log_probabilities([each.samples for each in waveforms], progress=progress)
         return [self._transcript(*each, beam_size) for each in zip(waveforms, found, strict=True)]

@@ -10,6 +10,7 @@ from scipy.io import wavfile
 from flax_transformer import Transcriber
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.speech.decoding import most_beam_size
 from flax_transformer.tasks.speech.recordings import Tones
 
 RATE = 8_000
@@ -115,8 +116,13 @@ def test_nothing_and_silence_have_a_transcript(transcriber: Transcriber) -> None
         assert np.isfinite(found.log_probability)
     assert transcriber([]) == []
     assert transcriber(np.zeros(1, np.float32)).remarks == ('too short: less than a frame',)
-    with pytest.raises(UserError, match='beam_size=0: expected at least 1'):
-        transcriber([], beam_size=0)
+
+
+def test_a_beam_that_memory_has_no_room_for_is_refused(transcriber: Transcriber) -> None:
+    for size in (0, 1_001, 10_000_000):
+        with pytest.raises(UserError, match=f'beam_size={size}: expected 1 to 1,000; more would take more than 4 GB'):
+            transcriber([], beam_size=size)
+    assert [most_beam_size(units) for units in (20, 1_000, 100_000)] == [1_000, 10, 1]
 
 
 def test_n_files_give_n_lines_whatever_they_are(
