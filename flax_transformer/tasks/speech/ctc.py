@@ -130,7 +130,7 @@ def align(log_probs: np.ndarray, labels: Sequence[int]) -> np.ndarray:
     path = np.empty(len(log_probs), int)
     for number in reversed(range(len(log_probs))):
         path[number] = state
-        state -= steps[number, state]
+        state -= int(steps[number, state])
     return np.where(path % 2 == 1, path // 2, -1)
 
 

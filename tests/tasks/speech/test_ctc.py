@@ -131,6 +131,12 @@ def test_alignment_is_the_most_probable_path_of_the_labels() -> None:
         assert found == decoding.numbered(best)
 
 
+def test_many_labels_are_aligned() -> None:
+    labels = [1, 2] * 100
+    log_probs = np.asarray(jax.nn.log_softmax(5.0 * np.eye(UNITS, dtype=np.float32)[labels]))
+    assert align(log_probs, labels).tolist() == list(range(200))
+
+
 def test_alignment_of_too_many_labels_is_refused() -> None:
     with pytest.raises(ValueError, match='2 frames are too few for 2 labels'):
         align(random_log_probs(0, frames=2), (1, 1))
