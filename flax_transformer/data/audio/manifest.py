@@ -46,7 +46,7 @@ def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
     """
     parts = Spec.parsed(spec)
     rows = read_rows(parts, root)
-    names = rows[0].columns
+    names = list(dict.fromkeys(name for row in rows for name in (*row.columns, *row.not_text)))
     other = next((name for name in names if name not in PATHS), 'words')
     remedy = nearest(parts.text, names) if parts.text else f'; or name it after #, as in {parts.path}#{other}'
     text = column_among((parts.text,) if parts.text else TEXTS, names, parts.path, remedy)
@@ -54,11 +54,11 @@ def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
     utterances, faults = [], []
     for row, source, reason in zip(rows, *_sources(rows), strict=True):
         try:
+            said, who = row.cell(text).strip(), row.columns.get(speaker, '').strip()
             header = _header(row, source, reason)
         except UserError as error:
             faults.append(str(error))
             continue
-        said, who = (row.columns.get(column, '').strip() for column in (text, speaker))
         utterances.append(Utterance(source, said, who, header.seconds, header.rate, row.columns, row.place))
     raise_faults(faults, len(rows), 'recordings')
     _describe(utterances, spec, say)

@@ -1,11 +1,13 @@
 """The rows of a manifest: tables, JSON lines, folders in LibriSpeech's layout, and a selection of them."""
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
-from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.errors import BadInput, UserError, nearest
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.lines import content_suffix, read_lines
 from flax_transformer.data.named_files import matching_files, path_below
@@ -21,6 +23,15 @@ class Row(NamedTuple):
     folder: Path  # where its path starts
     name: str  # the path
     columns: dict[str, str]
+    not_text: Mapping[str, str] = MappingProxyType({})  # columns of JSON with null, a boolean or a list, as JSON
+
+    def cell(self, column: str) -> str:
+        """The text in a column. Raises BadInput if the row has none."""
+        if column in self.not_text:
+            raise BadInput(f'{self.place}: {column} is {self.not_text[column][:40]}; expected a string')
+        if column not in self.columns:
+            raise BadInput(f'{self.place}: got the columns {", ".join(self.columns)}; expected {column}')
+        return self.columns[column]
 
     @property
     def path(self) -> Path:
@@ -124,6 +135,11 @@ def _all_rows(path: str, root: Path) -> Iterator[Row]:
 def _table_rows(file: Path) -> Iterator[Row]:
     header, *lines = read_lines(file) or ['']
     names = [name.strip() for name in header.split('\t')]
+    repeated = next((name for name in names if name and names.count(name) > 1), '')
+    if repeated:
+        raise UserError(
+            f'{file}:1: {names.count(repeated)} columns are named {repeated}; expected one: rename the others'
+        )
     path = column_among(PATHS, names, f'{file}:1')
     faults = []
     for number, line in enumerate(lines, start=2):
@@ -153,7 +169,12 @@ def _json_rows(file: Path) -> Iterator[Row]:
             continue
         columns = {name: str(value) for name, value in row.items() if isinstance(value, str | int | float)}
         path = column_among(PATHS, columns, f'{file}:{number}')
-        yield Row(f'{file}:{number}', file.parent, columns[path], columns)
+        not_text = {
+            name: json.dumps(value)
+            for name, value in row.items()
+            if isinstance(value, bool) or not isinstance(value, str | int | float)
+        }
+        yield Row(f'{file}:{number}', file.parent, columns[path], columns, not_text)
     raise_faults(faults, len(lines), 'rows')
 
 

@@ -191,6 +191,7 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
         (TABLE, 'index.tsv?splitt=test#digit', r"no column is named 'splitt'; .* Did you mean split\?"),
         (TABLE, 'index.tsv?split=dev#digit', r"split=dev leaves no recording; the column has 'test', 'train'$"),
         (TABLE, 'index.tsv?split#digit', r"got the condition 'split'; expected COLUMN=VALUE or COLUMN!=VALUE"),
+        (TABLE.replace('speaker', 'digit'), 'index.tsv#digit', r'index.tsv:1: 2 columns are named digit; expected one'),
         (TABLE + 'a.wav\n', 'index.tsv#digit', r'index.tsv:8: got 1 cells; expected 4, as in the header'),
         ('', 'index.tsv#digit', r'index.tsv:1: got the columns \(none\); expected one of path'),
         (HEADER, 'index.tsv#digit', r'index.tsv lists no recordings; expected at least one'),
@@ -217,6 +218,31 @@ def test_json_lines_that_are_none_are_refused(content: bytes, message: str, tmp_
     (tmp_path / 'index.jsonl').write_bytes(content)
     with pytest.raises(UserError, match=message):
         read('index.jsonl', tmp_path)
+
+
+@pytest.mark.parametrize(
+    ('second', 'message'),
+    [
+        ({'transcript': 'x'}, 'got the columns path, transcript; expected text'),
+        ({}, 'got the columns path; expected text'),
+        ({'text': None}, 'text is null; expected a string'),
+        ({'text': True}, 'text is true; expected a string'),
+        ({'text': ['x']}, r'text is \["x"\]; expected a string'),
+    ],
+)
+@pytest.mark.parametrize('is_first', [False, True])
+def test_each_row_needs_a_text(second: dict, message: str, is_first: bool, tmp_path: Path) -> None:
+    (tmp_path / 'a.wav').write_bytes(wav_bytes(tone()))
+    rows = [{'path': 'a.wav', 'text': ''}, {'path': 'a.wav', **second}]
+    (tmp_path / 'index.jsonl').write_text('\n'.join(map(json.dumps, rows[::-1] if is_first else rows)))
+    with pytest.raises(UserError, match=rf'1 of 2 recordings .*\n.*index.jsonl:{1 if is_first else 2}: {message}$'):
+        read('index.jsonl', tmp_path)
+
+
+def test_a_number_as_a_text_is_its_digits(tmp_path: Path) -> None:
+    (tmp_path / 'a.wav').write_bytes(wav_bytes(tone()))
+    (tmp_path / 'index.jsonl').write_text('{"path": "a.wav", "text": 7}')
+    assert [each.text for each in read('index.jsonl', tmp_path)[0]] == ['7']
 
 
 @pytest.mark.parametrize('encoding', ['latin-1', 'utf-16'])
