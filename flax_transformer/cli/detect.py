@@ -78,10 +78,14 @@ def _standard_input(detector: 'Detector') -> Iterator[np.ndarray]:
     from flax_transformer.data.audio.pcm import pcm_chunks
 
     note(f'listening for raw samples, mono, 16 bits, {detector.sample_rate:,} Hz')
-    for number, chunk in enumerate(pcm_chunks(sys.stdin.buffer)):
+    total = 0
+    for number, chunk in enumerate(pcm_chunks(sys.stdin.buffer, say=note)):
         if not number and np.array_equal(chunk[:2], _RIFF):
             raise BadInput('standard input starts as a WAV file does; expected raw samples: name the file instead of -')
+        total += len(chunk)
         yield chunk
+    if total < (frame := detector.samples_per_output):
+        note(f'the stream held {total:,} samples, less than a frame of {frame:,}: nothing was heard')
 
 
 def _write(hits: 'Iterable[Hit]', file: str, form: str, *, is_named: bool) -> None:

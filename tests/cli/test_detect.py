@@ -99,8 +99,15 @@ def test_mistakes_are_one_message(call: Call, arguments: tuple[str, ...], stream
 
 
 def test_a_stream_of_nothing_has_no_hits(call: Call) -> None:
-    for stream in (b'', b'\x00', b'\x00\x01' * 3):
-        assert call('-', stream=stream)[:2] == (0, [])
+    for stream, count in ((b'', 0), (b'\x00', 0), (b'\x00\x01' * 3, 3)):
+        code, lines, err = call('-', stream=stream)
+        assert (code, lines) == (0, [])
+        assert f'the stream held {count} samples, less than a frame of' in err
+        assert ('ended within a sample: a byte is left over' in err) == len(stream) % 2
+
+
+def test_a_whole_stream_has_no_remark(call: Call) -> None:
+    assert 'the stream' not in call('-', stream=bytes(4000))[2]
 
 
 def test_a_run_of_another_task_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,6 +52,11 @@ class Detector:
         return cls(params, config.model, config.features, rule)
 
     @property
+    def samples_per_output(self) -> int:
+        """From one output frame to the next."""
+        return self._step
+
+    @property
     def seconds_per_output(self) -> float:
         """From one output frame to the next."""
         return self._step / self.sample_rate
