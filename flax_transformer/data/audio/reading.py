@@ -196,14 +196,17 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
     """The mean of the channels [T], and what is odd about the samples."""
     if header.seconds > MOST_HOURS * 3600:
         raise BadInput(f'lasts {header.seconds / 3600:.1f} hours; expected at most {MOST_HOURS}: cut it into parts')
-    parts, clipped, peak = [], 0, 0.0
+    parts, clipped, peak, not_finite = [], 0, 0.0, 0
     for block in blocks:
-        not_finite = block.size - np.count_nonzero(np.isfinite(block))
+        not_finite += block.size - np.count_nonzero(np.isfinite(block))
         if not_finite:
-            raise BadInput(f'{not_finite:,} samples are NaN or infinite; expected numbers: write the file again')
+            continue  # the rest is only counted
         peak = max(peak, float(np.max(np.abs(block), initial=0)))
         clipped += _clipped(block)
-        parts.append(block[:, 0] if block.shape[1] == 1 else block.mean(axis=1, dtype=np.float32))
+        wide = np.float64 if peak > 1 else np.float32  # the sum of huge channels would overflow
+        parts.append(block[:, 0] if block.shape[1] == 1 else block.mean(axis=1, dtype=wide).astype(np.float32))
+    if not_finite:
+        raise BadInput(f'{not_finite:,} samples are NaN or infinite; expected numbers: write the file again')
     samples = np.concatenate(parts) if parts else np.zeros(0, np.float32)
     if not len(samples):
         raise BadInput('holds no samples; expected a recording')

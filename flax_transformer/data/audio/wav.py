@@ -77,9 +77,13 @@ def _format(content: bytes) -> tuple[int, int, int, int]:
 
 
 def decoded(content: bytes, wav: Wav) -> np.ndarray:
-    """Samples as float32 [frames, channels]: integers scaled to -1..1, floats as they are."""
+    """Samples as float32 [frames, channels]: integers scaled to -1..1, floats as they are. Raises BadInput for floats
+    that float32 has no room for."""
     if wav.is_float:
-        samples = np.frombuffer(content, f'<f{wav.width}').astype(np.float32)
+        samples = np.frombuffer(content, f'<f{wav.width}')
+        if wav.width == 8 and np.any(np.isfinite(samples) & (np.abs(samples) > np.finfo(np.float32).max)):
+            raise BadInput('holds samples beyond 3.4e38; expected floats in -1..1: scale them down')
+        samples = samples.astype(np.float32)
     elif wav.width == 1:  # the only one without a sign
         samples = (np.frombuffer(content, np.uint8).astype(np.float32) - 128) / 128
     elif wav.width == 3:

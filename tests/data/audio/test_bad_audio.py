@@ -55,6 +55,12 @@ REFUSED = {
     'rate 0': (lambda: wav_bytes(TONE, rate=0), 'the header says 0 Hz; expected 1,000 to 768,000'),
     'rate of 4 GHz': (lambda: wav_bytes(TONE, rate=4_000_000_000), 'the header says 4,000,000,000 Hz; expected'),
     'NaN': (lambda: wav_bytes(with_nan(3), width=4, is_float=True), '4 samples are NaN or infinite; expected numbers'),
+    'NaN throughout': (
+        lambda: wav_bytes(np.full(9_000, np.nan), width=4, is_float=True), '9,000 samples are NaN or infinite'
+    ),
+    'beyond float32': (
+        lambda: wav_bytes(np.full(5, 1e300), width=8, is_float=True), 'samples beyond 3.4e38; expected floats in -1..1'
+    ),
     'five hours': (
         lambda: wav_bytes(TONE[:1], rate=1000, width=1, declared=18_000_001) + bytes(18_000_000),
         'lasts 5.0 hours; expected at most 4: cut it into parts',
@@ -84,6 +90,9 @@ FLAGGED = {
     'opposite channels': (lambda: wav_bytes(np.stack([TONE, -TONE], axis=1), width=4), 4000, 'silent: '),
     'clipped': (lambda: wav_bytes(CLIPPED), 4000, 'clipped: more than 0.1 % of the samples are at full scale'),
     'floats too loud': (lambda: wav_bytes(90 * TONE, width=4, is_float=True), 4000, 'scaled down: '),
+    'stereo near the end of float32': (
+        lambda: wav_bytes(np.full((4000, 2), 3e38), width=4, is_float=True), 4000, 'scaled down: '
+    ),
     'cut off': (lambda: wav_bytes(TONE)[:-1001], 3499, 'cut off or damaged: the header promises more samples'),
     '96 kHz, 24 bits, 5.1': (
         lambda: wav_bytes(np.stack([tone(0.5, 96_000)] * 6, axis=1), 96_000, width=3), 4000, 'mixed down from 6 chan'
