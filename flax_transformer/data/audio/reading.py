@@ -20,6 +20,7 @@ MOST_HOURS = 4  # of a recording that is read whole: 0.9 GB at 16 kHz, and as mu
 RATES = range(1_000, 768_001)  # Hz
 SILENCE = 1e-4  # peak; -80 dB of full scale
 SHORTEST = 0.02  # seconds; less holds no sound of speech
+SCALED_DOWN = 'scaled down: the samples exceeded full scale'
 _BLOCK = 1 << 12  # frames decoded at a time: as many are lost before damage
 _UNKNOWN_FRAMES = 1 << 40
 _COMPRESSED_AUDIO = {b'fLaC': 'FLAC', b'OggS': 'OGG', b'ID3\x02': 'MP3', b'ID3\x03': 'MP3', b'ID3\x04': 'MP3'}
@@ -215,7 +216,7 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
         remarks.append('cut off or damaged: the header promises more samples')
     if peak > 1:
         samples = samples / np.float32(peak)
-        remarks.append('scaled down: the samples exceeded full scale')
+        remarks.append(SCALED_DOWN)
     elif clipped > len(samples) / 1000:
         remarks.append('clipped: more than 0.1 % of the samples are at full scale')
     if np.max(np.abs(samples)) < SILENCE:

@@ -8,7 +8,7 @@ import numpy as np
 
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.audio.reading import read_audio
+from flax_transformer.data.audio.reading import SCALED_DOWN, read_audio
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.decoding import Decoded, decode, most_beam_size
 from flax_transformer.tasks.speech.loading import load_run
@@ -32,8 +32,9 @@ Recorded = Path | str | np.ndarray | Waveform
 class Transcriber:
     """`transcriber(recordings)` writes down recordings, `transcriber(recording)` one.
 
-    A recording is a path, or samples at `sample_rate` [T]: float in -1..1, or int16. Compiles once for each power of
-    two of seconds, up to data.max_seconds; longer recordings are read in windows of that length.
+    A recording is a path, or samples at `sample_rate` [T]: float in -1..1, or int16. Floats beyond -1..1 are
+    scaled down, with a remark. Compiles once for each power of two of seconds, up to data.max_seconds; longer
+    recordings are read in windows of that length.
     """
 
     def __init__(self, config: Config, params: Any, units: Units) -> None:
@@ -109,11 +110,14 @@ class Transcriber:
                 f'samples of shape {recording.shape} and type {recording.dtype}: expected one channel, [T], of float '
                 'in -1..1 or int16'
             )
-        samples = recording.astype(np.float32)
-        samples = samples / 32768 if recording.dtype == np.int16 else samples
-        if not np.isfinite(samples).all():
+        if recording.dtype == np.int16:
+            return Waveform(recording.astype(np.float32) / 32768)
+        if not np.isfinite(recording).all():
             raise UserError('some samples are NaN or infinite: expected numbers in -1..1')
-        return Waveform(samples, ())
+        peak = np.max(np.abs(recording), initial=0)
+        if peak > 1:
+            return Waveform((recording / peak).astype(np.float32), (SCALED_DOWN,))
+        return Waveform(recording.astype(np.float32))
 
     def _transcript(self, waveform: Waveform, log_probs: np.ndarray, beam_size: int) -> Transcript:
         decoded = decode(log_probs, beam_size)

@@ -87,6 +87,15 @@ def test_integers_and_floats_are_the_same_recording(transcriber: Transcriber, to
     assert transcriber(samples) == transcriber((samples / 32768).astype(np.float32)) == transcriber(samples / 32768)
 
 
+@pytest.mark.parametrize('kind', [np.float32, np.float64])
+def test_loud_samples_are_scaled_down(transcriber: Transcriber, tones: Tones, kind: type) -> None:
+    samples = tones.samples(3)
+    samples = samples / np.abs(samples).max()
+    loud = transcriber(samples.astype(kind) * kind(1e30))
+    assert loud.text == transcriber(samples).text
+    assert loud.remarks == ('scaled down: the samples exceeded full scale',)
+
+
 def test_a_beam_is_no_less_probable(transcriber: Transcriber, tones: Tones) -> None:
     pytest.importorskip('fast_ctc_decode')
     recordings = [joined(tones, [i, i + 1])[0] for i in range(0, 20, 2)]
