@@ -1,5 +1,6 @@
 """Recordings with transcripts, as a manifest lists them."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -105,7 +106,7 @@ def _read(utterance: Utterance, rate: int) -> Audio:
 def _sources(rows: list[Row]) -> tuple[list[Source | None], list[str]]:
     """Where the recording of each row is, or why it is nowhere."""
     missing: dict[Path, set[str]] = {}
-    are_there = [row.path.is_file() for row in rows]
+    are_there = [os.path.isfile(row.path) for row in rows]  # False for a name that is too long, where Path raises
     for row, is_there in zip(rows, are_there, strict=True):
         if not is_there:
             missing.setdefault(row.folder, set()).add(row.name)
@@ -135,6 +136,10 @@ def _archived(folder: Path, names: set[str]) -> tuple[dict[str, Source], str]:
 
 def _header(row: Row, source: Source | None, reason: str) -> Header:
     if source is None:
+        if os.path.isdir(row.path):
+            raise BadInput(f'{row.place}: {row.name} is a folder, expected a recording')
+        if len(row.name) > 1000:
+            raise BadInput(f'{row.place}: {row.name[:40]}... has {len(row.name):,} characters, expected a path')
         raise BadInput(f'{row.place}: {row.name} is {reason}')
     try:
         with source.open() as opened:
