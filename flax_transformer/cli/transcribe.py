@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from flax_transformer.cli.lines import LineWriter, to_json
 from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import BadInput, UserError
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.speech.result import Transcript
@@ -82,6 +82,8 @@ def _transcribe(
 
 def _waveform(transcriber: 'Transcriber', file: str) -> Any:
     """The recording, or the error that says why it cannot be read."""
+    if not file:
+        return BadInput("got the name '' (empty); expected a recording")
     try:
         return transcriber.read(file)
     except UserError as error:

@@ -159,6 +159,8 @@ def test_n_files_give_n_lines_whatever_they_are(
     assert record['file'] == str(good)
     assert [word['text'] for word in record['words']] == record['text'].split()
     assert record['log_probability'] <= 0
+    assert main(['transcribe', str(tiny_transcriber), '']) == 2
+    assert "got the name '' (empty); expected a recording" in capsys.readouterr().err
     assert main(['transcribe', str(tiny_transcriber)]) == 2
     assert 'expected recordings: transcribe RUN FILE' in capsys.readouterr().err
 
