@@ -1,8 +1,7 @@
 """`flax-transformer transcribe RUN FILE ...`."""
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +18,7 @@ FLAC, OGG and MP3 by the package soundfile. RUN is a run directory or one of its
 RUN@best, RUN@average. A file that cannot be read gives an empty line, a message, and in the end the exit code 2."""
 
 CHUNK = 16  # files that are read, transcribed and written together
+NAMED = 3  # files with a remark; --format jsonl gives each one its own
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,12 @@ class TranscribeOptions:
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with scores and the times of each word
     beam_size: int = 1  # 1: the most probable unit of each frame; more: prefixes that a search keeps
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
+
+
+@dataclass
+class _Remarks:
+    of: dict[str, list[str]] = field(default_factory=dict)  # the files with each remark
+    broken: int = 0  # files that could not be read
 
 
 def main(argv: list[str]) -> int:
@@ -40,13 +46,13 @@ def main(argv: list[str]) -> int:
 
     transcriber = Transcriber.from_run(argv[0], step=options.step)
     with LineWriter(options.output) as writer:
-        counts = _transcribe(transcriber, files, options, writer.write)
-    broken = counts.pop(None, 0)
-    for remark, count in counts.items():
-        note(f'{count} of {len(files)} recordings: {remark}')
-    if broken:
-        note(f'{broken} of {len(files)} recordings could not be read')
-    return 2 if broken else 0
+        remarks = _transcribe(transcriber, files, options, writer.write)
+    for remark, odd in remarks.of.items():
+        some = ', '.join(odd[:NAMED]) + (', ...' if len(odd) > NAMED else '')
+        note(f'{len(odd)} of {len(files)} recordings: {remark} ({some})')
+    if remarks.broken:
+        note(f'{remarks.broken} of {len(files)} recordings could not be read')
+    return 2 if remarks.broken else 0
 
 
 def _defaults(run: str) -> TranscribeOptions:
@@ -56,9 +62,9 @@ def _defaults(run: str) -> TranscribeOptions:
 
 def _transcribe(
     transcriber: 'Transcriber', files: list[str], options: TranscribeOptions, write: Callable[[list[str]], None]
-) -> Counter[str | None]:
-    """Writes a line for each file; returns how many have each remark, and under None how many could not be read."""
-    counts: Counter[str | None] = Counter()
+) -> _Remarks:
+    """Writes a line for each file."""
+    remarks = _Remarks()
     with progress_bar(len(files), 'recordings', is_shown=options.output is not None) as bar:
         for first in range(0, len(files), CHUNK):
             some = files[first : first + CHUNK]
@@ -68,16 +74,17 @@ def _transcribe(
             lines = []
             for file, waveform in zip(some, waveforms, strict=True):
                 if isinstance(waveform, UserError):
-                    counts[None] += 1
+                    remarks.broken += 1
                     note(str(waveform))
                     lines.append(_line(file, None, str(waveform), options))
                 else:
                     transcript = next(found)
-                    counts.update(transcript.remarks)
+                    for remark in transcript.remarks:
+                        remarks.of.setdefault(remark, []).append(file)
                     lines.append(_line(file, transcript, None, options))
             write(lines)
             bar.update(len(some))
-    return counts
+    return remarks
 
 
 def _waveform(transcriber: 'Transcriber', file: str) -> Any:

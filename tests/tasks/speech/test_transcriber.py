@@ -152,7 +152,12 @@ def test_n_files_give_n_lines_whatever_they_are(
     lines = out.split('\n')
     assert lines == ['', transcriber(good).text, '', transcriber(stereo).text, '']
     assert lines[1]
-    for said in ('broken.wav', 'gone.wav', '2 of 4 recordings could not be read', 'mixed down from 2 channels'):
+    for said in (
+        'broken.wav',
+        'gone.wav',
+        '2 of 4 recordings could not be read',
+        f'mixed down from 2 channels ({stereo})',
+    ):
         assert said in err
     assert main(['transcribe', str(tiny_transcriber), *files[1:2], '--format', 'jsonl', '--beam-size', '4']) == 0
     record = json.loads(capsys.readouterr().out)
