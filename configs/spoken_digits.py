@@ -28,7 +28,7 @@ from flax_transformer.tasks.speech.config import (
 def get_config() -> Config:
     return Config(
         model=SpeechConfig(encoder='recurrent', vocab_size=11, strides=(2, 2, 1), channels=(16, 32, 64), num_layers=2),
-        features=FeatureConfig(sample_rate=8_000),
+        features=FeatureConfig(sample_rate=8_000, num_mels=23),
         tokenizer=UnitConfig(algorithm='words'),
         data=SpeechDataConfig(
             train='fsdd/index.tsv?official_split=train#digit',
@@ -37,7 +37,7 @@ def get_config() -> Config:
             num_lengths=4,
         ),
         strings=StringsConfig(fewest=1, most=7),
-        perturbation=PerturbationConfig(speed=1.25, vocal_tract=1.2, color_db=3.0, lowest_snr_db=10.0),
+        perturbation=PerturbationConfig(speed=1.25, vocal_tract=1.2, color_db=6.0, lowest_snr_db=10.0, most_bands=5),
         optimizer=OptimizerConfig(
             name='adamw',
             schedule='cosine',
@@ -46,5 +46,5 @@ def get_config() -> Config:
             weight_decay=1e-3,
             clip_norm=1.0,
         ),
-        training=TrainingConfig(steps=1600, batch_size=32, log_every=100, evaluate_every=1600, checkpoint_every=800),
+        training=TrainingConfig(steps=3200, batch_size=32, log_every=100, evaluate_every=3200, checkpoint_every=800),
     )

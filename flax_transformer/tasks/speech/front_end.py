@@ -29,17 +29,21 @@ def features_of(samples: jax.Array, num_samples: jax.Array, config: FeatureConfi
 
 
 def leveled(features: jax.Array, is_frame: jax.Array) -> jax.Array:
-    """Log-mel features [B, F, M] without the recording's level: mean energy becomes 4/3, and each 13 dB make a 1.
+    """Log-mel features [B, F, M] without the recording's level and half of its color.
 
-    So those of speech have a mean and deviation of about 0 and 1. What is more than 52 dB below the mean energy is
-    taken for silence, -8/3. The mean is over all bands of the frames where is_frame [B, F]; others become 0. Unlike the
-    mean and deviation of log energies it hardly depends on how long the pauses are. Each band by itself, as is usual,
-    would be worse: in a recording of one word the mean of a band is that word's own sound.
+    The level is the logarithm of the mean energy, which hardly depends on how long the pauses are, unlike a mean of
+    logarithms. Half of what is taken away is the level of all bands, half that of the band itself. The levels of bands
+    are the color of microphone and voice, but in a recording of one word they are that word's own sound, too: so half
+    of it stays.
+
+    At their level features are 4/3, and each 13 dB make a 1, so those of speech have a mean and deviation of about 0
+    and 1. What is more than 52 dB below is taken for silence, -8/3. Frames that are not is_frame [B, F] become 0.
     """
     is_frame = is_frame[..., None]
-    energies = jnp.sum(jnp.exp(features) * is_frame, axis=(1, 2), keepdims=True)
-    count = jnp.maximum(is_frame.sum(axis=1, keepdims=True), 1) * features.shape[2]
-    level = jnp.log(energies / count + LOG_FLOOR)
+    count = jnp.maximum(is_frame.sum(axis=1, keepdims=True), 1)
+    of_bands = jnp.sum(jnp.exp(features) * is_frame, axis=1, keepdims=True) / count
+    of_all = of_bands.mean(axis=2, keepdims=True)
+    level = (jnp.log(of_all + LOG_FLOOR) + jnp.log(of_bands + LOG_FLOOR)) / 2
     return jnp.where(is_frame, jnp.maximum(features - level, -12) + 4, 0) / 3
 
 

@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from flax_transformer.audio.augment import among_first
 from flax_transformer.audio.features import FeatureConfig, log_mel
 from flax_transformer.tasks.speech.config import PerturbationConfig
-from flax_transformer.tasks.speech.front_end import features_of, training_features, warped
+from flax_transformer.tasks.speech.front_end import features_of, leveled, training_features, warped
 
 CONFIG = FeatureConfig(sample_rate=8_000)
 SLOTS = 4_000
@@ -25,7 +26,7 @@ def rows(*waveforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_features_do_not_depend_on_level_padding_and_pauses() -> None:
-    sound = tone(500, count=2_000) + np.random.default_rng(0).normal(0, 0.05, 2_000).astype(np.float32)
+    sound = np.random.default_rng(0).normal(0, 0.3, 2_000).astype(np.float32)
     pause = np.zeros(1_600, np.float32)
     features, frames = features_of(*rows(sound, 0.1 * sound, np.concatenate([sound, pause])), CONFIG)
     assert frames.tolist() == [23, 23, 43]
@@ -36,6 +37,20 @@ def test_features_do_not_depend_on_level_padding_and_pauses() -> None:
     # The mean energy is over 43 frames: half as much, which is 0.7 nats.
     shift = np.asarray(features[2, :20] - features[0, :20])
     np.testing.assert_allclose(shift, np.log(43 / 24) / 3, atol=0.03)
+
+
+def test_half_of_a_recordings_color_goes() -> None:
+    """What a microphone adds to each band counts half, relative to the level; padding stays 0."""
+    generator = np.random.default_rng(0)
+    features = generator.normal(0, 1, (1, 30, 40)).astype(np.float32)
+    color = np.linspace(-1.5, 1.5, 40, dtype=np.float32)
+    is_frame = among_first(np.array([20]), 30)
+    plain, colored = leveled(features, is_frame), leveled(features + color, is_frame)
+    change = np.asarray(colored - plain)[0, :20]
+    np.testing.assert_allclose(change - change.mean(axis=1, keepdims=True), np.tile(color / 6, (20, 1)), atol=1e-5)
+    assert not colored[0, 20:].any()
+    # What varies within a band stays.
+    np.testing.assert_allclose(np.diff(plain[0, :20], axis=0), np.diff(features[0, :20], axis=0) / 3, atol=1e-5)
 
 
 def test_rows_without_a_frame_are_finite() -> None:
