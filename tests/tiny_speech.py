@@ -25,8 +25,8 @@ def tiny_config(*, model: dict[str, Any] | None = None, **training: Any) -> Conf
         data=SpeechDataConfig(
             train='tones:train', validation='tones:validation', test='tones:test', max_seconds=0.8, num_lengths=1
         ),
-        strings=StringsConfig(most=2, validation=32, most_gap_ms=50),
+        strings=StringsConfig(most=2, validation=32, most_gap_ms=100),
         perturbation=PerturbationConfig(speed=1.02, vocal_tract=1.02, color_db=1.0, band_masks=1, most_bands=2),
-        optimizer=OptimizerConfig(schedule='constant', learning_rate=0.03, warmup_steps=0, ema_decay=0.9),
+        optimizer=OptimizerConfig(schedule='constant', learning_rate=0.015, warmup_steps=0, ema_decay=0.9),
         training=TrainingConfig(**settings | training),
     )
