@@ -33,20 +33,28 @@ class Predictor:
     have, each gives those that are further from its end. A window shares its batch with windows of about its own length
     only: the shape that it is computed in, and with it the rounding, does not depend on the others. Compiles once for
     each power of two of seconds.
+
+    A model of strings has learned with a gap after half of them, and hears the last word better with one. So each
+    recording gets half of the longest gap, of silence.
     """
 
     def __init__(self, config: Config, num_units: int) -> None:
         self._features, self._model, self._num_units = config.features, config.model, num_units
         self.samples_per_frame = config.features.hop * config.model.stride
-        self._most = max(config.most_samples // self.samples_per_frame, 8) * self.samples_per_frame
+        gap_ms = config.strings.most_gap_ms / 2 if config.strings.most else 0
+        self._gap = round(gap_ms * config.features.sample_rate / 1000)
+        self._most = max((config.most_samples + self._gap) // self.samples_per_frame, 8) * self.samples_per_frame
         self._compute = jax.jit(partial(log_probabilities, config=config))
 
     def windows(self, num_samples: int) -> list[Window]:
-        """The windows of a recording; one for a recording that is not too long, none for less than a frame."""
+        """The windows of a recording and the gap after it; one if it is not too long, none for less than a frame."""
+        if not self.num_frames(num_samples):
+            return []
         frame = self.samples_per_frame
+        num_samples += self._gap
         total = self.num_frames(num_samples)
-        if num_samples <= self._most or not total:
-            return [Window(0, num_samples, 0, total)] if total else []
+        if num_samples <= self._most:
+            return [Window(0, num_samples, 0, total)]
         length = self._most // frame  # in frames, all that follow too
         margin = length // 6  # what the next window counts of the frames that both have
         found, first = [], 0
@@ -76,7 +84,7 @@ class Predictor:
             alike = np.flatnonzero(slots == size).tolist()
             for begin in range(0, len(alike), ROWS):
                 chosen = alike[begin : begin + ROWS]
-                cut = [waveforms[i][window.start : window.end] for i, window in map(windows.__getitem__, chosen)]
+                cut = [_part(waveforms[i], window) for i, window in map(windows.__getitem__, chosen)]
                 batch = fill(cut + [np.zeros(0)] * (ROWS - len(cut)), [()] * ROWS, slots=size, most_labels=1)
                 found = np.asarray(self._compute(params, batch.samples, batch.num_samples))[..., : self._num_units]
                 for row, number in zip(found, chosen, strict=False):
@@ -95,6 +103,12 @@ class Predictor:
         while size < num_samples:
             size *= 2
         return max(min(size, self._most), num_samples)
+
+
+def _part(waveform: np.ndarray, window: Window) -> np.ndarray:
+    """The samples of a window, with silence where it reaches over the end."""
+    samples = waveform[window.start : window.end]
+    return np.pad(samples, (0, window.end - window.start - len(samples)))
 
 
 def log_probabilities(params: Any, samples: jax.Array, num_samples: jax.Array, *, config: Config) -> jax.Array:

@@ -89,7 +89,8 @@ class Transcriber:
     ) -> list[np.ndarray]:
         """For each waveform at `sample_rate`, the log-probability of each of `units` in each frame, [T, V] float32.
 
-        Frame i begins at i * `seconds_per_frame`. Raises UserError if the model computes no numbers.
+        Frame i begins at i * `seconds_per_frame`; the last ones may be of a gap after the recording (see `Predictor`).
+        Raises UserError if the model computes no numbers.
         """
         found = self._predictor(self.params, waveforms, progress)
         if not all(np.isfinite(each).all() for each in found):
@@ -141,6 +142,6 @@ class Transcriber:
             elif word >= 0:
                 spans[word] = (spans[word][0], last)
         return tuple(
-            Word(text, round(first * frame, 3), round(min(last * frame, seconds), 3))
+            Word(text, *(round(min(place * frame, seconds), 3) for place in (first, last)))
             for text, (first, last) in zip(self.units.decode(decoded.labels).split(), spans, strict=True)
         )

@@ -1,6 +1,7 @@
 """Transcribing: arrays and files, long recordings in windows, times of words, and recordings that are bad."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -77,9 +78,23 @@ def test_windows_cover_every_frame_once(transcriber: Transcriber) -> None:
             for window in windows
             for i in range(window.first, window.last)
         ]
-        assert frames == list(range(predictor.num_frames(count)))
+        is_heard = predictor.num_frames(count) > 0  # then with 50 ms of silence after it
+        assert frames == list(range(predictor.num_frames(count + 400) * is_heard))
         assert all(window.last <= predictor.num_frames(window.end - window.start) for window in windows)
-        assert max((window.end - window.start for window in windows), default=0) <= 6_400
+        assert max((window.end - window.start for window in windows), default=0) <= 6_400 + 400
+
+
+def test_a_model_of_strings_hears_silence_after_each_recording(transcriber: Transcriber, tones: Tones) -> None:
+    """Half of the longest gap; one of single recordings hears them as they are."""
+    single = replace(transcriber.config, strings=replace(transcriber.config.strings, most=0))
+    samples = tones.samples(5)
+    (found,) = transcriber.log_probabilities([samples])
+    for others in (transcriber.config.strings.most_gap_ms / 2, 0):
+        count = round(others * RATE / 1000)
+        (expected,) = Transcriber(single, transcriber.params, transcriber.units).log_probabilities(
+            [np.pad(samples, (0, count))]
+        )
+        assert np.array_equal(found, expected) == bool(count)
 
 
 def test_integers_and_floats_are_the_same_recording(transcriber: Transcriber, tones: Tones) -> None:
