@@ -95,7 +95,8 @@ class LineWriter:
     def write(self, lines: list[str]) -> None:
         """Writes all of the lines even if Ctrl-C comes meanwhile; a second Ctrl-C does not wait."""
         with _uninterrupted():
-            self._file.write(''.join(line + '\n' for line in lines).encode('utf-8'))
+            # A file's name may have bytes that are not UTF-8.
+            self._file.write(''.join(line + '\n' for line in lines).encode('utf-8', 'backslashreplace'))
             self._file.flush()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from flax_transformer.cli import main
-from flax_transformer.cli.lines import LineWriter
+from flax_transformer.cli.lines import LineWriter, to_json
 from flax_transformer.common.errors import UserError
 
 LINES = ['a b c', '', 'd e', 'h']
@@ -296,3 +296,12 @@ def test_an_output_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     (tmp_path / 'out').write_text('x')
     with pytest.raises(UserError, match='is not empty; give --resume'):
         LineWriter(tmp_path / 'out')
+
+
+def test_a_name_that_is_no_utf8_is_escaped_and_loses_no_line(tmp_path) -> None:
+    name = os.fsdecode(b'bad\xff.wav')
+    with LineWriter(tmp_path / 'out') as writer:
+        writer.write([to_json({'file': name}), 'next'])
+    first, second = (tmp_path / 'out').read_text().splitlines()
+    assert json.loads(first) == {'file': name}
+    assert second == 'next'
