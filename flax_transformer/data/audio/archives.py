@@ -46,22 +46,24 @@ def members_of(archive: Path, wanted: Collection[str]) -> dict[str, Source]:
 
     Raises BadInput for a damaged archive, UserError for a compressed one with too much in it.
     """
-    wanted = {posixpath.normpath(name): name for name in wanted}
+    spellings: dict[str, list[str]] = {}  # of a member: a.wav, ./a.wav
+    for name in wanted:
+        spellings.setdefault(posixpath.normpath(name), []).append(name)
     is_plain = archive.name.endswith('.tar')
     found: dict[str, Source] = {}
     held = 0
     try:
         with tarfile.open(archive, 'r:' if is_plain else 'r|*') as opened:
             for member in opened:
-                name = wanted.get(posixpath.normpath(member.name))
-                if name is None or not member.isreg() or member.issparse():
+                names = spellings.get(posixpath.normpath(member.name), [])
+                if not names or not member.isreg() or member.issparse():
                     continue
-                source = Source(archive, f'{archive}:{name}', member.offset_data, member.size)
+                source = Source(archive, f'{archive}:{names[0]}', member.offset_data, member.size)
                 if not is_plain:
                     held += member.size
                     _check_size(archive, held)
                     source = source._replace(content=opened.extractfile(member).read())
-                found[name] = source
+                found |= dict.fromkeys(names, source)
     except (tarfile.TarError, *broken_file()) as error:
         raise BadInput(f'{archive} could not be read: {error}; expected a whole tar archive') from None
     return found

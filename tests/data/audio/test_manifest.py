@@ -298,3 +298,13 @@ def test_spoken_digits_are_read_from_their_archive() -> None:
         assert each.seconds == pytest.approx(float(each.columns['seconds']), abs=1e-3)
     samples = read_all(utterances, 8000, say=said.append)
     assert sum(map(len, samples)) == pytest.approx(8000 * sum(each.seconds for each in utterances))
+
+
+@pytest.mark.parametrize(('name', 'mode'), [('a.tar', 'w'), ('a.tar.gz', 'w:gz')])
+def test_each_spelling_of_a_path_finds_the_archives_recording(name: str, mode: str, tmp_path: Path) -> None:
+    file = ROWS[0][0]
+    write_tar(tmp_path / name, mode=mode)
+    (tmp_path / 'index.tsv').write_text(f'path\ttext\n{file}\tone\n./{file}\ttwo\n')
+    utterances, said = read('index.tsv', tmp_path)
+    assert [each.text for each in utterances] == ['one', 'two']
+    assert 'index.tsv: 1 recordings are listed again' in said[1]
