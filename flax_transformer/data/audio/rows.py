@@ -13,6 +13,7 @@ from flax_transformer.data.lines import content_suffix, read_lines
 from flax_transformer.data.named_files import matching_files, path_below
 
 PATHS = ('path', 'file', 'audio', 'audio_filepath')  # names of the column with each recording's path
+_AUDIO = ('.aif', '.aiff', '.flac', '.mp3', '.oga', '.ogg', '.opus', '.wav')
 MOST_FAULTS = 10  # that a message lists
 
 
@@ -185,7 +186,11 @@ def _librispeech_rows(folder: Path) -> Iterator[Row]:
             f"{folder} has no *.trans.txt in it or below; expected LibriSpeech's layout, SPEAKER/CHAPTER/*.trans.txt"
         )
     for file in files:
-        present = {audio.stem: audio.name for audio in sorted(file.parent.iterdir())}
+        present = {
+            audio.stem: audio.name
+            for audio in sorted(file.parent.iterdir(), key=lambda audio: (audio.suffix.lower() == '.flac', audio.name))
+            if audio.suffix.lower() in _AUDIO  # not the .txt or .json that is often next to a recording
+        }
         for number, line in enumerate(read_lines(file), start=1):
             name, _, text = line.strip().partition(' ')
             if name:

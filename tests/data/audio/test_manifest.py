@@ -99,6 +99,17 @@ def test_a_folder_in_librispeechs_layout(tmp_path: Path) -> None:
     assert 'dev: 3 recordings of 2 speakers' in said[0]
 
 
+def test_librispeechs_recordings_are_not_confused_with_files_of_the_same_name(tmp_path: Path) -> None:
+    folder = tmp_path / 'dev' / '7' / '1'
+    folder.mkdir(parents=True)
+    (folder / '7-1-0000.flac').write_bytes(clip('a'))
+    for suffix in ('json', 'lab', 'txt', 'xml'):
+        (folder / f'7-1-0000.{suffix}').write_text('no sound')
+    (folder / '7-1.trans.txt').write_text('7-1-0000 SAID\n')
+    utterances, _ = read('dev', tmp_path)
+    assert utterances[0].source.path.name == '7-1-0000.flac'
+
+
 @pytest.mark.parametrize(
     ('name', 'mode'), [('a.tar', 'w'), ('a.tar.xz', 'w:xz'), ('a.tar.gz', 'w:gz'), ('a.tgz', 'w:gz')]
 )
