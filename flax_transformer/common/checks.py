@@ -14,7 +14,7 @@ def check(condition: bool, message: str) -> None:
 
 
 def check_types(config: Any) -> None:
-    """Raises UserError unless every field has its declared type; a float must also be finite."""
+    """Raises UserError unless every field has its declared type; floats must also be finite."""
     for name, kind in typing.get_type_hints(type(config)).items():
         value = getattr(config, name)
         if typing.get_origin(kind) is Literal:
@@ -22,13 +22,16 @@ def check_types(config: Any) -> None:
             check(value in words, f'{name}={value!r}: expected one of {", ".join(words)}.{nearest(str(value), words)}')
         else:
             check(_is_instance(value, kind), f'{name}={value!r}: expected {_name_of(kind)}')
-            check(not isinstance(value, float) or math.isfinite(value), f'{name}={value}: expected a finite number')
+            numbers = [x for x in (value if isinstance(value, tuple) else (value,)) if isinstance(x, float)]
+            wanted = 'finite numbers' if isinstance(value, tuple) else 'a finite number'
+            check(all(map(math.isfinite, numbers)), f'{name}={value}: expected {wanted}')
 
 
 def _is_instance(value: Any, kind: Any) -> bool:
     options = typing.get_args(kind) or (kind,)
-    if typing.get_origin(kind) is tuple:  # tuple[kind, ...]
-        return isinstance(value, tuple) and all(_is_instance(item, options[0]) for item in value)
+    if typing.get_origin(kind) is tuple:  # tuple[kind, ...], or tuple[kind, kind]
+        is_long_enough = options[-1] is Ellipsis or (isinstance(value, tuple) and len(value) == len(options))
+        return isinstance(value, tuple) and is_long_enough and all(_is_instance(item, options[0]) for item in value)
     if isinstance(value, bool):  # an int to Python, but not to someone who reads a config
         return bool in options
     return isinstance(value, options) or (float in options and isinstance(value, int))

@@ -155,3 +155,17 @@ def test_what_is_wrong_with_recordings_is_found() -> None:
     alone = audit({'train': Clips([good], [], [])}, tiny_config())
     assert 'no_others' in {finding.kind for finding in alone.findings}
     assert 'add recordings' in str(alone)
+
+
+@pytest.mark.parametrize(
+    ('name', 'value', 'message'),
+    [
+        ('gaps', (0.0, float('inf')), 'finite numbers'),
+        ('levels', (float('-inf'), 0.0), 'finite numbers'),
+        ('speeds', (1.0,), r'tuple\[float, float\]'),
+        ('speeds', (1.0, 1.1, 1.2), r'tuple\[float, float\]'),
+    ],
+)
+def test_ranges_are_two_finite_numbers(name: str, value: tuple, message: str) -> None:
+    with pytest.raises(UserError, match=f'expected {message}'):
+        SceneConfig(**{name: value})
