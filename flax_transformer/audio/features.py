@@ -12,6 +12,7 @@ from flax_transformer.common.checks import check, check_positive, check_types
 # Added to each mel energy: 96 dB below a tone at full scale, and above the rounding of 16 bits, so digital silence is
 # finite and looks like a quiet recording.
 LOG_FLOOR = 1e-8
+_LONGEST_WINDOW = 1 << 16  # samples; the filter bank has a row for each frequency of a window
 _LINEAR_HZ = 1000.0  # Slaney's scale is linear below, 200 / 3 Hz a mel, and logarithmic above
 _LINEAR_MELS = 15.0
 _MEL_STEP = np.log(6.4) / 27.0
@@ -33,6 +34,11 @@ class FeatureConfig:
         check_positive(self, 'sample_rate', 'num_mels')
         check(self.hop >= 1, f'hop_ms={self.hop_ms}: expected at least one sample of {self.sample_rate} Hz')
         check(self.window >= 2, f'window_ms={self.window_ms}: expected at least two samples of {self.sample_rate} Hz')
+        check(
+            self.window <= _LONGEST_WINDOW,
+            f'window_ms={self.window_ms}: {self.window:,} samples of {self.sample_rate:,} Hz; expected at most '
+            f'{_LONGEST_WINDOW:,}',
+        )
         nyquist = self.sample_rate / 2
         check(
             0 <= self.lowest_hz < self.top_hz <= nyquist,
