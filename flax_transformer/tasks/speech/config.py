@@ -174,6 +174,11 @@ class Config:
         check_types(self)
         check(0 <= self.seed < 2**31 - 1, f'seed={self.seed}: expected 0 to {2**31 - 2}')
         check(
+            self.most_frames >= 1,
+            f'data.max_seconds={self.data.max_seconds:g}: expected at least features.window_ms='
+            f'{self.features.window_ms:g}, one frame',
+        )
+        check(
             not self.training.patience or bool(self.data.validation),
             f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
         )

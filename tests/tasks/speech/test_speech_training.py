@@ -154,3 +154,9 @@ def test_show_curves_and_average_serve_a_transcriber(
     assert Run(tmp_path / 'mean').read_units().digest == Run(tiny_transcriber).read_units().digest
     assert main(['show', str(tiny_transcriber), '--no-compile']) == 0
     assert 'convolutions_1' in capsys.readouterr().out
+
+
+def test_recordings_are_at_least_a_frame_long() -> None:
+    config = tiny_config()
+    with pytest.raises(UserError, match=r'data\.max_seconds=0\.001: expected at least features\.window_ms='):
+        replace(config, data=replace(config.data, max_seconds=0.001))
