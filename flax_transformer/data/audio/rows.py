@@ -1,6 +1,7 @@
 """The rows of a manifest: tables, JSON lines, folders in LibriSpeech's layout, and a selection of them."""
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -24,7 +25,7 @@ class Row(NamedTuple):
     folder: Path  # where its path starts
     name: str  # the path
     columns: dict[str, str]
-    not_text: Mapping[str, str] = MappingProxyType({})  # columns of JSON with null, a boolean or a list, as JSON
+    not_text: Mapping[str, str] = MappingProxyType({})  # columns of JSON with null, NaN, a boolean or a list, as JSON
 
     def cell(self, column: str) -> str:
         """The text in a column. Raises BadInput if the row has none."""
@@ -169,14 +170,25 @@ def _json_rows(file: Path) -> Iterator[Row]:
             faults.append(f'{file}:{number}: expected a JSON object with a path and a text')
             continue
         columns = {name: str(value) for name, value in row.items() if isinstance(value, str | int | float)}
+        if not all(map(_is_unicode, (*columns, *columns.values()))):
+            faults.append(f'{file}:{number}: holds half of a surrogate pair, such as \\ud83d; expected Unicode text')
+            continue
         path = column_among(PATHS, columns, f'{file}:{number}')
         not_text = {
             name: json.dumps(value)
             for name, value in row.items()
-            if isinstance(value, bool) or not isinstance(value, str | int | float)
+            if isinstance(value, bool) or not isinstance(value, str | int | float) or _is_no_number(value)
         }
         yield Row(f'{file}:{number}', file.parent, columns[path], columns, not_text)
     raise_faults(faults, len(lines), 'rows')
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any('\ud800' <= character <= '\udfff' for character in text)
+
+
+def _is_no_number(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)  # Python reads NaN, which JSON does not have
 
 
 def _librispeech_rows(folder: Path) -> Iterator[Row]:
