@@ -64,10 +64,10 @@ def chunks(
 class LineWriter:
     """Writes whole lines to a file or to standard output; with `resume`, after those already in the file.
 
-    Raises UserError if the file is not empty and `resume` is not set.
+    Raises UserError if the file is not empty and `resume` is not set. None is for commands that cannot resume.
     """
 
-    def __init__(self, path: Path | None, *, resume: bool = False) -> None:
+    def __init__(self, path: Path | None, *, resume: bool | None = None) -> None:
         self.num_before = 0  # lines already in the file
         self._is_ours = False
         self._file: BinaryIO = sys.stdout.buffer
@@ -78,7 +78,10 @@ class LineWriter:
                 raise UserError('--resume continues a file: give it as --output')
             return
         if not resume and path.exists() and path.stat().st_size:
-            raise UserError(f'{path} is not empty; give --resume to continue after its last line, or another --output')
+            if path.is_dir():
+                raise UserError(f'{path} is a folder; give --output a file')
+            to_resume = '' if resume is None else '--resume to continue after its last line, or '
+            raise UserError(f'{path} is not empty; give {to_resume}another --output')
         self._file = path.open('a+b')
         self._is_ours = True
         if resume:

@@ -294,8 +294,12 @@ def test_a_write_is_not_interrupted_but_by_a_second_ctrl_c(tmp_path: Path) -> No
 
 def test_an_output_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     (tmp_path / 'out').write_text('x')
-    with pytest.raises(UserError, match='is not empty; give --resume'):
+    with pytest.raises(UserError, match='is not empty; give --resume to continue after its last line, or another --'):
+        LineWriter(tmp_path / 'out', resume=False)
+    with pytest.raises(UserError, match='is not empty; give another --output'):
         LineWriter(tmp_path / 'out')
+    with pytest.raises(UserError, match='is a folder; give --output a file'):
+        LineWriter(tmp_path)
 
 
 def test_a_name_that_is_no_utf8_is_escaped_and_loses_no_line(tmp_path) -> None:
