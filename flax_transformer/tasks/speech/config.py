@@ -108,7 +108,7 @@ class StringsConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check(self.most >= 0, f'most={self.most}: expected at least 0')
+        check(0 <= self.most <= 1000, f'most={self.most}: expected 0 to 1,000')
         check(
             not self.most or 1 <= self.fewest <= self.most,
             f'fewest={self.fewest}, most={self.most}: expected 1 <= fewest <= most',
@@ -136,7 +136,9 @@ class PerturbationConfig:
         for name in ('speed', 'vocal_tract'):
             value = getattr(self, name)
             check(1 <= value <= 2, f'{name}={value}: expected 1 to 2')
-        for name in ('gain_db', 'color_db', 'band_masks', 'most_bands', 'frame_masks', 'most_mask_ms'):
+        for name in ('band_masks', 'frame_masks'):
+            check(0 <= getattr(self, name) <= 100, f'{name}={getattr(self, name)}: expected 0 to 100')
+        for name in ('gain_db', 'color_db', 'most_bands', 'most_mask_ms'):
             check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
 
 

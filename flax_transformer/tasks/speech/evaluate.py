@@ -24,6 +24,7 @@ and the confusion of words where each recording is of one. Without --test the te
 --count 500 joins its recordings to so many strings, as the config's section `strings` says."""
 
 CHUNK = 256  # recordings in memory at once
+MOST_STRINGS = 1_000_000
 SEED = 0  # of the strings: always the same
 _MOST_WORDS = 20  # of a confusion matrix that is printed
 
@@ -52,9 +53,10 @@ def evaluate(
     """Prints the scores of a run."""
     if len(runs) > 1:
         raise UserError(f'got {len(runs)} runs, expected one: speech-to-text models form no ensemble')
-    for name in ('examples', 'count'):
-        if getattr(options, name) < 0:
-            raise UserError(f'--{name} {getattr(options, name)}: expected at least 0')
+    if options.examples < 0:
+        raise UserError(f'--examples {options.examples}: expected at least 0')
+    if not 0 <= options.count <= MOST_STRINGS:
+        raise UserError(f'--count {options.count}: expected 0 to {MOST_STRINGS:,}')
     source, data = _test_set(runs[0], options)
 
     from flax_transformer.tasks.speech.transcriber import Transcriber
@@ -125,10 +127,14 @@ def scores_of(
     """All scores, as JSON: of all utterances, by speaker, the confusion of single words, and the worst transcripts."""
     references = [transcriber.units.normalized(examples.text(i)) for i in numbers]
     speakers = [examples.speaker(i) for i in numbers]
+    if not any(references):
+        raise UserError(f'all {len(references):,} transcripts are empty: there is no word to count errors by')
     words = errors(references, heard)
     by_speaker = {}
     for name in sorted(set(speakers) - {''}):
         own = [i for i, speaker in enumerate(speakers) if speaker == name]
+        if not any(references[i] for i in own):
+            continue  # an error rate has no meaning
         found = scores([references[i] for i in own], [heard[i] for i in own])
         by_speaker[name] = {
             key: getattr(found, key) for key in ('word_error_rate', 'character_error_rate', 'exact', 'num_utterances')

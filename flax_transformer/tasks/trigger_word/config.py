@@ -43,7 +43,7 @@ class HitConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_positive(self, 'average')
+        check(1 <= self.average <= 1000, f'average={self.average}: expected 1 to 1,000 output frames')
         check(0 < self.threshold < 1, f'threshold={self.threshold}: expected more than 0 and less than 1')
         check(self.pause >= 0, f'pause={self.pause}: expected at least 0 seconds')
 

@@ -124,11 +124,20 @@ def test_a_run_does_not_resume_with_other_recordings_and_starts_from_another(
     assert begun.read_units().digest == Run(tiny_transcriber).read_units().digest
 
 
+def changed(config: Config, fields: dict[str, object]) -> Config:
+    for name, value in fields.items():
+        section, field = name.split('.')
+        config = replace(config, **{section: replace(getattr(config, section), **{field: value})})
+    return config
+
+
 @pytest.mark.parametrize(
     ('fields', 'message'),
     [
         ({'data.train': 'tones:trian'}, r"'tones:trian': expected one of tones:train, .* Did you mean train"),
         ({'model.vocab_size': 9}, 'model.vocab_size=9, but there are 17 units, the blank included; set --model.vocab-'),
+        ({'strings.most': 10**9}, 'most=1000000000: expected 0 to 1,000'),
+        ({'perturbation.band_masks': 10**9}, 'band_masks=1000000000: expected 0 to 100'),
         ({'data.max_seconds': 0.09}, 'has no recording with a transcript that fits data.max_seconds=0.09'),
         ({'data.train': 'nowhere.tsv'}, 'nowhere.tsv'),
     ],
@@ -137,11 +146,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
     fields: dict[str, object], message: str, tmp_path: Path
 ) -> None:
     config = tiny_config()
-    for name, value in fields.items():
-        section, field = name.split('.')
-        config = replace(config, **{section: replace(getattr(config, section), **{field: value})})
     with pytest.raises(UserError, match=message):
-        train(config, tmp_path / 'run')
+        train(changed(config, fields), tmp_path / 'run')
     assert not (tmp_path / 'run' / 'config.json').exists()
 
 
