@@ -173,7 +173,11 @@ def _json_rows(file: Path) -> Iterator[Row]:
         if not all(map(_is_unicode, (*columns, *columns.values()))):
             faults.append(f'{file}:{number}: holds half of a surrogate pair, such as \\ud83d; expected Unicode text')
             continue
-        path = column_among(PATHS, columns, f'{file}:{number}')
+        try:
+            path = column_among(PATHS, columns, f'{file}:{number}')
+        except UserError as error:
+            faults.append(str(error))
+            continue
         not_text = {
             name: json.dumps(value)
             for name, value in row.items()

@@ -53,11 +53,13 @@ def read_wav_header(file: BinaryIO) -> Wav | None:
         raise BadInput(f'the WAV file has {_MOST_CHUNKS} chunks and no samples; expected a chunk named data')
     if found is None:
         raise BadInput('the WAV file does not say how its samples are coded; expected a chunk named fmt before them')
-    tag, channels, rate, block = found
+    tag, channels, rate, block, bits = found
     if tag not in (PCM, FLOAT):
         return None
     if channels < 1 or block % channels or (block // channels) not in ((4, 8) if tag == FLOAT else (1, 2, 3, 4)):
         raise BadInput(f'the WAV file has {channels} channels in {block} bytes; expected 8, 16, 24 or 32 bits a sample')
+    if bits > 8 * block // channels:
+        raise BadInput(f'the WAV file has {bits} bits in {block // channels} bytes a sample; expected room for them')
     if declared == 0xFFFFFFFF and wide_size is not None:
         declared = wide_size
     elif declared >= _UNKNOWN_SIZE or (declared == 0 and riff_size in (0, 0xFFFFFFFF)):
@@ -66,14 +68,14 @@ def read_wav_header(file: BinaryIO) -> Wav | None:
     return Wav(rate, channels, block // channels, tag == FLOAT, start, frames, declared // block - frames)
 
 
-def _format(content: bytes) -> tuple[int, int, int, int]:
-    """The format tag, channels, rate, and bytes of a sample of all channels."""
+def _format(content: bytes) -> tuple[int, int, int, int, int]:
+    """The format tag, channels, rate, bytes of a sample of all channels, and bits of one."""
     if len(content) < 16:
         raise BadInput('the WAV file is damaged: its chunk fmt is too short')
-    tag, channels, rate, _, block, _ = struct.unpack('<HHIIHH', content[:16])
+    tag, channels, rate, _, block, bits = struct.unpack('<HHIIHH', content[:16])
     if tag == EXTENSIBLE and len(content) >= 26:
         tag = struct.unpack('<H', content[24:26])[0]  # begins the identifier of the coding
-    return tag, channels, rate, block
+    return tag, channels, rate, block, bits
 
 
 def decoded(content: bytes, wav: Wav) -> np.ndarray:

@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from flax_transformer.common.errors import BadInput
 from flax_transformer.data.audio.reading import Audio, read_audio, read_header
 
 TONE = tone()
+DATA = chunk(b'data', bytes(100))
 FMT = wav_bytes(TONE)[12:36]
 
 
@@ -48,6 +50,10 @@ REFUSED = {
         'the WAV file has 0 channels in 0 bytes; expected 8, 16, 24 or 32 bits a sample',
     ),
     '5 bytes a sample': (lambda: wav_bytes(TONE, width=5), '1 channels in 5 bytes; expected 8, 16, 24 or 32 bits'),
+    '16 bits in a byte': (
+        lambda: chunk(b'RIFF', b'WAVE' + chunk(b'fmt ', struct.pack('<HHIIHH', 1, 1, 8000, 8000, 1, 16)) + DATA),
+        'the WAV file has 16 bits in 1 bytes a sample; expected room for them',
+    ),
     'endless chunks': (
         lambda: chunk(b'RIFF', b'WAVE' + FMT + chunk(b'junk', b'') * 2000),
         'has 1000 chunks and no samples; expected a chunk named data',

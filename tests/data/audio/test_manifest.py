@@ -240,6 +240,7 @@ def test_json_lines_that_are_none_are_refused(content: bytes, message: str, tmp_
         ({'transcript': 'x'}, 'got the columns path, transcript; expected text'),
         ({}, 'got the columns path; expected text'),
         ({'text': None}, 'text is null; expected a string'),
+        ({'path': None, 'text': 'x'}, r'got the columns text; expected one of path, .*'),
         ({'text': float('nan')}, 'text is NaN; expected a string'),
         ({'text': float('-inf')}, 'text is -Infinity; expected a string'),
         ({'text': True}, 'text is true; expected a string'),
@@ -251,7 +252,9 @@ def test_each_row_needs_a_text(second: dict, message: str, is_first: bool, tmp_p
     (tmp_path / 'a.wav').write_bytes(wav_bytes(tone()))
     rows = [{'path': 'a.wav', 'text': ''}, {'path': 'a.wav', **second}]
     (tmp_path / 'index.jsonl').write_text('\n'.join(map(json.dumps, rows[::-1] if is_first else rows)))
-    with pytest.raises(UserError, match=rf'1 of 2 recordings .*\n.*index.jsonl:{1 if is_first else 2}: {message}$'):
+    with pytest.raises(
+        UserError, match=rf'1 of 2 (recordings|rows) .*\n.*index.jsonl:{1 if is_first else 2}: {message}$'
+    ):
         read('index.jsonl', tmp_path)
 
 
