@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -68,7 +67,7 @@ def _defaults(run: str) -> DetectOptions:
 def _samples(file: str, detector: 'Detector') -> np.ndarray:
     from flax_transformer.data.audio.reading import read_audio
 
-    audio = read_audio(Path(file), detector.sample_rate, name=file)
+    audio = read_audio(file, detector.sample_rate)
     for remark in audio.remarks:
         note(f'{file}: {remark}')
     return audio.samples

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from flax_transformer.cli.lines import LineWriter, to_json
 from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
-from flax_transformer.common.errors import BadInput, UserError
+from flax_transformer.common.errors import UserError
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.speech.result import Transcript
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Write down what is said in recordings: N files in, N lines out, in order. WAV of any rate and channels;
 FLAC, OGG and MP3 by the package soundfile. RUN is a run directory or one of its checkpoints: RUN@12000, RUN@last,
-RUN@best, RUN@average. A file that cannot be read gives an empty line, a message, and in the end the exit code 2."""
+RUN@best, RUN@average. Options come last. A file that cannot be read gives an empty line, a message, and in the end the
+exit code 2."""
 
 CHUNK = 16  # files that are read, transcribed and written together
 NAMED = 3  # files with a remark; --format jsonl gives each one its own
@@ -89,8 +90,6 @@ def _transcribe(
 
 def _waveform(transcriber: 'Transcriber', file: str) -> Any:
     """The recording, or the error that says why it cannot be read."""
-    if not file:
-        return BadInput("got the name '' (empty); expected a recording")
     try:
         return transcriber.read(file)
     except UserError as error:

@@ -20,7 +20,6 @@ MOST_HOURS = 4  # of a recording that is read whole: 0.9 GB at 16 kHz, and as mu
 RATES = range(1_000, 768_001)  # Hz
 SILENCE = 1e-4  # peak; -80 dB of full scale
 SHORTEST = 0.02  # seconds; less holds no sound of speech
-SCALED_DOWN = 'scaled down: the samples exceeded full scale'
 _BLOCK = 1 << 12  # frames decoded at a time: as many are lost before damage
 _UNKNOWN_FRAMES = 1 << 40
 _COMPRESSED_AUDIO = {b'fLaC': 'FLAC', b'OggS': 'OGG', b'ID3\x02': 'MP3', b'ID3\x03': 'MP3', b'ID3\x04': 'MP3'}
@@ -47,7 +46,7 @@ class Audio(NamedTuple):
     remarks: tuple[str, ...]
 
 
-def read_audio(file: Path | BinaryIO, rate: int, *, name: str = '') -> Audio:
+def read_audio(file: Path | str | BinaryIO, rate: int, *, name: str = '') -> Audio:
     """The samples of a recording at `rate` Hz, and remarks.
 
     WAV of any rate, width and number of channels; by soundfile where it is installed, FLAC, OGG, MP3 and more. Channels
@@ -61,6 +60,8 @@ def read_audio(file: Path | BinaryIO, rate: int, *, name: str = '') -> Audio:
       BadInput: in one line, with the name, for a file that is missing, empty, damaged, not audio, or longer than
         MOST_HOURS, and for samples that are not finite.
     """
+    if file == '':  # as a Path it would be the folder
+        raise BadInput("got the name '' (empty); expected a recording")
     with _opened(file, name) as (opened, name):
         header, blocks = _open_audio(opened)
         samples, remarks = _mixed_down(header, blocks)
@@ -203,7 +204,7 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
         if not_finite:
             continue  # the rest is only counted
         peak = max(peak, float(np.max(np.abs(block), initial=0)))
-        clipped += _clipped(block)
+        clipped += num_clipped(block)
         wide = np.float64 if peak > 1 else np.float32  # the sum of huge channels would overflow
         parts.append(block[:, 0] if block.shape[1] == 1 else block.mean(axis=1, dtype=wide).astype(np.float32))
     if not_finite:
@@ -211,22 +212,31 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
     samples = np.concatenate(parts) if parts else np.zeros(0, np.float32)
     if not len(samples):
         raise BadInput('holds no samples; expected a recording')
-    remarks = []
+    samples, remarks = in_full_scale(samples, header.rate, peak=peak, clipped=clipped)
     if header.missing or len(samples) < header.frames:
-        remarks.append('cut off or damaged: the header promises more samples')
-    if peak > 1:
-        samples = samples / np.float32(peak)
-        remarks.append(SCALED_DOWN)
-    elif clipped > len(samples) / 1000:
-        remarks.append('clipped: more than 0.1 % of the samples are at full scale')
-    if np.max(np.abs(samples)) < SILENCE:
-        remarks.append('silent: nothing above -80 dB of full scale')
-    if len(samples) < SHORTEST * header.rate:
-        remarks.append(f'shorter than {1000 * SHORTEST:g} ms')
+        remarks.insert(0, 'cut off or damaged: the header promises more samples')
     return samples, remarks
 
 
-def _clipped(block: np.ndarray) -> int:
-    """Samples at full scale that follow an equal one."""
+def in_full_scale(samples: np.ndarray, rate: int, *, peak: float, clipped: int) -> tuple[np.ndarray, list[str]]:
+    """Samples [T] as float32, divided by `peak` if that is above 1, and remarks about level and length.
+
+    `peak` and `clipped` (see `num_clipped`) are those of the channels that were mixed.
+    """
+    remarks = []
+    if peak > 1:
+        samples = samples / peak
+        remarks.append('scaled down: the samples exceeded full scale')
+    elif clipped > len(samples) / 1000:
+        remarks.append('clipped: more than 0.1 % of the samples are at full scale')
+    if np.max(np.abs(samples), initial=0) < SILENCE:
+        remarks.append('silent: nothing above -80 dB of full scale')
+    if len(samples) < SHORTEST * rate:
+        remarks.append(f'shorter than {1000 * SHORTEST:g} ms')
+    return samples.astype(np.float32), remarks
+
+
+def num_clipped(block: np.ndarray) -> int:
+    """How many samples [T, ...] at full scale follow an equal one."""
     at_top = np.abs(block) >= 0.99
     return int(np.count_nonzero(at_top[1:] & (block[1:] == block[:-1]))) if at_top.any() else 0

@@ -8,7 +8,7 @@ import numpy as np
 
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.audio.reading import SCALED_DOWN, read_audio
+from flax_transformer.data.audio.reading import in_full_scale, num_clipped, read_audio
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.decoding import Decoded, decode, most_beam_size
 from flax_transformer.tasks.speech.loading import load_run
@@ -32,9 +32,9 @@ Recorded = Path | str | np.ndarray | Waveform
 class Transcriber:
     """`transcriber(recordings)` writes down recordings, `transcriber(recording)` one.
 
-    A recording is a path, or samples at `sample_rate` [T]: float in -1..1, or int16. Floats beyond -1..1 are
-    scaled down, with a remark. Compiles once for each power of two of seconds, up to data.max_seconds; longer
-    recordings are read in windows of that length.
+    A recording is a path, or an array of samples at `sample_rate` [T]: floats of 32 or 64 bits in -1..1, or int16.
+    Floats beyond are scaled down, with a remark. Compiles once for each power of two of seconds, up to
+    data.max_seconds; longer recordings are read in windows of that length.
     """
 
     def __init__(self, config: Config, params: Any, units: Units) -> None:
@@ -72,7 +72,7 @@ class Transcriber:
           beam_size: 1: the units that are most probable in each frame; more: how many prefixes a search keeps.
           progress: called with the seconds of each finished batch.
         """
-        if isinstance(recordings, (Path, str, np.ndarray, Waveform)):
+        if hasattr(recordings, '__array__') or isinstance(recordings, (Path, str, Waveform)):
             return self([recordings], beam_size=beam_size, progress=progress)[0]
         most = most_beam_size(self.units.size)
         if not 1 <= beam_size <= most:
@@ -104,21 +104,24 @@ class Transcriber:
         """A recording's samples, and what was done to get them. Raises UserError for one that cannot be read."""
         if isinstance(recording, Waveform):
             return recording
-        if not isinstance(recording, np.ndarray):
-            return Waveform(*read_audio(Path(recording), self.sample_rate))
+        if isinstance(recording, (Path, str)):
+            return Waveform(*read_audio(recording, self.sample_rate))
+        if not hasattr(recording, '__array__'):
+            raise UserError(
+                f'got a recording of type {type(recording).__name__}: expected a path, or samples in an array'
+            )
+        recording = np.asarray(recording)
         if recording.ndim != 1 or recording.dtype not in (np.int16, np.float32, np.float64):
             raise UserError(
-                f'samples of shape {recording.shape} and type {recording.dtype}: expected one channel, [T], of float '
-                'in -1..1 or int16'
+                f'samples of shape {recording.shape} and type {recording.dtype}: expected one channel, [T], of '
+                'float32 or float64 in -1..1, or int16'
             )
-        if recording.dtype == np.int16:
-            return Waveform(recording.astype(np.float32) / 32768)
         if not np.isfinite(recording).all():
             raise UserError('some samples are NaN or infinite: expected numbers in -1..1')
-        peak = np.max(np.abs(recording), initial=0)
-        if peak > 1:
-            return Waveform((recording / peak).astype(np.float32), (SCALED_DOWN,))
-        return Waveform(recording.astype(np.float32))
+        samples = recording / np.float32(32768) if recording.dtype == np.int16 else recording
+        peak = float(np.max(np.abs(samples), initial=0))
+        samples, remarks = in_full_scale(samples, self.sample_rate, peak=peak, clipped=num_clipped(samples))
+        return Waveform(samples, tuple(remarks))
 
     def _transcript(self, waveform: Waveform, log_probs: np.ndarray, beam_size: int) -> Transcript:
         decoded = decode(log_probs, beam_size)

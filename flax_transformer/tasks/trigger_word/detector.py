@@ -62,11 +62,15 @@ class Detector:
         return self._step / self.sample_rate
 
     def __call__(self, samples: np.ndarray) -> list[Hit]:
-        """The hits in a recording [T] at `sample_rate`: floats in -1..1, or 16-bit integers."""
+        """The hits in a recording [T] at `sample_rate`: floats in -1..1 (what is beyond is clipped), or 16-bit
+        integers."""
         return list(self.stream([samples]))
 
     def stream(self, chunks: Iterable[np.ndarray]) -> Iterator[Hit]:
-        """The hits in chunks [n] of any sizes, each as soon as it is heard; the chunks' sizes change none of them."""
+        """The hits in chunks [n] of any sizes, each as soon as it is heard.
+
+        The chunks' sizes change the probabilities by rounding alone, some 1e-6.
+        """
         rule = hits.start(self.rule)
         for probabilities in self._probabilities(chunks):
             found, rule = hits.find_hits(probabilities, rule, self.rule, self.seconds_per_output)

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.io import wavfile
@@ -126,6 +127,8 @@ def test_a_beam_is_no_less_probable(transcriber: Transcriber, tones: Tones) -> N
         (np.zeros(800, np.int32), 'int32: expected one channel'),
         (np.array([0.0, np.nan]), 'some samples are NaN or infinite'),
         ('nowhere.wav', 'nowhere.wav'),
+        ('', r"got the name '' \(empty\); expected a recording"),
+        ([0.5, 0.25], 'got a recording of type float: expected a path, or samples in an array'),
     ],
 )
 def test_what_is_no_recording_is_refused(transcriber: Transcriber, recording: object, message: str) -> None:
@@ -139,7 +142,17 @@ def test_nothing_and_silence_have_a_transcript(transcriber: Transcriber) -> None
         assert found.text == ' '.join(word.text for word in found.words)
         assert np.isfinite(found.log_probability)
     assert transcriber([]) == []
-    assert transcriber(np.zeros(1, np.float32)).remarks == ('too short: less than a frame',)
+    assert 'too short: less than a frame' in transcriber(np.zeros(1, np.float32)).remarks
+
+
+def test_odd_samples_get_the_remarks_of_odd_files(transcriber: Transcriber, tmp_path: Path) -> None:
+    clipped = np.sign(np.random.default_rng(0).normal(size=RATE)).astype(np.float32)
+    for samples, remark in ((np.zeros(RATE, np.float32), 'silent'), (clipped, 'clipped'), (clipped[:100], 'shorter')):
+        wavfile.write(tmp_path / 'odd.wav', RATE, samples)
+        found = transcriber.read(samples).remarks
+        assert found == transcriber.read(tmp_path / 'odd.wav').remarks
+        assert any(each.startswith(remark) for each in found)
+    assert transcriber.read(jnp.zeros(RATE)).remarks == transcriber.read(np.zeros(RATE)).remarks
 
 
 def test_a_beam_that_memory_has_no_room_for_is_refused(transcriber: Transcriber) -> None:
@@ -203,3 +216,19 @@ def test_evaluate_scores_by_speaker_and_confuses_single_words(
     assert 'by speaker' in shown
     assert main(['evaluate', str(tiny_transcriber), '--count', '5', '--strings.most', '1']) == 2
     assert 'give --strings.most N, of at least 2' in capsys.readouterr().err
+    assert main(['evaluate', str(tiny_transcriber), '--count', '99999999999999999999']) == 2
+    assert 'expected 0 to 1,000,000' in capsys.readouterr().err
+
+
+def test_word_error_rates_need_words(
+    tiny_transcriber: Path, tones: Tones, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip('jiwer')
+    wavfile.write(tmp_path / 'a.wav', RATE, tones.samples(0))
+    table = tmp_path / 'index.tsv'
+    table.write_text('path\ttext\tspeaker\na.wav\t\tann\n')
+    assert main(['evaluate', str(tiny_transcriber), '--test', str(table)]) == 2
+    assert 'all 1 transcripts are empty: there is no word to count errors by' in capsys.readouterr().err
+    table.write_text('path\ttext\tspeaker\na.wav\t\tann\na.wav\t1\tbob\n')
+    assert main(['evaluate', str(tiny_transcriber), '--test', str(table), '--json']) == 0
+    assert list(json.loads(capsys.readouterr().out)['by_speaker']) == ['bob']
