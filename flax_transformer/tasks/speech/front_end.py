@@ -36,7 +36,7 @@ def leveled(features: jax.Array, is_frame: jax.Array) -> jax.Array:
     are the color of microphone and voice, but in a recording of one word they are that word's own sound, too: so half
     of it stays.
 
-    At their level features are 4/3, and each 13 dB make a 1, so those of speech have a mean and deviation of about 0
+    At their level features are 4/3, and 13 dB correspond to 1, so those of speech have a mean and deviation of about 0
     and 1. What is more than 52 dB below is taken for silence, -8/3. Frames that are not is_frame [B, F] become 0.
     """
     is_frame = is_frame[..., None]

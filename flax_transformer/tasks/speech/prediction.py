@@ -1,4 +1,4 @@
-"""Log-probabilities of the units for each frame of recordings: static shapes, and the same numbers in any company."""
+"""Log-probabilities of the units in each frame: static shapes, the same numbers whatever else is in the batch."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

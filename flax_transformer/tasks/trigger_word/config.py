@@ -90,7 +90,7 @@ class TriggerWordDataConfig:
 
     trigger: str = 'rising'  # the text of the recordings that are to be found
     train: tuple[str, ...] = ('melodies:train',)  # manifests of recordings, each of one word
-    train_background: tuple[str, ...] = ()  # what clips are mixed with; noise is generated besides
+    train_background: tuple[str, ...] = ()  # what clips are mixed with; noise is also generated
     validation: tuple[str, ...] = ()  # empty: none
     validation_background: tuple[str, ...] = ()  # what validation scenes are mixed with
     test: tuple[str, ...] = ()  # what `evaluate` reads; empty: none
