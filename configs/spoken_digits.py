@@ -6,10 +6,10 @@
 
 The recordings are fsdd/index.tsv and fsdd/recordings.tar.xz below $FLAX_TRANSFORMER_DATA.
 
-Hardware: two CPU cores (x86-64 with AVX-512), busy. Time: 6.7 CPU minutes.
-Score, one seed. Official split: 98.0 % of the 300 single digits of the test right; of 500 strings of 2 to 7 of them,
-1.15 % of the words wrong. Trained without the speaker lucas, 6.6 CPU minutes: 84.4 % of his 500 digits right
-(`python benchmarks/speech.py FOLDER`).
+Hardware: two CPU cores (x86-64 with AVX-512), busy. Time: 8.3 CPU minutes.
+Score, mean of three seeds. Official split: 98.8 % of the 300 single digits of the test right; of 500 strings of 2 to 7
+of them, 0.87 % of the words wrong. Trained without one speaker, 84.5 % of the 500 digits of that speaker right, the
+mean over the six (`python benchmarks/speech.py FOLDER`).
 """
 
 from flax_transformer.audio.features import FeatureConfig
