@@ -19,7 +19,7 @@ from flax_transformer.data.lines import no_such_file
 MOST_HOURS = 4  # of a recording that is read whole: 0.9 GB at 16 kHz, and as much while it is resampled
 RATES = range(1_000, 768_001)  # Hz
 SILENCE = 1e-4  # peak; -80 dB of full scale
-SHORTEST = 0.02  # seconds; too short for any sound of speech
+SHORTEST = 0.02  # seconds; less is too short for any sound of speech
 _BLOCK = 1 << 12  # frames decoded at a time: as many are lost before damage
 _UNKNOWN_FRAMES = 1 << 40
 _COMPRESSED_AUDIO = {b'fLaC': 'FLAC', b'OggS': 'OGG', b'ID3\x02': 'MP3', b'ID3\x03': 'MP3', b'ID3\x04': 'MP3'}

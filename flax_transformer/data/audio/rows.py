@@ -170,7 +170,7 @@ def _json_rows(file: Path) -> Iterator[Row]:
             faults.append(f'{file}:{number}: expected a JSON object with a path and a text')
             continue
         columns = {name: str(value) for name, value in row.items() if isinstance(value, str | int | float)}
-        if not all(map(_is_unicode, (*columns, *columns.values()))):
+        if not _is_unicode(''.join((*columns, *columns.values()))):
             faults.append(f'{file}:{number}: holds half of a surrogate pair, such as \\ud83d; expected Unicode text')
             continue
         try:
@@ -188,7 +188,11 @@ def _json_rows(file: Path) -> Iterator[Row]:
 
 
 def _is_unicode(text: str) -> bool:
-    return text.isascii() or not any('\ud800' <= character <= '\udfff' for character in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_no_number(value: object) -> bool:
