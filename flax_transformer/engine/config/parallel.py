@@ -25,7 +25,7 @@ class ParallelConfig:
     max_tokens_per_device: int = setting(0, 'resumable')
     # layers: keep only each layer's input and recompute the rest.
     remat: Literal['none', 'layers'] = setting('none', 'resumable')
-    # Target slots whose logits a device holds at once; 0: 1,024, or as many as 32 MB hold.
+    # Target slots whose logits a device holds at once; 0: 1,024, or as many as 32 MB hold (on CPUs 256, or 8 MB).
     loss_chunk: int = setting(0, 'resumable')
     # Processes that train together, as on several hosts; 0: ask SLURM, Open MPI or the TPU host.
     num_processes: int = setting(1, 'resumable')

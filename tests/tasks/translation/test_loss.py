@@ -215,6 +215,12 @@ def test_chunked_logits_are_never_whole_in_memory():
     assert temporary(32) < whole / 4
 
 
-def test_chunks_hold_a_thousand_tokens_or_32_megabytes():
-    assert automatic_chunk(replace(MODEL, vocab_size=32_000)) == 1024
-    assert automatic_chunk(replace(MODEL, vocab_size=1024)) * 1024 * 4 == 2**25
+@pytest.mark.parametrize(
+    ('backend', 'slots', 'size'), [('cpu', 256, 2**23), ('gpu', 1024, 2**25), ('tpu', 1024, 2**25)]
+)
+def test_chunks_hold_so_many_slots_or_so_many_bytes(
+    monkeypatch: pytest.MonkeyPatch, backend: str, slots: int, size: int
+) -> None:
+    monkeypatch.setattr(jax, 'default_backend', lambda: backend)
+    assert automatic_chunk(replace(MODEL, vocab_size=32_000)) == slots
+    assert automatic_chunk(replace(MODEL, vocab_size=1024)) * 1024 * 4 == size
