@@ -109,10 +109,10 @@ def _sums_of_chunk(
     return total, sums
 
 
-def automatic_chunk(config: ModelConfig) -> int:
+def automatic_chunk(config: ModelConfig, platform: str | None = None) -> int:
     """Target slots whose logits are in memory at once: as many as fit into 32 MB, but at least 1,024.
 
-    On CPUs 8 MB and 256 slots, which caches hold.
+    On CPUs 8 MB and 256 slots, which caches hold. `platform` is that of the devices; None: of those here.
     """
-    slots, logits = (256, 2**21) if jax.default_backend() == 'cpu' else (1024, 2**23)
+    slots, logits = (256, 2**21) if (platform or jax.default_backend()) == 'cpu' else (1024, 2**23)
     return max(slots, logits // config.vocab_size_of_target)

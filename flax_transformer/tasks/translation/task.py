@@ -24,8 +24,8 @@ class TranslationTask(Task):
     slot_name = 'target_slots'
     counts = ('target_tokens', 'source_tokens')
 
-    def __init__(self, config: Config, *, row_parts: int = 1) -> None:
-        """`row_parts`: the number of devices over which the rows that `loss` sees are split."""
+    def __init__(self, config: Config, *, row_parts: int = 1, platform: str | None = None) -> None:
+        """`row_parts`: the number of devices over which the rows that `loss` sees are split; `platform`: theirs."""
         self._family = family_of(config.model)
         self.sharding_rules = self._family.sharding_rules
         self.rows_per_step, self.slots_per_row = config.rows_per_step, config.data.target_length
@@ -40,7 +40,7 @@ class TranslationTask(Task):
             model=self._family.make(config.model, remat=config.parallel.remat == 'layers'),
             label_smoothing=config.training.label_smoothing,
             corpora=tuple(corpus.name for corpus in config.data.corpora),
-            loss_chunk=row_parts * (config.parallel.loss_chunk or automatic_chunk(config.model)),
+            loss_chunk=row_parts * (config.parallel.loss_chunk or automatic_chunk(config.model, platform)),
         )
         self._r_drop_alpha = config.training.r_drop_alpha
 
@@ -70,8 +70,9 @@ class TranslationTask(Task):
 def make_trainer(config: Config, devices: Sequence[jax.Device] | None = None) -> Trainer:
     """The compiled steps of a config, for `devices`, which need not be present; None: those the config asks for."""
     placed = Devices(config.parallel, devices)
-    config = with_dtype(config, placed.devices[0].platform)
-    task = TranslationTask(config, row_parts=placed.row_parts_per_step)
+    platform = placed.devices[0].platform
+    config = with_dtype(config, platform)
+    task = TranslationTask(config, row_parts=placed.row_parts_per_step, platform=platform)
     return Trainer(task, config.engine, placed)
 
 

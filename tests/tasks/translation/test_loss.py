@@ -216,11 +216,8 @@ def test_chunked_logits_are_never_whole_in_memory():
 
 
 @pytest.mark.parametrize(
-    ('backend', 'slots', 'size'), [('cpu', 256, 2**23), ('gpu', 1024, 2**25), ('tpu', 1024, 2**25)]
+    ('platform', 'slots', 'size'), [('cpu', 256, 2**23), ('gpu', 1024, 2**25), ('tpu', 1024, 2**25)]
 )
-def test_chunks_hold_so_many_slots_or_so_many_bytes(
-    monkeypatch: pytest.MonkeyPatch, backend: str, slots: int, size: int
-) -> None:
-    monkeypatch.setattr(jax, 'default_backend', lambda: backend)
-    assert automatic_chunk(replace(MODEL, vocab_size=32_000)) == slots
-    assert automatic_chunk(replace(MODEL, vocab_size=1024)) * 1024 * 4 == size
+def test_chunks_hold_so_many_slots_or_so_many_bytes(platform: str, slots: int, size: int) -> None:
+    assert automatic_chunk(replace(MODEL, vocab_size=32_000), platform) == slots
+    assert automatic_chunk(replace(MODEL, vocab_size=1024), platform) * 1024 * 4 == size
