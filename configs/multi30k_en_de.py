@@ -8,10 +8,7 @@ Other directions among English, German, French and Czech are two options, such a
 
     flax-transformer train multi30k_en_de --data.source-language de --data.target-language en --workdir runs/de_en
 
-Hardware: two CPU cores (x86-64 with AVX-512), shared with other work. Time: 28 minutes.
-Score on test_2016_flickr, cased detokenized sacreBLEU (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0):
-37.24 with beam 4, 36.45 greedy; chrF 61.04; perplexity 5.18 per target token. One run, seed 0. The length penalty's
-exponent was chosen on the validation set (after 8,000 steps: 38.0 BLEU with 0.6, 38.6 with 1.0).
+Scores, time and hardware: RESULTS.md.
 """
 
 from flax_transformer.config import (
@@ -44,9 +41,9 @@ def get_config() -> Config:
             source_length=64,
             target_length=64,
         ),
-        optimizer=OptimizerConfig(schedule='linear', learning_rate=2e-3, warmup_steps=800, ema_decay=0.999),
+        optimizer=OptimizerConfig(name='muon', schedule='linear', learning_rate=4e-3, warmup_steps=400),
         training=TrainingConfig(
-            steps=7000, tokens_per_step=1280, log_every=100, evaluate_every=1000, checkpoint_every=1000
+            steps=4000, tokens_per_step=2048, log_every=100, evaluate_every=1000, checkpoint_every=500
         ),
         decoding=DecodingConfig(alpha=1.0, max_source_tokens=64),
     )
