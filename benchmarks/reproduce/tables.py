@@ -127,18 +127,23 @@ DECODING = Table(
 
 # ---------------------------------------------------------------------------------------------- corpus size
 
-# As long as the loss on the validation set falls.
-UNTIL_BEST = (
-    *('--training.steps', '6000', '--training.evaluate-every', '250', '--training.patience', '4'),
-    *('--training.average-last', '1'),
-)
+
+def _subset(pairs: int, vocab_size: int, dropout_rate: float, steps: int) -> tuple[Entry, Entry]:
+    fields = {
+        'model.vocab-size': vocab_size,
+        'model.dropout-rate': dropout_rate,
+        'training.steps': steps,
+        'training.evaluate-every': steps // 10,
+        'training.checkpoint-every': steps // 10,
+        'optimizer.warmup-steps': steps // 10,
+    }
+    options = tuple(text for field, value in fields.items() for text in (f'--{field}', str(value)))
+    name = f'{pairs // 1000}k'
+    what = f'{vocab_size:,} pieces, dropout {dropout_rate}, {steps:,} steps'
+    return _on_validation(name, Experiment(f'corpus_size/{name}', 'tatoeba_en_de', options, pairs), what)
 
 
-def _subset(pairs: int | None, vocab_size: int) -> tuple[Entry, Entry]:
-    name = 'all' if pairs is None else f'{pairs // 1000}k'
-    fields = (*UNTIL_BEST, '--model.vocab-size', str(vocab_size))
-    experiment = Experiment(f'corpus_size/{name}', 'tatoeba_en_de', fields, pairs)
-    what = f'{vocab_size:,} pieces'
+def _on_validation(name: str, experiment: Experiment, what: str) -> tuple[Entry, Entry]:
     all_references = Measure('all_references', validation=ALL_REFERENCES.validation, has_test=False)
     return (
         Entry(f'{name} pairs', experiment, VALIDATION_ONLY, what),
@@ -149,10 +154,12 @@ def _subset(pairs: int | None, vocab_size: int) -> tuple[Entry, Entry]:
 CORPUS_SIZE = Table(
     'corpus_size',
     'ablation',
-    tuple(
-        entry
-        for pairs, vocab_size in ((1000, 1000), (4000, 2000), (16_000, 4000), (64_000, 8000), (None, 8000))
-        for entry in _subset(pairs, vocab_size)
+    (
+        *_subset(1000, 1000, 0.3, 400),
+        *_subset(4000, 2000, 0.3, 800),
+        *_subset(16_000, 4000, 0.3, 2000),
+        *_subset(64_000, 8000, 0.2, 4000),
+        *_on_validation('all', TATOEBA, 'tatoeba_en_de: 8,000 pieces, dropout 0.1, 4,000 steps'),
     ),
 )
 

@@ -275,9 +275,10 @@ def test_hardware_names_the_processor_and_what_else_it_ran_on() -> None:
 def test_a_name_is_a_table_an_experiment_or_a_config() -> None:
     assert command.tables_of('model', None, []) == [TABLES['model']]
     tatoeba = command.tables_of('tatoeba_en_de', None, [])
-    assert [entry.key for table in tatoeba for entry in table.entries] == [
-        'tatoeba_en_de', 'tatoeba_en_de, all references'
-    ]  # fmt: skip
+    assert [[entry.key for entry in table.entries] for table in tatoeba] == [
+        ['tatoeba_en_de', 'tatoeba_en_de, all references'],
+        ['all pairs', 'all pairs, all references'],
+    ]
     assert [table.name for table in command.tables_of('ablations/base', None, [])] == ['model', 'decoding']
     (own,) = command.tables_of('dir/mine.py', None, [])
     assert own.entries[0].experiment == Experiment('mine', 'dir/mine.py')
