@@ -9,7 +9,7 @@ The files are found in --data.root, else $FLAX_TRANSFORMER_DATA, else data/: mul
 Hardware: two CPU cores (x86-64 with AVX-512), busy with much other work. Time: 22 minutes. Scores on
 test_2016_flickr, greedy, cased detokenized sacreBLEU (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0), one
 run: 18.2 en-de, 22.5 en-fr, 12.3 en-cs, 21.1 de-en. The loss was still falling fast: a better model needs several
-times the steps (multi30k_en_de takes 7,000 for one direction).
+times the steps.
 """
 
 from flax_transformer.config import (
