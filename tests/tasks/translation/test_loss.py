@@ -1,5 +1,6 @@
 """Translation's loss: sums over target tokens, of each corpus, and in chunks of positions."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -9,10 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fake_devices import gpu_hosts, tpu_slice
 from tiny_translation import LOSS, fresh_params, uneven_batch
 from tiny_translation import MODEL as TINY
+from traced import equations
 
-from flax_transformer.config import ParallelConfig, TransformerConfig
+from flax_transformer.config import Config, DataConfig, ParallelConfig, TrainingConfig, TransformerConfig
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.losses import cross_entropy
@@ -20,7 +23,7 @@ from flax_transformer.engine.step import eval_step
 from flax_transformer.engine.trainer import add_up
 from flax_transformer.ops.tied_embeddings import output_names
 from flax_transformer.tasks.translation.loss import automatic_chunk, loss_sums
-from flax_transformer.tasks.translation.task import per_token
+from flax_transformer.tasks.translation.task import make_trainer, per_token
 from flax_transformer.transformer.model import Transformer, init_params, parameter_shapes, shift_right
 
 
@@ -221,3 +224,21 @@ def test_chunked_logits_are_never_whole_in_memory():
 def test_chunks_hold_so_many_slots_or_so_many_bytes(platform: str, slots: int, size: int) -> None:
     assert automatic_chunk(replace(MODEL, vocab_size=32_000), platform) == slots
     assert automatic_chunk(replace(MODEL, vocab_size=1024), platform) * 1024 * 4 == size
+
+
+@pytest.mark.parametrize(('device', 'slots'), [('cpu', 256), ('gpu', 1024), ('tpu', 1024)])
+def test_a_step_has_the_chunk_of_the_devices_it_is_compiled_for(device: str, slots: int) -> None:
+    """Which need not be here: `plan` compiles for TPUs on a machine without them."""
+    devices = {'cpu': jax.devices()[:1], 'gpu': gpu_hosts(1), 'tpu': tpu_slice('v5e:2x2')[:1]}[device]
+    config = Config(
+        model=replace(MODEL, vocab_size=32_000),
+        data=DataConfig(source_length=64, target_length=64),
+        training=TrainingConfig(tokens_per_step=4096),
+        parallel=ParallelConfig('mesh'),
+    )
+    task = make_trainer(config, devices).task
+    shapes = parameter_shapes(config.model), task.batch_shapes()
+    traced = jax.make_jaxpr(lambda params, batch: task.loss(params, batch, None))(*shapes)
+    products = (each for each in equations(traced.jaxpr) if each.primitive.name == 'dot_general')
+    logits = [each.outvars[0].aval.shape[:-1] for each in products if each.outvars[0].aval.shape[-1] == 32_000]
+    assert {math.prod(shape) for shape in logits} == {slots}
