@@ -46,7 +46,7 @@ RESULTS = Table(
 
 # ------------------------------------------------------------------------------------------------ ablations
 
-# An eighth of the config's steps, with less dropout and a shorter warm-up. What a row changes comes last and wins.
+# Far fewer steps than the config has, with less dropout and a shorter warm-up. What a row changes comes last and wins.
 FEW_STEPS = (
     *('--training.steps', '1500', '--optimizer.warmup-steps', '150'),
     *('--optimizer.learning-rate', '4e-3', '--model.dropout-rate', '0.1'),
@@ -97,7 +97,7 @@ MODEL = Table(
         _entry('smoothing_0.2', 'label smoothing 0.2', '--training.label-smoothing', '0.2'),
         _entry('dropout_0', 'no dropout', '--model.dropout-rate', '0'),
         _entry('dropout_0.2', 'dropout 0.2', '--model.dropout-rate', '0.2'),
-        _entry('dropout_0.3', "dropout 0.3, the config's", '--model.dropout-rate', '0.3'),
+        _entry('dropout_0.3', 'dropout 0.3', '--model.dropout-rate', '0.3'),
         _entry('half', 'd_model 64, d_ff 128', *_size(64, 128, 4, 4, 4)),
         _entry('shallow', '3 + 3 layers, d_ff 512', *_size(128, 512, 4, 3, 3)),
         _entry('deep_encoder', '6 + 2 layers', *_size(128, 256, 4, 6, 2)),
