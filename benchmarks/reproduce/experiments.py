@@ -46,5 +46,5 @@ class Table:
     """A table of RESULTS.md."""
 
     name: str
-    columns: Literal['results', 'ablation']
+    columns: Literal['results', 'ablation', 'search']
     entries: tuple[Entry, ...]

@@ -32,6 +32,7 @@ HEADS = {
         'length ratio',
         'CPU minutes, minutes',
     ),
+    'search': ('search', 'seeds', 'BLEU on the validation set', 'length ratio'),
 }
 NOT_RUN = 'not run yet'
 Scorings = dict[tuple[int, ...], list[Event]]  # of seeds, alone or together, in the order of time
@@ -145,7 +146,7 @@ def spread(values: Sequence[float], digits: int = 2) -> str:
 
 def markdown(table: Table, row: Row) -> str:
     """The row as a line of its table."""
-    cells = (_results if table.columns == 'results' else _ablation)(row)
+    cells = {'results': _results, 'ablation': _ablation, 'search': _search}[table.columns](row)
     return f'| {" | ".join(cell.replace("|", chr(92) + "|") for cell in cells)} |'
 
 
@@ -171,11 +172,20 @@ def _results(row: Row) -> list[str]:
 
 
 def _ablation(row: Row) -> list[str]:
-    numbers = [(spread([one[name] for one in row.validation]) if row.validation else '') for name in ABLATION_SCORES]
-    return [row.key, row.what, _seeds(row), spread([one['bleu'] for one in row.validation]), *numbers, _times(row)]
+    perplexity, length_ratio = _validation(row, 'perplexity', 'length_ratio')
+    return [row.key, row.what, _seeds(row), _validation_bleu(row), perplexity, length_ratio, _times(row)]
 
 
-ABLATION_SCORES = ('perplexity', 'length_ratio')
+def _search(row: Row) -> list[str]:
+    return [row.key, _seeds(row), _validation_bleu(row), *_validation(row, 'length_ratio')]
+
+
+def _validation_bleu(row: Row) -> str:
+    return spread([one['bleu'] for one in row.validation])
+
+
+def _validation(row: Row, *names: str) -> list[str]:
+    return [spread([one[name] for one in row.validation]) if row.validation else '' for name in names]
 
 
 def _seeds(row: Row) -> str:

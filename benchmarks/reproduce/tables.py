@@ -125,7 +125,7 @@ def _decoding(key: str, *options: str) -> Entry:
 # The same runs, so nothing is trained for it.
 DECODING = Table(
     'decoding',
-    'ablation',
+    'search',
     (
         *(
             _decoding(f'beam {width}', '--decoding.beam-width', str(width), '--decoding.length-penalty', 'none')

@@ -111,6 +111,7 @@ def test_an_ablation_has_no_test_scores() -> None:
     (row,) = make_rows(entry, [*trained(1), scored(40, 1, part='validation'), scored(99, 1)], only)
     assert row.test == []
     assert markdown(TABLES['model'], row) == '| pre_norm | pre-LN | 1 | 40.00 | 5.00 | 1.00 | 4, 2 |'
+    assert markdown(TABLES['decoding'], row) == '| pre_norm | 1 | 40.00 | 1.00 |'
 
 
 def test_the_command_of_a_row_repeats_changed_fields() -> None:
