@@ -21,6 +21,7 @@ SEEDS ?= 1 2 3
 
 # Trains seeds, scores them and prints their row of RESULTS.md: make reproduce CONFIG=multi30k_en_de_tok SEEDS='1 2 3'.
 reproduce: .venv/installed
+	$(if $(CONFIG),,$(error CONFIG is missing, such as: make reproduce CONFIG=multi30k_en_de))
 	$(BIN)/python -m benchmarks.reproduce $(CONFIG) --seeds $(SEEDS) $(ARGS)
 
 test: .venv/installed-dev lint

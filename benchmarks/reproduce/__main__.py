@@ -35,23 +35,52 @@ def main(argv: Sequence[str]) -> int:
     arguments, fields = _parser().parse_known_args(argv)
     try:
         chosen = [table for name in arguments.names for table in tables_of(name, arguments.name, fields)]
-        is_good = True
-        for seeds, entries in _experiments(chosen, arguments.runs):
-            if not arguments.only_print:
-                groups = [arguments.seeds] if arguments.ensemble else []
-                is_good &= work(seeds, entries, arguments.seeds, groups, has_test=arguments.test)
+        _check(arguments, chosen)
+        is_good = arguments.only_print or _work_on(chosen, arguments)
         for table in chosen:
             rows = report(table, arguments.runs)
             print('\n'.join([head(table), *(markdown(table, row) for row in rows)]), flush=True)
             if arguments.write:
                 write_whole(RESULTS_FILE, replaced(RESULTS_FILE.read_text(encoding='utf-8'), table, rows))
-    except Stopped:
+    except (Stopped, KeyboardInterrupt):
         print('stopped; the same command continues', file=sys.stderr)
         return EXIT_CODE
-    except (UserError, ValueError) as error:
+    except (UserError, ValueError, OSError) as error:
         print(f'reproduce: {error}', file=sys.stderr)
         return 2
     return 0 if is_good else 1
+
+
+def _check(arguments: argparse.Namespace, tables: Sequence[Table]) -> None:
+    """Raises UserError for what would else be found after hours."""
+    seeds = arguments.seeds
+    if min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise UserError(f'--seeds {" ".join(map(str, seeds))}: expected different numbers from 0')
+    if arguments.ensemble and len(seeds) < 2:
+        raise UserError(f'--ensemble with --seeds {seeds[0]}: expected two seeds or more')
+    if arguments.write and (own := [table for table in tables if table.name not in TABLES]):
+        raise UserError(f'--write: {own[0].entries[0].key} has no row in RESULTS.md')
+    for of_experiment, _ in _experiments(tables, arguments.runs):
+        try:
+            of_experiment.config(seeds[0])
+        except UserError as error:
+            if of_experiment.experiment.fields:
+                raise
+            names = ', '.join([*TABLES, *(each.name for each in experiments())])
+            raise UserError(f'{error}\nExperiments and tables: {names}') from None
+
+
+def _work_on(tables: Sequence[Table], arguments: argparse.Namespace) -> bool:
+    """Does what is missing for the tables; whether all of it worked."""
+    is_good = True
+    for seeds, entries in _experiments(tables, arguments.runs):
+        groups = [arguments.seeds] if arguments.ensemble else []
+        try:
+            is_good &= work(seeds, entries, arguments.seeds, groups, has_test=arguments.test)
+        except UserError as error:
+            print(f'reproduce: {seeds.experiment.name}: {error}', file=sys.stderr, flush=True)
+            is_good = False
+    return is_good
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -126,7 +155,7 @@ def report(table: Table, runs: Path) -> list[Row]:
         events, rows = seeds.log.read(), []
         for entry in entries:
             options = {part: seeds.options(entry.measure, part) for part in _parts(entry.measure, True)}
-            rows += make_rows(entry, events, options)
+            rows += make_rows(entry, events, seeds.settings, options)
         if events:
             file = seeds.folder / f'rows-{table.name}.json'
             write_whole(file, json.dumps([asdict(row) for row in rows], indent=1) + '\n')

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import platform
+import re
 import signal
 import subprocess
 import time
@@ -44,18 +45,28 @@ def _passing_signals_to(pid: int) -> Iterator[None]:
 
 def hardware(devices: str) -> str:
     """The machine in words; `devices` as a run's environment.json has them, such as `1 gpu device by pmap`."""
-    cpu = f'{os.cpu_count()} x {_cpu_name()}'
+    cpu = f'{_cores()}, {_cpu_name()}'
     if not devices or ' cpu ' in devices:
         return cpu
     names = _gpu_names()
     return f'{devices}{f" ({names})" if names else ""}, {cpu}'
 
 
+def _cores() -> str:
+    """How many of the machine's cores this process may use, and those that it starts."""
+    there = os.cpu_count()
+    ours = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else there
+    return f'{there} cores' if ours == there else f'{ours} of {there} cores'
+
+
 def _cpu_name() -> str:
+    """Its name and widest vectors, on which the order of sums depends, and so a run's last bits."""
     with contextlib.suppress(OSError):
-        for line in Path('/proc/cpuinfo').read_text().splitlines():
-            if line.startswith('model name'):
-                return line.partition(':')[2].strip()
+        text = Path('/proc/cpuinfo').read_text()
+        facts = dict(re.findall(r'^(model name|flags)\s*:\s*(.*)$', text, re.MULTILINE))
+        vectors = [flag for flag in ('avx512f', 'avx2') if flag in facts.get('flags', '').split()]
+        if 'model name' in facts:
+            return ', '.join([facts['model name'], *vectors[:1]])
     return platform.machine()
 
 

@@ -1,13 +1,17 @@
 """Rows of tables, from what a log says."""
 
+import re
+import shlex
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from benchmarks.reproduce.experiments import Entry, Experiment, Part, Table
 from benchmarks.reproduce.log import Event
 from benchmarks.reproduce.seeds import INTERRUPTED
+from benchmarks.reproduce.settings import Settings
 from benchmarks.reproduce.tables import experiments
 
 HEADS = {
@@ -16,7 +20,7 @@ HEADS = {
         'seeds',
         'BLEU on the validation set',
         'BLEU on the test set',
-        'chrF, TER',
+        'chrF, TER on the test set',
         'published',
         'CPU minutes, minutes',
         'hardware',
@@ -28,9 +32,10 @@ HEADS = {
         'what differs',
         'seeds',
         'BLEU on the validation set',
-        'perplexity',
+        'loss',
         'length ratio',
         'CPU minutes, minutes',
+        'commit',
     ),
     'search': ('search', 'seeds', 'BLEU on the validation set', 'length ratio'),
 }
@@ -47,32 +52,44 @@ class Row:
     published: str
     command: str
     seeds: list[int]
-    problems: list[str]  # of the other seeds that were begun
+    problems: list[str]  # of the other seeds that were begun, also with an earlier config
     validation: list[dict[str, Any]]  # what `evaluate` says; of an ensemble, one
     test: list[dict[str, Any]]
-    test_scorings: int  # the most that a seed was scored on the test set
+    test_scorings: int  # the most that a seed's scoring on the test set was begun
     sha256: list[str]  # of the translations of the last set
     cpu_minutes: list[float]  # of training
     minutes: list[float]
     is_time_complete: bool  # False: a process was killed, and its time is missing
     hardware: list[str]
-    commits: list[str]
+    commits: list[str]  # of training
+    scored_at: list[str]  # the other commits, at which it was scored
 
 
-def make_rows(entry: Entry, events: Sequence[Event], options: dict[Part, Sequence[str]]) -> list[Row]:
+def make_rows(
+    entry: Entry, events: Sequence[Event], settings: Settings, options: dict[Part, Sequence[str]]
+) -> list[Row]:
     """The row of an entry, and of each ensemble of its seeds, from its experiment's events.
 
     Args:
+      settings: those of the present config; of what was done with others the row says no more than that it was.
       options: those of `evaluate` for each set.
     """
-    begun = sorted({event['seed'] for event in events if event['event'] == 'train'})
+    of_others = [event for event in events if not settings.are_of(event)]
+    events = [event for event in events if settings.are_of(event)]
+    begun, earlier = _begun(events), _begun(of_others)
     found = {part: _scores(events, part, options[part]) for part in options}
     last = _last(found)
     seeds = [seed for seed in begun if (seed,) in found[last]]
     row = _row(entry, events, seeds, found, [(seed,) for seed in seeds])
-    row = replace(row, problems=[f'{seed} {_problem(seed, events)}' for seed in begun if seed not in seeds])
+    problems = [f'{seed} {_problem(seed, events, options[last])}' for seed in begun if seed not in seeds]
+    problems += [f'{", ".join(map(str, earlier))} with an earlier config'] if earlier else []
+    row = replace(row, problems=problems)
     ensembles = [several for several in found[last] if len(several) > 1]
-    return [row, *(_ensemble(_row(entry, events, list(several), found, [several])) for several in ensembles)]
+    return [row, *(_ensemble(entry, _row(entry, events, list(several), found, [several])) for several in ensembles)]
+
+
+def _begun(events: Iterable[Event]) -> list[int]:
+    return sorted({event['seed'] for event in events if event['event'] == 'train'})
 
 
 def _row(
@@ -81,6 +98,8 @@ def _row(
     """The row of groups of seeds that were scored together: of one each, or of all."""
     scores = {part: [by[group][-1] for group in groups if group in by] for part, by in found.items()}
     last = scores[_last(found)]
+    tested = [found['test'][group] for group in groups] if scores.get('test') else []
+    commits = lambda events: sorted({str(event['commit']) for event in events})
     mine = [event for event in events if event.get('seed') in seeds]
     starts, ends = ([event for event in mine if event['event'] == name] for name in ('train', 'trained'))
     took = lambda name: [round(sum(e[name] for e in ends if e['seed'] == seed) / 60, 1) for seed in seeds]
@@ -93,18 +112,27 @@ def _row(
         problems=[],
         validation=[event['scores'] for event in scores['validation']],
         test=[event['scores'] for event in scores.get('test', [])],
-        test_scorings=max((len(found['test'].get(group, [])) for group in groups), default=0) if 'test' in found else 0,
+        test_scorings=max((_scorings(events, done) for done in tested), default=0),
         sha256=[event['sha256'] for event in last],
         cpu_minutes=took('cpu_seconds'),
         minutes=took('seconds'),
         is_time_complete=len(starts) == len(ends),
         hardware=sorted({event['hardware'] for event in ends}),
-        commits=sorted({str(event['commit']) for event in starts}),
+        commits=commits(starts),
+        scored_at=sorted(set(commits(event for part in scores.values() for event in part)) - set(commits(starts))),
     )
 
 
-def _ensemble(row: Row) -> Row:
-    return replace(row, key=f'{row.key}, ensemble', published='', command=f'{row.command} ARGS=--ensemble')
+def _scorings(events: Sequence[Event], done: Sequence[Event]) -> int:
+    """How often the scoring that ended in `done` was begun; a kill leaves one without an end."""
+    what = {name: done[-1][name] for name in ('seeds', 'set', 'options')}
+    begun = [event for event in events if event['event'] == 'scoring' and what.items() <= event.items()]
+    return max(len(begun), len(done))
+
+
+def _ensemble(entry: Entry, row: Row) -> Row:
+    command = _command(entry.experiment, row.seeds, '--ensemble')
+    return replace(row, key=f'{row.key}, ensemble', published='', command=command)
 
 
 def _last(found: dict[Part, Scorings]) -> Part:
@@ -120,20 +148,28 @@ def _scores(events: Sequence[Event], part: Part, options: Sequence[str]) -> Scor
     return found
 
 
-def _problem(seed: int, events: Sequence[Event]) -> str:
-    ends = [event for event in events if event['event'] == 'trained' and event['seed'] == seed]
-    code = ends[-1]['exit_code'] if ends else None
+def _problem(seed: int, events: Sequence[Event], options: Sequence[str]) -> str:
+    mine = [event for event in events if event.get('seed') == seed]
+    code = mine[-1]['exit_code'] if mine[-1]['event'] == 'trained' else None
     if code in (None, *INTERRUPTED):
         return 'is not finished'
-    return 'is not scored' if code == 0 else f'failed (exit code {code})'
+    if code:
+        return f'failed (exit code {code})'
+    what = {'event': 'score failed', 'seeds': [seed], 'options': list(options)}
+    codes = [event['exit_code'] for event in events if what.items() <= event.items()]
+    failed = [code for code in codes if code not in INTERRUPTED]
+    return f'is not scored (exit code {failed[-1]})' if failed else 'is not scored'
 
 
-def _command(experiment: Experiment, seeds: Sequence[int]) -> str:
-    seeds_of = f"SEEDS='{' '.join(map(str, seeds)) or '1 2 3'}'"
-    if experiment in experiments():
-        return f'make reproduce CONFIG={experiment.name} {seeds_of}'
-    fields = f" ARGS='--name {' '.join((experiment.name, *experiment.fields))}'" if experiment.fields else ''
-    return f'make reproduce CONFIG={experiment.config} {seeds_of}{fields}'
+def _command(experiment: Experiment, seeds: Sequence[int], *arguments: str) -> str:
+    """What repeats a row: `make reproduce CONFIG=... SEEDS=... ARGS=...`."""
+    name = experiment.name
+    if experiment not in experiments():
+        name = experiment.config
+        own = experiment.name != Path(experiment.config).stem or experiment.fields
+        arguments = (*arguments, *(('--name', experiment.name) if own else ()), *experiment.fields)
+    parts = [f'make reproduce CONFIG={shlex.quote(name)}', f"SEEDS='{' '.join(map(str, seeds)) or '1 2 3'}'"]
+    return ' '.join([*parts, f'ARGS={shlex.quote(shlex.join(arguments))}'] if arguments else parts)
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:
@@ -166,26 +202,32 @@ def _results(row: Row) -> list[str]:
         row.published,
         _times(row),
         ', '.join(row.hardware),
-        ', '.join(row.commits),
+        _commits(row),
         f'`{row.command}`',
     ]
 
 
 def _ablation(row: Row) -> list[str]:
-    perplexity, length_ratio = _validation(row, 'perplexity', 'length_ratio')
-    return [row.key, row.what, _seeds(row), _validation_bleu(row), perplexity, length_ratio, _times(row)]
+    losses = [one['nll'] * one['target_tokens'] / one['num_lines'] for one in row.validation]
+    numbers = [spread(losses, 1) if losses else '', _length_ratio(row), _times(row), _commits(row)]
+    return [row.key, row.what, _seeds(row), _validation_bleu(row), *numbers]
 
 
 def _search(row: Row) -> list[str]:
-    return [row.key, _seeds(row), _validation_bleu(row), *_validation(row, 'length_ratio')]
+    return [row.key, _seeds(row), _validation_bleu(row), _length_ratio(row)]
 
 
 def _validation_bleu(row: Row) -> str:
     return spread([one['bleu'] for one in row.validation])
 
 
-def _validation(row: Row, *names: str) -> list[str]:
-    return [spread([one[name] for one in row.validation]) if row.validation else '' for name in names]
+def _length_ratio(row: Row) -> str:
+    return spread([one['length_ratio'] for one in row.validation]) if row.validation else ''
+
+
+def _commits(row: Row) -> str:
+    scored_at = f'; scored at {", ".join(row.scored_at)}' if row.scored_at else ''
+    return ', '.join(row.commits) + scored_at
 
 
 def _seeds(row: Row) -> str:
@@ -207,17 +249,35 @@ def _times(row: Row) -> str:
 def replaced(text: str, table: Table, rows: Sequence[Row]) -> str:
     """A document with these rows in the place of those with the same first cell, between the table's two comments.
 
-    Rows that the document lacks come last; one of which nothing was run replaces none. Raises ValueError if the
-    comments are missing.
+    Rows that the document lacks come last; one of which nothing was run replaces none with seeds. Raises ValueError if
+    the comments are missing, or if a seed of the document would be lost.
     """
     begin, end = f'<!-- {table.name}: begin -->\n', f'<!-- {table.name}: end -->'
     if begin not in text or end not in text:
         raise ValueError(f'RESULTS.md has no place for the table {table.name}: expected {begin.strip()!r} and {end!r}')
     before, rest = text.split(begin, 1)
     inside, after = rest.split(end, 1)
-    lines = {line.split('|')[1].strip(): line for line in inside.splitlines()[2:]}
+    old = inside.splitlines()
+    lines = {line.split('|')[1].strip(): line for line in old[2:]}
     for row in rows:
-        if row.seeds or row.problems or row.key not in lines:
+        there = _seeds_in(old[0], lines[row.key]) if row.key in lines else set()
+        if row.seeds and there - set(row.seeds):
+            raise ValueError(
+                f'{row.key}: RESULTS.md has scores of the seeds {_listed(there)}, these runs of {_listed(row.seeds)}; '
+                'bring the runs together in one folder, or take the old row out of RESULTS.md'
+            )
+        if row.seeds or not there:
             lines[row.key] = markdown(table, row)
     body = ''.join(f'{line}\n' for line in lines.values())
     return f'{before}{begin}{head(table)}\n{body}{end}{after}'
+
+
+def _seeds_in(head: str, line: str) -> set[int]:
+    """The seeds with scores in a line of a document's table."""
+    names, cells = ([cell.strip() for cell in row.split('|')] for row in (head, line))
+    scored = cells[names.index('seeds')].split(';')[0] if 'seeds' in names else ''
+    return set(map(int, scored.split(','))) if re.fullmatch(r'\d+(, \d+)*', scored) else set()
+
+
+def _listed(seeds: Iterable[int]) -> str:
+    return ', '.join(map(str, sorted(seeds)))

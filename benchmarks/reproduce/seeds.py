@@ -1,27 +1,30 @@
 """Training and scoring the seeds of an experiment, by the commands that a user would type."""
 
+import contextlib
+import functools
 import hashlib
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.reproduce.experiments import Experiment, Measure, Part
 from benchmarks.reproduce.log import Log
 from benchmarks.reproduce.process import Ended, call, hardware
+from benchmarks.reproduce.settings import Settings, settings_of
 from benchmarks.reproduce.subsets import write_subset
 from flax_transformer.cli.options import parse
 from flax_transformer.cli.train import TrainOptions, train_options
-from flax_transformer.common.config_json import flat_fields
-from flax_transformer.common.fields import marked
+from flax_transformer.common.config_json import changed_fields
+from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import sha256_of
-from flax_transformer.common.locks import in_use
+from flax_transformer.common.locks import in_use, lock
 from flax_transformer.engine.preemption import EXIT_CODE
 from flax_transformer.engine.runs.environment import environment
 from flax_transformer.engine.runs.finished import finished
-from flax_transformer.tasks.find import read_run_config, task_module
+from flax_transformer.tasks.find import task_module
 
 COMMAND = (sys.executable, '-m', 'flax_transformer.cli')
 INTERRUPTED = (EXIT_CODE, 130, -2, -15)
@@ -56,50 +59,80 @@ class Seeds:
         default = lambda name: train_options(name, argv)
         return parse('train', TrainOptions, argv, first='CONFIG', description='', default=default).config
 
+    @functools.cached_property
+    def settings(self) -> Settings:
+        """What its log says of the config."""
+        return settings_of(self.config(0), pairs=self.experiment.pairs)
+
     def is_finished(self, seed: int) -> bool:
         """Whether the run is there, of this config, whole and with nothing left to train."""
         config = self.config(seed)
         run = task_module(config.task, 'run').Run(self.run(seed))
-        return run.exists() and run.read_config() == config and finished(run, config.training) is not None
+        if not run.exists() or finished(run, config.training) is None:
+            return False
+        there = run.read_config()
+        return there.seed == seed and settings_of(there, pairs=self.experiment.pairs) == self.settings
 
     def train(self, seed: int) -> bool:
         """Trains a seed, or goes on with it; whether it is finished.
 
-        Raises Stopped if it was interrupted, and UserError if another process is training it.
+        Raises Stopped if it was interrupted, and UserError if another process is training it, or if it is a run of
+        another config.
         """
         if self.is_finished(seed):
             return True
-        with in_use(self.run(seed), say=print):
-            pass
+        with in_use(self.run(seed), say=_say):
+            self._check_config(seed)
         if self.experiment.pairs is not None:
             base = train_options(self.experiment.config, []).config.data
-            write_subset(base, self.experiment.pairs, self.folder)
+            with self._alone():
+                write_subset(base, self.experiment.pairs, self.folder)
         command = [*COMMAND, 'train', self.experiment.config, *self.fields(seed)]
-        self.log.add('train', seed=seed, command=_shown(command), commit=environment('')['commit'])
+        facts = {'seed': seed, 'settings': self.settings.fields}
+        self.log.add('train', **facts, command=_shown(command), commit=environment('')['commit'])
         ended = self._call(command, stdout=2)  # our own standard output is for rows
-        self.log.add('trained', seed=seed, hardware=hardware(_devices(self.run(seed))), **ended._asdict())
+        self.log.add('trained', **facts, hardware=hardware(_devices(self.run(seed))), **ended._asdict())
         if ended.exit_code in INTERRUPTED:
             raise Stopped
         return ended.exit_code == 0
 
+    def _check_config(self, seed: int) -> None:
+        config = self.config(seed)
+        run = task_module(config.task, 'run').Run(self.run(seed))
+        if not run.exists():
+            return
+        changed, resumable = changed_fields(run.read_config(), config), self.settings.resumable
+        refused = [
+            f'  {name}: {old!r} there, {new!r} now' for name, (old, new) in changed.items() if name not in resumable
+        ]
+        if refused:
+            raise UserError(
+                f'{run.path} is a run of another config:\n' + '\n'.join(refused) + f'\nMove {self.folder} away, with '
+                'its log, or give another --runs'
+            )
+
     def score(self, seeds: Sequence[int], measure: Measure, part: Part) -> bool:
         """Scores a seed, or an ensemble of several, on a set, unless the same runs have been; whether it worked.
 
-        Raises Stopped if it was interrupted.
+        Waits while another process scores runs of this experiment. Raises Stopped if it was interrupted.
         """
-        options = list(self.options(measure, part))
-        key = {'seeds': list(seeds), 'set': part, 'options': options}
-        key |= {'digests': [digest(self.run(seed)) for seed in seeds]}
-        if any(event['event'] == 'score' and key.items() <= event.items() for event in self.log.read()):
-            return True
-        name = '-'.join(filter(None, ('_'.join(map(str, seeds)), measure.label, part)))
+        with self._alone():
+            key = {'seeds': list(seeds), 'set': part, 'options': list(self.options(measure, part))}
+            key |= {'settings': self.settings.fields, 'digests': [digest(self.run(seed)) for seed in seeds]}
+            if any(event['event'] == 'score' and key.items() <= event.items() for event in self.log.read()):
+                return True
+            return self._score(key, measure)
+
+    def _score(self, key: dict[str, Any], measure: Measure) -> bool:
+        name = '-'.join(filter(None, ('_'.join(map(str, key['seeds'])), measure.label, key['set'])))
         output = self.folder / f'translations-{name}.txt'
-        command = [*COMMAND, 'evaluate', *(str(self.run(seed)) for seed in seeds), *options]
+        command = [*COMMAND, 'evaluate', *(str(self.run(seed)) for seed in key['seeds']), *key['options']]
+        self.log.add('scoring', **key, command=_shown(command), commit=environment('')['commit'])
         with tempfile.TemporaryFile() as printed:
             ended = self._call([*command, '--json', '--output', str(output)], stdout=printed)
             printed.seek(0)
             answer = printed.read()
-        facts = key | ended._asdict() | {'command': _shown(command), 'commit': environment('')['commit']}
+        facts = key | ended._asdict() | {'commit': environment('')['commit']}
         if ended.exit_code:
             self.log.add('score failed', **facts)
             if ended.exit_code in INTERRUPTED:
@@ -107,6 +140,15 @@ class Seeds:
             return False
         self.log.add('score', **facts, sha256=sha256_of(output), scores=json.loads(answer))
         return True
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Waits until no other process is in this block."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / 'lock').open('w') as opened:
+            with contextlib.suppress(OSError):  # a file system without locks
+                lock(opened.fileno(), is_patient=True)
+            yield
 
     def options(self, measure: Measure, part: Part) -> tuple[str, ...]:
         """The options of `evaluate`: the set and the measure's own."""
@@ -116,14 +158,15 @@ class Seeds:
 
 
 def digest(run: Path) -> str:
-    """A sum over what decides how a run translates and what it is scored on: its checkpoints and its config."""
-    config = read_run_config(str(run))
-    cosmetic = marked(config, 'cosmetic')
-    fields = {name: value for name, value in flat_fields(config).items() if name not in cosmetic}
-    found = hashlib.sha256(json.dumps(fields, sort_keys=True, default=str).encode())
+    """A sum over a run's checkpoints."""
+    found = hashlib.sha256()
     for manifest in sorted((run / 'checkpoints').glob('*/manifest.json')):
         found.update(manifest.read_bytes())
     return found.hexdigest()
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _devices(run: Path) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,10 +19,12 @@ from benchmarks.reproduce import seeds as training
 from benchmarks.reproduce.experiments import VALIDATION_ONLY, Entry, Experiment
 from benchmarks.reproduce.log import Log
 from benchmarks.reproduce.process import Ended, call, hardware
-from benchmarks.reproduce.rows import make_rows, markdown, replaced, spread
+from benchmarks.reproduce.rows import Row, make_rows, markdown, replaced, spread
 from benchmarks.reproduce.seeds import Seeds, Stopped, digest
+from benchmarks.reproduce.settings import Settings, settings_of
 from benchmarks.reproduce.subsets import write_subset
 from benchmarks.reproduce.tables import RESULTS, TABLES, experiments
+from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
 
@@ -29,6 +32,8 @@ TINY = Experiment('tiny', 'number_words')
 ENTRY = Entry('tiny', TINY, published='41.02, somebody')
 OPTIONS = {'validation': ['--data.test', 'v'], 'test': ['--data.test', 't']}
 SIGNATURE = 'nrefs:1|tok:none'
+FIELDS = {'model.d_model': 8, 'decoding.alpha': 1.0}
+SETTINGS = Settings(FIELDS, frozenset({'decoding.alpha'}))
 
 
 def scores(bleu: float) -> dict[str, Any]:
@@ -37,19 +42,36 @@ def scores(bleu: float) -> dict[str, Any]:
         'bleu_signature': SIGNATURE,
         'chrf': 60.0,
         'ter': 40.0,
-        'perplexity': 5.0,
+        'nll': 1.5,
+        'target_tokens': 200.0,
+        'num_lines': 10,
         'length_ratio': 1.0,
     }
 
 
 def trained(seed: int, exit_code: int = 0, minutes: float = 2) -> list[dict[str, Any]]:
     end = {'exit_code': exit_code, 'cpu_seconds': 120 * minutes, 'seconds': 60 * minutes, 'hardware': '2 x CPU'}
-    return [{'event': 'train', 'seed': seed, 'commit': 'abc'}, {'event': 'trained', 'seed': seed, **end}]
+    facts = {'seed': seed, 'settings': FIELDS}
+    return [{'event': 'train', **facts, 'commit': 'abc'}, {'event': 'trained', **facts, **end}]
 
 
-def scored(bleu: float, *seeds: int, part: str = 'test') -> dict[str, Any]:
-    where = {'seeds': list(seeds), 'set': part, 'options': OPTIONS[part]}
-    return {'event': 'score', **where, 'scores': scores(bleu), 'sha256': 'f00'}
+def scored(bleu: float, *seeds: int, part: str = 'test', commit: str = 'abc') -> dict[str, Any]:
+    what = {'seeds': list(seeds), 'set': part, 'options': OPTIONS[part], 'settings': FIELDS, 'commit': commit}
+    return {'event': 'score', **what, 'scores': scores(bleu), 'sha256': 'f00'}
+
+
+def begun(event: dict[str, Any]) -> dict[str, Any]:
+    """What stands before the event of a scoring."""
+    return {name: value for name, value in event.items() if name not in ('scores', 'sha256')} | {'event': 'scoring'}
+
+
+def other(events: list[dict[str, Any]], **fields: Any) -> list[dict[str, Any]]:
+    """The events as they are with other values of some fields."""
+    return [event | {'settings': FIELDS | fields} for event in events]
+
+
+def rows(entry: Entry, events: list[dict[str, Any]], options: dict[Any, Any] = OPTIONS) -> list[Row]:
+    return make_rows(entry, events, SETTINGS, options)
 
 
 # ------------------------------------------------------------------------------------------------- rows
@@ -67,7 +89,7 @@ def test_a_row_has_every_seed_the_bad_ones_too() -> None:
         *trained(2), scored(41.5, 2, part='validation'), scored(40, 2),
         *trained(3, 1), *trained(4)[:1], *trained(5),
     ]  # fmt: skip
-    (row,) = make_rows(ENTRY, events, OPTIONS)
+    (row,) = rows(ENTRY, events)
     assert row.seeds == [1, 2]
     assert row.problems == ['3 failed (exit code 1)', '4 is not finished', '5 is not scored']
     assert row.cpu_minutes == [8, 4]
@@ -76,59 +98,105 @@ def test_a_row_has_every_seed_the_bad_ones_too() -> None:
     assert line.startswith('| tiny | 1, 2; 3 failed (exit code 1); 4 is not finished; 5 is not scored | 41.75 ± 0.35')
     assert '| 40.50 ± 0.71 (41.00, 40.00)<br>`nrefs:1\\|tok:none` |' in line
     assert '| 41.02, somebody | 6, 3 | 2 x CPU | abc |' in line
-    assert "make reproduce CONFIG=number_words SEEDS='1 2'`" in line
+    assert "make reproduce CONFIG=number_words SEEDS='1 2' ARGS='--name tiny'`" in line
 
 
 def test_a_row_says_what_is_not_known_and_what_was_done_twice() -> None:
     events = [*trained(1)[:1], *trained(1), scored(40, 1), scored(41, 1)]
-    (row,) = make_rows(ENTRY, events, OPTIONS)
+    (row,) = rows(ENTRY, events)
     assert (row.test_scorings, [one['bleu'] for one in row.test]) == (2, [41])
     line = markdown(RESULTS, row)
     assert ', scored 2 times |' in line
     assert '| at least 4, at least 2 |' in line
 
 
+def test_a_scoring_that_was_killed_counts() -> None:
+    events = [*trained(1), begun(scored(0, 1)), begun(scored(0, 1)), scored(40, 1)]
+    assert [row.test_scorings for row in rows(ENTRY, events)] == [2]
+    assert [row.test_scorings for row in rows(ENTRY, [*trained(1), begun(scored(0, 1)), scored(40, 1)])] == [1]
+
+
+def test_of_an_earlier_config_a_row_says_only_that_it_was_run() -> None:
+    old = other([*trained(1, minutes=9), scored(50, 1), *trained(2)], **{'model.d_model': 4})
+    (row,) = rows(ENTRY, [*old, *trained(1), scored(40, 1)])
+    assert (row.seeds, row.cpu_minutes, [one['bleu'] for one in row.test]) == ([1], [4], [40])
+    assert '| tiny | 1; 1, 2 with an earlier config |' in markdown(RESULTS, row)
+    (row,) = rows(ENTRY, old)
+    assert (row.seeds, row.problems) == ([], ['1, 2 with an earlier config'])
+
+
+def test_a_change_of_decoding_keeps_the_training_and_not_the_score() -> None:
+    at_first, then = (
+        [*trained(1), scored(40, 1)],
+        other([*trained(1, minutes=0), scored(50, 1)], **{'decoding.alpha': 2}),
+    )
+    (row,) = rows(ENTRY, [*at_first, *then])
+    assert (row.cpu_minutes, [one['bleu'] for one in row.test], row.test_scorings) == ([4], [40], 1)
+    (row,) = rows(ENTRY, [*trained(1), *then])
+    assert (row.seeds, row.problems) == ([], ['1 is not scored'])
+
+
+def test_a_row_names_the_commit_of_its_scores_where_it_is_another() -> None:
+    (row,) = rows(ENTRY, [*trained(1), scored(40, 1, part='validation'), scored(40, 1, commit='def')])
+    assert '| abc; scored at def |' in markdown(RESULTS, row)
+
+
+def test_a_row_says_why_a_seed_has_no_score() -> None:
+    failed, stopped = (
+        begun(scored(0, seed, part='validation')) | {'event': 'score failed', 'exit_code': code}
+        for seed, code in ((1, 3), (3, 75))
+    )
+    (row,) = rows(ENTRY, [*trained(1), failed, *trained(2), *trained(2)[:1], *trained(3), stopped])
+    assert row.problems == ['1 is not scored (exit code 3)', '2 is not finished', '3 is not scored']
+
+
 def test_while_the_test_set_waits_the_validation_set_counts() -> None:
     events = [*trained(1), *trained(2), *(scored(40 + seed, seed, part='validation') for seed in (1, 2))]
-    (row,) = make_rows(ENTRY, events, OPTIONS)
+    (row,) = rows(ENTRY, events)
     assert (row.seeds, row.problems, row.test) == ([1, 2], [], [])
     assert '| 41.50 ± 0.71 (41.00, 42.00)<br>`nrefs:1\\|tok:none` | not run yet |' in markdown(RESULTS, row)
-    (row,) = make_rows(ENTRY, [*events, scored(40, 1)], OPTIONS)
+    (row,) = rows(ENTRY, [*events, scored(40, 1)])
     assert (row.seeds, row.problems) == ([1], ['2 is not scored'])
 
 
 def test_an_ensemble_has_a_row_of_its_own() -> None:
     events = [*trained(1), *trained(2), scored(40, 1), scored(41, 2), scored(43, 1, 2)]
-    row, both = make_rows(ENTRY, events, OPTIONS)
+    row, both = rows(ENTRY, events)
     assert [one['bleu'] for one in row.test] == [40, 41]
     assert (both.key, both.seeds, [one['bleu'] for one in both.test]) == ('tiny, ensemble', [1, 2], [43])
-    assert both.command.endswith("SEEDS='1 2' ARGS=--ensemble")
+    assert both.command.endswith("SEEDS='1 2' ARGS='--ensemble --name tiny'")
 
 
 def test_an_ablation_has_no_test_scores() -> None:
     entry = Entry('pre_norm', TINY, VALIDATION_ONLY, 'pre-LN')
     only = {'validation': OPTIONS['validation']}
-    (row,) = make_rows(entry, [*trained(1), scored(40, 1, part='validation'), scored(99, 1)], only)
+    (row,) = rows(entry, [*trained(1), scored(40, 1, part='validation'), scored(99, 1)], only)
     assert row.test == []
-    assert markdown(TABLES['model'], row) == '| pre_norm | pre-LN | 1 | 40.00 | 5.00 | 1.00 | 4, 2 |'
+    assert markdown(TABLES['model'], row) == '| pre_norm | pre-LN | 1 | 40.00 | 30.0 | 1.00 | 4, 2 | abc |'
     assert markdown(TABLES['decoding'], row) == '| pre_norm | 1 | 40.00 | 1.00 |'
 
 
 def test_the_command_of_a_row_repeats_changed_fields() -> None:
     entry = Entry('trial', Experiment('trial', 'number_words', ('--training.steps', '2')))
-    (row,) = make_rows(entry, [], OPTIONS)
+    (row,) = rows(entry, [])
     expected = "make reproduce CONFIG=number_words SEEDS='1 2 3' ARGS='--name trial --training.steps 2'"
     assert row.command == expected
+    _, both = rows(entry, [*trained(1), *trained(2), scored(40, 1, 2)])
+    assert both.command.endswith("SEEDS='1 2' ARGS='--ensemble --name trial --training.steps 2'")
+    (row,) = rows(Entry('mine', Experiment('mine', 'dir/mine.py')), [])
+    assert row.command == "make reproduce CONFIG=dir/mine.py SEEDS='1 2 3'"
 
 
 def test_rows_are_replaced_by_their_first_cell_and_new_ones_come_last() -> None:
     table = TABLES['model']
     only = {'validation': OPTIONS['validation']}
     b, c, none = (
-        make_rows(Entry(key, TINY, VALIDATION_ONLY), events, only)[0]
+        rows(Entry(key, TINY, VALIDATION_ONLY), events, only)[0]
         for key, events in (('b', [*trained(1), scored(30, 1, part='validation')]), ('c', []), ('a', []))
     )
-    text = 'above\n<!-- model: begin -->\n| x |\n| --- |\n| a | 1 |\n| b | 2 |\n<!-- model: end -->\nbelow\n'
+    text = (
+        'above\n<!-- model: begin -->\n| x | seeds |\n| --- | --- |\n| a | 1 |\n| b |  |\n<!-- model: end -->\nbelow\n'
+    )
     new = replaced(text, table, [b, c, none])
     assert new.startswith('above\n<!-- model: begin -->\n| name | what differs |')
     lines = ['| a | 1 |', markdown(table, b), markdown(table, c), '<!-- model: end -->', 'below']
@@ -138,12 +206,26 @@ def test_rows_are_replaced_by_their_first_cell_and_new_ones_come_last() -> None:
         replaced(text, TABLES['decoding'], [])
 
 
+def test_a_row_is_not_replaced_if_a_seed_would_be_lost() -> None:
+    one, both = ([*trained(1), scored(40, 1)], [*trained(2), scored(41, 2)])
+    (row,) = rows(ENTRY, [*one, *both])
+    empty = '<!-- results: begin -->\n<!-- results: end -->\n'
+    text = replaced(empty.replace('\n', '\n| result | seeds |\n| --- | --- |\n', 1), RESULTS, [row])
+    with pytest.raises(ValueError, match='scores of the seeds 1, 2, these runs of 1; bring'):
+        replaced(text, RESULTS, rows(ENTRY, one))
+    assert replaced(text, RESULTS, rows(ENTRY, trained(1, 75))) == text
+
+
 def test_the_document_has_a_row_for_each_entry() -> None:
     text = (ROOT / 'RESULTS.md').read_text(encoding='utf-8')
     for table in TABLES.values():
         inside = text.split(f'<!-- {table.name}: begin -->\n')[1].split(f'<!-- {table.name}: end -->')[0]
-        keys = [line.split('|')[1].strip() for line in inside.splitlines()[2:]]
-        assert keys[: len(table.entries)] == [entry.key for entry in table.entries]
+        found = [[cell.strip() for cell in re.split(r'(?<!\\)\|', line)[1:-1]] for line in inside.splitlines()]
+        names, lines = found[0], [dict(zip(found[0], line, strict=True)) for line in found[2:]]
+        assert [line[names[0]] for line in lines[: len(table.entries)]] == [entry.key for entry in table.entries]
+        for line, entry in zip(lines, table.entries, strict=False):
+            assert line.get('what differs', entry.what) == entry.what
+            assert line.get('published', entry.published) == entry.published
 
 
 # ---------------------------------------------------------------------------------------------- the log
@@ -214,7 +296,8 @@ def test_a_run_that_has_changed_is_scored_again(
     command.work(seeds, [ENTRY], [1])
     assert len(fake.asked) == 4
     options = {part: seeds.options(ENTRY.measure, part) for part in ('validation', 'test')}
-    assert make_rows(ENTRY, [*trained(1), *seeds.log.read()], options)[0].test_scorings == 2
+    started = [event | {'settings': seeds.settings.fields} for event in trained(1)]
+    assert make_rows(ENTRY, [*started, *seeds.log.read()], seeds.settings, options)[0].test_scorings == 2
 
 
 def test_without_the_test_set_it_is_not_looked_at(finished: set[int], tmp_path: Path) -> None:
@@ -248,25 +331,101 @@ def test_a_sigterm_is_passed_on_to_the_command() -> None:
     assert ended.seconds < 20
 
 
-def test_the_digest_of_a_run_is_that_of_its_weights_and_of_what_decides_translations(tmp_path: Path) -> None:
+def test_a_run_of_another_config_is_refused_and_nothing_is_noted(tmp_path: Path) -> None:
     from flax_transformer.tasks.translation.run import Run
 
+    fake = Fake()
+    seeds = Seeds(TINY, tmp_path, run=fake)
+    config = seeds.config(1)
+    Run(seeds.run(1)).open(replace(config, model=replace(config.model, d_ff=7)))
+    with pytest.raises(UserError, match=r'model.d_ff: 7 there, \d+ now\nMove .*tiny away'):
+        seeds.train(1)
+    assert (fake.asked, seeds.log.read()) == ([], [])
+
+
+def test_settings_are_what_decides_results_and_the_same_for_all_seeds(tmp_path: Path) -> None:
     config = Seeds(TINY, tmp_path).config(1)
-    run, found = Run(tmp_path / 'run'), []
-    cosmetic = replace(config, training=replace(config.training, log_every=7))
+    cosmetic = replace(config, seed=2, training=replace(config.training, log_every=7))
     wider = replace(config, decoding=replace(config.decoding, beam_width=7))
-    manifest = run.checkpoints / '3' / 'manifest.json'
-    for settings, weights in ((config, 'a'), (cosmetic, 'a'), (wider, 'a'), (config, 'b')):
-        run.open(settings)
-        manifest.parent.mkdir(parents=True, exist_ok=True)
+    found = settings_of(config)
+    assert settings_of(cosmetic) == found != settings_of(wider)
+    assert 'decoding.beam_width' in found.resumable
+    assert 'model.d_model' not in found.resumable
+    moved = replace(config, data=replace(config.data, train='elsewhere'))
+    assert settings_of(moved, pairs=5) == settings_of(config, pairs=5) != settings_of(config, pairs=6)
+
+
+def test_the_digest_of_a_run_is_that_of_its_checkpoints(tmp_path: Path) -> None:
+    manifest = tmp_path / 'checkpoints' / '3' / 'manifest.json'
+    manifest.parent.mkdir(parents=True)
+    found = set()
+    for weights in ('a', 'b', 'a'):
         manifest.write_text(weights)
-        found.append(digest(run.path))
-    assert found[0] == found[1]
-    assert len(set(found)) == 3
+        found.add(digest(tmp_path))
+    assert len(found) == 2
+
+
+def test_a_scoring_that_fails_is_noted(finished: set[int], tmp_path: Path) -> None:
+    seeds = Seeds(TINY, tmp_path, run=Fake(2))
+    finished.add(1)
+    assert not command.work(seeds, [ENTRY], [1])
+    assert [event['event'] for event in seeds.log.read()] == ['scoring', 'score failed', 'scoring', 'score']
+    with pytest.raises(Stopped):
+        command.work(Seeds(TINY, tmp_path, run=Fake(75)), [ENTRY], [1])
+
+
+@pytest.mark.parametrize(
+    ('argv', 'message'),
+    [
+        (['nonesuch'], 'Experiments and tables: results, model'),
+        (['number_words', '--seeds', '1', '1'], 'expected different numbers'),
+        (['number_words', '--seeds', '-1', '2'], 'expected different numbers'),
+        (['number_words', '--seeds', '1', '--ensemble'], 'expected two seeds'),
+        (['number_words', '--write'], 'has no row'),
+    ],
+)
+def test_bad_arguments_are_found_before_anything_is_run(
+    argv: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Seeds, 'train', lambda self, seed: pytest.fail('it was trained'))
+    assert command.main([*argv, '--runs', str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, list(tmp_path.iterdir())) == ('', [])
+    assert message in err
+
+
+def test_an_experiment_that_cannot_be_worked_on_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+
+    def train(self: Seeds, seed: int) -> bool:
+        asked.append(self.experiment.name)
+        raise UserError('it is in use')
+
+    monkeypatch.setattr(Seeds, 'train', train)
+    names = ['ablations/base', 'ablations/half']
+    assert command.main([*names, '--seeds', '1', '--runs', str(tmp_path)]) == 1
+    assert asked == names
+    out, err = capsys.readouterr()
+    assert 'ablations/half: it is in use' in err
+    assert '| half |' in out
+
+
+@pytest.mark.parametrize(('error', 'code'), [(OSError('no space left'), 2), (KeyboardInterrupt(), 75)])
+def test_a_full_disk_and_ctrl_c_end_without_a_traceback(
+    error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def train(self: Seeds, seed: int) -> bool:
+        raise error
+
+    monkeypatch.setattr(Seeds, 'train', train)
+    assert command.main(['number_words', '--runs', str(tmp_path)]) == code
 
 
 def test_hardware_names_the_processor_and_what_else_it_ran_on() -> None:
     assert hardware('2 cpu devices by pmap') == hardware('')
+    assert f'{os.cpu_count()} cores, ' in hardware('')
     assert hardware('1 gpu device by pmap').startswith('1 gpu device by pmap')
 
 
@@ -300,12 +459,14 @@ def test_every_experiment_and_every_row_is_its_own() -> None:
         assert table.columns == 'results' or not any(entry.measure.has_test for entry in table.entries)
 
 
-def test_variants_are_configs_that_differ_from_the_first() -> None:
-    """All of a table have as many steps."""
-    configs = [Seeds(entry.experiment, Path('runs')).config(1) for entry in TABLES['model'].entries]
-    assert len({config.training.steps for config in configs}) == 1
-    assert len(configs) == len({repr(config) for config in configs})
-    assert configs[0].seed == 1
+def test_an_ablation_changes_what_its_options_name() -> None:
+    base = Seeds(TABLES['model'].entries[0].experiment, Path('runs')).config(1)
+    for entry in TABLES['model'].entries:
+        fields = entry.experiment.fields
+        named = {option.removeprefix('--').replace('-', '_') for option in fields if '--' in option}
+        changed = set(changed_fields(base, Seeds(entry.experiment, Path('runs')).config(1)))
+        assert changed <= named
+        assert bool(changed) == bool(fields), entry.key
 
 
 def test_a_subset_is_the_beginning_of_a_larger_one(tmp_path: Path) -> None:
@@ -357,7 +518,7 @@ def test_two_seeds_are_trained_scored_and_printed_and_the_second_time_nothing_is
     assert row.startswith('| tiny | 1, 2 |')
     assert ensemble.startswith('| tiny, ensemble | 1, 2 |')
     events = [event['event'] for event in Log(tmp_path / 'tiny' / 'log.jsonl').read()]
-    assert events == ['train', 'trained', 'score', 'score'] * 2 + ['score', 'score']
+    assert events == (['train', 'trained'] + ['scoring', 'score'] * 2) * 2 + ['scoring', 'score'] * 2
     rows = json.loads((tmp_path / 'tiny' / 'rows-own.json').read_text())
     assert [len(row['test']) for row in rows] == [2, 1]
     assert len(rows[0]['sha256'][0]) == 64
