@@ -8,7 +8,8 @@
 
 Run it from the checkout. Stopped by Ctrl-C or SIGTERM, or killed, it continues when started again: seeds that are
 finished are not trained again, and a run that has been scored is not scored again unless it has changed. All starts,
-ends, failures and scores are in log.jsonl next to the runs, the rows in rows-TABLE.json.
+ends, failures and scores are in log.jsonl next to the runs, the rows in rows-TABLE.json; with --write, rows also go
+into RESULTS.md and benchmarks/scores/.
 
 A name is one of an experiment or a table in tables.py, else a config. With fields it is always a config.
 """
@@ -16,7 +17,7 @@ A name is one of an experiment or a table in tables.py, else a config. With fiel
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from flax_transformer.common.files import write_whole
 from flax_transformer.engine.preemption import EXIT_CODE
 
 RESULTS_FILE = Path(__file__).parents[2] / 'RESULTS.md'
+SCORES = Path(__file__).parents[1] / 'scores'
 
 
 def main(argv: Sequence[str]) -> int:
@@ -38,10 +40,12 @@ def main(argv: Sequence[str]) -> int:
         _check(arguments, chosen)
         is_good = arguments.only_print or _work_on(chosen, arguments)
         for table in chosen:
-            rows = report(table, arguments.runs)
+            of_experiments = report(table, arguments.runs)
+            rows = [row for rows in of_experiments.values() for row in rows]
             print('\n'.join([head(table), *(markdown(table, row) for row in rows)]), flush=True)
             if arguments.write:
                 write_whole(RESULTS_FILE, replaced(RESULTS_FILE.read_text(encoding='utf-8'), table, rows))
+                _keep_scores(table, of_experiments)
     except (Stopped, KeyboardInterrupt):
         print('stopped; the same command continues', file=sys.stderr)
         return EXIT_CODE
@@ -94,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument('--no-test', dest='test', action='store_false', help='while hyper-parameters are being chosen')
     parser.add_argument('--ensemble', action='store_true', help='score the seeds together, too')
     parser.add_argument('--only-print', action='store_true', help='train and score nothing')
-    parser.add_argument('--write', action='store_true', help='put the rows into RESULTS.md')
+    parser.add_argument('--write', action='store_true', help='put the rows into RESULTS.md and benchmarks/scores/')
     return parser
 
 
@@ -148,19 +152,31 @@ def _parts(measure: Measure, has_test: bool) -> list[Part]:
     return ['validation', 'test'] if measure.has_test and has_test else ['validation']
 
 
-def report(table: Table, runs: Path) -> list[Row]:
-    """The table's rows, which are also written next to the runs as JSON."""
-    found = []
+def report(table: Table, runs: Path) -> dict[str, list[Row]]:
+    """The table's rows, of each experiment, which are also written next to the runs as JSON."""
+    found = {}
     for seeds, entries in _experiments([table], runs):
         events, rows = seeds.log.read(), []
         for entry in entries:
             options = {part: seeds.options(entry.measure, part) for part in _parts(entry.measure, True)}
             rows += make_rows(entry, events, seeds.settings, options)
         if events:
-            file = seeds.folder / f'rows-{table.name}.json'
-            write_whole(file, json.dumps([asdict(row) for row in rows], indent=1) + '\n')
-        found += rows
+            write_whole(seeds.folder / f'rows-{table.name}.json', _json(rows))
+        found[seeds.experiment.name] = rows
     return found
+
+
+def _keep_scores(table: Table, of_experiments: Mapping[str, Sequence[Row]]) -> None:
+    """Writes the rows that have scores, with all that `evaluate` said of each seed, to benchmarks/scores/TABLE."""
+    for name, rows in of_experiments.items():
+        if scored := [row for row in rows if row.seeds]:
+            file = SCORES / table.name / f'{name.split("/")[-1]}.json'
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(file, _json(scored))
+
+
+def _json(rows: Sequence[Row]) -> str:
+    return json.dumps([asdict(row) for row in rows], indent=1) + '\n'
 
 
 if __name__ == '__main__':

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, corpus
-from reproduce_events import ENTRY, TINY, scores, trained
+from reproduce_events import ENTRY, TINY, scored, scores, trained
 
 from benchmarks.reproduce import __main__ as command
 from benchmarks.reproduce import seeds as training
@@ -210,6 +210,26 @@ def test_an_experiment_that_cannot_be_worked_on_leaves_the_others(
     out, err = capsys.readouterr()
     assert 'ablations/half: it is in use' in err
     assert '| half |' in out
+
+
+def test_rows_are_written_with_all_scores_and_checksums(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    document = tmp_path / 'RESULTS.md'
+    document.write_text((ROOT / 'RESULTS.md').read_text(encoding='utf-8'), encoding='utf-8')
+    monkeypatch.setattr(command, 'RESULTS_FILE', document)
+    monkeypatch.setattr(command, 'SCORES', tmp_path / 'scores')
+    (entry,) = (entry for entry in TABLES['model'].entries if entry.key == 'half')
+    seeds = Seeds(entry.experiment, tmp_path / 'runs')
+    facts = {'settings': seeds.settings.fields, 'options': list(seeds.options(entry.measure, 'validation'))}
+    for event in [*trained(9), scored(12.34, 9, part='validation')]:
+        event |= {name: fact for name, fact in facts.items() if name in event}
+        seeds.log.add(event.pop('event'), **event)
+    argv = ['ablations/half', 'ablations/untied', '--runs', str(tmp_path / 'runs'), '--only-print', '--write']
+    assert command.main(argv) == 0
+    assert '| half | d_model 64, d_ff 128 | 9 | 12.34 |' in document.read_text(encoding='utf-8')
+    (file,) = (tmp_path / 'scores').rglob('*.json')
+    (row,) = json.loads(file.read_text())
+    assert file.relative_to(tmp_path / 'scores') == Path('model/half.json')
+    assert (row['validation'][0]['nll'], row['sha256']) == (1.5, ['f00'])
 
 
 @pytest.mark.parametrize(('error', 'code'), [(OSError('no space left'), 2), (KeyboardInterrupt(), 75)])
