@@ -9,9 +9,10 @@ computed (sacreBLEU, tok:none): such scores cannot be compared with those of mul
 
 The setting is that of Transformer-Tiny in "Good for Misconceived Reasons: An Empirical Revisiting on the Need for
 Visual Context in Multimodal Machine Translation" (arXiv 2105.14462), with its d_model, heads, label smoothing, beam
-and length penalty. What differs: 3 + 3 layers of d_ff 512 for 4 + 4 of 256, 4,000 pieces by SentencePiece for 10,000
-merges, dropout 0.2 for 0.3, Muon with weight decay for Adam without, a rate that falls linearly to zero, and so no
-averaging of checkpoints; steps of 2,048 packed target slots for 8,192 tokens, and no early stopping.
+and length penalty. What differs: 3 + 3 layers of d_ff 512 instead of 4 + 4 of 256, 4,000 SentencePiece pieces instead
+of 10,000 merges, dropout 0.2 instead of 0.3, Muon with weight decay instead of Adam without, a rate that falls linearly
+to zero, and so no averaging of checkpoints; steps of 2,048 packed target slots instead of 8,192 tokens, and no early
+stopping.
 
 Scores, time and hardware: RESULTS.md.
 """

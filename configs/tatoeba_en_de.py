@@ -3,9 +3,11 @@
     flax-transformer train tatoeba_en_de --workdir runs/tatoeba
 
 The files are found in --data.root, else $FLAX_TRANSFORMER_DATA, else data/: tatoeba_en_de/train.en.gz and so on.
-`flax-transformer prepare tatoeba-en-de` downloads them (tatoeba.org, CC BY 2.0 FR); what it holds changes every week.
+`flax-transformer prepare tatoeba-en-de` makes them from Tatoeba's export (tatoeba.org, CC BY 2.0 FR), which changes
+every week, so its sets are not those of RESULTS.md.
 
-`evaluate` scores the test set with one reference a sentence. German has several for "you", so more say more:
+`evaluate` scores the test set with one reference a sentence. German has several words for "you", so scores against all
+known translations are fairer:
 
     flax-transformer evaluate runs/tatoeba --data.test tatoeba_en_de/test.en,tatoeba_en_de/test.allrefs.de.tsv
 
