@@ -30,7 +30,7 @@ def get_config() -> Config:
             d_ff=512,
             num_encoder_layers=3,
             num_decoder_layers=3,
-            dropout_rate=0.15,
+            dropout_rate=0.2,
         ),
         data=DataConfig(
             source_language='en',
@@ -41,9 +41,11 @@ def get_config() -> Config:
             source_length=64,
             target_length=64,
         ),
-        optimizer=OptimizerConfig(name='muon', schedule='linear', learning_rate=4e-3, warmup_steps=400),
+        optimizer=OptimizerConfig(
+            name='muon', schedule='linear', learning_rate=5e-3, warmup_steps=400, weight_decay=0.1
+        ),
         training=TrainingConfig(
-            steps=4000, tokens_per_step=2048, log_every=100, evaluate_every=1000, checkpoint_every=500
+            steps=5000, tokens_per_step=2048, log_every=100, evaluate_every=1000, checkpoint_every=500
         ),
         decoding=DecodingConfig(alpha=1.0, max_source_tokens=64),
     )

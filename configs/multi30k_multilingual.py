@@ -1,4 +1,4 @@
-"""Multi30k, one model that translates English to German, French and Czech, and German to English.
+"""Multi30k, a model of 4.6 M parameters that translates English to German, French and Czech, and German to English.
 
     flax-transformer train multi30k_multilingual --workdir runs/multi30k_multilingual
     flax-transformer translate runs/multi30k_multilingual --decoding.target-language fr < lines
@@ -6,10 +6,7 @@
 The files are found in --data.root, else $FLAX_TRANSFORMER_DATA, else data/: multi30k/train.en.gz and so on
 (github.com/multi30k/dataset, data/task1/raw). Each source begins with a tag that names the target language.
 
-Hardware: two CPU cores (x86-64 with AVX-512), busy with much other work. Time: 22 minutes. Scores on
-test_2016_flickr, greedy, cased detokenized sacreBLEU (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0), one
-run: 18.2 en-de, 22.5 en-fr, 12.3 en-cs, 21.1 de-en. The loss was still falling fast: a better model needs several
-times the steps.
+Scores, time and hardware: RESULTS.md.
 """
 
 from flax_transformer.config import (
@@ -30,9 +27,9 @@ def get_config() -> Config:
     return Config(
         model=TransformerConfig(
             vocab_size=8000,
-            d_model=128,
+            d_model=192,
             num_heads=4,
-            d_ff=512,
+            d_ff=768,
             num_encoder_layers=3,
             num_decoder_layers=3,
             dropout_rate=0.15,
@@ -49,9 +46,11 @@ def get_config() -> Config:
             source_length=64,
             target_length=64,
         ),
-        optimizer=OptimizerConfig(schedule='linear', learning_rate=2e-3, warmup_steps=300, ema_decay=0.999),
+        optimizer=OptimizerConfig(
+            name='muon', schedule='linear', learning_rate=5e-3, warmup_steps=500, weight_decay=0.1
+        ),
         training=TrainingConfig(
-            steps=3000, tokens_per_step=1280, log_every=100, evaluate_every=1000, checkpoint_every=1000
+            steps=10_000, tokens_per_step=2048, log_every=100, evaluate_every=1000, checkpoint_every=500
         ),
         decoding=DecodingConfig(alpha=1.0, max_source_tokens=64),
     )

@@ -15,8 +15,7 @@ def _multi30k(source: str, target: str) -> Experiment:
     return Experiment(name, 'multi30k_en_de', () if name == 'multi30k_en_de' else languages)
 
 
-# As many steps for each direction as the models of one direction have.
-MULTILINGUAL = Experiment('multi30k_multilingual', 'multi30k_multilingual', ('--training.steps', '28000'))
+MULTILINGUAL = Experiment('multi30k_multilingual', 'multi30k_multilingual')
 TATOEBA = Experiment('tatoeba_en_de', 'tatoeba_en_de')
 ALL_REFERENCES = Measure(
     'all_references',

@@ -74,7 +74,7 @@ def test_short_help_fits_two_screens_and_names_the_rest(command: str, capsys: py
 def test_short_help_shows_the_values_of_a_config(capsys: pytest.CaptureFixture[str]) -> None:
     text = output_of(capsys, 'train', 'multi30k_en_de', '-h')
     line = next(line for line in text.splitlines() if '--training.steps ' in line)
-    assert '(4000)' in text[text.index(line) :][:160]
+    assert '(5000)' in text[text.index(line) :][:160]
     assert '--model.pad-row' not in text
     assert '--model.pad-row' in output_of(capsys, 'train', 'multi30k_en_de', '--help-all')
 
