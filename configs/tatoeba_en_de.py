@@ -44,7 +44,9 @@ def get_config() -> Config:
             source_length=64,
             target_length=64,
         ),
-        optimizer=OptimizerConfig(name='muon', schedule='linear', learning_rate=3e-3, warmup_steps=400),
+        optimizer=OptimizerConfig(
+            name='muon', schedule='linear', learning_rate=3e-3, warmup_steps=400, weight_decay=0.1
+        ),
         training=TrainingConfig(
             steps=4000, tokens_per_step=2048, log_every=100, evaluate_every=500, checkpoint_every=500
         ),

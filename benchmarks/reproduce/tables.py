@@ -135,17 +135,18 @@ DECODING = Table(
 # ---------------------------------------------------------------------------------------------- corpus size
 
 
-def _subset(pairs: int, vocab_size: int, dropout_rate: float, steps: int) -> tuple[Entry, Entry]:
+def _subset(pairs: int, vocab_size: int, dropout_rate: float, weight_decay: float, steps: int) -> tuple[Entry, Entry]:
     fields = {
         'model.vocab-size': vocab_size,
         'model.dropout-rate': dropout_rate,
+        'optimizer.weight-decay': weight_decay,
         'training.steps': steps,
         'training.evaluate-every': steps // 10,
         'training.checkpoint-every': steps // 10,
         'optimizer.warmup-steps': steps // 10,
     }
     name = f'{pairs // 1000}k'
-    what = f'{vocab_size:,} pieces, dropout {dropout_rate}, {steps:,} steps'
+    what = f'{vocab_size:,} pieces, dropout {dropout_rate}, weight decay {weight_decay}, {steps:,} steps'
     return _on_validation(name, Experiment(f'corpus_size/{name}', 'tatoeba_en_de', _options(fields), pairs), what)
 
 
@@ -161,11 +162,11 @@ CORPUS_SIZE = Table(
     'corpus_size',
     'ablation',
     (
-        *_subset(1000, 1000, 0.3, 400),
-        *_subset(4000, 2000, 0.3, 800),
-        *_subset(16_000, 4000, 0.3, 2000),
-        *_subset(64_000, 8000, 0.2, 4000),
-        *_on_validation('all', TATOEBA, 'tatoeba_en_de: 8,000 pieces, dropout 0.1, 4,000 steps'),
+        *_subset(1000, 1000, 0.3, 1.0, 400),
+        *_subset(4000, 2000, 0.3, 1.0, 800),
+        *_subset(16_000, 4000, 0.3, 0.5, 2000),
+        *_subset(64_000, 8000, 0.2, 0.2, 4000),
+        *_on_validation('all', TATOEBA, 'tatoeba_en_de: 8,000 pieces, dropout 0.1, weight decay 0.1, 4,000 steps'),
     ),
 )
 
