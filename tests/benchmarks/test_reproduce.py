@@ -100,6 +100,29 @@ def test_a_run_that_has_changed_is_scored_again(
     assert make_rows(ENTRY, [*started, *seeds.log.read()], seeds.settings, options)[0].test_scorings == 2
 
 
+def test_what_one_process_scores_another_waits_for(finished: set[int], tmp_path: Path) -> None:
+    fake, is_asked, may_end = Fake(), threading.Event(), threading.Event()
+
+    def slow(argv: list[str], *, stdout: Any = None) -> Ended:
+        is_asked.set()
+        may_end.wait(20)
+        return fake(argv, stdout=stdout)
+
+    first, second = (
+        threading.Thread(target=Seeds(TINY, tmp_path, run=slow).score, args=([1], ENTRY.measure, 'test'))
+        for _ in range(2)
+    )
+    first.start()
+    assert is_asked.wait(20)
+    second.start()
+    second.join(0.5)
+    assert second.is_alive()
+    may_end.set()
+    for thread in (first, second):
+        thread.join(20)
+    assert len(fake.asked) == 1
+
+
 def test_without_the_test_set_it_is_not_looked_at(finished: set[int], tmp_path: Path) -> None:
     fake = Fake()
     finished |= {1, 2}
