@@ -249,7 +249,7 @@ def _times(row: Row) -> str:
 def replaced(text: str, table: Table, rows: Sequence[Row]) -> str:
     """A document with these rows in the place of those with the same first cell, between the table's two comments.
 
-    Rows that the document lacks come last; one of which nothing was run replaces none with seeds. Raises ValueError if
+    Rows that the document lacks come last; a row without scores does not replace one with them. Raises ValueError if
     the comments are missing, or if a seed of the document would be lost.
     """
     begin, end = f'<!-- {table.name}: begin -->\n', f'<!-- {table.name}: end -->'
