@@ -9,7 +9,7 @@
 Run it from the checkout. Stopped by Ctrl-C or SIGTERM, or killed, it continues when started again: seeds that are
 finished are not trained again, and a run that has been scored is not scored again unless it has changed. All starts,
 ends, failures and scores are in log.jsonl next to the runs, the rows in rows-TABLE.json; with --write, rows also go
-into RESULTS.md and benchmarks/scores/.
+into RESULTS.md and benchmarks/scores/, with the translations of a test set where its licence allows it.
 
 A name is one of an experiment or a table in tables.py, else a config. With fields it is always a config.
 """
@@ -22,6 +22,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from benchmarks.reproduce.experiments import Entry, Experiment, Measure, Part, Table
+from benchmarks.reproduce.outputs import keep_translations
 from benchmarks.reproduce.rows import Row, head, make_rows, markdown, replaced
 from benchmarks.reproduce.seeds import Seeds, Stopped
 from benchmarks.reproduce.tables import TABLES, experiments
@@ -46,6 +47,7 @@ def main(argv: Sequence[str]) -> int:
             if arguments.write:
                 write_whole(RESULTS_FILE, replaced(RESULTS_FILE.read_text(encoding='utf-8'), table, rows))
                 _keep_scores(table, of_experiments)
+                _keep_translations(table, of_experiments, arguments.runs)
     except (Stopped, KeyboardInterrupt):
         print('stopped; the same command continues', file=sys.stderr)
         return EXIT_CODE
@@ -173,6 +175,15 @@ def _keep_scores(table: Table, of_experiments: Mapping[str, Sequence[Row]]) -> N
             file = SCORES / table.name / f'{name.split("/")[-1]}.json'
             file.parent.mkdir(parents=True, exist_ok=True)
             write_whole(file, _json(scored))
+
+
+def _keep_translations(table: Table, of_experiments: Mapping[str, Sequence[Row]], runs: Path) -> None:
+    """Writes translations of the test set next to those scores, where the corpus's licence allows it."""
+    for entry in table.entries:
+        (row,) = (row for row in of_experiments[entry.experiment.name] if row.key == entry.key)
+        if entry.attribution and row.test:
+            file = SCORES / table.name / f'{entry.experiment.name}.tsv'
+            keep_translations(entry, Seeds(entry.experiment, runs), row, file)
 
 
 def _json(rows: Sequence[Row]) -> str:

@@ -39,6 +39,7 @@ class Entry:
     measure: Measure = Measure()
     what: str = ''  # what is special about it
     published: str = ''  # the best number that others have published for the same, and its source
+    attribution: str = ''  # of a test set whose licence allows its translations to be kept; '': they are not
 
 
 @dataclass(frozen=True)

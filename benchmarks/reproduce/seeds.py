@@ -124,8 +124,7 @@ class Seeds:
             return self._score(key, measure)
 
     def _score(self, key: dict[str, Any], measure: Measure) -> bool:
-        name = '-'.join(filter(None, ('_'.join(map(str, key['seeds'])), measure.label, key['set'])))
-        output = self.folder / f'translations-{name}.txt'
+        output = self.translations(key['seeds'], measure, key['set'])
         command = [*COMMAND, 'evaluate', *(str(self.run(seed)) for seed in key['seeds']), *key['options']]
         self.log.add('scoring', **key, command=_shown(command), commit=environment('')['commit'])
         with tempfile.TemporaryFile() as printed:
@@ -149,6 +148,11 @@ class Seeds:
             with contextlib.suppress(OSError):  # a file system without locks
                 lock(opened.fileno(), is_patient=True)
             yield
+
+    def translations(self, seeds: Sequence[int], measure: Measure, part: Part) -> Path:
+        """The file with the translations of a set."""
+        name = '-'.join(filter(None, ('_'.join(map(str, seeds)), measure.label, part)))
+        return self.folder / f'translations-{name}.txt'
 
     def options(self, measure: Measure, part: Part) -> tuple[str, ...]:
         """The options of `evaluate`: the set and the measure's own."""

@@ -1,5 +1,6 @@
 """What is trained and scored, and what is not again; names of experiments, and the tables of RESULTS.md."""
 
+import functools
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ from reproduce_events import ENTRY, TINY, scored, scores, trained
 
 from benchmarks.reproduce import __main__ as command
 from benchmarks.reproduce import seeds as training
-from benchmarks.reproduce.experiments import Experiment
+from benchmarks.reproduce.experiments import Entry, Experiment, Table
 from benchmarks.reproduce.log import Log
 from benchmarks.reproduce.process import Ended, call, hardware
 from benchmarks.reproduce.rows import make_rows
@@ -125,7 +126,6 @@ def test_what_one_process_scores_another_waits_for(finished: set[int], tmp_path:
 
 def test_without_the_test_set_it_is_not_looked_at(finished: set[int], tmp_path: Path) -> None:
     fake = Fake()
-    finished |= {1, 2}
     command.work(Seeds(TINY, tmp_path, run=fake), [ENTRY], [1, 2], [(1, 2)], has_test=False)
     assert [argv[argv.index('--data.test') + 1] for argv in fake.asked] == ['number_words:validation'] * 3
     assert [path[-6:] for path in fake.asked[-1][1:3]] == ['seed-1', 'seed-2']
@@ -253,6 +253,29 @@ def test_rows_are_written_with_all_scores_and_checksums(monkeypatch: pytest.Monk
     (row,) = json.loads(file.read_text())
     assert file.relative_to(tmp_path / 'scores') == Path('model/half.json')
     assert (row['validation'][0]['nll'], row['sha256']) == (1.5, ['f00'])
+
+
+def test_translations_are_kept_with_their_attribution(
+    finished: set[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for language, line in (('en', 'one'), ('de', 'ein')):
+        (tmp_path / f'test.{language}').write_text(f'{line}\n')
+    experiment = Experiment('tiny', 'number_words', ('--data.test', str(tmp_path / 'test.{lang}')))
+    entry = Entry('tiny', experiment, attribution='# by somebody')
+    monkeypatch.setattr(command, 'SCORES', tmp_path / 'scores')
+    monkeypatch.setattr(command, 'RESULTS_FILE', document := tmp_path / 'RESULTS.md')
+    monkeypatch.setattr(command, 'tables_of', lambda *_: [Table('own', 'results', (entry,))])
+    monkeypatch.setattr(command, '_check', lambda *_: None)
+    monkeypatch.setattr(Seeds, '__init__', functools.partialmethod(Seeds.__init__, run=Fake()))
+    document.write_text('<!-- own: begin -->\n<!-- own: end -->\n')
+    argv = ['tiny', '--seeds', '1', '2', '--runs', str(tmp_path / 'runs'), '--write']
+    assert command.main(argv) == 0
+    kept = tmp_path / 'scores' / 'own' / 'tiny.tsv'
+    assert kept.read_text() == '# by somebody\nen\tde\tseed 1\tseed 2\none\tein\teins\teins\n'
+    kept.unlink()
+    (tmp_path / 'runs' / 'tiny' / 'translations-2-test.txt').write_text('zwei\n')
+    assert command.main(argv) == 2
+    assert not kept.exists()
 
 
 @pytest.mark.parametrize(('error', 'code'), [(OSError('no space left'), 2), (KeyboardInterrupt(), 75)])
