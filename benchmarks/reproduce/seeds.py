@@ -17,7 +17,6 @@ from benchmarks.reproduce.settings import Settings, settings_of
 from benchmarks.reproduce.subsets import write_subset
 from flax_transformer.cli.options import parse
 from flax_transformer.cli.train import TrainOptions, train_options
-from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import sha256_of
 from flax_transformer.common.locks import in_use, lock
@@ -99,16 +98,10 @@ class Seeds:
     def _check_config(self, seed: int) -> None:
         config = self.config(seed)
         run = task_module(config.task, 'run').Run(self.run(seed))
-        if not run.exists():
-            return
-        changed, resumable = changed_fields(run.read_config(), config), self.settings.resumable
-        refused = [
-            f'  {name}: {old!r} there, {new!r} now' for name, (old, new) in changed.items() if name not in resumable
-        ]
-        if refused:
+        if refused := run.conflicts(config):
             raise UserError(
-                f'{run.path} is a run of another config:\n' + '\n'.join(refused) + f'\nMove {self.folder} away, with '
-                'its log, or give another --runs'
+                f'{run.path} is a run of another config:\n{refused}\nMove {self.folder} away, with its log, or give '
+                'another --runs'
             )
 
     def score(self, seeds: Sequence[int], measure: Measure, part: Part) -> bool:

@@ -125,6 +125,7 @@ def test_what_one_process_scores_another_waits_for(finished: set[int], tmp_path:
 
 
 def test_without_the_test_set_it_is_not_looked_at(finished: set[int], tmp_path: Path) -> None:
+    finished |= {1, 2}
     fake = Fake()
     command.work(Seeds(TINY, tmp_path, run=fake), [ENTRY], [1, 2], [(1, 2)], has_test=False)
     assert [argv[argv.index('--data.test') + 1] for argv in fake.asked] == ['number_words:validation'] * 3
@@ -161,7 +162,7 @@ def test_a_run_of_another_config_is_refused_and_nothing_is_noted(tmp_path: Path)
     seeds = Seeds(TINY, tmp_path, run=fake)
     config = seeds.config(1)
     Run(seeds.run(1)).open(replace(config, model=replace(config.model, d_ff=7)))
-    with pytest.raises(UserError, match=r'model.d_ff: 7 there, \d+ now\nMove .*tiny away'):
+    with pytest.raises(UserError, match=r'model.d_ff: 7 there, \d+ here\nMove .*tiny away'):
         seeds.train(1)
     assert (fake.asked, seeds.log.read()) == ([], [])
 

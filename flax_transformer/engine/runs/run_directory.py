@@ -73,18 +73,19 @@ class RunDirectory:
         if is_new and self.path.exists() and not self._is_empty():
             raise UserError(f'{self.path} exists and is not a run directory; give another --workdir, or empty it')
         self._check_links()  # only now: anything may be below another folder
-        if is_new:
-            return
-        changed, resumable = changed_fields(self.read_config(), config), marked(config, 'resumable')
-        refused = [
-            f'  {name}: {old!r} there, {new!r} here' for name, (old, new) in changed.items() if name not in resumable
-        ]
-        if refused:
+        if refused := self.conflicts(config):
             raise UserError(
-                f'{self.path} holds a run of another config:\n'
-                + '\n'.join(refused)
-                + '\nGive another --workdir, or use the values there'
+                f'{self.path} holds a run of another config:\n{refused}\n'
+                'Give another --workdir, or use the values there'
             )
+
+    def conflicts(self, config: Any) -> str:
+        """The fields that keep a run that is there from being resumed with this config, a line for each."""
+        if not self.exists():
+            return ''
+        changed, resumable = changed_fields(self.read_config(), config), marked(config, 'resumable')
+        different = {name: values for name, values in changed.items() if name not in resumable}
+        return '\n'.join(f'  {name}: {old!r} there, {new!r} here' for name, (old, new) in different.items())
 
     def _check_path(self) -> None:
         """Raises UserError for a path under which Orbax saves checkpoints that cannot be read.
