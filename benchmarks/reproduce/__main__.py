@@ -8,8 +8,9 @@
 
 Run it from the checkout. Stopped by Ctrl-C or SIGTERM, or killed, it continues when started again: seeds that are
 finished are not trained again, and a run that has been scored is not scored again unless it has changed. All starts,
-ends, failures and scores are in log.jsonl next to the runs, the rows in rows-TABLE.json; with --write, rows also go
-into RESULTS.md and benchmarks/scores/, with the translations of a test set where its licence allows it.
+ends, failures and scores are in log.jsonl next to the runs, the rows in rows-TABLE.json. With --write, the log is
+added to benchmarks/scores/, which has those of other machines, too, and the rows of all of them go into RESULTS.md;
+translations of a test set are kept where its licence allows it.
 
 A name is one of an experiment or a table in tables.py, else a config. With fields it is always a config.
 """
@@ -17,11 +18,13 @@ A name is one of an experiment or a table in tables.py, else a config. With fiel
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from benchmarks.reproduce.experiments import Entry, Experiment, Measure, Part, Table
+from benchmarks.reproduce.kept import joined, keep, kept_log
+from benchmarks.reproduce.log import Event
 from benchmarks.reproduce.outputs import keep_translations
 from benchmarks.reproduce.rows import Row, head, make_rows, markdown, replaced
 from benchmarks.reproduce.seeds import Seeds, Stopped
@@ -41,13 +44,10 @@ def main(argv: Sequence[str]) -> int:
         _check(arguments, chosen)
         is_good = arguments.only_print or _work_on(chosen, arguments)
         for table in chosen:
-            of_experiments = report(table, arguments.runs)
-            rows = [row for rows in of_experiments.values() for row in rows]
+            rows = report(table, arguments.runs, SCORES if arguments.write else None)
             print('\n'.join([head(table), *(markdown(table, row) for row in rows)]), flush=True)
             if arguments.write:
-                write_whole(RESULTS_FILE, replaced(RESULTS_FILE.read_text(encoding='utf-8'), table, rows))
-                _keep_scores(table, of_experiments)
-                _keep_translations(table, of_experiments, arguments.runs)
+                _write(table, rows, arguments.runs)
     except (Stopped, KeyboardInterrupt):
         print('stopped; the same command continues', file=sys.stderr)
         return EXIT_CODE
@@ -154,36 +154,39 @@ def _parts(measure: Measure, has_test: bool) -> list[Part]:
     return ['validation', 'test'] if measure.has_test and has_test else ['validation']
 
 
-def report(table: Table, runs: Path) -> dict[str, list[Row]]:
-    """The table's rows, of each experiment, which are also written next to the runs as JSON."""
-    found = {}
+def report(table: Table, runs: Path, scores: Path | None = None) -> list[Row]:
+    """The table's rows, of these runs and of those whose logs the folder `scores` keeps.
+
+    Those of an experiment with runs here are also written next to them, as JSON.
+    """
+    found = []
     for seeds, entries in _experiments([table], runs):
-        events, rows = seeds.log.read(), []
+        events, rows = _events(seeds, scores), []
         for entry in entries:
             options = {part: seeds.options(entry.measure, part) for part in _parts(entry.measure, True)}
             rows += make_rows(entry, events, seeds.settings, options)
-        if events:
+        if seeds.log.read():
             write_whole(seeds.folder / f'rows-{table.name}.json', _json(rows))
-        found[seeds.experiment.name] = rows
+        found += rows
     return found
 
 
-def _keep_scores(table: Table, of_experiments: Mapping[str, Sequence[Row]]) -> None:
-    """Writes the rows that have scores, with all that `evaluate` said of each seed, to benchmarks/scores/TABLE."""
-    for name, rows in of_experiments.items():
-        if scored := [row for row in rows if row.seeds]:
-            file = SCORES / table.name / f'{name.split("/")[-1]}.json'
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(file, _json(scored))
+def _events(seeds: Seeds, scores: Path | None) -> list[Event]:
+    if scores is None:
+        return seeds.log.read()
+    return joined(kept_log(scores, seeds.experiment), seeds.log, seeds.settings)
 
 
-def _keep_translations(table: Table, of_experiments: Mapping[str, Sequence[Row]], runs: Path) -> None:
-    """Writes translations of the test set next to those scores, where the corpus's licence allows it."""
-    for entry in table.entries:
-        (row,) = (row for row in of_experiments[entry.experiment.name] if row.key == entry.key)
-        if entry.attribution and row.test:
-            file = SCORES / table.name / f'{entry.experiment.name}.tsv'
-            keep_translations(entry, Seeds(entry.experiment, runs), row, file)
+def _write(table: Table, rows: Sequence[Row], runs: Path) -> None:
+    """Puts the rows into RESULTS.md, and what they come from into the folder of scores."""
+    write_whole(RESULTS_FILE, replaced(RESULTS_FILE.read_text(encoding='utf-8'), table, rows))
+    for seeds, entries in _experiments([table], runs):
+        if seeds.log.read():
+            keep(kept_log(SCORES, seeds.experiment), _events(seeds, SCORES))
+        for entry in entries:
+            (row,) = (row for row in rows if row.key == entry.key)
+            if entry.attribution and row.test:
+                keep_translations(entry, seeds, row, SCORES / f'{seeds.experiment.name}.tsv')
 
 
 def _json(rows: Sequence[Row]) -> str:

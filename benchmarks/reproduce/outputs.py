@@ -1,30 +1,43 @@
 """Translations that are kept in the repository: of a corpus whose licence allows it, with its attribution."""
 
+import hashlib
 from pathlib import Path
 
 from benchmarks.reproduce.experiments import Entry
 from benchmarks.reproduce.rows import Row
 from benchmarks.reproduce.seeds import Seeds
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import sha256_of, write_whole
+from flax_transformer.common.files import write_whole
 from flax_transformer.data.bitext.sources import read_corpus
 
 
 def keep_translations(entry: Entry, seeds: Seeds, row: Row, file: Path) -> None:
     """Writes the test set with the translations of each of the row's seeds, as columns that tabs separate.
 
-    The first line is the attribution, the second names the columns. Raises UserError if the translations are gone, or
-    are not those that were scored.
+    The first line is the attribution, the second names the columns. Those of seeds that another machine trained are
+    taken from the file itself. Raises UserError if translations are gone, or are not those that were scored.
     """
+    there = _columns(file)
     columns = {}
     for seed, sha256 in zip(row.seeds, row.sha256, strict=True):
-        output = seeds.translations([seed], entry.measure, 'test')
-        there = sha256_of(output) if output.exists() else 'nothing'
-        if there != sha256:
-            raise UserError(f'{output}: expected the translations that were scored, SHA-256 {sha256}; got {there}')
-        columns[f'seed {seed}'] = output.read_text(encoding='utf-8').split('\n')[:-1]
+        name, output = f'seed {seed}', seeds.translations([seed], entry.measure, 'test')
+        texts = [output.read_text(encoding='utf-8')] if output.exists() else []
+        texts += [''.join(f'{line}\n' for line in there[name])] if name in there else []
+        sums = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+        if sha256 not in sums:
+            got = ' and '.join(sums) or 'nothing'
+            raise UserError(f'{output}: expected the translations that were scored, SHA-256 {sha256}; got {got}')
+        columns[name] = texts[sums.index(sha256)].split('\n')[:-1]
     data = seeds.config(row.seeds[0]).data
     pairs = read_corpus(seeds.options(entry.measure, 'test')[1], data)
     columns = {data.source_language: pairs.sources, data.target_language: pairs.targets} | columns
     lines = [tuple(columns), *zip(*columns.values(), strict=True)]
     write_whole(file, '\n'.join([entry.attribution, *map('\t'.join, lines), '']))
+
+
+def _columns(file: Path) -> dict[str, tuple[str, ...]]:
+    """The columns of such a file, by name."""
+    if not file.exists():
+        return {}
+    names, *lines = (line.split('\t') for line in file.read_text(encoding='utf-8').split('\n')[1:-1])
+    return dict(zip(names, zip(*lines, strict=True), strict=True))

@@ -174,5 +174,6 @@ def _devices(run: Path) -> str:
 
 
 def _shown(command: Sequence[str]) -> list[str]:
-    """The command as a user has it."""
-    return ['flax-transformer', *command[len(COMMAND) :]]
+    """The command as a user has it, in this folder."""
+    here = f'{Path.cwd()}/'
+    return ['flax-transformer', *(part.removeprefix(here) for part in command[len(COMMAND) :])]

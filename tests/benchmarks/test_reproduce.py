@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, corpus
-from reproduce_events import ENTRY, TINY, scored, scores, trained
+from reproduce_events import ENTRY, SETTINGS, TINY, other, scored, scores, trained
 
 from benchmarks.reproduce import __main__ as command
 from benchmarks.reproduce import seeds as training
 from benchmarks.reproduce.experiments import Entry, Experiment, Table
+from benchmarks.reproduce.kept import joined, keep
 from benchmarks.reproduce.log import Log
 from benchmarks.reproduce.process import Ended, call, hardware
 from benchmarks.reproduce.rows import make_rows
@@ -236,7 +237,9 @@ def test_an_experiment_that_cannot_be_worked_on_leaves_the_others(
     assert '| half |' in out
 
 
-def test_rows_are_written_with_all_scores_and_checksums(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_rows_are_written_and_the_log_is_kept_with_all_scores_and_checksums(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     document = tmp_path / 'RESULTS.md'
     document.write_text((ROOT / 'RESULTS.md').read_text(encoding='utf-8'), encoding='utf-8')
     monkeypatch.setattr(command, 'RESULTS_FILE', document)
@@ -250,10 +253,11 @@ def test_rows_are_written_with_all_scores_and_checksums(monkeypatch: pytest.Monk
     argv = ['ablations/half', 'ablations/untied', '--runs', str(tmp_path / 'runs'), '--only-print', '--write']
     assert command.main(argv) == 0
     assert '| half | d_model 64, d_ff 128 | 9 | 12.34 |' in document.read_text(encoding='utf-8')
-    (file,) = (tmp_path / 'scores').rglob('*.json')
-    (row,) = json.loads(file.read_text())
-    assert file.relative_to(tmp_path / 'scores') == Path('model/half.json')
-    assert (row['validation'][0]['nll'], row['sha256']) == (1.5, ['f00'])
+    (file,) = (tmp_path / 'scores').rglob('*.jsonl')
+    assert file.relative_to(tmp_path / 'scores') == Path('ablations/half.jsonl')
+    assert Log(file).read() == seeds.log.read()
+    score = Log(file).read()[-1]
+    assert (score['scores']['nll'], score['sha256']) == (1.5, 'f00')
 
 
 def test_translations_are_kept_with_their_attribution(
@@ -271,12 +275,52 @@ def test_translations_are_kept_with_their_attribution(
     document.write_text('<!-- own: begin -->\n<!-- own: end -->\n')
     argv = ['tiny', '--seeds', '1', '2', '--runs', str(tmp_path / 'runs'), '--write']
     assert command.main(argv) == 0
-    kept = tmp_path / 'scores' / 'own' / 'tiny.tsv'
+    kept = tmp_path / 'scores' / 'tiny.tsv'
     assert kept.read_text() == '# by somebody\nen\tde\tseed 1\tseed 2\none\tein\teins\teins\n'
+    elsewhere = ['tiny', '--seeds', '3', '--runs', str(tmp_path / 'elsewhere'), '--write']
+    assert command.main(elsewhere) == 0
+    added = '# by somebody\nen\tde\tseed 1\tseed 2\tseed 3\none\tein\teins\teins\teins\n'
+    assert kept.read_text() == added
+    (tmp_path / 'elsewhere' / 'tiny' / 'translations-3-test.txt').write_text('drei\n')
     kept.unlink()
-    (tmp_path / 'runs' / 'tiny' / 'translations-2-test.txt').write_text('zwei\n')
-    assert command.main(argv) == 2
+    assert command.main(elsewhere) == 2
     assert not kept.exists()
+
+
+# --------------------------------------------------------------------------------- logs of several machines
+
+
+def _log(file: Path, *events: dict[str, Any]) -> Log:
+    log = Log(file)
+    for event in events:
+        log.add(**event)
+    return log
+
+
+def test_logs_of_several_machines_are_added_up(tmp_path: Path) -> None:
+    kept, own = (_log(tmp_path / name, *trained(seed)) for name, seed in (('kept', 1), ('own', 2)))
+    once = joined(kept, own, SETTINGS)
+    assert [event['seed'] for event in once] == [1, 1, 2, 2]
+    keep(kept, once)
+    own.add(**scored(40, 2))
+    assert joined(kept, own, SETTINGS) == [*once, own.read()[-1]]
+
+
+def test_another_run_of_a_kept_seed_is_refused_unless_its_config_was_another(tmp_path: Path) -> None:
+    kept, own = (_log(tmp_path / name, *trained(1, minutes)) for name, minutes in (('kept', 2), ('own', 3)))
+    with pytest.raises(UserError, match=r'seed 1 .*: expected one run, got one in .*kept and another in .*own; take'):
+        joined(kept, own, SETTINGS)
+    earlier = _log(tmp_path / 'earlier', *other(trained(1), **{'model.d_model': 4}))
+    assert len(joined(earlier, own, SETTINGS)) == 4
+
+
+def test_the_document_is_what_the_kept_logs_give(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    document = tmp_path / 'RESULTS.md'
+    document.write_bytes((ROOT / 'RESULTS.md').read_bytes())
+    monkeypatch.setattr(command, 'RESULTS_FILE', document)
+    monkeypatch.setattr(command, 'keep_translations', lambda *_: None)
+    assert command.main([*TABLES, '--runs', str(tmp_path), '--only-print', '--write']) == 0
+    assert document.read_text(encoding='utf-8') == (ROOT / 'RESULTS.md').read_text(encoding='utf-8')
 
 
 @pytest.mark.parametrize(('error', 'code'), [(OSError('no space left'), 2), (KeyboardInterrupt(), 75)])
