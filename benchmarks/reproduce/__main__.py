@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     except (Stopped, KeyboardInterrupt):
         print('stopped; the same command continues', file=sys.stderr)
         return EXIT_CODE
-    except (UserError, ValueError, OSError) as error:
+    except (UserError, OSError) as error:
         print(f'reproduce: {error}', file=sys.stderr)
         return 2
     return 0 if is_good else 1

@@ -13,6 +13,7 @@ from benchmarks.reproduce.log import Event
 from benchmarks.reproduce.seeds import INTERRUPTED
 from benchmarks.reproduce.settings import Settings
 from benchmarks.reproduce.tables import experiments
+from flax_transformer.common.errors import UserError
 
 HEADS = {
     'results': (
@@ -249,12 +250,12 @@ def _times(row: Row) -> str:
 def replaced(text: str, table: Table, rows: Sequence[Row]) -> str:
     """A document with these rows in the place of those with the same first cell, between the table's two comments.
 
-    Rows that the document lacks come last; a row without scores does not replace one with them. Raises ValueError if
+    Rows that the document lacks come last; a row without scores does not replace one with them. Raises UserError if
     the comments are missing, or if a seed of the document would be lost.
     """
     begin, end = f'<!-- {table.name}: begin -->\n', f'<!-- {table.name}: end -->'
     if begin not in text or end not in text:
-        raise ValueError(f'RESULTS.md has no place for the table {table.name}: expected {begin.strip()!r} and {end!r}')
+        raise UserError(f'RESULTS.md has no place for the table {table.name}: expected {begin.strip()!r} and {end!r}')
     before, rest = text.split(begin, 1)
     inside, after = rest.split(end, 1)
     old = inside.splitlines()
@@ -262,7 +263,7 @@ def replaced(text: str, table: Table, rows: Sequence[Row]) -> str:
     for row in rows:
         there = _seeds_in(old[0], lines[row.key]) if row.key in lines else set()
         if row.seeds and there - set(row.seeds):
-            raise ValueError(
+            raise UserError(
                 f'{row.key}: RESULTS.md has scores of the seeds {_listed(there)}, these runs of {_listed(row.seeds)}; '
                 'bring the runs together in one folder, or take the old row out of RESULTS.md'
             )

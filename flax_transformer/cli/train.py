@@ -1,5 +1,6 @@
 """`flax-transformer train CONFIG [--workdir RUN] [--init-from RUN] [--field value ...]`."""
 
+import itertools
 import os
 import shlex
 from dataclasses import dataclass, replace
@@ -134,7 +135,7 @@ def train_options(name: str, argv: list[str], task: str | None = None) -> TrainO
 
 def _init_from(argv: list[str]) -> str | None:
     """The value of --init-from, needed before parsing because it sets the defaults of other options."""
-    for option, value in zip(argv, [*argv[1:], ''], strict=True):
+    for option, value in itertools.pairwise([*argv, '']):
         name, _, here = option.partition('=')
         if name in ('--init-from', '--init_from'):
             return here or value

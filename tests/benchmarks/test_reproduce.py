@@ -398,6 +398,17 @@ def test_a_subset_is_what_is_trained_on(tmp_path: Path) -> None:
     assert config.data.train == str(tmp_path / 'curve' / '5' / 'train.{lang}')
 
 
+def test_training_on_a_subset_writes_it_first(finished: set[int], tmp_path: Path) -> None:
+    for language in ('en', 'de'):
+        (tmp_path / f'all.{language}').write_text(''.join(f'{language} {i}\n' for i in range(50)))
+    (tmp_path / 'few.json').write_text(json.dumps({'data': {'root': str(tmp_path), 'train': 'all.{lang}'}}))
+    fake = Fake()
+    seeds = Seeds(Experiment('curve/5', str(tmp_path / 'few.json'), pairs=5), tmp_path / 'runs', run=fake)
+    assert seeds.train(1)
+    assert [len((seeds.folder / f'train.{each}').read_text().splitlines()) for each in ('en', 'de')] == [5, 5]
+    assert fake.asked[0][fake.asked[0].index('--data.train') + 1] == str(seeds.folder / 'train.{lang}')
+
+
 def test_all_references_of_tatoeba_are_read() -> None:
     from flax_transformer.data.bitext.sources import read_corpus
 
