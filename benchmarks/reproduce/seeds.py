@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.reproduce.corpora import write_subset
 from benchmarks.reproduce.experiments import Experiment, Measure, Part
 from benchmarks.reproduce.log import Log
 from benchmarks.reproduce.process import Ended, call, hardware
 from benchmarks.reproduce.settings import Settings, settings_of
-from benchmarks.reproduce.subsets import write_subset
 from flax_transformer.cli.options import parse
 from flax_transformer.cli.train import TrainOptions, train_options
 from flax_transformer.common.errors import UserError

@@ -17,6 +17,7 @@ from reproduce_events import ENTRY, SETTINGS, TINY, other, scored, scores, train
 
 from benchmarks.reproduce import __main__ as command
 from benchmarks.reproduce import seeds as training
+from benchmarks.reproduce.corpora import write_subset
 from benchmarks.reproduce.experiments import Entry, Experiment, Table
 from benchmarks.reproduce.kept import joined, keep
 from benchmarks.reproduce.log import Log
@@ -24,7 +25,6 @@ from benchmarks.reproduce.process import Ended, call, hardware
 from benchmarks.reproduce.rows import make_rows
 from benchmarks.reproduce.seeds import Seeds, Stopped, digest
 from benchmarks.reproduce.settings import settings_of
-from benchmarks.reproduce.subsets import write_subset
 from benchmarks.reproduce.tables import RESULTS, TABLES, experiments
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
