@@ -14,6 +14,15 @@ class Experiment:
     config: str  # a shipped config's name, or a file
     fields: tuple[str, ...] = ()  # options of `train`
     pairs: int | None = None  # train on the first of these pairs in a shuffled order; None: on all
+    teachers: tuple['Teacher', ...] = ()  # add their translations of the training text to it
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """Runs that translate a student's training text, into its target language or back; several are an ensemble."""
+
+    experiment: Experiment
+    seeds: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reproduce.corpora import write_subset
+from benchmarks.reproduce.corpora import write_lines, write_subset, write_with_translations
 from benchmarks.reproduce.experiments import Experiment, Measure, Part
 from benchmarks.reproduce.log import Log
 from benchmarks.reproduce.process import Ended, call, hardware
@@ -39,6 +39,7 @@ class Seeds:
     def __init__(self, experiment: Experiment, top: Path, *, run: Callable[..., Ended] = call) -> None:
         self.experiment = experiment
         self.folder = top / experiment.name
+        self._top = top
         self.log = Log(self.folder / 'log.jsonl')
         self._call = run
 
@@ -47,21 +48,39 @@ class Seeds:
 
     def fields(self, seed: int) -> tuple[str, ...]:
         """The options of `train` for a seed."""
-        fields, pairs = self.experiment.fields, self.experiment.pairs
-        if pairs is not None:
+        fields = self.experiment.fields
+        if self._corpus:
             fields = (*fields, '--data.train', str(self.folder.absolute() / 'train.{lang}'))
         return (*fields, '--seed', str(seed), '--workdir', str(self.run(seed)))
 
     def config(self, seed: int) -> Any:
         """The config that a seed is trained with."""
-        argv = [self.experiment.config, *self.fields(seed)]
+        return self._config(self.fields(seed))
+
+    def _config(self, fields: Sequence[str]) -> Any:
+        argv = [self.experiment.config, *fields]
         default = lambda name: train_options(name, argv)
         return parse('train', TrainOptions, argv, first='CONFIG', description='', default=default).config
 
     @functools.cached_property
     def settings(self) -> Settings:
         """What its log says of the config."""
-        return settings_of(self.config(0), pairs=self.experiment.pairs)
+        return settings_of(self.config(0), self._corpus)
+
+    @functools.cached_property
+    def _corpus(self) -> dict[str, Any]:
+        """What its training corpus is, if not the config's."""
+        if self.experiment.pairs is not None:
+            return {'pairs': self.experiment.pairs}
+        teachers = [
+            {'name': runs.experiment.name, 'seeds': seeds, 'settings': runs.settings.fields}
+            for runs, seeds in self._teachers()
+        ]
+        return {'teachers': teachers} if teachers else {}
+
+    def _teachers(self) -> Iterator[tuple['Seeds', tuple[int, ...]]]:
+        for teacher in self.experiment.teachers:
+            yield Seeds(teacher.experiment, self._top, run=self._call), teacher.seeds
 
     def is_finished(self, seed: int) -> bool:
         """Whether the run is there, of this config, whole and with nothing left to train."""
@@ -70,22 +89,19 @@ class Seeds:
         if not run.exists() or finished(run, config.training) is None:
             return False
         there = run.read_config()
-        return there.seed == seed and settings_of(there, pairs=self.experiment.pairs) == self.settings
+        return there.seed == seed and settings_of(there, self._corpus) == self.settings
 
     def train(self, seed: int) -> bool:
         """Trains a seed, or goes on with it; whether it is finished.
 
-        Raises Stopped if it was interrupted, and UserError if another process is training it, or if it is a run of
-        another config.
+        Its teachers come first. Raises Stopped if it was interrupted, and UserError if another process is training it,
+        if it is a run of another config, or if a teacher failed.
         """
         if self.is_finished(seed):
             return True
         with in_use(self.run(seed), say=_say):
             self._check_config(seed)
-        if self.experiment.pairs is not None:
-            base = train_options(self.experiment.config, []).config.data
-            with self._alone():
-                write_subset(base, self.experiment.pairs, self.folder)
+        self._write_corpus()
         command = [*COMMAND, 'train', self.experiment.config, *self.fields(seed)]
         facts = {'seed': seed, 'settings': self.settings.fields}
         self.log.add('train', **facts, command=_shown(command), commit=environment('')['commit'])
@@ -94,6 +110,41 @@ class Seeds:
         if ended.exit_code in INTERRUPTED:
             raise Stopped
         return ended.exit_code == 0
+
+    def _write_corpus(self) -> None:
+        """Writes the training corpus, unless it is the config's; trains its teachers."""
+        data = self._config(self.experiment.fields).data
+        if self.experiment.pairs is not None:
+            with self._alone():
+                write_subset(data, self.experiment.pairs, self.folder)
+        elif self.experiment.teachers:
+            teachers = []
+            for runs, seeds in self._teachers():
+                if not all([runs.train(seed) for seed in seeds]):
+                    raise UserError(f'its teacher {runs.experiment.name} failed')
+                teachers.append((runs.config(0).data, functools.partial(runs.translate, seeds)))
+            with self._alone():
+                write_with_translations(data, teachers, self.folder)
+
+    def translate(self, seeds: Sequence[int], lines: Sequence[str]) -> list[str]:
+        """The lines as a seed translates them, or an ensemble of several; translated once and kept in the folder.
+
+        Raises Stopped if it was interrupted, and UserError if it failed.
+        """
+        runs = [self.run(seed) for seed in seeds]
+        what = hashlib.sha256('\n'.join([*map(digest, runs), *lines]).encode()).hexdigest()[:12]
+        source, output = (self.folder / f'lines-{what}.{kind}' for kind in ('source', 'translated'))
+        with self._alone():
+            write_lines(lines, source)
+            # Killed, it has whole lines in `output`, to which --resume appends.
+            command = [*COMMAND, 'translate', *map(str, runs), '--input', str(source), '--output', str(output)]
+            ended = self._call([*command, '--resume'], stdout=2)
+        self.log.add('translated', seeds=list(seeds), command=_shown(command), **ended._asdict())
+        if ended.exit_code in INTERRUPTED:
+            raise Stopped
+        if ended.exit_code:
+            raise UserError(f'{self.experiment.name} did not translate {source} (exit code {ended.exit_code})')
+        return output.read_text(encoding='utf-8').split('\n')[:-1]
 
     def _check_config(self, seed: int) -> None:
         config = self.config(seed)

@@ -1,6 +1,7 @@
 """Which events of a log belong to the present config."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,10 +28,8 @@ class Settings:
         return {name: value for name, value in fields.items() if name not in self.resumable}
 
 
-def settings_of(config: Any, *, pairs: int | None = None) -> Settings:
-    """The settings of a config; `pairs` stands for the training corpus, where that is a part of another."""
-    left_out = marked(config, 'cosmetic') | {'seed'} | (set() if pairs is None else {'data.train'})
+def settings_of(config: Any, corpus: Mapping[str, Any] | None = None) -> Settings:
+    """The settings of a config; `corpus` stands for the training corpus, where that is made of another."""
+    left_out = marked(config, 'cosmetic') | {'seed'} | ({'data.train'} if corpus else set())
     fields = {name: new for name, (_, new) in changed_fields(type(config)(), config).items() if name not in left_out}
-    if pairs is not None:
-        fields['pairs'] = pairs
-    return Settings(json.loads(json.dumps(fields)), frozenset(marked(config, 'resumable')))
+    return Settings(json.loads(json.dumps(fields | dict(corpus or {}))), frozenset(marked(config, 'resumable')))

@@ -18,7 +18,7 @@ from reproduce_events import ENTRY, SETTINGS, TINY, other, scored, scores, train
 from benchmarks.reproduce import __main__ as command
 from benchmarks.reproduce import seeds as training
 from benchmarks.reproduce.corpora import write_subset
-from benchmarks.reproduce.experiments import Entry, Experiment, Table
+from benchmarks.reproduce.experiments import Entry, Experiment, Table, Teacher
 from benchmarks.reproduce.kept import joined, keep
 from benchmarks.reproduce.log import Log
 from benchmarks.reproduce.process import Ended, call, hardware
@@ -177,7 +177,7 @@ def test_settings_are_what_decides_results_and_the_same_for_all_seeds(tmp_path: 
     assert 'decoding.beam_width' in found.resumable
     assert 'model.d_model' not in found.resumable
     moved = replace(config, data=replace(config.data, train='elsewhere'))
-    assert settings_of(moved, pairs=5) == settings_of(config, pairs=5) != settings_of(config, pairs=6)
+    assert settings_of(moved, {'pairs': 5}) == settings_of(config, {'pairs': 5}) != settings_of(config, {'pairs': 6})
 
 
 def test_the_digest_of_a_run_is_that_of_its_checkpoints(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_scoring_that_fails_is_noted(finished: set[int], tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ('argv', 'message'),
     [
-        (['nonesuch'], 'Experiments and tables: results, model'),
+        (['nonesuch'], 'Experiments and tables: results, teachers'),
         (['number_words', '--seeds', '1', '1'], 'expected different numbers'),
         (['number_words', '--seeds', '-1', '2'], 'expected different numbers'),
         (['number_words', '--seeds', '1', '--ensemble'], 'expected two seeds'),
@@ -407,6 +407,64 @@ def test_training_on_a_subset_writes_it_first(finished: set[int], tmp_path: Path
     assert seeds.train(1)
     assert [len((seeds.folder / f'train.{each}').read_text().splitlines()) for each in ('en', 'de')] == [5, 5]
     assert fake.asked[0][fake.asked[0].index('--data.train') + 1] == str(seeds.folder / 'train.{lang}')
+
+
+class Translator(Fake):
+    """Stands for `translate`, too: it writes its lines in capitals."""
+
+    def __call__(self, argv: list[str], *, stdout: Any = None) -> Ended:
+        if argv[3] == 'translate':
+            text = Path(argv[argv.index('--input') + 1]).read_text()
+            Path(argv[argv.index('--output') + 1]).write_text(text.upper())
+        return super().__call__(argv, stdout=stdout)
+
+
+def _student(tmp_path: Path) -> Experiment:
+    """It learns from the pair en-de and from a teacher of each direction."""
+    for language in ('en', 'de'):
+        (tmp_path / f'all.{language}').write_text(f'{language} 1\n{language} 2\n')
+    config = tmp_path / 'some.json'
+    config.write_text(json.dumps({'data': {'root': str(tmp_path), 'train': 'all.{lang}'}}))
+    back = ('--data.source-language', 'de', '--data.target-language', 'en')
+    teachers = (Teacher(Experiment('there', str(config)), (1,)), Teacher(Experiment('back', str(config), back), (1, 2)))
+    return Experiment('student', str(config), teachers=teachers)
+
+
+def test_a_student_learns_from_its_corpus_and_from_what_its_teachers_translate_of_it(
+    finished: set[int], tmp_path: Path
+) -> None:
+    fake = Translator()
+    seeds = Seeds(_student(tmp_path), tmp_path / 'runs', run=fake)
+    assert seeds.train(3)
+    assert (seeds.folder / 'train.en').read_text() == 'en 1\nen 2\nen 1\nen 2\nDE 1\nDE 2\n'
+    assert (seeds.folder / 'train.de').read_text() == 'de 1\nde 2\nEN 1\nEN 2\nde 1\nde 2\n'
+    assert [argv[0] for argv in fake.asked] == ['train'] * 3 + ['translate'] * 2 + ['train']
+    voting = [str(seeds.folder.with_name('back') / f'seed-{seed}') for seed in (1, 2)]
+    assert fake.asked[4][1:3] == voting
+    assert fake.asked[5][fake.asked[5].index('--data.train') + 1] == str(seeds.folder / 'train.{lang}')
+
+
+def test_the_settings_of_a_student_are_also_those_of_its_teachers(tmp_path: Path) -> None:
+    student = _student(tmp_path)
+    settings = Seeds(student, tmp_path).settings
+    there, back = student.teachers
+    faster = replace(there.experiment, fields=('--optimizer.learning-rate', '0.5'))
+    assert Seeds(replace(student, teachers=(replace(there, experiment=faster), back)), tmp_path).settings != settings
+    assert Seeds(replace(student, teachers=(there,)), tmp_path).settings != settings
+    assert json.loads(json.dumps(settings.fields)) == settings.fields
+
+
+@pytest.mark.parametrize(('codes', 'error'), [((1,), UserError), ((0, 0, 0, 2), UserError), ((0, 0, 0, 75), Stopped)])
+def test_a_student_is_not_trained_after_a_teacher_that_failed(
+    codes: tuple[int, ...], error: type[Exception], finished: set[int], tmp_path: Path
+) -> None:
+    fake = Translator(*codes)
+    seeds = Seeds(_student(tmp_path), tmp_path / 'runs', run=fake)
+    with pytest.raises(error):
+        seeds.train(3)
+    assert len(fake.asked) == len(codes)
+    assert not (seeds.folder / 'train.en').exists()
+    assert seeds.train(3)
 
 
 def test_all_references_of_tatoeba_are_read() -> None:
