@@ -19,7 +19,7 @@ BACK_TEACHER = Experiment(
 STUDENT = Experiment(
     'multi30k_en_de_tok_diversified',
     EN_DE_TOK,
-    ('--training.steps', '8000', '--model.dropout-rate', '0.2'),
+    ('--training.steps', '6000', '--model.dropout-rate', '0.2'),
     teachers=(Teacher(TEACHER, (1,)), Teacher(BACK_TEACHER, (1,))),
 )
 
