@@ -89,7 +89,13 @@ class Seeds:
         if not run.exists() or finished(run, config.training) is None:
             return False
         there = run.read_config()
-        return there.seed == seed and settings_of(there, self._corpus) == self.settings
+        return there.seed == seed and settings_of(there, self._corpus) == self.settings and self._is_of_corpus(seed)
+
+    def _is_of_corpus(self, seed: int) -> bool:
+        """Whether the log says that a seed was trained on this corpus: its config names a path alone."""
+        begun = [event for event in self.log.read() if event['event'] == 'train' and event['seed'] == seed]
+        made_of = lambda fields: [fields.get(name) for name in ('pairs', 'teachers')]
+        return not begun or made_of(begun[-1]['settings']) == made_of(self.settings.fields)
 
     def train(self, seed: int) -> bool:
         """Trains a seed, or goes on with it; whether it is finished.
@@ -101,9 +107,9 @@ class Seeds:
             return True
         with in_use(self.run(seed), say=_say):
             self._check_config(seed)
-        self._write_corpus()
+        corpus = {file.name: sha256_of(file) for file in self._write_corpus()}
         command = [*COMMAND, 'train', self.experiment.config, *self.fields(seed)]
-        facts = {'seed': seed, 'settings': self.settings.fields}
+        facts = {'seed': seed, 'settings': self.settings.fields} | ({'corpus': corpus} if corpus else {})
         self.log.add('train', **facts, command=_shown(command), commit=environment('')['commit'])
         ended = self._call(command, stdout=2)  # our own standard output is for rows
         self.log.add('trained', **facts, hardware=hardware(_devices(self.run(seed))), **ended._asdict())
@@ -111,45 +117,55 @@ class Seeds:
             raise Stopped
         return ended.exit_code == 0
 
-    def _write_corpus(self) -> None:
-        """Writes the training corpus, unless it is the config's; trains its teachers."""
+    def _write_corpus(self) -> list[Path]:
+        """Writes the training corpus, unless it is the config's, and returns its files; trains its teachers."""
         data = self._config(self.experiment.fields).data
         if self.experiment.pairs is not None:
             with self._alone():
-                write_subset(data, self.experiment.pairs, self.folder)
-        elif self.experiment.teachers:
-            teachers = []
-            for runs, seeds in self._teachers():
-                if not all([runs.train(seed) for seed in seeds]):
-                    raise UserError(f'its teacher {runs.experiment.name} failed')
-                teachers.append((runs.config(0).data, functools.partial(runs.translate, seeds)))
-            with self._alone():
-                write_with_translations(data, teachers, self.folder)
+                return write_subset(data, self.experiment.pairs, self.folder)
+        teachers = []
+        for runs, seeds in self._teachers():
+            if not all([runs.train(seed) for seed in seeds]):
+                raise UserError(f'its teacher {runs.experiment.name} failed')
+            teachers.append((runs.config(0).data, functools.partial(runs.translate, seeds)))
+        with self._alone():
+            return write_with_translations(data, teachers, self.folder) if teachers else []
 
     def translate(self, seeds: Sequence[int], lines: Sequence[str]) -> list[str]:
-        """The lines as a seed translates them, or an ensemble of several; translated once and kept in the folder.
+        """The lines as a seed translates them, or an ensemble of several, kept in the folder.
 
         Raises Stopped if it was interrupted, and UserError if it failed.
         """
         runs = [self.run(seed) for seed in seeds]
-        what = hashlib.sha256('\n'.join([*map(digest, runs), *lines]).encode()).hexdigest()[:12]
+        how = json.dumps(self.settings.fields, sort_keys=True)  # checkpoints do not say how to search
+        what = hashlib.sha256('\n'.join([how, *map(digest, runs), *lines]).encode()).hexdigest()[:12]
         source, output = (self.folder / f'lines-{what}.{kind}' for kind in ('source', 'translated'))
         with self._alone():
             write_lines(lines, source)
-            # Killed, it has whole lines in `output`, to which --resume appends.
-            command = [*COMMAND, 'translate', *map(str, runs), '--input', str(source), '--output', str(output)]
-            ended = self._call([*command, '--resume'], stdout=2)
+            if not output.exists() or len(_lines(output)) < len(lines):
+                self._translate(seeds, source, output)
+        if len(found := _lines(output)) != len(lines):
+            raise UserError(f'{output}: got {len(found):,} lines for the {len(lines):,} of {source}; delete it')
+        return found
+
+    def _translate(self, seeds: Sequence[int], source: Path, output: Path) -> None:
+        # Killed, it has whole lines in `output`, to which --resume appends.
+        files = ['--input', str(source), '--output', str(output), '--resume']
+        command = [*COMMAND, 'translate', *(str(self.run(seed)) for seed in seeds), *files]
+        ended = self._call(command, stdout=2)
         self.log.add('translated', seeds=list(seeds), command=_shown(command), **ended._asdict())
         if ended.exit_code in INTERRUPTED:
             raise Stopped
         if ended.exit_code:
             raise UserError(f'{self.experiment.name} did not translate {source} (exit code {ended.exit_code})')
-        return output.read_text(encoding='utf-8').split('\n')[:-1]
 
     def _check_config(self, seed: int) -> None:
         config = self.config(seed)
         run = task_module(config.task, 'run').Run(self.run(seed))
-        if refused := run.conflicts(config):
+        refused = run.conflicts(config)
+        if not refused and run.exists() and not self._is_of_corpus(seed):
+            refused = '  trained on another subset, or by other teachers: see log.jsonl'
+        if refused:
             raise UserError(
                 f'{run.path} is a run of another config:\n{refused}\nMove {self.folder} away, with its log, or give '
                 'another --runs'
@@ -211,6 +227,11 @@ def digest(run: Path) -> str:
     for manifest in sorted((run / 'checkpoints').glob('*/manifest.json')):
         found.update(manifest.read_bytes())
     return found.hexdigest()
+
+
+def _lines(file: Path) -> list[str]:
+    """Only a line feed ends a line."""
+    return file.read_text(encoding='utf-8').split('\n')[:-1]
 
 
 def _say(line: str) -> None:

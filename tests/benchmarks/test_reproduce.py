@@ -28,6 +28,7 @@ from benchmarks.reproduce.settings import settings_of
 from benchmarks.reproduce.tables import RESULTS, TABLES, experiments
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import sha256_of
 from flax_transformer.config import DataConfig
 
 # ---------------------------------------------------------------------------------------------- the log
@@ -410,13 +411,17 @@ def test_training_on_a_subset_writes_it_first(finished: set[int], tmp_path: Path
 
 
 class Translator(Fake):
-    """Stands for `translate`, too: it writes its lines in capitals."""
+    """Stands for `translate`, too: it adds its lines in capitals, only the first of them if it is to fail."""
 
     def __call__(self, argv: list[str], *, stdout: Any = None) -> Ended:
+        ended = super().__call__(argv, stdout=stdout)
         if argv[3] == 'translate':
-            text = Path(argv[argv.index('--input') + 1]).read_text()
-            Path(argv[argv.index('--output') + 1]).write_text(text.upper())
-        return super().__call__(argv, stdout=stdout)
+            assert '--resume' in argv
+            source, output = (Path(argv[argv.index(option) + 1]) for option in ('--input', '--output'))
+            lines = source.read_text().upper().splitlines(keepends=True)
+            done = output.read_text().splitlines(keepends=True) if output.exists() else []
+            output.write_text(''.join([*done, *lines[len(done) : 1 if ended.exit_code else None]]))
+        return ended
 
 
 def _student(tmp_path: Path) -> Experiment:
@@ -441,6 +446,11 @@ def test_a_student_learns_from_its_corpus_and_from_what_its_teachers_translate_o
     assert [argv[0] for argv in fake.asked] == ['train'] * 3 + ['translate'] * 2 + ['train']
     voting = [str(seeds.folder.with_name('back') / f'seed-{seed}') for seed in (1, 2)]
     assert fake.asked[4][1:3] == voting
+    (event,) = (event for event in seeds.log.read() if event['event'] == 'train')
+    assert event['corpus']['train.de'] == sha256_of(seeds.folder / 'train.de')
+    finished |= {1, 2}
+    assert seeds.train(4)
+    assert len(fake.asked) == 7, 'what is translated is kept'
     assert fake.asked[5][fake.asked[5].index('--data.train') + 1] == str(seeds.folder / 'train.{lang}')
 
 
@@ -465,6 +475,43 @@ def test_a_student_is_not_trained_after_a_teacher_that_failed(
     assert len(fake.asked) == len(codes)
     assert not (seeds.folder / 'train.en').exists()
     assert seeds.train(3)
+    assert (seeds.folder / 'train.de').read_text() == 'de 1\nde 2\nEN 1\nEN 2\nde 1\nde 2\n'
+
+
+def test_a_run_that_other_teachers_taught_is_not_finished_and_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flax_transformer.tasks.translation.run import Run
+
+    monkeypatch.setattr(training, 'finished', lambda *_: 1)
+    student = _student(tmp_path)
+    seeds = Seeds(student, tmp_path / 'runs', run=Translator())
+    Run(seeds.run(3)).open(seeds.config(3))
+    seeds.log.add('train', seed=3, settings=seeds.settings.fields)
+    assert seeds.is_finished(3)
+    others = Seeds(replace(student, teachers=student.teachers[:1]), tmp_path / 'runs', run=Translator())
+    assert not others.is_finished(3)
+    with pytest.raises(UserError, match='by other teachers'):
+        others.train(3)
+
+
+def test_translations_that_are_not_line_by_line_are_refused(finished: set[int], tmp_path: Path) -> None:
+    finished.add(1)
+    seeds = Seeds(TINY, tmp_path, run=Translator())
+    assert seeds.translate([1], ['a', 'b']) == ['A', 'B']
+    (output,) = seeds.folder.glob('*.translated')
+    output.write_text('A\nA\nB\n')
+    with pytest.raises(UserError, match='got 3 lines for the 2 of'):
+        seeds.translate([1], ['a', 'b'])
+
+
+def test_another_search_translates_anew(finished: set[int], tmp_path: Path) -> None:
+    finished.add(1)
+    fake = Translator()
+    for width in ('2', '3', '3'):
+        experiment = Experiment('tiny', 'number_words', ('--decoding.beam-width', width))
+        Seeds(experiment, tmp_path, run=fake).translate([1], ['a'])
+    assert len(fake.asked) == 2
 
 
 def test_all_references_of_tatoeba_are_read() -> None:
