@@ -1,4 +1,4 @@
-"""Where the translations of Tatoeba's test set are good and where not: `python benchmarks/translation_errors.py`.
+"""Where the translations of Tatoeba's test set are good and where not: `python -m benchmarks.translation_errors`.
 
 Of seed 1 in benchmarks/scores/tatoeba_en_de.tsv, it prints how many of the first 100 have an error of each kind, as the
 labels in tatoeba_en_de_errors.tsv say; then BLEU (one reference, 13a) by how often the training text has the rarest
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sacrebleu.metrics import BLEU
 
+from benchmarks.reproduce.outputs import columns_in
 from flax_transformer.config import DataConfig
 from flax_transformer.data.bitext.sources import read_corpus
 
@@ -49,8 +50,7 @@ def table(triples: Sequence[Triple], value: Callable[[str], int], ends: Sequence
 
 
 def main() -> None:
-    _, names, *lines = (SCORES / 'tatoeba_en_de.tsv').read_text(encoding='utf-8').splitlines()
-    columns = dict(zip(names.split('\t'), zip(*(line.split('\t') for line in lines), strict=True), strict=True))
+    columns = columns_in(SCORES / 'tatoeba_en_de.tsv')
     triples = list(zip(columns['en'], columns['de'], columns[SEED], strict=True))
     data = DataConfig(train='tatoeba_en_de/train.{lang}')
     counts = Counter(word for line in read_corpus(data.train, data).sources for word in words(line))

@@ -17,7 +17,7 @@ def keep_translations(entry: Entry, seeds: Seeds, row: Row, file: Path) -> None:
     The first line is the attribution, the second names the columns. Those of seeds that another machine trained are
     taken from the file itself. Raises UserError if translations are gone, or are not those that were scored.
     """
-    there = _columns(file)
+    there = columns_in(file)
     columns = {}
     for seed, sha256 in zip(row.seeds, row.sha256, strict=True):
         name, output = f'seed {seed}', seeds.translations([seed], entry.measure, 'test')
@@ -35,8 +35,8 @@ def keep_translations(entry: Entry, seeds: Seeds, row: Row, file: Path) -> None:
     write_whole(file, '\n'.join([entry.attribution, *map('\t'.join, lines), '']))
 
 
-def _columns(file: Path) -> dict[str, tuple[str, ...]]:
-    """The columns of such a file, by name."""
+def columns_in(file: Path) -> dict[str, tuple[str, ...]]:
+    """The columns of such a file, by name; none if it does not exist."""
     if not file.exists():
         return {}
     names, *lines = (line.split('\t') for line in file.read_text(encoding='utf-8').split('\n')[1:-1])
