@@ -202,11 +202,15 @@ class Seeds:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Waits until no other process is in this block."""
+        """Waits, and says so, until no other process is in this block."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / 'lock').open('w') as opened:
             with contextlib.suppress(OSError):  # a file system without locks
-                lock(opened.fileno(), is_patient=True)
+                try:
+                    lock(opened.fileno())
+                except BlockingIOError:
+                    _say(f'waiting for the process that translates or scores in {self.folder}')
+                    lock(opened.fileno(), is_patient=True)
             yield
 
     def translations(self, seeds: Sequence[int], measure: Measure, part: Part) -> Path:

@@ -103,7 +103,9 @@ def test_a_run_that_has_changed_is_scored_again(
     assert make_rows(ENTRY, [*started, *seeds.log.read()], seeds.settings, options)[0].test_scorings == 2
 
 
-def test_what_one_process_scores_another_waits_for(finished: set[int], tmp_path: Path) -> None:
+def test_what_one_process_scores_another_waits_for(
+    finished: set[int], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
     fake, is_asked, may_end = Fake(), threading.Event(), threading.Event()
 
     def slow(argv: list[str], *, stdout: Any = None) -> Ended:
@@ -124,6 +126,9 @@ def test_what_one_process_scores_another_waits_for(finished: set[int], tmp_path:
     for thread in (first, second):
         thread.join(20)
     assert len(fake.asked) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f'waiting for the process that translates or scores in {tmp_path / TINY.name}'
+    ]
 
 
 def test_without_the_test_set_it_is_not_looked_at(finished: set[int], tmp_path: Path) -> None:
