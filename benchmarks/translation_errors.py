@@ -14,6 +14,7 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU
 
 from benchmarks.reproduce.outputs import columns_in
+from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
 from flax_transformer.data.bitext.sources import read_corpus
 
@@ -61,4 +62,7 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    try:
+        main()
+    except UserError as error:  # the corpus is not there
+        sys.exit(f'translation_errors: {error}')
