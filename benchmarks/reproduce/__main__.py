@@ -27,8 +27,8 @@ from benchmarks.reproduce.kept import joined, keep, kept_log
 from benchmarks.reproduce.log import Event
 from benchmarks.reproduce.outputs import keep_translations
 from benchmarks.reproduce.rows import Row, head, make_rows, markdown, replaced
-from benchmarks.reproduce.seeds import Seeds, Stopped
 from benchmarks.reproduce.tables import TABLES, experiments
+from benchmarks.reproduce.training import Runs, Stopped
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.engine.preemption import EXIT_CODE
@@ -65,12 +65,12 @@ def _check(arguments: argparse.Namespace, tables: Sequence[Table]) -> None:
     if arguments.ensemble and len(seeds) < 2:
         raise UserError(f'--ensemble with --seeds {seeds[0]}: expected two seeds or more')
     if arguments.write and (own := [table for table in tables if table.name not in TABLES]):
-        raise UserError(f'--write: {own[0].entries[0].key} has no row in RESULTS.md')
-    for of_experiment, _ in _experiments(tables, arguments.runs):
+        raise UserError(f'--write: {own[0].entries[0].name} has no row in RESULTS.md')
+    for runs, _ in _experiments(tables, arguments.runs):
         try:
-            of_experiment.config(seeds[0])
+            runs.config(seeds[0])
         except UserError as error:
-            if of_experiment.experiment.fields:
+            if runs.experiment.fields:
                 raise
             names = ', '.join([*TABLES, *(each.name for each in experiments())])
             raise UserError(f'{error}\nExperiments and tables: {names}') from None
@@ -79,12 +79,12 @@ def _check(arguments: argparse.Namespace, tables: Sequence[Table]) -> None:
 def _work_on(tables: Sequence[Table], arguments: argparse.Namespace) -> bool:
     """Does what is missing for the tables; whether all of it worked."""
     is_good = True
-    for seeds, entries in _experiments(tables, arguments.runs):
+    for runs, entries in _experiments(tables, arguments.runs):
         groups = [arguments.seeds] if arguments.ensemble else []
         try:
-            is_good &= work(seeds, entries, arguments.seeds, groups, has_test=arguments.test)
+            is_good &= work(runs, entries, arguments.seeds, groups, has_test=arguments.test)
         except UserError as error:
-            print(f'reproduce: {seeds.experiment.name}: {error}', file=sys.stderr, flush=True)
+            print(f'reproduce: {runs.experiment.name}: {error}', file=sys.stderr, flush=True)
             is_good = False
     return is_good
 
@@ -120,15 +120,15 @@ def tables_of(name: str, own_name: str | None, fields: Sequence[str]) -> list[Ta
     return [Table('own', 'results', (Entry(experiment.name, experiment),))]
 
 
-def _experiments(tables: Sequence[Table], runs: Path) -> Iterator[tuple[Seeds, list[Entry]]]:
+def _experiments(tables: Sequence[Table], folder: Path) -> Iterator[tuple[Runs, list[Entry]]]:
     """Each experiment once, with all its rows."""
     entries = [entry for table in tables for entry in table.entries]
     for experiment in dict.fromkeys(entry.experiment for entry in entries):
-        yield Seeds(experiment, runs), [entry for entry in entries if entry.experiment == experiment]
+        yield Runs(experiment, folder), [entry for entry in entries if entry.experiment == experiment]
 
 
 def work(
-    seeds: Seeds,
+    runs: Runs,
     entries: Sequence[Entry],
     numbers: Sequence[int],
     ensembles: Sequence[Sequence[int]] = (),
@@ -138,14 +138,14 @@ def work(
     """Trains and scores what is missing, a seed at a time, then ensembles of them; whether all of it worked."""
     failed = set()
     for group in (*([seed] for seed in numbers), *ensembles):
-        print(f'{seeds.experiment.name}, seed {", ".join(map(str, group))}', file=sys.stderr, flush=True)
-        if len(group) == 1 and not seeds.train(group[0]):
+        print(f'{runs.experiment.name}, seed {", ".join(map(str, group))}', file=sys.stderr, flush=True)
+        if len(group) == 1 and not runs.train(group[0]):
             failed |= set(group)
         if failed & set(group):
             continue
         for measure in dict.fromkeys(entry.measure for entry in entries):
             for part in _parts(measure, has_test):
-                if not seeds.score(group, measure, part):
+                if not runs.score(group, measure, part):
                     failed |= set(group)
     return not failed
 
@@ -154,39 +154,39 @@ def _parts(measure: Measure, has_test: bool) -> list[Part]:
     return ['validation', 'test'] if measure.has_test and has_test else ['validation']
 
 
-def report(table: Table, runs: Path, scores: Path | None = None) -> list[Row]:
+def report(table: Table, folder: Path, scores: Path | None = None) -> list[Row]:
     """The table's rows, of these runs and of those whose logs the folder `scores` keeps.
 
     Those of an experiment with runs here are also written next to them, as JSON.
     """
     found = []
-    for seeds, entries in _experiments([table], runs):
-        events, rows = _events(seeds, scores), []
+    for runs, entries in _experiments([table], folder):
+        events, rows = _events(runs, scores), []
         for entry in entries:
-            options = {part: seeds.options(entry.measure, part) for part in _parts(entry.measure, True)}
-            rows += make_rows(entry, events, seeds.settings, options)
-        if seeds.log.read():
-            write_whole(seeds.folder / f'rows-{table.name}.json', _json(rows))
+            options = {part: runs.options(entry.measure, part) for part in _parts(entry.measure, True)}
+            rows += make_rows(entry, events, runs.settings, options)
+        if runs.log.read():
+            write_whole(runs.folder / f'rows-{table.name}.json', _json(rows))
         found += rows
     return found
 
 
-def _events(seeds: Seeds, scores: Path | None) -> list[Event]:
+def _events(runs: Runs, scores: Path | None) -> list[Event]:
     if scores is None:
-        return seeds.log.read()
-    return joined(kept_log(scores, seeds.experiment), seeds.log, seeds.settings)
+        return runs.log.read()
+    return joined(kept_log(scores, runs.experiment), runs.log, runs.settings)
 
 
-def _write(table: Table, rows: Sequence[Row], runs: Path) -> None:
+def _write(table: Table, rows: Sequence[Row], folder: Path) -> None:
     """Puts the rows into RESULTS.md, and what they come from into the folder of scores."""
     write_whole(RESULTS_FILE, replaced(RESULTS_FILE.read_text(encoding='utf-8'), table, rows))
-    for seeds, entries in _experiments([table], runs):
-        if seeds.log.read():
-            keep(kept_log(SCORES, seeds.experiment), _events(seeds, SCORES))
+    for runs, entries in _experiments([table], folder):
+        if runs.log.read():
+            keep(kept_log(SCORES, runs.experiment), _events(runs, SCORES))
         for entry in entries:
-            (row,) = (row for row in rows if row.key == entry.key)
+            (row,) = (row for row in rows if row.name == entry.name)
             if entry.attribution and row.test:
-                keep_translations(entry, seeds, row, SCORES / f'{seeds.experiment.name}.tsv')
+                keep_translations(entry, runs, row, SCORES / f'{runs.experiment.name}.tsv')
 
 
 def _json(rows: Sequence[Row]) -> str:

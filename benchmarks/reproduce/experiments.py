@@ -43,7 +43,7 @@ VALIDATION_ONLY = Measure(has_test=False)
 class Entry:
     """A row of a table."""
 
-    key: str  # its first cell, which no other row of the table has
+    name: str  # its first cell, which no other row of the table has
     experiment: Experiment
     measure: Measure = Measure()
     what: str = ''  # what is special about it

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from benchmarks.reproduce.experiments import Entry
 from benchmarks.reproduce.rows import Row
-from benchmarks.reproduce.seeds import Seeds
+from benchmarks.reproduce.training import Runs
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.data.bitext.sources import read_corpus
 
 
-def keep_translations(entry: Entry, seeds: Seeds, row: Row, file: Path) -> None:
+def keep_translations(entry: Entry, runs: Runs, row: Row, file: Path) -> None:
     """Writes the test set with the translations of each of the row's seeds, as columns that tabs separate.
 
     The first line is the attribution, the second names the columns. Those of seeds that another machine trained are
@@ -20,7 +20,7 @@ def keep_translations(entry: Entry, seeds: Seeds, row: Row, file: Path) -> None:
     there = columns_in(file)
     columns = {}
     for seed, sha256 in zip(row.seeds, row.sha256, strict=True):
-        name, output = f'seed {seed}', seeds.translations([seed], entry.measure, 'test')
+        name, output = f'seed {seed}', runs.translations([seed], entry.measure, 'test')
         texts = [output.read_text(encoding='utf-8')] if output.exists() else []
         texts += [''.join(f'{line}\n' for line in there[name])] if name in there else []
         sums = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
@@ -28,8 +28,8 @@ def keep_translations(entry: Entry, seeds: Seeds, row: Row, file: Path) -> None:
             got = ' and '.join(sums) or 'nothing'
             raise UserError(f'{output}: expected the translations that were scored, SHA-256 {sha256}; got {got}')
         columns[name] = texts[sums.index(sha256)].split('\n')[:-1]
-    data = seeds.config(row.seeds[0]).data
-    pairs = read_corpus(seeds.options(entry.measure, 'test')[1], data)
+    data = runs.config(row.seeds[0]).data
+    pairs = read_corpus(runs.options(entry.measure, 'test')[1], data)
     columns = {data.source_language: pairs.sources, data.target_language: pairs.targets} | columns
     lines = [tuple(columns), *zip(*columns.values(), strict=True)]
     write_whole(file, '\n'.join([entry.attribution, *map('\t'.join, lines), '']))

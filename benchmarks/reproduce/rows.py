@@ -10,9 +10,9 @@ from typing import Any
 
 from benchmarks.reproduce.experiments import Entry, Experiment, Part, Table
 from benchmarks.reproduce.log import Event
-from benchmarks.reproduce.seeds import INTERRUPTED
 from benchmarks.reproduce.settings import Settings
 from benchmarks.reproduce.tables import experiments
+from benchmarks.reproduce.training import INTERRUPTED
 from flax_transformer.common.errors import UserError
 
 HEADS = {
@@ -48,7 +48,7 @@ Scorings = dict[tuple[int, ...], list[Event]]  # of seeds, alone or together, in
 class Row:
     """What is known of an entry; lists have a value for each seed that is scored, in the order of `seeds`."""
 
-    key: str
+    name: str
     what: str
     published: str
     command: str
@@ -105,7 +105,7 @@ def _row(
     starts, ends = ([event for event in mine if event['event'] == name] for name in ('train', 'trained'))
     took = lambda name: [round(sum(e[name] for e in ends if e['seed'] == seed) / 60, 1) for seed in seeds]
     return Row(
-        key=entry.key,
+        name=entry.name,
         what=entry.what,
         published=entry.published,
         command=_command(entry.experiment, seeds),
@@ -133,7 +133,7 @@ def _scorings(events: Sequence[Event], done: Sequence[Event]) -> int:
 
 def _ensemble(entry: Entry, row: Row) -> Row:
     command = _command(entry.experiment, row.seeds, '--ensemble')
-    return replace(row, key=f'{row.key}, ensemble', published='', command=command)
+    return replace(row, name=f'{row.name}, ensemble', published='', command=command)
 
 
 def _last(found: dict[Part, Scorings]) -> Part:
@@ -195,7 +195,7 @@ def head(table: Table) -> str:
 
 def _results(row: Row) -> list[str]:
     return [
-        row.key,
+        row.name,
         _seeds(row),
         _bleu(row.validation),
         _bleu(row.test) + (f', scored {row.test_scorings} times' if row.test_scorings > 1 else ''),
@@ -211,11 +211,11 @@ def _results(row: Row) -> list[str]:
 def _ablation(row: Row) -> list[str]:
     losses = [one['nll'] * one['target_tokens'] / one['num_lines'] for one in row.validation]
     numbers = [spread(losses, 1) if losses else '', _length_ratio(row), _times(row), _commits(row)]
-    return [row.key, row.what, _seeds(row), _validation_bleu(row), *numbers]
+    return [row.name, row.what, _seeds(row), _validation_bleu(row), *numbers]
 
 
 def _search(row: Row) -> list[str]:
-    return [row.key, _seeds(row), _validation_bleu(row), _length_ratio(row)]
+    return [row.name, _seeds(row), _validation_bleu(row), _length_ratio(row)]
 
 
 def _validation_bleu(row: Row) -> str:
@@ -261,14 +261,14 @@ def replaced(text: str, table: Table, rows: Sequence[Row]) -> str:
     old = inside.splitlines()
     lines = {line.split('|')[1].strip(): line for line in old[2:]}
     for row in rows:
-        there = _seeds_in(old[0], lines[row.key]) if row.key in lines else set()
+        there = _seeds_in(old[0], lines[row.name]) if row.name in lines else set()
         if row.seeds and there - set(row.seeds):
             raise UserError(
-                f'{row.key}: RESULTS.md has scores of the seeds {_listed(there)}, these runs of {_listed(row.seeds)}; '
+                f'{row.name}: RESULTS.md has scores of the seeds {_listed(there)}, these runs of {_listed(row.seeds)}; '
                 'bring the runs together in one folder, or take the old row out of RESULTS.md'
             )
         if row.seeds or not there:
-            lines[row.key] = markdown(table, row)
+            lines[row.name] = markdown(table, row)
     body = ''.join(f'{line}\n' for line in lines.values())
     return f'{before}{begin}{head(table)}\n{body}{end}{after}'
 

@@ -139,8 +139,8 @@ MODEL = Table(
 )
 
 
-def _decoding(key: str, *options: str) -> Entry:
-    return Entry(key, BASE, Measure(key.replace(' ', '_'), options, has_test=False))
+def _decoding(name: str, *options: str) -> Entry:
+    return Entry(name, BASE, Measure(name.replace(' ', '_'), options, has_test=False))
 
 
 # The same runs, so nothing is trained for it.

@@ -16,16 +16,16 @@ from conftest import ROOT, corpus
 from reproduce_events import ENTRY, SETTINGS, TINY, other, scored, scores, trained
 
 from benchmarks.reproduce import __main__ as command
-from benchmarks.reproduce import seeds as training
+from benchmarks.reproduce import training
 from benchmarks.reproduce.corpora import write_subset
 from benchmarks.reproduce.experiments import Entry, Experiment, Table, Teacher
 from benchmarks.reproduce.kept import joined, keep
 from benchmarks.reproduce.log import Log
 from benchmarks.reproduce.process import Ended, call, hardware
 from benchmarks.reproduce.rows import make_rows
-from benchmarks.reproduce.seeds import Seeds, Stopped, digest
 from benchmarks.reproduce.settings import settings_of
 from benchmarks.reproduce.tables import RESULTS, TABLES, experiments
+from benchmarks.reproduce.training import Runs, Stopped, digest
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import sha256_of
@@ -69,7 +69,7 @@ class Fake:
 def finished(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """The seeds that are trained; the digest of a run is its path."""
     done: set[int] = set()
-    monkeypatch.setattr(Seeds, 'is_finished', lambda self, seed: seed in done)
+    monkeypatch.setattr(Runs, 'is_finished', lambda self, seed: seed in done)
     monkeypatch.setattr(training, 'digest', str)
     monkeypatch.setattr(training, 'environment', lambda devices: {'commit': 'abc'})
     return done
@@ -77,14 +77,14 @@ def finished(monkeypatch: pytest.MonkeyPatch) -> set[int]:
 
 def test_finished_seeds_are_not_trained_and_scores_are_kept(finished: set[int], tmp_path: Path) -> None:
     fake = Fake()
-    seeds = Seeds(TINY, tmp_path, run=fake)
+    runs = Runs(TINY, tmp_path, run=fake)
     finished.add(1)
-    assert command.work(seeds, [ENTRY], [1, 2])
+    assert command.work(runs, [ENTRY], [1, 2])
     assert [(argv[0], argv[-1][-6:]) for argv in fake.asked if argv[0] == 'train'] == [('train', 'seed-2')]
     sets = [argv[argv.index('--data.test') + 1] for argv in fake.asked if argv[0] == 'evaluate']
     assert sets == ['number_words:validation', 'number_words:test'] * 2
     finished.add(2)
-    assert command.work(seeds, [ENTRY], [1, 2])
+    assert command.work(runs, [ENTRY], [1, 2])
     assert len(fake.asked) == 5
 
 
@@ -92,15 +92,15 @@ def test_a_run_that_has_changed_is_scored_again(
     finished: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = Fake()
-    seeds = Seeds(TINY, tmp_path, run=fake)
+    runs = Runs(TINY, tmp_path, run=fake)
     finished.add(1)
-    command.work(seeds, [ENTRY], [1])
+    command.work(runs, [ENTRY], [1])
     monkeypatch.setattr(training, 'digest', lambda run: 'another')
-    command.work(seeds, [ENTRY], [1])
+    command.work(runs, [ENTRY], [1])
     assert len(fake.asked) == 4
-    options = {part: seeds.options(ENTRY.measure, part) for part in ('validation', 'test')}
-    started = [event | {'settings': seeds.settings.fields} for event in trained(1)]
-    assert make_rows(ENTRY, [*started, *seeds.log.read()], seeds.settings, options)[0].test_scorings == 2
+    options = {part: runs.options(ENTRY.measure, part) for part in ('validation', 'test')}
+    started = [event | {'settings': runs.settings.fields} for event in trained(1)]
+    assert make_rows(ENTRY, [*started, *runs.log.read()], runs.settings, options)[0].test_scorings == 2
 
 
 def test_what_one_process_scores_another_waits_for(
@@ -114,7 +114,7 @@ def test_what_one_process_scores_another_waits_for(
         return fake(argv, stdout=stdout)
 
     first, second = (
-        threading.Thread(target=Seeds(TINY, tmp_path, run=slow).score, args=([1], ENTRY.measure, 'test'))
+        threading.Thread(target=Runs(TINY, tmp_path, run=slow).score, args=([1], ENTRY.measure, 'test'))
         for _ in range(2)
     )
     first.start()
@@ -134,24 +134,24 @@ def test_what_one_process_scores_another_waits_for(
 def test_without_the_test_set_it_is_not_looked_at(finished: set[int], tmp_path: Path) -> None:
     finished |= {1, 2}
     fake = Fake()
-    command.work(Seeds(TINY, tmp_path, run=fake), [ENTRY], [1, 2], [(1, 2)], has_test=False)
+    command.work(Runs(TINY, tmp_path, run=fake), [ENTRY], [1, 2], [(1, 2)], has_test=False)
     assert [argv[argv.index('--data.test') + 1] for argv in fake.asked] == ['number_words:validation'] * 3
     assert [path[-6:] for path in fake.asked[-1][1:3]] == ['seed-1', 'seed-2']
 
 
 def test_a_seed_that_fails_is_noted_and_the_others_go_on(finished: set[int], tmp_path: Path) -> None:
     fake = Fake(1)
-    seeds = Seeds(TINY, tmp_path, run=fake)
-    assert not command.work(seeds, [ENTRY], [1, 2], [(1, 2)])
+    runs = Runs(TINY, tmp_path, run=fake)
+    assert not command.work(runs, [ENTRY], [1, 2], [(1, 2)])
     assert [argv[0] for argv in fake.asked] == ['train', 'train', 'evaluate', 'evaluate']
-    (event,) = (each for each in seeds.log.read() if each['event'] == 'trained' and each['seed'] == 1)
+    (event,) = (each for each in runs.log.read() if each['event'] == 'trained' and each['seed'] == 1)
     assert (event['exit_code'], event['cpu_seconds']) == (1, 60)
 
 
 def test_an_interruption_stops_everything(finished: set[int], tmp_path: Path) -> None:
     fake = Fake(75)
     with pytest.raises(Stopped):
-        command.work(Seeds(TINY, tmp_path, run=fake), [ENTRY], [1, 2])
+        command.work(Runs(TINY, tmp_path, run=fake), [ENTRY], [1, 2])
     assert len(fake.asked) == 1
 
 
@@ -166,16 +166,16 @@ def test_a_run_of_another_config_is_refused_and_nothing_is_noted(tmp_path: Path)
     from flax_transformer.tasks.translation.run import Run
 
     fake = Fake()
-    seeds = Seeds(TINY, tmp_path, run=fake)
-    config = seeds.config(1)
-    Run(seeds.run(1)).open(replace(config, model=replace(config.model, d_ff=7)))
+    runs = Runs(TINY, tmp_path, run=fake)
+    config = runs.config(1)
+    Run(runs.run(1)).open(replace(config, model=replace(config.model, d_ff=7)))
     with pytest.raises(UserError, match=r'model.d_ff: 7 there, \d+ here\nMove .*tiny away'):
-        seeds.train(1)
-    assert (fake.asked, seeds.log.read()) == ([], [])
+        runs.train(1)
+    assert (fake.asked, runs.log.read()) == ([], [])
 
 
 def test_settings_are_what_decides_results_and_the_same_for_all_seeds(tmp_path: Path) -> None:
-    config = Seeds(TINY, tmp_path).config(1)
+    config = Runs(TINY, tmp_path).config(1)
     cosmetic = replace(config, seed=2, training=replace(config.training, log_every=7))
     wider = replace(config, decoding=replace(config.decoding, beam_width=7))
     found = settings_of(config)
@@ -197,12 +197,12 @@ def test_the_digest_of_a_run_is_that_of_its_checkpoints(tmp_path: Path) -> None:
 
 
 def test_a_scoring_that_fails_is_noted(finished: set[int], tmp_path: Path) -> None:
-    seeds = Seeds(TINY, tmp_path, run=Fake(2))
+    runs = Runs(TINY, tmp_path, run=Fake(2))
     finished.add(1)
-    assert not command.work(seeds, [ENTRY], [1])
-    assert [event['event'] for event in seeds.log.read()] == ['scoring', 'score failed', 'scoring', 'score']
+    assert not command.work(runs, [ENTRY], [1])
+    assert [event['event'] for event in runs.log.read()] == ['scoring', 'score failed', 'scoring', 'score']
     with pytest.raises(Stopped):
-        command.work(Seeds(TINY, tmp_path, run=Fake(75)), [ENTRY], [1])
+        command.work(Runs(TINY, tmp_path, run=Fake(75)), [ENTRY], [1])
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_scoring_that_fails_is_noted(finished: set[int], tmp_path: Path) -> No
 def test_bad_arguments_are_found_before_anything_is_run(
     argv: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Seeds, 'train', lambda self, seed: pytest.fail('it was trained'))
+    monkeypatch.setattr(Runs, 'train', lambda self, seed: pytest.fail('it was trained'))
     assert command.main([*argv, '--runs', str(tmp_path)]) == 2
     out, err = capsys.readouterr()
     assert (out, list(tmp_path.iterdir())) == ('', [])
@@ -230,11 +230,11 @@ def test_an_experiment_that_cannot_be_worked_on_leaves_the_others(
 ) -> None:
     asked = []
 
-    def train(self: Seeds, seed: int) -> bool:
+    def train(self: Runs, seed: int) -> bool:
         asked.append(self.experiment.name)
         raise UserError('it is in use')
 
-    monkeypatch.setattr(Seeds, 'train', train)
+    monkeypatch.setattr(Runs, 'train', train)
     names = ['ablations/base', 'ablations/half']
     assert command.main([*names, '--seeds', '1', '--runs', str(tmp_path)]) == 1
     assert asked == names
@@ -250,18 +250,18 @@ def test_rows_are_written_and_the_log_is_kept_with_all_scores_and_checksums(
     document.write_text((ROOT / 'RESULTS.md').read_text(encoding='utf-8'), encoding='utf-8')
     monkeypatch.setattr(command, 'RESULTS_FILE', document)
     monkeypatch.setattr(command, 'SCORES', tmp_path / 'scores')
-    (entry,) = (entry for entry in TABLES['model'].entries if entry.key == 'half')
-    seeds = Seeds(entry.experiment, tmp_path / 'runs')
-    facts = {'settings': seeds.settings.fields, 'options': list(seeds.options(entry.measure, 'validation'))}
+    (entry,) = (entry for entry in TABLES['model'].entries if entry.name == 'half')
+    runs = Runs(entry.experiment, tmp_path / 'runs')
+    facts = {'settings': runs.settings.fields, 'options': list(runs.options(entry.measure, 'validation'))}
     for event in [*trained(9), scored(12.34, 9, part='validation')]:
         event |= {name: fact for name, fact in facts.items() if name in event}
-        seeds.log.add(event.pop('event'), **event)
+        runs.log.add(event.pop('event'), **event)
     argv = ['ablations/half', 'ablations/untied', '--runs', str(tmp_path / 'runs'), '--only-print', '--write']
     assert command.main(argv) == 0
     assert '| half | d_model 64, d_ff 128 | 9 | 12.34 |' in document.read_text(encoding='utf-8')
     (file,) = (tmp_path / 'scores').rglob('*.jsonl')
     assert file.relative_to(tmp_path / 'scores') == Path('ablations/half.jsonl')
-    assert Log(file).read() == seeds.log.read()
+    assert Log(file).read() == runs.log.read()
     score = Log(file).read()[-1]
     assert (score['scores']['nll'], score['sha256']) == (1.5, 'f00')
 
@@ -277,7 +277,7 @@ def test_translations_are_kept_with_their_attribution(
     monkeypatch.setattr(command, 'RESULTS_FILE', document := tmp_path / 'RESULTS.md')
     monkeypatch.setattr(command, 'tables_of', lambda *_: [Table('own', 'results', (entry,))])
     monkeypatch.setattr(command, '_check', lambda *_: None)
-    monkeypatch.setattr(Seeds, '__init__', functools.partialmethod(Seeds.__init__, run=Fake()))
+    monkeypatch.setattr(Runs, '__init__', functools.partialmethod(Runs.__init__, run=Fake()))
     document.write_text('<!-- own: begin -->\n<!-- own: end -->\n')
     argv = ['tiny', '--seeds', '1', '2', '--runs', str(tmp_path / 'runs'), '--write']
     assert command.main(argv) == 0
@@ -333,10 +333,10 @@ def test_the_document_is_what_the_kept_logs_give(monkeypatch: pytest.MonkeyPatch
 def test_a_full_disk_and_ctrl_c_end_without_a_traceback(
     error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def train(self: Seeds, seed: int) -> bool:
+    def train(self: Runs, seed: int) -> bool:
         raise error
 
-    monkeypatch.setattr(Seeds, 'train', train)
+    monkeypatch.setattr(Runs, 'train', train)
     assert command.main(['number_words', '--runs', str(tmp_path)]) == code
 
 
@@ -352,7 +352,7 @@ def test_hardware_names_the_processor_and_what_else_it_ran_on() -> None:
 def test_a_name_is_a_table_an_experiment_or_a_config() -> None:
     assert command.tables_of('model', None, []) == [TABLES['model']]
     tatoeba = command.tables_of('tatoeba_en_de', None, [])
-    assert [[entry.key for entry in table.entries] for table in tatoeba] == [
+    assert [[entry.name for entry in table.entries] for table in tatoeba] == [
         ['tatoeba_en_de', 'tatoeba_en_de, all references'],
         ['all pairs', 'all pairs, all references'],
     ]
@@ -371,19 +371,19 @@ def test_every_experiment_and_every_row_is_its_own() -> None:
     names = [experiment.name for experiment in experiments()]
     assert len(set(names)) == len(names)
     for table in TABLES.values():
-        keys = [entry.key for entry in table.entries]
-        assert len(set(keys)) == len(keys)
+        entry_names = [entry.name for entry in table.entries]
+        assert len(set(entry_names)) == len(entry_names)
         assert table.columns == 'results' or not any(entry.measure.has_test for entry in table.entries)
 
 
 def test_an_ablation_changes_what_its_options_name() -> None:
-    base = Seeds(TABLES['model'].entries[0].experiment, Path('runs')).config(1)
+    base = Runs(TABLES['model'].entries[0].experiment, Path('runs')).config(1)
     for entry in TABLES['model'].entries:
         fields = entry.experiment.fields
         named = {option.removeprefix('--').replace('-', '_') for option in fields if '--' in option}
-        changed = set(changed_fields(base, Seeds(entry.experiment, Path('runs')).config(1)))
+        changed = set(changed_fields(base, Runs(entry.experiment, Path('runs')).config(1)))
         assert changed <= named
-        assert bool(changed) == bool(fields), entry.key
+        assert bool(changed) == bool(fields), entry.name
 
 
 def test_a_subset_is_the_beginning_of_a_larger_one(tmp_path: Path) -> None:
@@ -400,7 +400,7 @@ def test_a_subset_is_the_beginning_of_a_larger_one(tmp_path: Path) -> None:
 
 
 def test_a_subset_is_what_is_trained_on(tmp_path: Path) -> None:
-    config = Seeds(Experiment('curve/5', 'number_words', pairs=5), tmp_path).config(1)
+    config = Runs(Experiment('curve/5', 'number_words', pairs=5), tmp_path).config(1)
     assert config.data.train == str(tmp_path / 'curve' / '5' / 'train.{lang}')
 
 
@@ -409,10 +409,10 @@ def test_training_on_a_subset_writes_it_first(finished: set[int], tmp_path: Path
         (tmp_path / f'all.{language}').write_text(''.join(f'{language} {i}\n' for i in range(50)))
     (tmp_path / 'few.json').write_text(json.dumps({'data': {'root': str(tmp_path), 'train': 'all.{lang}'}}))
     fake = Fake()
-    seeds = Seeds(Experiment('curve/5', str(tmp_path / 'few.json'), pairs=5), tmp_path / 'runs', run=fake)
-    assert seeds.train(1)
-    assert [len((seeds.folder / f'train.{each}').read_text().splitlines()) for each in ('en', 'de')] == [5, 5]
-    assert fake.asked[0][fake.asked[0].index('--data.train') + 1] == str(seeds.folder / 'train.{lang}')
+    runs = Runs(Experiment('curve/5', str(tmp_path / 'few.json'), pairs=5), tmp_path / 'runs', run=fake)
+    assert runs.train(1)
+    assert [len((runs.folder / f'train.{each}').read_text().splitlines()) for each in ('en', 'de')] == [5, 5]
+    assert fake.asked[0][fake.asked[0].index('--data.train') + 1] == str(runs.folder / 'train.{lang}')
 
 
 class Translator(Fake):
@@ -444,28 +444,28 @@ def test_a_student_learns_from_its_corpus_and_from_what_its_teachers_translate_o
     finished: set[int], tmp_path: Path
 ) -> None:
     fake = Translator()
-    seeds = Seeds(_student(tmp_path), tmp_path / 'runs', run=fake)
-    assert seeds.train(3)
-    assert (seeds.folder / 'train.en').read_text() == 'en 1\nen 2\nen 1\nen 2\nDE 1\nDE 2\n'
-    assert (seeds.folder / 'train.de').read_text() == 'de 1\nde 2\nEN 1\nEN 2\nde 1\nde 2\n'
+    runs = Runs(_student(tmp_path), tmp_path / 'runs', run=fake)
+    assert runs.train(3)
+    assert (runs.folder / 'train.en').read_text() == 'en 1\nen 2\nen 1\nen 2\nDE 1\nDE 2\n'
+    assert (runs.folder / 'train.de').read_text() == 'de 1\nde 2\nEN 1\nEN 2\nde 1\nde 2\n'
     assert [argv[0] for argv in fake.asked] == ['train'] * 3 + ['translate'] * 2 + ['train']
-    voting = [str(seeds.folder.with_name('back') / f'seed-{seed}') for seed in (1, 2)]
+    voting = [str(runs.folder.with_name('back') / f'seed-{seed}') for seed in (1, 2)]
     assert fake.asked[4][1:3] == voting
-    (event,) = (event for event in seeds.log.read() if event['event'] == 'train')
-    assert event['corpus']['train.de'] == sha256_of(seeds.folder / 'train.de')
+    (event,) = (event for event in runs.log.read() if event['event'] == 'train')
+    assert event['corpus']['train.de'] == sha256_of(runs.folder / 'train.de')
     finished |= {1, 2}
-    assert seeds.train(4)
+    assert runs.train(4)
     assert len(fake.asked) == 7, 'what is translated is kept'
-    assert fake.asked[5][fake.asked[5].index('--data.train') + 1] == str(seeds.folder / 'train.{lang}')
+    assert fake.asked[5][fake.asked[5].index('--data.train') + 1] == str(runs.folder / 'train.{lang}')
 
 
 def test_the_settings_of_a_student_are_also_those_of_its_teachers(tmp_path: Path) -> None:
     student = _student(tmp_path)
-    settings = Seeds(student, tmp_path).settings
+    settings = Runs(student, tmp_path).settings
     there, back = student.teachers
     faster = replace(there.experiment, fields=('--optimizer.learning-rate', '0.5'))
-    assert Seeds(replace(student, teachers=(replace(there, experiment=faster), back)), tmp_path).settings != settings
-    assert Seeds(replace(student, teachers=(there,)), tmp_path).settings != settings
+    assert Runs(replace(student, teachers=(replace(there, experiment=faster), back)), tmp_path).settings != settings
+    assert Runs(replace(student, teachers=(there,)), tmp_path).settings != settings
     assert json.loads(json.dumps(settings.fields)) == settings.fields
 
 
@@ -474,13 +474,13 @@ def test_a_student_is_not_trained_after_a_teacher_that_failed(
     codes: tuple[int, ...], error: type[Exception], finished: set[int], tmp_path: Path
 ) -> None:
     fake = Translator(*codes)
-    seeds = Seeds(_student(tmp_path), tmp_path / 'runs', run=fake)
+    runs = Runs(_student(tmp_path), tmp_path / 'runs', run=fake)
     with pytest.raises(error):
-        seeds.train(3)
+        runs.train(3)
     assert len(fake.asked) == len(codes)
-    assert not (seeds.folder / 'train.en').exists()
-    assert seeds.train(3)
-    assert (seeds.folder / 'train.de').read_text() == 'de 1\nde 2\nEN 1\nEN 2\nde 1\nde 2\n'
+    assert not (runs.folder / 'train.en').exists()
+    assert runs.train(3)
+    assert (runs.folder / 'train.de').read_text() == 'de 1\nde 2\nEN 1\nEN 2\nde 1\nde 2\n'
 
 
 def test_a_run_that_other_teachers_taught_is_not_finished_and_is_refused(
@@ -490,11 +490,11 @@ def test_a_run_that_other_teachers_taught_is_not_finished_and_is_refused(
 
     monkeypatch.setattr(training, 'finished', lambda *_: 1)
     student = _student(tmp_path)
-    seeds = Seeds(student, tmp_path / 'runs', run=Translator())
-    Run(seeds.run(3)).open(seeds.config(3))
-    seeds.log.add('train', seed=3, settings=seeds.settings.fields)
-    assert seeds.is_finished(3)
-    others = Seeds(replace(student, teachers=student.teachers[:1]), tmp_path / 'runs', run=Translator())
+    runs = Runs(student, tmp_path / 'runs', run=Translator())
+    Run(runs.run(3)).open(runs.config(3))
+    runs.log.add('train', seed=3, settings=runs.settings.fields)
+    assert runs.is_finished(3)
+    others = Runs(replace(student, teachers=student.teachers[:1]), tmp_path / 'runs', run=Translator())
     assert not others.is_finished(3)
     with pytest.raises(UserError, match='by other teachers'):
         others.train(3)
@@ -502,12 +502,12 @@ def test_a_run_that_other_teachers_taught_is_not_finished_and_is_refused(
 
 def test_translations_that_are_not_line_by_line_are_refused(finished: set[int], tmp_path: Path) -> None:
     finished.add(1)
-    seeds = Seeds(TINY, tmp_path, run=Translator())
-    assert seeds.translate([1], ['a', 'b']) == ['A', 'B']
-    (output,) = seeds.folder.glob('*.translated')
+    runs = Runs(TINY, tmp_path, run=Translator())
+    assert runs.translate([1], ['a', 'b']) == ['A', 'B']
+    (output,) = runs.folder.glob('*.translated')
     output.write_text('A\nA\nB\n')
     with pytest.raises(UserError, match='got 3 lines for the 2 of'):
-        seeds.translate([1], ['a', 'b'])
+        runs.translate([1], ['a', 'b'])
 
 
 def test_another_search_translates_anew(finished: set[int], tmp_path: Path) -> None:
@@ -515,7 +515,7 @@ def test_another_search_translates_anew(finished: set[int], tmp_path: Path) -> N
     fake = Translator()
     for width in ('2', '3', '3'):
         experiment = Experiment('tiny', 'number_words', ('--decoding.beam-width', width))
-        Seeds(experiment, tmp_path, run=fake).translate([1], ['a'])
+        Runs(experiment, tmp_path, run=fake).translate([1], ['a'])
     assert len(fake.asked) == 2
 
 
@@ -523,8 +523,8 @@ def test_all_references_of_tatoeba_are_read() -> None:
     from flax_transformer.data.bitext.sources import read_corpus
 
     corpus('tatoeba_en_de', 'test.allrefs.de.tsv')
-    (entry,) = (entry for entry in RESULTS.entries if entry.key == 'tatoeba_en_de, all references')
-    data = Seeds(entry.experiment, Path('runs')).config(0).data
+    (entry,) = (entry for entry in RESULTS.entries if entry.name == 'tatoeba_en_de, all references')
+    data = Runs(entry.experiment, Path('runs')).config(0).data
     alone, several = read_corpus(data.test, data), read_corpus(entry.measure.test, data)
     assert (alone.sources, alone.targets) == (several.sources, several.targets)
     assert len(several.references) == 5

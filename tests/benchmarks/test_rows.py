@@ -97,7 +97,7 @@ def test_an_ensemble_has_a_row_of_its_own() -> None:
     events = [*trained(1), *trained(2), scored(40, 1), scored(41, 2), scored(43, 1, 2)]
     row, both = rows(ENTRY, events)
     assert [one['bleu'] for one in row.test] == [40, 41]
-    assert (both.key, both.seeds, [one['bleu'] for one in both.test]) == ('tiny, ensemble', [1, 2], [43])
+    assert (both.name, both.seeds, [one['bleu'] for one in both.test]) == ('tiny, ensemble', [1, 2], [43])
     assert both.command.endswith("SEEDS='1 2' ARGS='--ensemble --name tiny'")
 
 
@@ -125,8 +125,8 @@ def test_rows_are_replaced_by_their_first_cell_and_new_ones_come_last() -> None:
     table = TABLES['model']
     only = {'validation': OPTIONS['validation']}
     b, c, none = (
-        rows(Entry(key, TINY, VALIDATION_ONLY), events, only)[0]
-        for key, events in (('b', [*trained(1), scored(30, 1, part='validation')]), ('c', []), ('a', []))
+        rows(Entry(name, TINY, VALIDATION_ONLY), events, only)[0]
+        for name, events in (('b', [*trained(1), scored(30, 1, part='validation')]), ('c', []), ('a', []))
     )
     text = (
         'above\n<!-- model: begin -->\n| x | seeds |\n| --- | --- |\n| a | 1 |\n| b |  |\n<!-- model: end -->\nbelow\n'
@@ -156,7 +156,7 @@ def test_the_document_has_a_row_for_each_entry() -> None:
         inside = text.split(f'<!-- {table.name}: begin -->\n')[1].split(f'<!-- {table.name}: end -->')[0]
         found = [[cell.strip() for cell in re.split(r'(?<!\\)\|', line)[1:-1]] for line in inside.splitlines()]
         names, lines = found[0], [dict(zip(found[0], line, strict=True)) for line in found[2:]]
-        assert [line[names[0]] for line in lines[: len(table.entries)]] == [entry.key for entry in table.entries]
+        assert [line[names[0]] for line in lines[: len(table.entries)]] == [entry.name for entry in table.entries]
         for line, entry in zip(lines, table.entries, strict=False):
             assert line.get('what differs', entry.what) == entry.what
             assert line.get('published', entry.published) == entry.published

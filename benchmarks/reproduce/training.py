@@ -33,7 +33,7 @@ class Stopped(Exception):
     """A command was interrupted: it has saved what it needs to continue."""
 
 
-class Seeds:
+class Runs:
     """The runs of an experiment, one for each seed, in one folder with a log of all that was done."""
 
     def __init__(self, experiment: Experiment, top: Path, *, run: Callable[..., Ended] = call) -> None:
@@ -78,9 +78,9 @@ class Seeds:
         ]
         return {'teachers': teachers} if teachers else {}
 
-    def _teachers(self) -> Iterator[tuple['Seeds', tuple[int, ...]]]:
+    def _teachers(self) -> Iterator[tuple['Runs', tuple[int, ...]]]:
         for teacher in self.experiment.teachers:
-            yield Seeds(teacher.experiment, self._top, run=self._call), teacher.seeds
+            yield Runs(teacher.experiment, self._top, run=self._call), teacher.seeds
 
     def is_finished(self, seed: int) -> bool:
         """Whether the run is there, of this config, whole and with nothing left to train."""
@@ -177,21 +177,21 @@ class Seeds:
         Waits while another process scores runs of this experiment. Raises Stopped if it was interrupted.
         """
         with self._alone():
-            key = {'seeds': list(seeds), 'set': part, 'options': list(self.options(measure, part))}
-            key |= {'settings': self.settings.fields, 'digests': [digest(self.run(seed)) for seed in seeds]}
-            if any(event['event'] == 'score' and key.items() <= event.items() for event in self.log.read()):
+            what = {'seeds': list(seeds), 'set': part, 'options': list(self.options(measure, part))}
+            what |= {'settings': self.settings.fields, 'digests': [digest(self.run(seed)) for seed in seeds]}
+            if any(event['event'] == 'score' and what.items() <= event.items() for event in self.log.read()):
                 return True
-            return self._score(key, measure)
+            return self._score(what, measure)
 
-    def _score(self, key: dict[str, Any], measure: Measure) -> bool:
-        output = self.translations(key['seeds'], measure, key['set'])
-        command = [*COMMAND, 'evaluate', *(str(self.run(seed)) for seed in key['seeds']), *key['options']]
-        self.log.add('scoring', **key, command=_shown(command), commit=environment('')['commit'])
+    def _score(self, what: dict[str, Any], measure: Measure) -> bool:
+        output = self.translations(what['seeds'], measure, what['set'])
+        command = [*COMMAND, 'evaluate', *(str(self.run(seed)) for seed in what['seeds']), *what['options']]
+        self.log.add('scoring', **what, command=_shown(command), commit=environment('')['commit'])
         with tempfile.TemporaryFile() as printed:
             ended = self._call([*command, '--json', '--output', str(output)], stdout=printed)
             printed.seek(0)
             answer = printed.read()
-        facts = key | ended._asdict() | {'commit': environment('')['commit']}
+        facts = what | ended._asdict() | {'commit': environment('')['commit']}
         if ended.exit_code:
             self.log.add('score failed', **facts)
             if ended.exit_code in INTERRUPTED:
