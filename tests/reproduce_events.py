@@ -35,6 +35,7 @@ def trained(seed: int, exit_code: int = 0, minutes: float = 2) -> list[dict[str,
 
 def scored(bleu: float, *seeds: int, part: str = 'test', commit: str = 'abc') -> dict[str, Any]:
     what = {'seeds': list(seeds), 'set': part, 'options': OPTIONS[part], 'settings': FIELDS, 'commit': commit}
+    what['digests'] = [f'run {seed}' for seed in seeds]
     return {'event': 'score', **what, 'scores': scores(bleu), 'sha256': 'f00'}
 
 

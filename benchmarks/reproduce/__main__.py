@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from benchmarks.reproduce.experiments import Entry, Experiment, Measure, Part, Table
+from benchmarks.reproduce.experiments import Entry, Experiment, Table
 from benchmarks.reproduce.kept import joined, keep, kept_log
 from benchmarks.reproduce.log import Event
 from benchmarks.reproduce.outputs import keep_translations
@@ -31,6 +31,7 @@ from benchmarks.reproduce.tables import TABLES, experiments
 from benchmarks.reproduce.training import Runs, Stopped
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
+from flax_transformer.config import Config
 from flax_transformer.engine.preemption import EXIT_CODE
 
 RESULTS_FILE = Path(__file__).parents[2] / 'RESULTS.md'
@@ -47,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
             rows = report(table, arguments.runs, SCORES if arguments.write else None)
             print('\n'.join([head(table), *(markdown(table, row) for row in rows)]), flush=True)
             if arguments.write:
-                _write(table, rows, arguments.runs)
+                write(table, rows, arguments.runs)
     except (Stopped, KeyboardInterrupt):
         print('stopped; the same command continues', file=sys.stderr)
         return EXIT_CODE
@@ -58,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _check(arguments: argparse.Namespace, tables: Sequence[Table]) -> None:
-    """Raises UserError for what would else be found after hours."""
+    """Raises UserError for mistakes that would otherwise surface hours later."""
     seeds = arguments.seeds
     if min(seeds) < 0 or len(set(seeds)) < len(seeds):
         raise UserError(f'--seeds {" ".join(map(str, seeds))}: expected different numbers from 0')
@@ -66,14 +67,27 @@ def _check(arguments: argparse.Namespace, tables: Sequence[Table]) -> None:
         raise UserError(f'--ensemble with --seeds {seeds[0]}: expected two seeds or more')
     if arguments.write and (own := [table for table in tables if table.name not in TABLES]):
         raise UserError(f'--write: {own[0].entries[0].name} has no row in RESULTS.md')
-    for runs, _ in _experiments(tables, arguments.runs):
-        try:
-            runs.config(seeds[0])
-        except UserError as error:
-            if runs.experiment.fields:
-                raise
-            names = ', '.join([*TABLES, *(each.name for each in experiments())])
-            raise UserError(f'{error}\nExperiments and tables: {names}') from None
+    names = []
+    for runs, entries in _experiments(tables, arguments.runs):
+        name = runs.experiment.name
+        if name in names:
+            raise UserError(f'{name}: got two configs of this name, expected one; give another --name')
+        names.append(name)
+        _check_config(runs, entries)
+
+
+def _check_config(runs: Runs, entries: Sequence[Entry]) -> None:
+    try:
+        config = runs.config(0)
+    except UserError as error:
+        if runs.experiment.fields:
+            raise
+        names = ', '.join([*TABLES, *(each.name for each in experiments())])
+        raise UserError(f'{error}\nExperiments and tables: {names}') from None
+    if config.task != Config.task:
+        raise UserError(f'{runs.experiment.config} is of the task {config.task}, expected one of {Config.task}')
+    for entry in entries:
+        runs.options(entry.measure)
 
 
 def _work_on(tables: Sequence[Table], arguments: argparse.Namespace) -> bool:
@@ -109,11 +123,13 @@ def tables_of(name: str, own_name: str | None, fields: Sequence[str]) -> list[Ta
     if not fields and name in TABLES:
         return [TABLES[name]]
     names = [experiment.name for experiment in experiments()]
-    if not fields and name in names:
+    if name in names and not fields and own_name is None:
         parts = ((table, [e for e in table.entries if e.experiment.name == name]) for table in TABLES.values())
         return [replace(table, entries=tuple(entries)) for table, entries in parts if entries]
     if fields and own_name is None:
         raise UserError(f'{name}: got the options {" ".join(fields)}, expected --name with them, for their runs')
+    if own_name is not None and (not Path(own_name).name or {'..', '/'} & set(Path(own_name).parts)):
+        raise UserError(f'--name {own_name}: expected the name of a folder below --runs')
     experiment = Experiment(own_name or Path(name).stem, name, tuple(fields))
     if experiment.name in names:
         raise UserError(f'{experiment.name} is an experiment in tables.py; give another --name')
@@ -144,14 +160,10 @@ def work(
         if failed & set(group):
             continue
         for measure in dict.fromkeys(entry.measure for entry in entries):
-            for part in _parts(measure, has_test):
-                if not runs.score(group, measure, part):
+            for part in runs.options(measure):
+                if (has_test or part != 'test') and not runs.score(group, measure, part):
                     failed |= set(group)
     return not failed
-
-
-def _parts(measure: Measure, has_test: bool) -> list[Part]:
-    return ['validation', 'test'] if measure.has_test and has_test else ['validation']
 
 
 def report(table: Table, folder: Path, scores: Path | None = None) -> list[Row]:
@@ -163,8 +175,7 @@ def report(table: Table, folder: Path, scores: Path | None = None) -> list[Row]:
     for runs, entries in _experiments([table], folder):
         events, rows = _events(runs, scores), []
         for entry in entries:
-            options = {part: runs.options(entry.measure, part) for part in _parts(entry.measure, True)}
-            rows += make_rows(entry, events, runs.settings, options)
+            rows += make_rows(entry, events, runs.settings, runs.options(entry.measure))
         if runs.log.read():
             write_whole(runs.folder / f'rows-{table.name}.json', _json(rows))
         found += rows
@@ -177,16 +188,18 @@ def _events(runs: Runs, scores: Path | None) -> list[Event]:
     return joined(kept_log(scores, runs.experiment), runs.log, runs.settings)
 
 
-def _write(table: Table, rows: Sequence[Row], folder: Path) -> None:
-    """Puts the rows into RESULTS.md, and what they come from into the folder of scores."""
-    write_whole(RESULTS_FILE, replaced(RESULTS_FILE.read_text(encoding='utf-8'), table, rows))
+def write(table: Table, rows: Sequence[Row], folder: Path) -> None:
+    """Puts the rows into RESULTS.md and, before that, what they come from into the folder of scores."""
+    document = replaced(RESULTS_FILE.read_text(encoding='utf-8'), table, rows)
     for runs, entries in _experiments([table], folder):
-        if runs.log.read():
-            keep(kept_log(SCORES, runs.experiment), _events(runs, SCORES))
+        for each in (runs, *(teacher for teacher, _ in runs.teachers())):
+            if each.log.read():
+                keep(kept_log(SCORES, each.experiment), _events(each, SCORES))
         for entry in entries:
             (row,) = (row for row in rows if row.name == entry.name)
             if entry.attribution and row.test:
                 keep_translations(entry, runs, row, SCORES / f'{runs.experiment.name}.tsv')
+    write_whole(RESULTS_FILE, document)
 
 
 def _json(rows: Sequence[Row]) -> str:

@@ -1,4 +1,4 @@
-"""Training corpora that are made of others: parts of them, and what models translate of them."""
+"""Training corpora derived from others: subsets, and copies of which models have translated one side."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -13,25 +13,23 @@ from flax_transformer.data.bitext.sources import read_corpus
 Translate = Callable[[Sequence[str]], list[str]]
 
 
-def write_subset(data: DataConfig, pairs: int, folder: Path) -> list[Path]:
+def write_subset(data: DataConfig, pairs: int, folder: Path) -> None:
     """Writes `pairs` pairs of the training corpus to the folder's train.LANGUAGE, unless just these are there.
 
-    Returns the files. Subsets are nested: the first pairs of one shuffled order.
+    Subsets are nested: the first pairs of one shuffled order.
     """
     corpus = read_corpus(data.train, data)
     if len(corpus) < pairs:
         raise UserError(f'{data.train}: got {len(corpus):,} pairs, expected at least {pairs:,}')
     chosen = np.random.default_rng(0).permutation(len(corpus))[:pairs]
-    return _write(data, folder, *([lines[i] for i in chosen] for lines in (corpus.sources, corpus.targets)))
+    _write(data, folder, *([lines[i] for i in chosen] for lines in (corpus.sources, corpus.targets)))
 
 
-def write_with_translations(
-    data: DataConfig, teachers: Iterable[tuple[DataConfig, Translate]], folder: Path
-) -> list[Path]:
+def write_with_translations(data: DataConfig, teachers: Iterable[tuple[DataConfig, Translate]], folder: Path) -> None:
     """Writes the training corpus, then one more copy for each teacher, with one side replaced by its translation.
 
     A teacher, given as the text that it was trained on and a function, translates into the target language, or back
-    from it (Nguyen et al. 2020, "Data Diversification", algorithm 1). Returns the files.
+    from it (Nguyen et al. 2020, "Data Diversification", algorithm 1).
     """
     corpus = read_corpus(data.train, data)
     sources, targets = list(corpus.sources), list(corpus.targets)
@@ -39,7 +37,7 @@ def write_with_translations(
         is_forward = of_teacher.source_language == data.source_language
         sources += corpus.sources if is_forward else translate(corpus.targets)
         targets += translate(corpus.sources) if is_forward else corpus.targets
-    return _write(data, folder, sources, targets)
+    _write(data, folder, sources, targets)
 
 
 def write_lines(lines: Sequence[str], file: Path) -> None:
@@ -50,8 +48,6 @@ def write_lines(lines: Sequence[str], file: Path) -> None:
         write_whole(file, text)
 
 
-def _write(data: DataConfig, folder: Path, sources: Sequence[str], targets: Sequence[str]) -> list[Path]:
-    files = [folder / f'train.{language}' for language in (data.source_language, data.target_language)]
-    for file, lines in zip(files, (sources, targets), strict=True):
-        write_lines(lines, file)
-    return files
+def _write(data: DataConfig, folder: Path, sources: Sequence[str], targets: Sequence[str]) -> None:
+    for language, lines in ((data.source_language, sources), (data.target_language, targets)):
+        write_lines(lines, folder / f'train.{language}')

@@ -8,7 +8,7 @@ Part = Literal['validation', 'test']
 
 @dataclass(frozen=True)
 class Experiment:
-    """A config, perhaps with other values of some fields, of which several seeds are trained."""
+    """A config, with some fields changed if need be; several seeds of it are trained."""
 
     name: str  # also the folder of its runs
     config: str  # a shipped config's name, or a file
@@ -46,7 +46,7 @@ class Entry:
     name: str  # its first cell, which no other row of the table has
     experiment: Experiment
     measure: Measure = Measure()
-    what: str = ''  # what is special about it
+    what: str = ''  # its cell "what differs"
     published: str = ''  # the best number that others have published for the same, and its source
     attribution: str = ''  # of a test set whose licence allows its translations to be kept; '': they are not
 

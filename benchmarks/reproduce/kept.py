@@ -19,7 +19,8 @@ def kept_log(scores: Path, experiment: Experiment) -> Log:
 def joined(kept: Log, own: Log, settings: Settings) -> list[Event]:
     """The events of both logs, each once: those of `kept`, then what `own` adds.
 
-    Raises UserError if each has a run of the same seed with these settings: a row would take them for one.
+    Raises UserError if each has a run of the same seed with these settings, which a row would take for one, or if seeds
+    were trained on different text.
     """
     there, here = kept.read(), own.read()
     added = [event for event in here if event not in there]
@@ -29,7 +30,22 @@ def joined(kept: Log, own: Log, settings: Settings) -> list[Event]:
             f'seed {min(twice)} with this config: expected one run, got one in {kept.file} and another in {own.file}; '
             f'take the lines of the first out, or train another seed'
         )
-    return [*there, *added]
+    found = [*there, *added]
+    _check_corpora([event for event in found if event['event'] == 'trained' and settings.train_alike(event)])
+    return found
+
+
+def _check_corpora(trained: Sequence[Event]) -> None:
+    """Raises UserError if a file was not the same for all seeds. Early logs of full corpora do not say what it was."""
+    first: dict[str, tuple[int, str]] = {}
+    for event in trained:
+        for file, sha256 in event.get('corpus', {}).items():
+            seed, expected = first.setdefault(file, (event['seed'], sha256))
+            if sha256 != expected:
+                raise UserError(
+                    f'{file}: seed {event["seed"]} had SHA-256 {sha256}, seed {seed} had {expected}; expected one text '
+                    'for all seeds of a row: train with the same files'
+                )
 
 
 def keep(log: Log, events: Sequence[Event]) -> None:
@@ -39,4 +55,4 @@ def keep(log: Log, events: Sequence[Event]) -> None:
 
 
 def _trained(events: Iterable[Event], settings: Settings) -> set[int]:
-    return {event['seed'] for event in events if event['event'] in ('train', 'trained') and settings.are_of(event)}
+    return {event['seed'] for event in events if event['event'] in ('train', 'trained') and settings.train_alike(event)}

@@ -15,15 +15,14 @@ class Log:
     def __init__(self, file: Path) -> None:
         self.file = file
 
-    def add(self, event: str, **facts: Any) -> Event:
-        """Appends an event and returns it."""
+    def add(self, event: str, **facts: Any) -> None:
+        """Appends an event."""
         found = {'event': event, 'time': time.strftime('%Y-%m-%dT%H:%M:%S%z'), **facts}
         self.file.parent.mkdir(parents=True, exist_ok=True)
         before = self.file.read_bytes() if self.file.exists() else b''
         is_cut = before and not before.endswith(b'\n')
         with self.file.open('a', encoding='utf-8') as opened:
             opened.write(('\n' if is_cut else '') + json.dumps(found) + '\n')
-        return found
 
     def read(self) -> list[Event]:
         """All events, in their order."""

@@ -15,11 +15,12 @@ def keep_translations(entry: Entry, runs: Runs, row: Row, file: Path) -> None:
     """Writes the test set with the translations of each of the row's seeds, as columns that tabs separate.
 
     The first line is the attribution, the second names the columns. Those of seeds that another machine trained are
-    taken from the file itself. Raises UserError if translations are gone, or are not those that were scored.
+    taken from the file itself. Raises UserError if translations are gone, or are not those that were scored, or if the
+    file is of another test set.
     """
     there = columns_in(file)
     columns = {}
-    for seed, sha256 in zip(row.seeds, row.sha256, strict=True):
+    for seed, sha256 in zip(row.tested, row.sha256, strict=True):
         name, output = f'seed {seed}', runs.translations([seed], entry.measure, 'test')
         texts = [output.read_text(encoding='utf-8')] if output.exists() else []
         texts += [''.join(f'{line}\n' for line in there[name])] if name in there else []
@@ -28,9 +29,13 @@ def keep_translations(entry: Entry, runs: Runs, row: Row, file: Path) -> None:
             got = ' and '.join(sums) or 'nothing'
             raise UserError(f'{output}: expected the translations that were scored, SHA-256 {sha256}; got {got}')
         columns[name] = texts[sums.index(sha256)].split('\n')[:-1]
-    data = runs.config(row.seeds[0]).data
-    pairs = read_corpus(runs.options(entry.measure, 'test')[1], data)
-    columns = {data.source_language: pairs.sources, data.target_language: pairs.targets} | columns
+    data = runs.config(0).data
+    test = entry.measure.test or data.test
+    pairs = read_corpus(test, data)
+    sides = {data.source_language: pairs.sources, data.target_language: pairs.targets}
+    if there and any(list(there.get(language, ())) != lines for language, lines in sides.items()):
+        raise UserError(f'{file} has other sentences than {test}; score with the test set that it is of')
+    columns = sides | columns
     lines = [tuple(columns), *zip(*columns.values(), strict=True)]
     write_whole(file, '\n'.join([entry.attribution, *map('\t'.join, lines), '']))
 

@@ -21,7 +21,7 @@ class Ended(NamedTuple):
 
 
 def call(command: Sequence[str], *, stdout: IO[bytes] | int | None = None) -> Ended:
-    """Runs the command. SIGTERM and Ctrl-C are its own business, and are passed on to it."""
+    """Runs the command and forwards SIGTERM and Ctrl-C to it."""
     began = time.monotonic()
     process = subprocess.Popen(command, stdout=stdout)
     with _passing_signals_to(process.pid):

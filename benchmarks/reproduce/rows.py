@@ -46,18 +46,20 @@ Scorings = dict[tuple[int, ...], list[Event]]  # of seeds, alone or together, in
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of an entry; lists have a value for each seed that is scored, in the order of `seeds`."""
+    """What is known of an entry; lists have a value for each seed that has one, in the order of `seeds`."""
 
     name: str
     what: str
     published: str
     command: str
-    seeds: list[int]
-    problems: list[str]  # of the other seeds that were begun, also with an earlier config
-    validation: list[dict[str, Any]]  # what `evaluate` says; of an ensemble, one
+    seeds: list[int]  # those with a score
+    tested: list[int]  # those of them with a score on the test set
+    is_ensemble: bool  # all seeds together, with one score
+    problems: list[str]  # what lacks a score, and what was begun with an earlier config
+    validation: list[dict[str, Any]]  # what `evaluate` says
     test: list[dict[str, Any]]
-    test_scorings: int  # the most that a seed's scoring on the test set was begun
-    sha256: list[str]  # of the translations of the last set
+    test_scorings: int  # the largest number of scorings on the test set that were begun for one seed
+    sha256: list[str]  # of the translations of the test set or, if there are none, of the validation set
     cpu_minutes: list[float]  # of training
     minutes: list[float]
     is_time_complete: bool  # False: a process was killed, and its time is missing
@@ -72,21 +74,23 @@ def make_rows(
     """The row of an entry, and of each ensemble of its seeds, from its experiment's events.
 
     Args:
-      settings: those of the present config; of what was done with others the row says no more than that it was.
+      settings: those of the present config; of what was trained with others the row says no more than that it was.
       options: those of `evaluate` for each set.
     """
-    of_others = [event for event in events if not settings.are_of(event)]
-    events = [event for event in events if settings.are_of(event)]
-    begun, earlier = _begun(events), _begun(of_others)
-    found = {part: _scores(events, part, options[part]) for part in options}
-    last = _last(found)
-    seeds = [seed for seed in begun if (seed,) in found[last]]
+    earlier = _begun(event for event in events if not settings.train_alike(event))
+    events = [event for event in events if settings.train_alike(event)]
+    begun = _begun(events)
+    found = {part: _scores(events, part, options[part], settings) for part in options}
+    seeds = [seed for seed in begun if any((seed,) in by for by in found.values())]
     row = _row(entry, events, seeds, found, [(seed,) for seed in seeds])
-    problems = [f'{seed} {_problem(seed, events, options[last])}' for seed in begun if seed not in seeds]
+    problems = [f'{seed} {_problem(seed, events, options)}' for seed in begun if seed not in seeds]
+    for part, by in found.items():
+        lacking = [seed for seed in seeds if by and (seed,) not in by]
+        problems += [f'{seed} is not scored on the {part} set' for seed in lacking]
     problems += [f'{", ".join(map(str, earlier))} with an earlier config'] if earlier else []
-    row = replace(row, problems=problems)
-    ensembles = [several for several in found[last] if len(several) > 1]
-    return [row, *(_ensemble(entry, _row(entry, events, list(several), found, [several])) for several in ensembles)]
+    ensembles = dict.fromkeys(group for by in found.values() for group in by if len(group) > 1)
+    together = (_row(entry, events, list(group), found, [group]) for group in ensembles)
+    return [replace(row, problems=problems), *together]
 
 
 def _begun(events: Iterable[Event]) -> list[int]:
@@ -98,66 +102,68 @@ def _row(
 ) -> Row:
     """The row of groups of seeds that were scored together: of one each, or of all."""
     scores = {part: [by[group][-1] for group in groups if group in by] for part, by in found.items()}
-    last = scores[_last(found)]
-    tested = [found['test'][group] for group in groups] if scores.get('test') else []
-    commits = lambda events: sorted({str(event['commit']) for event in events})
+    tested = [group for group in groups if group in found.get('test', {})]
+    is_ensemble = any(len(group) > 1 for group in groups)
+    commits = lambda events: list(dict.fromkeys(str(event['commit']) for event in events))
     mine = [event for event in events if event.get('seed') in seeds]
     starts, ends = ([event for event in mine if event['event'] == name] for name in ('train', 'trained'))
     took = lambda name: [round(sum(e[name] for e in ends if e['seed'] == seed) / 60, 1) for seed in seeds]
+    scored_at = commits(event for part in scores.values() for event in part)
     return Row(
-        name=entry.name,
+        name=f'{entry.name}, ensemble of {_listed(seeds)}' if is_ensemble else entry.name,
         what=entry.what,
-        published=entry.published,
-        command=_command(entry.experiment, seeds),
+        published='' if is_ensemble else entry.published,
+        command=_command(entry.experiment, seeds, *(['--ensemble'] if is_ensemble else [])),
         seeds=seeds,
+        tested=[seed for group in tested for seed in group],
+        is_ensemble=is_ensemble,
         problems=[],
         validation=[event['scores'] for event in scores['validation']],
         test=[event['scores'] for event in scores.get('test', [])],
-        test_scorings=max((_scorings(events, done) for done in tested), default=0),
-        sha256=[event['sha256'] for event in last],
+        test_scorings=max((_scorings(events, group, found['test'][group]) for group in tested), default=0),
+        sha256=[event['sha256'] for event in scores.get('test') or scores['validation']],
         cpu_minutes=took('cpu_seconds'),
         minutes=took('seconds'),
         is_time_complete=len(starts) == len(ends),
-        hardware=sorted({event['hardware'] for event in ends}),
+        hardware=list(dict.fromkeys(event['hardware'] for event in ends)),
         commits=commits(starts),
-        scored_at=sorted(set(commits(event for part in scores.values() for event in part)) - set(commits(starts))),
+        scored_at=[commit for commit in scored_at if commit not in commits(starts)],
     )
 
 
-def _scorings(events: Sequence[Event], done: Sequence[Event]) -> int:
-    """How often the scoring that ended in `done` was begun; a kill leaves one without an end."""
-    what = {name: done[-1][name] for name in ('seeds', 'set', 'options')}
-    begun = [event for event in events if event['event'] == 'scoring' and what.items() <= event.items()]
-    return max(len(begun), len(done))
+def _scorings(events: Sequence[Event], group: tuple[int, ...], done: Sequence[Event]) -> int:
+    """How often the scoring that ended in `done` was begun, with whatever search; a kill leaves one without an end."""
+    what = {'seeds': list(group), 'set': 'test', 'options': done[-1]['options']}
+    begun, ended = (
+        [event for event in events if event['event'] == name and what.items() <= event.items()]
+        for name in ('scoring', 'score')
+    )
+    return max(len(begun), len(ended))
 
 
-def _ensemble(entry: Entry, row: Row) -> Row:
-    command = _command(entry.experiment, row.seeds, '--ensemble')
-    return replace(row, name=f'{row.name}, ensemble', published='', command=command)
-
-
-def _last(found: dict[Part, Scorings]) -> Part:
-    """The set that decides which seeds have scores: the test set, if any of them was scored on it."""
-    return 'test' if found.get('test') else 'validation'
-
-
-def _scores(events: Sequence[Event], part: Part, options: Sequence[str]) -> Scorings:
+def _scores(events: Sequence[Event], part: Part, options: Sequence[str], settings: Settings) -> Scorings:
+    """The scorings of each group of seeds, but for ensembles with a member that has been trained again since."""
+    what = {'event': 'score', 'set': part, 'options': list(options)}
     found: Scorings = {}
     for event in events:
-        if event['event'] == 'score' and (event['set'], event['options']) == (part, list(options)):
+        if what.items() <= event.items() and settings.are_of(event):
             found.setdefault(tuple(event['seeds']), []).append(event)
-    return found
+    present = {group[0]: by[-1].get('digests') for group, by in found.items() if len(group) == 1}
+    is_stale = lambda score: any(
+        present.get(seed, [digest]) != [digest] for seed, digest in zip(score['seeds'], score['digests'], strict=True)
+    )
+    return {group: by for group, by in found.items() if len(group) == 1 or not is_stale(by[-1])}
 
 
-def _problem(seed: int, events: Sequence[Event], options: Sequence[str]) -> str:
+def _problem(seed: int, events: Sequence[Event], options: dict[Part, Sequence[str]]) -> str:
     mine = [event for event in events if event.get('seed') == seed]
     code = mine[-1]['exit_code'] if mine[-1]['event'] == 'trained' else None
     if code in (None, *INTERRUPTED):
         return 'is not finished'
     if code:
         return f'failed (exit code {code})'
-    what = {'event': 'score failed', 'seeds': [seed], 'options': list(options)}
-    codes = [event['exit_code'] for event in events if what.items() <= event.items()]
+    tried = [event for event in events if event['event'] == 'score failed' and event['seeds'] == [seed]]
+    codes = [event['exit_code'] for event in tried if event['options'] in map(list, options.values())]
     failed = [code for code in codes if code not in INTERRUPTED]
     return f'is not scored (exit code {failed[-1]})' if failed else 'is not scored'
 
@@ -202,7 +208,7 @@ def _results(row: Row) -> list[str]:
         ', '.join(spread([one[name] for one in row.test]) for name in ('chrf', 'ter')) if row.test else '',
         row.published,
         _times(row),
-        ', '.join(row.hardware),
+        '; '.join(row.hardware),
         _commits(row),
         f'`{row.command}`',
     ]
@@ -241,10 +247,10 @@ def _bleu(scores: Sequence[dict[str, Any]]) -> str:
 
 
 def _times(row: Row) -> str:
-    if not row.seeds:
+    if not any(row.minutes):
         return ''
-    least = '' if row.is_time_complete else 'at least '
-    return ', '.join(f'{least}{statistics.fmean(values):.0f}' for values in (row.cpu_minutes, row.minutes))
+    least, of_seeds = '' if row.is_time_complete else 'at least ', sum if row.is_ensemble else statistics.fmean
+    return ', '.join(f'{least}{of_seeds(values):.0f}' for values in (row.cpu_minutes, row.minutes))
 
 
 def replaced(text: str, table: Table, rows: Sequence[Row]) -> str:

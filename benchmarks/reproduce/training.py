@@ -17,7 +17,9 @@ from benchmarks.reproduce.process import Ended, call, hardware
 from benchmarks.reproduce.settings import Settings, settings_of
 from flax_transformer.cli.options import parse
 from flax_transformer.cli.train import TrainOptions, train_options
+from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.fields import marked
 from flax_transformer.common.files import sha256_of
 from flax_transformer.common.locks import in_use, lock
 from flax_transformer.engine.preemption import EXIT_CODE
@@ -74,11 +76,12 @@ class Runs:
             return {'pairs': self.experiment.pairs}
         teachers = [
             {'name': runs.experiment.name, 'seeds': seeds, 'settings': runs.settings.fields}
-            for runs, seeds in self._teachers()
+            for runs, seeds in self.teachers()
         ]
         return {'teachers': teachers} if teachers else {}
 
-    def _teachers(self) -> Iterator[tuple['Runs', tuple[int, ...]]]:
+    def teachers(self) -> Iterator[tuple['Runs', tuple[int, ...]]]:
+        """The runs of each teacher, and which seeds of them teach."""
         for teacher in self.experiment.teachers:
             yield Runs(teacher.experiment, self._top, run=self._call), teacher.seeds
 
@@ -107,29 +110,39 @@ class Runs:
             return True
         with in_use(self.run(seed), say=_say):
             self._check_config(seed)
-        corpus = {file.name: sha256_of(file) for file in self._write_corpus()}
+        self._write_corpus()
         command = [*COMMAND, 'train', self.experiment.config, *self.fields(seed)]
-        facts = {'seed': seed, 'settings': self.settings.fields} | ({'corpus': corpus} if corpus else {})
+        facts = {'seed': seed, 'settings': self.settings.fields}
         self.log.add('train', **facts, command=_shown(command), commit=environment('')['commit'])
         ended = self._call(command, stdout=2)  # our own standard output is for rows
-        self.log.add('trained', **facts, hardware=hardware(_devices(self.run(seed))), **ended._asdict())
+        facts |= {'corpus': self._corpus_files(seed), 'hardware': hardware(_devices(self.run(seed)))}
+        self.log.add('trained', **facts, **ended._asdict())
         if ended.exit_code in INTERRUPTED:
             raise Stopped
         return ended.exit_code == 0
 
-    def _write_corpus(self) -> list[Path]:
-        """Writes the training corpus, unless it is the config's, and returns its files; trains its teachers."""
+    def _corpus_files(self, seed: int) -> dict[str, str]:
+        """The SHA-256 of each file of the training corpus and the validation set, as they were when the run began."""
+        try:
+            listed = task_module(self.config(seed).task, 'run').Run(self.run(seed)).read_data_files()
+        except UserError:
+            return {}  # damaged, as training has said
+        return {Path(file['path']).name: file['sha256'] for files in listed.values() for file in files}
+
+    def _write_corpus(self) -> None:
+        """Writes the training corpus, unless it is the config's; trains its teachers."""
         data = self._config(self.experiment.fields).data
         if self.experiment.pairs is not None:
             with self._alone():
-                return write_subset(data, self.experiment.pairs, self.folder)
+                write_subset(data, self.experiment.pairs, self.folder)
         teachers = []
-        for runs, seeds in self._teachers():
+        for runs, seeds in self.teachers():
             if not all([runs.train(seed) for seed in seeds]):
                 raise UserError(f'its teacher {runs.experiment.name} failed')
             teachers.append((runs.config(0).data, functools.partial(runs.translate, seeds)))
-        with self._alone():
-            return write_with_translations(data, teachers, self.folder) if teachers else []
+        if teachers:
+            with self._alone():
+                write_with_translations(data, teachers, self.folder)
 
     def translate(self, seeds: Sequence[int], lines: Sequence[str]) -> list[str]:
         """The lines as a seed translates them, or an ensemble of several, kept in the folder.
@@ -160,14 +173,20 @@ class Runs:
             raise UserError(f'{self.experiment.name} did not translate {source} (exit code {ended.exit_code})')
 
     def _check_config(self, seed: int) -> None:
+        """Raises UserError for a run that is not as a new one would be, even if `train` would resume it."""
         config = self.config(seed)
         run = task_module(config.task, 'run').Run(self.run(seed))
-        refused = run.conflicts(config)
-        if not refused and run.exists() and not self._is_of_corpus(seed):
-            refused = '  trained on another subset, or by other teachers: see log.jsonl'
+        if not run.exists():
+            return
+        may_differ = self.settings.unused_in_training | marked(config, 'cosmetic')
+        changed = changed_fields(run.read_config(), config).items()
+        refused = [f'  {name}: {old!r} there, {new!r} here' for name, (old, new) in changed if name not in may_differ]
+        if not refused and not self._is_of_corpus(seed):
+            refused = ['  trained on another subset, or by other teachers: see log.jsonl']
         if refused:
+            lines = '\n'.join(refused)
             raise UserError(
-                f'{run.path} is a run of another config:\n{refused}\nMove {self.folder} away, with its log, or give '
+                f'{run.path} is a run of another config:\n{lines}\nMove {self.folder} away, with its log, or give '
                 'another --runs'
             )
 
@@ -177,7 +196,7 @@ class Runs:
         Waits while another process scores runs of this experiment. Raises Stopped if it was interrupted.
         """
         with self._alone():
-            what = {'seeds': list(seeds), 'set': part, 'options': list(self.options(measure, part))}
+            what = {'seeds': list(seeds), 'set': part, 'options': list(self.options(measure)[part])}
             what |= {'settings': self.settings.fields, 'digests': [digest(self.run(seed)) for seed in seeds]}
             if any(event['event'] == 'score' and what.items() <= event.items() for event in self.log.read()):
                 return True
@@ -218,11 +237,24 @@ class Runs:
         name = '-'.join(filter(None, ('_'.join(map(str, seeds)), measure.label, part)))
         return self.folder / f'translations-{name}.txt'
 
-    def options(self, measure: Measure, part: Part) -> tuple[str, ...]:
-        """The options of `evaluate`: the set and the measure's own."""
+    def options(self, measure: Measure) -> dict[Part, tuple[str, ...]]:
+        """The options of `evaluate` for each set that the measure has: the set and the measure's own.
+
+        Raises UserError unless there is one validation set.
+        """
         data = self.config(0).data
-        named, default = (measure.validation, data.validation) if part == 'validation' else (measure.test, data.test)
-        return ('--data.test', named or default, *measure.options)
+        sets: dict[Part, str] = {'validation': measure.validation or self._validation()}
+        if measure.has_test and (measure.test or data.has_test):
+            sets['test'] = measure.test or data.test
+        return {part: ('--data.test', name, *measure.options) for part, name in sets.items()}
+
+    def _validation(self) -> str:
+        data = self.config(0).data
+        found = [corpus.validation for corpus in data.corpora if corpus.has_validation]
+        if data.mixture or not found:
+            got = f'{len(found)} in data.mixture' if data.mixture else 'none'
+            raise UserError(f'{self.experiment.config}: got {got} as validation set, expected one in data.validation')
+        return found[0]
 
 
 def digest(run: Path) -> str:

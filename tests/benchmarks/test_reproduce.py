@@ -28,6 +28,15 @@ from flax_transformer.common.errors import UserError
         (['number_words', '--seeds', '-1', '2'], 'expected different numbers'),
         (['number_words', '--seeds', '1', '--ensemble'], 'expected two seeds'),
         (['number_words', '--write'], 'has no row'),
+        (['rt_polarity'], 'rt_polarity is of the task classification, expected one of translation'),
+        (
+            ['multi30k_multilingual', '--name', 'trial', '--training.steps', '2'],
+            'got 4 in data.mixture as validation set',
+        ),
+        (['number_words', '--name', 'trial', '--data.validation', ''], 'got none as validation set'),
+        (['number_words', '--name', '../trial'], '--name ../trial: expected the name of a folder'),
+        (['number_words', 'multi30k_en_de', '--name', 'trial', '--training.steps', '2'], 'trial: got two configs'),
+        (['multi30k_en_de', 'multi30k_en_fr', '--name', 'trial'], 'trial: got two configs'),
     ],
 )
 def test_bad_arguments_are_found_before_anything_is_run(
@@ -67,7 +76,7 @@ def test_rows_are_written_and_the_log_is_kept_with_all_scores_and_checksums(
     monkeypatch.setattr(command, 'SCORES', tmp_path / 'scores')
     (entry,) = (entry for entry in TABLES['model'].entries if entry.name == 'half')
     runs = Runs(entry.experiment, tmp_path / 'runs')
-    facts = {'settings': runs.settings.fields, 'options': list(runs.options(entry.measure, 'validation'))}
+    facts = {'settings': runs.settings.fields, 'options': list(runs.options(entry.measure)['validation'])}
     for event in [*trained(9), scored(12.34, 9, part='validation')]:
         event |= {name: fact for name, fact in facts.items() if name in event}
         runs.log.add(event.pop('event'), **event)
@@ -82,7 +91,10 @@ def test_rows_are_written_and_the_log_is_kept_with_all_scores_and_checksums(
 
 
 def test_translations_are_kept_with_their_attribution(
-    finished_seeds: set[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    finished_seeds: set[int],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for language, line in (('en', 'one'), ('de', 'ein')):
         (tmp_path / f'test.{language}').write_text(f'{line}\n')
@@ -102,6 +114,11 @@ def test_translations_are_kept_with_their_attribution(
     assert command.main(elsewhere) == 0
     added = '# by somebody\nen\tde\tseed 1\tseed 2\tseed 3\none\tein\teins\teins\teins\n'
     assert kept.read_text() == added
+    (tmp_path / 'test.en').write_text('another\n')
+    before = document.read_text()
+    assert command.main(elsewhere) == 2
+    assert 'tiny.tsv has other sentences than' in capsys.readouterr().err
+    assert (kept.read_text(), document.read_text()) == (added, before)
     (tmp_path / 'elsewhere' / 'tiny' / 'translations-3-test.txt').write_text('drei\n')
     kept.unlink()
     assert command.main(elsewhere) == 2
@@ -138,6 +155,8 @@ def test_a_name_is_a_table_an_experiment_or_a_config() -> None:
     assert [table.name for table in command.tables_of('ablations/base', None, [])] == ['model', 'decoding']
     (own,) = command.tables_of('dir/mine.py', None, [])
     assert own.entries[0].experiment == Experiment('mine', 'dir/mine.py')
+    (own,) = command.tables_of('multi30k_en_de', 'trial', [])
+    assert own.entries[0].experiment == Experiment('trial', 'multi30k_en_de')
     (own,) = command.tables_of('multi30k_en_de', 'trial', ['--seed', '3'])
     assert own.entries[0].experiment == Experiment('trial', 'multi30k_en_de', ('--seed', '3'))
     with pytest.raises(UserError, match='expected --name with them'):

@@ -8,12 +8,13 @@ import pytest
 from reproduce_commands import Fake, Translator
 from reproduce_events import TINY
 
+from benchmarks.reproduce import __main__ as command
 from benchmarks.reproduce import training
 from benchmarks.reproduce.corpora import write_subset
-from benchmarks.reproduce.experiments import Experiment, Teacher
+from benchmarks.reproduce.experiments import Entry, Experiment, Measure, Table, Teacher
+from benchmarks.reproduce.log import Log
 from benchmarks.reproduce.training import Runs, Stopped
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import sha256_of
 from flax_transformer.config import DataConfig
 
 
@@ -68,12 +69,25 @@ def test_a_student_learns_from_its_corpus_and_from_what_its_teachers_translate_o
     assert [argv[0] for argv in fake.asked] == ['train'] * 3 + ['translate'] * 2 + ['train']
     voting = [str(runs.folder.with_name('back') / f'seed-{seed}') for seed in (1, 2)]
     assert fake.asked[4][1:3] == voting
-    (event,) = (event for event in runs.log.read() if event['event'] == 'train')
-    assert event['corpus']['train.de'] == sha256_of(runs.folder / 'train.de')
     finished_seeds |= {1, 2}
     assert runs.train(4)
     assert len(fake.asked) == 7, 'what is translated is kept'
     assert fake.asked[5][fake.asked[5].index('--data.train') + 1] == str(runs.folder / 'train.{lang}')
+
+
+def test_with_a_student_the_logs_of_its_teachers_are_kept(
+    finished_seeds: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    student = _student(tmp_path)
+    monkeypatch.setattr(command, 'SCORES', tmp_path / 'scores')
+    monkeypatch.setattr(command, 'RESULTS_FILE', document := tmp_path / 'RESULTS.md')
+    document.write_text('<!-- own: begin -->\n<!-- own: end -->\n')
+    Runs(student, tmp_path / 'runs', run=Translator()).train(3)
+    measure = Measure(validation='all.{lang}', has_test=False)
+    table = Table('own', 'results', (Entry('student', student, measure),))
+    command.write(table, command.report(table, tmp_path / 'runs'), tmp_path / 'runs')
+    events = [event['event'] for event in Log(tmp_path / 'scores' / 'back.jsonl').read()]
+    assert events == ['train', 'trained'] * 2 + ['translated']
 
 
 def test_the_settings_of_a_student_are_also_those_of_its_teachers(tmp_path: Path) -> None:

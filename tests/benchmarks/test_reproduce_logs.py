@@ -43,3 +43,16 @@ def test_another_run_of_a_kept_seed_is_refused_unless_its_config_was_another(tmp
         joined(kept, own, SETTINGS)
     earlier = _log(tmp_path / 'earlier', *other(trained(1), **{'model.d_model': 4}))
     assert len(joined(earlier, own, SETTINGS)) == 4
+
+
+def test_seeds_that_were_trained_on_different_text_are_refused(tmp_path: Path) -> None:
+    def log(name: str, seed: int, **corpus: str) -> Log:
+        begin, end = trained(seed)
+        return _log(tmp_path / name, begin, end | {'corpus': corpus})
+
+    kept, same, other_text = log('kept', 1, train='a', dev='b'), log('same', 2, train='a'), log('other', 3, train='c')
+    assert len(joined(kept, same, SETTINGS)) == 4
+    with pytest.raises(UserError, match='train: seed 3 had SHA-256 c, seed 1 had a; expected one text'):
+        joined(kept, other_text, SETTINGS)
+    another_config = _log(tmp_path / 'changed', *other(other_text.read(), **{'model.d_model': 4}))
+    assert len(joined(kept, another_config, SETTINGS)) == 4

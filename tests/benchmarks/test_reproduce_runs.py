@@ -43,9 +43,10 @@ def test_a_run_that_has_changed_is_scored_again(
     monkeypatch.setattr(training, 'digest', lambda run: 'another')
     command.work(runs, [ENTRY], [1])
     assert len(fake.asked) == 4
-    options = {part: runs.options(ENTRY.measure, part) for part in ('validation', 'test')}
     started = [event | {'settings': runs.settings.fields} for event in trained(1)]
-    assert make_rows(ENTRY, [*started, *runs.log.read()], runs.settings, options)[0].test_scorings == 2
+    assert (
+        make_rows(ENTRY, [*started, *runs.log.read()], runs.settings, runs.options(ENTRY.measure))[0].test_scorings == 2
+    )
 
 
 def test_what_one_process_scores_another_waits_for(
@@ -116,7 +117,24 @@ def test_a_run_of_another_config_is_refused_and_nothing_is_noted(tmp_path: Path)
     Run(runs.run(1)).open(replace(config, model=replace(config.model, d_ff=7)))
     with pytest.raises(UserError, match=r'model.d_ff: 7 there, \d+ here\nMove .*tiny away'):
         runs.train(1)
+    # `train` would resume it: of a schedule that has ended once already, no new run has the like.
+    Run(runs.run(2)).open(replace(config, seed=2, training=replace(config.training, steps=7)))
+    with pytest.raises(UserError, match=r'  training.steps: 7 there, \d+ here\nMove'):
+        runs.train(2)
     assert (fake.asked, runs.log.read()) == ([], [])
+    Run(runs.run(3)).open(replace(config, seed=3, decoding=replace(config.decoding, beam_width=7)))
+    assert runs.train(3)
+
+
+def test_the_log_has_the_checksums_of_the_corpus(tmp_path: Path) -> None:
+    from flax_transformer.tasks.translation.run import Run
+
+    runs = Runs(TINY, tmp_path, run=Fake())
+    listed = {'path': str(tmp_path / 'all.en'), 'bytes': 1, 'mtime_ns': 2, 'sha256': 'f00'}
+    Run(runs.run(1)).open(runs.config(1))
+    Run(runs.run(1)).write_data_files({'all.{lang} en-de': [listed]})
+    runs.train(1)
+    assert runs.log.read()[-1]['corpus'] == {'all.en': 'f00'}
 
 
 def test_settings_are_what_decides_results_and_the_same_for_all_seeds(tmp_path: Path) -> None:
@@ -125,8 +143,8 @@ def test_settings_are_what_decides_results_and_the_same_for_all_seeds(tmp_path: 
     wider = replace(config, decoding=replace(config.decoding, beam_width=7))
     found = settings_of(config)
     assert settings_of(cosmetic) == found != settings_of(wider)
-    assert 'decoding.beam_width' in found.resumable
-    assert 'model.d_model' not in found.resumable
+    assert 'decoding.beam_width' in found.unused_in_training
+    assert not {'model.d_model', 'training.steps'} & found.unused_in_training
     moved = replace(config, data=replace(config.data, train='elsewhere'))
     assert settings_of(moved, {'pairs': 5}) == settings_of(config, {'pairs': 5}) != settings_of(config, {'pairs': 6})
 

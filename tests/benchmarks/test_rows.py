@@ -65,9 +65,15 @@ def test_a_change_of_decoding_keeps_the_training_and_not_the_score() -> None:
         other([*trained(1, minutes=0), scored(50, 1)], **{'decoding.alpha': 2}),
     )
     (row,) = rows(ENTRY, [*at_first, *then])
-    assert (row.cpu_minutes, [one['bleu'] for one in row.test], row.test_scorings) == ([4], [40], 1)
+    assert (row.cpu_minutes, [one['bleu'] for one in row.test], row.test_scorings) == ([4], [40], 2)
     (row,) = rows(ENTRY, [*trained(1), *then])
     assert (row.seeds, row.problems) == ([], ['1 is not scored'])
+
+
+def test_what_a_row_does_not_know_is_left_out() -> None:
+    begin, _ = trained(1)  # killed, and then trained by hand
+    (row,) = rows(ENTRY, [begin, scored(40, 1)])
+    assert '| 41.02, somebody |  |  | abc |' in markdown(RESULTS, row)
 
 
 def test_a_row_names_the_commit_of_its_scores_where_it_is_another() -> None:
@@ -90,15 +96,26 @@ def test_while_the_test_set_waits_the_validation_set_counts() -> None:
     assert (row.seeds, row.problems, row.test) == ([1, 2], [], [])
     assert '| 41.50 ± 0.71 (41.00, 42.00)<br>`nrefs:1\\|tok:none` | not run yet |' in markdown(RESULTS, row)
     (row,) = rows(ENTRY, [*events, scored(40, 1)])
-    assert (row.seeds, row.problems) == ([1], ['2 is not scored'])
+    assert (row.seeds, row.tested, row.problems) == ([1, 2], [1], ['2 is not scored on the test set'])
 
 
 def test_an_ensemble_has_a_row_of_its_own() -> None:
     events = [*trained(1), *trained(2), scored(40, 1), scored(41, 2), scored(43, 1, 2)]
     row, both = rows(ENTRY, events)
     assert [one['bleu'] for one in row.test] == [40, 41]
-    assert (both.name, both.seeds, [one['bleu'] for one in both.test]) == ('tiny, ensemble', [1, 2], [43])
+    assert (both.name, both.seeds, [one['bleu'] for one in both.test]) == ('tiny, ensemble of 1, 2', [1, 2], [43])
     assert both.command.endswith("SEEDS='1 2' ARGS='--ensemble --name tiny'")
+    assert '| 8, 4 | 2 x CPU |' in markdown(RESULTS, both)  # what both together cost
+    assert [row.name for row in rows(ENTRY, [*events, scored(44, 1, 2, 3)])[1:]] == [
+        both.name,
+        'tiny, ensemble of 1, 2, 3',
+    ]
+
+
+def test_an_ensemble_with_a_member_that_was_trained_again_has_no_row() -> None:
+    events = [*trained(1), *trained(2), scored(40, 1), scored(41, 2), scored(43, 1, 2)]
+    again = scored(41, 2) | {'digests': ['another run']}
+    assert [row.name for row in rows(ENTRY, [*events, *trained(2), again])] == ['tiny']
 
 
 def test_an_ablation_has_no_test_scores() -> None:
