@@ -22,11 +22,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from benchmarks.reproduce.document import head, markdown, replaced
 from benchmarks.reproduce.experiments import Entry, Experiment, Table
 from benchmarks.reproduce.kept import joined, keep, kept_log
 from benchmarks.reproduce.log import Event
 from benchmarks.reproduce.outputs import keep_translations
-from benchmarks.reproduce.rows import Row, head, make_rows, markdown, replaced
+from benchmarks.reproduce.rows import Row, make_rows
 from benchmarks.reproduce.tables import TABLES, experiments
 from benchmarks.reproduce.training import Runs, Stopped
 from flax_transformer.common.errors import UserError

@@ -1,46 +1,17 @@
 """Rows of tables, from what a log says."""
 
-import re
 import shlex
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reproduce.experiments import Entry, Experiment, Part, Table
+from benchmarks.reproduce.experiments import Entry, Experiment, Part
 from benchmarks.reproduce.log import Event
 from benchmarks.reproduce.settings import Settings
 from benchmarks.reproduce.tables import experiments
 from benchmarks.reproduce.training import INTERRUPTED
-from flax_transformer.common.errors import UserError
 
-HEADS = {
-    'results': (
-        'result',
-        'seeds',
-        'BLEU on the validation set',
-        'BLEU on the test set',
-        'chrF, TER on the test set',
-        'published',
-        'CPU minutes, minutes',
-        'hardware',
-        'commit',
-        'command',
-    ),
-    'ablation': (
-        'name',
-        'what differs',
-        'seeds',
-        'BLEU on the validation set',
-        'loss',
-        'length ratio',
-        'CPU minutes, minutes',
-        'commit',
-    ),
-    'search': ('search', 'seeds', 'BLEU on the validation set', 'length ratio'),
-}
-NOT_RUN = 'not run yet'
 Scorings = dict[tuple[int, ...], list[Event]]  # of seeds, alone or together, in the order of time
 
 
@@ -110,7 +81,7 @@ def _row(
     took = lambda name: [round(sum(e[name] for e in ends if e['seed'] == seed) / 60, 1) for seed in seeds]
     scored_at = commits(event for part in scores.values() for event in part)
     return Row(
-        name=f'{entry.name}, ensemble of {_listed(seeds)}' if is_ensemble else entry.name,
+        name=f'{entry.name}, ensemble of {listed(seeds)}' if is_ensemble else entry.name,
         what=entry.what,
         published='' if is_ensemble else entry.published,
         command=_command(entry.experiment, seeds, *(['--ensemble'] if is_ensemble else [])),
@@ -179,112 +150,5 @@ def _command(experiment: Experiment, seeds: Sequence[int], *arguments: str) -> s
     return ' '.join([*parts, f'ARGS={shlex.quote(shlex.join(arguments))}'] if arguments else parts)
 
 
-def spread(values: Sequence[float], digits: int = 2) -> str:
-    """Mean, sample standard deviation and each value: `41.20 ± 0.15 (41.05, 41.20, 41.35)`."""
-    shown = [f'{value:.{digits}f}' for value in values]
-    if len(values) < 2:
-        return shown[0] if shown else NOT_RUN
-    return f'{statistics.fmean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f} ({", ".join(shown)})'
-
-
-def markdown(table: Table, row: Row) -> str:
-    """The row as a line of its table."""
-    cells = {'results': _results, 'ablation': _ablation, 'search': _search}[table.columns](row)
-    return f'| {" | ".join(cell.replace("|", chr(92) + "|") for cell in cells)} |'
-
-
-def head(table: Table) -> str:
-    """The first two lines of a table."""
-    names = HEADS[table.columns]
-    return f'| {" | ".join(names)} |\n| {" | ".join("---" for _ in names)} |'
-
-
-def _results(row: Row) -> list[str]:
-    return [
-        row.name,
-        _seeds(row),
-        _bleu(row.validation),
-        _bleu(row.test) + (f', scored {row.test_scorings} times' if row.test_scorings > 1 else ''),
-        ', '.join(spread([one[name] for one in row.test]) for name in ('chrf', 'ter')) if row.test else '',
-        row.published,
-        _times(row),
-        '; '.join(row.hardware),
-        _commits(row),
-        f'`{row.command}`',
-    ]
-
-
-def _ablation(row: Row) -> list[str]:
-    losses = [one['nll'] * one['target_tokens'] / one['num_lines'] for one in row.validation]
-    numbers = [spread(losses, 1) if losses else '', _length_ratio(row), _times(row), _commits(row)]
-    return [row.name, row.what, _seeds(row), _validation_bleu(row), *numbers]
-
-
-def _search(row: Row) -> list[str]:
-    return [row.name, _seeds(row), _validation_bleu(row), _length_ratio(row)]
-
-
-def _validation_bleu(row: Row) -> str:
-    return spread([one['bleu'] for one in row.validation])
-
-
-def _length_ratio(row: Row) -> str:
-    return spread([one['length_ratio'] for one in row.validation]) if row.validation else ''
-
-
-def _commits(row: Row) -> str:
-    scored_at = f'; scored at {", ".join(row.scored_at)}' if row.scored_at else ''
-    return ', '.join(row.commits) + scored_at
-
-
-def _seeds(row: Row) -> str:
-    return '; '.join(filter(None, (', '.join(map(str, row.seeds)), *row.problems)))
-
-
-def _bleu(scores: Sequence[dict[str, Any]]) -> str:
-    signatures = dict.fromkeys(one['bleu_signature'] for one in scores)
-    return '<br>'.join([spread([one['bleu'] for one in scores]), *(f'`{text}`' for text in signatures)])
-
-
-def _times(row: Row) -> str:
-    if not any(row.minutes):
-        return ''
-    least, of_seeds = '' if row.is_time_complete else 'at least ', sum if row.is_ensemble else statistics.fmean
-    return ', '.join(f'{least}{of_seeds(values):.0f}' for values in (row.cpu_minutes, row.minutes))
-
-
-def replaced(text: str, table: Table, rows: Sequence[Row]) -> str:
-    """A document with these rows in the place of those with the same first cell, between the table's two comments.
-
-    Rows that the document lacks come last; a row without scores does not replace one with them. Raises UserError if
-    the comments are missing, or if a seed of the document would be lost.
-    """
-    begin, end = f'<!-- {table.name}: begin -->\n', f'<!-- {table.name}: end -->'
-    if begin not in text or end not in text:
-        raise UserError(f'RESULTS.md has no place for the table {table.name}: expected {begin.strip()!r} and {end!r}')
-    before, rest = text.split(begin, 1)
-    inside, after = rest.split(end, 1)
-    old = inside.splitlines()
-    lines = {line.split('|')[1].strip(): line for line in old[2:]}
-    for row in rows:
-        there = _seeds_in(old[0], lines[row.name]) if row.name in lines else set()
-        if row.seeds and there - set(row.seeds):
-            raise UserError(
-                f'{row.name}: RESULTS.md has scores of the seeds {_listed(there)}, these runs of {_listed(row.seeds)}; '
-                'bring the runs together in one folder, or take the old row out of RESULTS.md'
-            )
-        if row.seeds or not there:
-            lines[row.name] = markdown(table, row)
-    body = ''.join(f'{line}\n' for line in lines.values())
-    return f'{before}{begin}{head(table)}\n{body}{end}{after}'
-
-
-def _seeds_in(head: str, line: str) -> set[int]:
-    """The seeds with scores in a line of a document's table."""
-    names, cells = ([cell.strip() for cell in row.split('|')] for row in (head, line))
-    scored = cells[names.index('seeds')].split(';')[0] if 'seeds' in names else ''
-    return set(map(int, scored.split(','))) if re.fullmatch(r'\d+(, \d+)*', scored) else set()
-
-
-def _listed(seeds: Iterable[int]) -> str:
+def listed(seeds: Iterable[int]) -> str:
     return ', '.join(map(str, sorted(seeds)))

@@ -6,8 +6,8 @@ import pytest
 from conftest import ROOT
 from reproduce_events import ENTRY, OPTIONS, TINY, begun, other, rows, scored, trained
 
+from benchmarks.reproduce.document import markdown, replaced, spread
 from benchmarks.reproduce.experiments import VALIDATION_ONLY, Entry, Experiment
-from benchmarks.reproduce.rows import markdown, replaced, spread
 from benchmarks.reproduce.tables import RESULTS, TABLES
 
 
