@@ -24,7 +24,7 @@ from pathlib import Path
 
 from benchmarks.reproduce.document import head, markdown, replaced
 from benchmarks.reproduce.experiments import Entry, Experiment, Table
-from benchmarks.reproduce.kept import joined, keep, kept_log
+from benchmarks.reproduce.kept import joined, keep, keep_unless_another, kept_log
 from benchmarks.reproduce.log import Event
 from benchmarks.reproduce.outputs import keep_translations
 from benchmarks.reproduce.rows import Row, make_rows
@@ -121,10 +121,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def tables_of(name: str, own_name: str | None, fields: Sequence[str]) -> list[Table]:
     """The tables, or parts of them, that a name means."""
-    if not fields and name in TABLES:
+    is_registered = not fields and own_name is None
+    if is_registered and name in TABLES:
         return [TABLES[name]]
     names = [experiment.name for experiment in experiments()]
-    if name in names and not fields and own_name is None:
+    if is_registered and name in names:
         parts = ((table, [e for e in table.entries if e.experiment.name == name]) for table in TABLES.values())
         return [replace(table, entries=tuple(entries)) for table, entries in parts if entries]
     if fields and own_name is None:
@@ -193,9 +194,10 @@ def write(table: Table, rows: Sequence[Row], folder: Path) -> None:
     """Puts the rows into RESULTS.md and, before that, what they come from into the folder of scores."""
     document = replaced(RESULTS_FILE.read_text(encoding='utf-8'), table, rows)
     for runs, entries in _experiments([table], folder):
-        for each in (runs, *(teacher for teacher, _ in runs.teachers())):
-            if each.log.read():
-                keep(kept_log(SCORES, each.experiment), _events(each, SCORES))
+        if runs.log.read():
+            keep(kept_log(SCORES, runs.experiment), _events(runs, SCORES))
+        for teacher, _ in runs.teachers():  # each machine trains its own
+            keep_unless_another(kept_log(SCORES, teacher.experiment), teacher.log)
         for entry in entries:
             (row,) = (row for row in rows if row.name == entry.name)
             if entry.attribution and row.test:

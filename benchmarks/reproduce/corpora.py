@@ -1,4 +1,4 @@
-"""Training corpora derived from others: subsets, and copies of which models have translated one side."""
+"""Training corpora derived from others: subsets, and copies with one side translated by a model."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -35,6 +35,13 @@ def joined(kept: Log, own: Log, settings: Settings) -> list[Event]:
     return found
 
 
+def keep_unless_another(kept: Log, own: Log) -> None:
+    """Makes `kept` the log `own`, unless it has what another machine did."""
+    events = own.read()
+    if all(event in events for event in kept.read()):
+        keep(kept, events)
+
+
 def _check_corpora(trained: Sequence[Event]) -> None:
     """Raises UserError if a file was not the same for all seeds. Early logs of full corpora do not say what it was."""
     first: dict[str, tuple[int, str]] = {}

@@ -29,10 +29,9 @@ def keep_translations(entry: Entry, runs: Runs, row: Row, file: Path) -> None:
             got = ' and '.join(sums) or 'nothing'
             raise UserError(f'{output}: expected the translations that were scored, SHA-256 {sha256}; got {got}')
         columns[name] = texts[sums.index(sha256)].split('\n')[:-1]
-    data = runs.config(0).data
-    test = entry.measure.test or data.test
-    pairs = read_corpus(test, data)
-    sides = {data.source_language: pairs.sources, data.target_language: pairs.targets}
+    test = entry.measure.test or runs.data.test
+    pairs = read_corpus(test, runs.data)
+    sides = {runs.data.source_language: pairs.sources, runs.data.target_language: pairs.targets}
     if there and any(list(there.get(language, ())) != lines for language, lines in sides.items()):
         raise UserError(f'{file} has other sentences than {test}; score with the test set that it is of')
     columns = sides | columns

@@ -22,6 +22,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import marked
 from flax_transformer.common.files import sha256_of
 from flax_transformer.common.locks import in_use, lock
+from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.preemption import EXIT_CODE
 from flax_transformer.engine.runs.environment import environment
 from flax_transformer.engine.runs.finished import finished
@@ -65,9 +66,18 @@ class Runs:
         return parse('train', TrainOptions, argv, first='CONFIG', description='', default=default).config
 
     @functools.cached_property
+    def _of_all_seeds(self) -> Any:
+        return self.config(0)
+
+    @property
+    def data(self) -> DataConfig:
+        """The part of the config that names its sets."""
+        return self._of_all_seeds.data
+
+    @functools.cached_property
     def settings(self) -> Settings:
         """What its log says of the config."""
-        return settings_of(self.config(0), self._corpus)
+        return settings_of(self._of_all_seeds, self._corpus)
 
     @functools.cached_property
     def _corpus(self) -> dict[str, Any]:
@@ -139,7 +149,7 @@ class Runs:
         for runs, seeds in self.teachers():
             if not all([runs.train(seed) for seed in seeds]):
                 raise UserError(f'its teacher {runs.experiment.name} failed')
-            teachers.append((runs.config(0).data, functools.partial(runs.translate, seeds)))
+            teachers.append((runs.data, functools.partial(runs.translate, seeds)))
         if teachers:
             with self._alone():
                 write_with_translations(data, teachers, self.folder)
@@ -242,17 +252,15 @@ class Runs:
 
         Raises UserError unless there is one validation set.
         """
-        data = self.config(0).data
         sets: dict[Part, str] = {'validation': measure.validation or self._validation()}
-        if measure.has_test and (measure.test or data.has_test):
-            sets['test'] = measure.test or data.test
+        if measure.has_test and (measure.test or self.data.has_test):
+            sets['test'] = measure.test or self.data.test
         return {part: ('--data.test', name, *measure.options) for part, name in sets.items()}
 
     def _validation(self) -> str:
-        data = self.config(0).data
-        found = [corpus.validation for corpus in data.corpora if corpus.has_validation]
-        if data.mixture or not found:
-            got = f'{len(found)} in data.mixture' if data.mixture else 'none'
+        found = [corpus.validation for corpus in self.data.corpora if corpus.has_validation]
+        if self.data.mixture or not found:
+            got = f'{len(found)} in data.mixture' if self.data.mixture else 'none'
             raise UserError(f'{self.experiment.config}: got {got} as validation set, expected one in data.validation')
         return found[0]
 

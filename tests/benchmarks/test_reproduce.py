@@ -37,6 +37,7 @@ from flax_transformer.common.errors import UserError
         (['number_words', '--name', '../trial'], '--name ../trial: expected the name of a folder'),
         (['number_words', 'multi30k_en_de', '--name', 'trial', '--training.steps', '2'], 'trial: got two configs'),
         (['multi30k_en_de', 'multi30k_en_fr', '--name', 'trial'], 'trial: got two configs'),
+        (['model', '--name', 'trial'], 'Experiments and tables: results, teachers'),
     ],
 )
 def test_bad_arguments_are_found_before_anything_is_run(

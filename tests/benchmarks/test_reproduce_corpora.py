@@ -88,6 +88,9 @@ def test_with_a_student_the_logs_of_its_teachers_are_kept(
     command.write(table, command.report(table, tmp_path / 'runs'), tmp_path / 'runs')
     events = [event['event'] for event in Log(tmp_path / 'scores' / 'back.jsonl').read()]
     assert events == ['train', 'trained'] * 2 + ['translated']
+    Runs(student, tmp_path / 'elsewhere', run=Translator()).train(4)  # by teachers of its own
+    command.write(table, command.report(table, tmp_path / 'elsewhere'), tmp_path / 'elsewhere')
+    assert Log(tmp_path / 'scores' / 'back.jsonl').read() == Log(tmp_path / 'runs' / 'back' / 'log.jsonl').read()
 
 
 def test_the_settings_of_a_student_are_also_those_of_its_teachers(tmp_path: Path) -> None:

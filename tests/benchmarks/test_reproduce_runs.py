@@ -44,9 +44,8 @@ def test_a_run_that_has_changed_is_scored_again(
     command.work(runs, [ENTRY], [1])
     assert len(fake.asked) == 4
     started = [event | {'settings': runs.settings.fields} for event in trained(1)]
-    assert (
-        make_rows(ENTRY, [*started, *runs.log.read()], runs.settings, runs.options(ENTRY.measure))[0].test_scorings == 2
-    )
+    (row,) = make_rows(ENTRY, [*started, *runs.log.read()], runs.settings, runs.options(ENTRY.measure))
+    assert row.test_scorings == 2
 
 
 def test_what_one_process_scores_another_waits_for(
