@@ -196,7 +196,7 @@ def write(table: Table, rows: Sequence[Row], folder: Path) -> None:
     for runs, entries in _experiments([table], folder):
         if runs.log.read():
             keep(kept_log(SCORES, runs.experiment), _events(runs, SCORES))
-        for teacher, _ in runs.teachers():  # each machine trains its own
+        for teacher, _ in runs.teachers:  # each machine trains its own
             keep_unless_another(kept_log(SCORES, teacher.experiment), teacher.log)
         for entry in entries:
             (row,) = (row for row in rows if row.name == entry.name)

@@ -7,6 +7,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,26 +59,26 @@ class Runs:
 
     def config(self, seed: int) -> Any:
         """The config that a seed is trained with."""
-        return self._config(self.fields(seed))
+        return replace(self._config_of_seed_0, seed=seed)
+
+    @functools.cached_property
+    def _config_of_seed_0(self) -> Any:
+        return self._config(self.fields(0))  # parsing takes a while
 
     def _config(self, fields: Sequence[str]) -> Any:
         argv = [self.experiment.config, *fields]
         default = lambda name: train_options(name, argv)
         return parse('train', TrainOptions, argv, first='CONFIG', description='', default=default).config
 
-    @functools.cached_property
-    def _of_all_seeds(self) -> Any:
-        return self.config(0)
-
     @property
     def data(self) -> DataConfig:
         """The part of the config that names its sets."""
-        return self._of_all_seeds.data
+        return self.config(0).data
 
     @functools.cached_property
     def settings(self) -> Settings:
         """What its log says of the config."""
-        return settings_of(self._of_all_seeds, self._corpus)
+        return settings_of(self.config(0), self._corpus)
 
     @functools.cached_property
     def _corpus(self) -> dict[str, Any]:
@@ -86,14 +87,15 @@ class Runs:
             return {'pairs': self.experiment.pairs}
         teachers = [
             {'name': runs.experiment.name, 'seeds': seeds, 'settings': runs.settings.fields}
-            for runs, seeds in self.teachers()
+            for runs, seeds in self.teachers
         ]
         return {'teachers': teachers} if teachers else {}
 
-    def teachers(self) -> Iterator[tuple['Runs', tuple[int, ...]]]:
+    @functools.cached_property
+    def teachers(self) -> list[tuple['Runs', tuple[int, ...]]]:
         """The runs of each teacher, and which seeds of them teach."""
-        for teacher in self.experiment.teachers:
-            yield Runs(teacher.experiment, self._top, run=self._call), teacher.seeds
+        found = self.experiment.teachers
+        return [(Runs(each.experiment, self._top, run=self._call), each.seeds) for each in found]
 
     def is_finished(self, seed: int) -> bool:
         """Whether the run is there, of this config, whole and with nothing left to train."""
@@ -146,7 +148,7 @@ class Runs:
             with self._alone():
                 write_subset(data, self.experiment.pairs, self.folder)
         teachers = []
-        for runs, seeds in self.teachers():
+        for runs, seeds in self.teachers:
             if not all([runs.train(seed) for seed in seeds]):
                 raise UserError(f'its teacher {runs.experiment.name} failed')
             teachers.append((runs.data, functools.partial(runs.translate, seeds)))

@@ -108,6 +108,7 @@ def test_it_resumes_to_the_bit(copy_folder: Path, tmp_path: Path) -> None:
     jax.tree.map(np.testing.assert_array_equal, *states)
 
 
+@pytest.mark.slow
 def test_eight_devices_give_the_loss_of_one(copy_folder: Path) -> None:
     config = rnn_config(copy_folder)
     config = replace(config, model=replace(config.model, dropout_rate=0.0))
