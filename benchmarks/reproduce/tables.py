@@ -103,6 +103,7 @@ def _entry(name: str, what: str, *fields: str) -> Entry:
 BASE = _variant('base')
 NO_WARMUP = ('--optimizer.warmup-steps', '0')
 ADAM = ('--optimizer.name', 'adam')
+PAPER_ADAM = (*ADAM, '--optimizer.learning-rate', '7e-4')  # the peak of section 5.3's schedule: 512^-0.5 * 4000^-0.5
 
 
 MODEL = Table(
@@ -114,6 +115,7 @@ MODEL = Table(
         _entry('untied', 'three separate tables', '--model.tie-embeddings', 'none'),
         _entry('no_warmup', 'no warm-up', *NO_WARMUP),
         _entry('adam', 'Adam', *ADAM),
+        _entry('adam_rate_7e-4', 'Adam, learning rate 7e-4', *PAPER_ADAM),
         _entry('adam_no_warmup', 'Adam, no warm-up', *ADAM, *NO_WARMUP),
         _entry('adam_pre_norm_no_warmup', 'Adam, pre-LN, no warm-up', *ADAM, '--model.norm-first', *NO_WARMUP),
         _entry('rate_8e-3', 'learning rate 8e-3', '--optimizer.learning-rate', '8e-3'),
@@ -126,11 +128,10 @@ MODEL = Table(
         _entry('half', 'd_model 64, d_ff 128', *_size(64, 128, 4, 4, 4)),
         _entry('shallow', '3 + 3 layers, d_ff 512', *_size(128, 512, 4, 3, 3)),
         _entry('deep_encoder', '6 + 2 layers', *_size(128, 256, 4, 6, 2)),
-        # The peak of the paper's schedule (section 5.3): 512^-0.5 * 4000^-0.5.
         _entry(
             'paper_base',
-            "Adam, the paper's base: 6 + 6 layers, d_model 512, d_ff 2048, 8 heads, learning rate 7e-4",
-            *(*ADAM, '--optimizer.learning-rate', '7e-4'),
+            "Adam, learning rate 7e-4, the paper's base: 6 + 6 layers, d_model 512, d_ff 2048, 8 heads",
+            *PAPER_ADAM,
             *_size(512, 2048, 8, 6, 6),
         ),
         _entry('vocabulary_2000', '2,000 pieces', '--model.vocab-size', '2000'),
