@@ -192,7 +192,7 @@ def _events(runs: Runs, scores: Path | None) -> list[Event]:
 
 def write(table: Table, rows: Sequence[Row], folder: Path) -> None:
     """Puts the rows into RESULTS.md and, before that, what they come from into the folder of scores."""
-    document = replaced(RESULTS_FILE.read_text(encoding='utf-8'), table, rows)
+    document = replaced(RESULTS_FILE.read_text(encoding='utf-8'), TABLES.get(table.name, table), rows)
     for runs, entries in _experiments([table], folder):
         if runs.log.read():
             keep(kept_log(SCORES, runs.experiment), _events(runs, SCORES))

@@ -114,8 +114,8 @@ def _times(row: Row) -> str:
 def replaced(text: str, table: Table, rows: Sequence[Row]) -> str:
     """A document with these rows in the place of those with the same first cell, between the table's two comments.
 
-    Rows that the document lacks come last; a row without scores does not replace one with them. Raises UserError if
-    the comments are missing, or if a seed of the document would be lost.
+    Rows are in the order of the table's entries, others last; a row without scores does not replace one with them.
+    Raises UserError if the comments are missing, or if a seed of the document would be lost.
     """
     begin, end = f'<!-- {table.name}: begin -->\n', f'<!-- {table.name}: end -->'
     if begin not in text or end not in text:
@@ -133,7 +133,9 @@ def replaced(text: str, table: Table, rows: Sequence[Row]) -> str:
             )
         if row.seeds or not there:
             lines[row.name] = markdown(table, row)
-    body = ''.join(f'{line}\n' for line in lines.values())
+    names = [entry.name for entry in table.entries]
+    place = lambda name: names.index(name) if name in names else len(names)
+    body = ''.join(f'{lines[name]}\n' for name in sorted(lines, key=place))
     return f'{before}{begin}{head(table)}\n{body}{end}{after}'
 
 

@@ -136,7 +136,7 @@ def test_the_command_of_a_row_repeats_changed_fields() -> None:
     assert row.command == "make reproduce CONFIG=dir/mine.py SEEDS='1 2 3'"
 
 
-def test_rows_are_replaced_by_their_first_cell_and_new_ones_come_last() -> None:
+def test_rows_are_replaced_by_their_first_cell_and_others_come_last() -> None:
     table = TABLES['model']
     only = {'validation': OPTIONS['validation']}
     b, c, none = (
@@ -151,6 +151,9 @@ def test_rows_are_replaced_by_their_first_cell_and_new_ones_come_last() -> None:
     lines = ['| a | 1 |', markdown(table, b), markdown(table, c), '<!-- model: end -->', 'below']
     assert new.splitlines()[4:] == lines
     assert replaced(new, table, [b]) == new
+    untied, base = (rows(Entry(name, TINY, VALIDATION_ONLY), [], only)[0] for name in ('untied', 'base'))
+    ordered = [markdown(table, base), markdown(table, untied), *lines]
+    assert replaced(replaced(new, table, [untied]), table, [base]).splitlines()[4:] == ordered
     with pytest.raises(ValueError, match='decoding: begin'):
         replaced(text, TABLES['decoding'], [])
 
