@@ -214,7 +214,7 @@ def test_two_seeds_are_trained_scored_and_printed_and_the_second_time_nothing_is
     head, _, row, ensemble = printed[0].splitlines()  # nothing else: rows can be piped
     assert head.startswith('| result | seeds |')
     assert row.startswith('| tiny | 1, 2 |')
-    assert ensemble.startswith('| tiny, ensemble | 1, 2 |')
+    assert ensemble.startswith('| tiny, ensemble of 1, 2 | 1, 2 |')
     events = [event['event'] for event in Log(tmp_path / 'tiny' / 'log.jsonl').read()]
     assert events == (['train', 'trained'] + ['scoring', 'score'] * 2) * 2 + ['scoring', 'score'] * 2
     rows = json.loads((tmp_path / 'tiny' / 'rows-own.json').read_text())
