@@ -192,7 +192,8 @@ def _events(runs: Runs, scores: Path | None) -> list[Event]:
 
 def write(table: Table, rows: Sequence[Row], folder: Path) -> None:
     """Puts the rows into RESULTS.md and, before that, what they come from into the folder of scores."""
-    document = replaced(RESULTS_FILE.read_text(encoding='utf-8'), TABLES.get(table.name, table), rows)
+    whole = TABLES.get(table.name, table)  # of which `table` may be a part: rows keep its order
+    document = replaced(RESULTS_FILE.read_text(encoding='utf-8'), whole, rows)
     for runs, entries in _experiments([table], folder):
         if runs.log.read():
             keep(kept_log(SCORES, runs.experiment), _events(runs, SCORES))
