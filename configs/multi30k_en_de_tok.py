@@ -52,7 +52,7 @@ def get_config() -> Config:
             name='muon', schedule='linear', learning_rate=5e-3, warmup_steps=500, weight_decay=0.1
         ),
         training=TrainingConfig(
-            steps=12_000, tokens_per_step=2048, log_every=100, evaluate_every=1000, checkpoint_every=500
+            steps=8000, tokens_per_step=2048, log_every=100, evaluate_every=1000, checkpoint_every=500
         ),
         decoding=DecodingConfig(beam_width=5, length_penalty='power', alpha=1.3, max_source_tokens=64),
     )
