@@ -192,7 +192,7 @@ def _events(runs: Runs, scores: Path | None) -> list[Event]:
 
 def write(table: Table, rows: Sequence[Row], folder: Path) -> None:
     """Puts the rows into RESULTS.md and, before that, what they come from into the folder of scores."""
-    whole = TABLES.get(table.name, table)  # of which `table` may be a part: rows keep its order
+    whole = TABLES.get(table.name, table)  # `table` may have only some of its rows; all keep its order
     document = replaced(RESULTS_FILE.read_text(encoding='utf-8'), whole, rows)
     for runs, entries in _experiments([table], folder):
         if runs.log.read():

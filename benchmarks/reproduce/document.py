@@ -133,9 +133,8 @@ def replaced(text: str, table: Table, rows: Sequence[Row]) -> str:
             )
         if row.seeds or not there:
             lines[row.name] = markdown(table, row)
-    names = [entry.name for entry in table.entries]
-    place = lambda name: names.index(name) if name in names else len(names)
-    body = ''.join(f'{lines[name]}\n' for name in sorted(lines, key=place))
+    place = {entry.name: number for number, entry in enumerate(table.entries)}
+    body = ''.join(f'{lines[name]}\n' for name in sorted(lines, key=lambda name: place.get(name, len(place))))
     return f'{before}{begin}{head(table)}\n{body}{end}{after}'
 
 

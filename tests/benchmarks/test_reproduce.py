@@ -135,6 +135,21 @@ def test_the_document_is_what_the_kept_logs_give(monkeypatch: pytest.MonkeyPatch
     assert document.read_text(encoding='utf-8') == (ROOT / 'RESULTS.md').read_text(encoding='utf-8')
 
 
+def test_a_repeated_seed_has_the_translations_and_scores_of_the_first() -> None:
+    """RESULTS.md says so of the logs in `repeated/`."""
+    results = lambda path: [
+        (event['set'], event['seeds'], event['options'], event['sha256'], event['scores'])
+        for event in Log(path).read()
+        if event['event'] == 'score'
+    ]
+    paths = sorted((command.SCORES / 'repeated').rglob('*.jsonl'))
+    assert paths
+    for path in paths:
+        repeated, first = results(path), results(command.SCORES / path.relative_to(command.SCORES / 'repeated'))
+        assert repeated
+        assert all(result in first for result in repeated), path
+
+
 @pytest.mark.parametrize(('error', 'code'), [(OSError('no space left'), 2), (KeyboardInterrupt(), 75)])
 def test_a_full_disk_and_ctrl_c_end_without_a_traceback(
     error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
