@@ -136,7 +136,7 @@ def tiny_classifier(texts_folder: Path, shared_folder: Path) -> Path:
     """A run directory that has learned their labels. Read it only."""
     from tiny_classification import tiny_config
 
-    from flax_transformer.tasks.classification.train import train
+    from flax_transformer import train
 
     return made_once(shared_folder / 'tiny_classifier', lambda run: train(tiny_config(texts_folder), run))
 
@@ -146,7 +146,7 @@ def tiny_detector(shared_folder: Path) -> Path:
     """A run directory that has learned to hear rising melodies, not too well. Read it only."""
     from tiny_trigger_word import tiny_config
 
-    from flax_transformer.tasks.trigger_word.train import train
+    from flax_transformer import train
 
     return made_once(shared_folder / 'tiny_detector', lambda run: train(tiny_config(), run))
 
@@ -156,7 +156,7 @@ def tiny_transcriber(shared_folder: Path) -> Path:
     """A run directory that has learned touch-tones. Read it only."""
     from tiny_speech import tiny_config
 
-    from flax_transformer.tasks.speech.train import train
+    from flax_transformer import train
 
     return made_once(shared_folder / 'tiny_transcriber', lambda run: train(tiny_config(), run))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flax_transformer.cli.options import parse, positional, read_config
 from flax_transformer.cli.pictures import check_format, write_picture
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.tasks.find import read_run_config, task_module
+from flax_transformer.tasks.find import make_trainer, read_run_config, task_module
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -212,7 +212,7 @@ def _schedule(names: Sequence[str]) -> 'Figure':
     steps = np.unique(np.linspace(1, max(longest, 1), 2000).round().astype(int))
     for name in names:
         config = replace(read_config(name), parallel=ParallelConfig())
-        trainer = task_module(config.task, 'task').make_trainer(config, jax.devices()[:1])
+        trainer = make_trainer(config, jax.devices()[:1])
         rate = np.asarray(trainer.learning_rate(steps))
         rates[name] = np.where(steps <= config.training.steps, rate, np.nan)
     return plot_schedule(rates, steps=steps)

@@ -3,9 +3,9 @@
 import ast
 import dataclasses
 import re
-import runpy
 import sys
 import traceback
+import types
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def load_config(name: str) -> Any:
             )
         path = shipped[name]
     try:
-        made = runpy.run_path(str(path))['get_config']()
+        made = _run(path)['get_config']()
     except UserError as error:
         raise UserError(f'{path}: {error}') from None
     except KeyError as error:
@@ -70,6 +70,23 @@ def load_config(name: str) -> Any:
             f'{path}: get_config() returned {type(made).__name__}, expected a flax_transformer.config.Config'
         )
     return made
+
+
+def _run(path: Path) -> dict[str, Any]:
+    """The names in a config file, which can import modules next to it.
+
+    It is run as a module: a config of a class that it defines leads to what is defined next to that class.
+    """
+    module = types.ModuleType(f'config_file_{path.stem}')
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    before = list(sys.path)
+    sys.path.append(str(path.parent.absolute()))  # last: what is installed comes first
+    try:
+        exec(compile(path.read_bytes(), str(path), 'exec'), vars(module))
+    finally:
+        sys.path[:] = before
+    return vars(module)
 
 
 def _located(path: Path, error: Exception) -> UserError:

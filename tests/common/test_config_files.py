@@ -87,7 +87,7 @@ def test_a_typo_in_a_section_names_the_nearest_section(refusal):
 def test_an_unknown_field_that_resembles_none_lists_the_fields(refusal):
     message = refusal(HEAD + '    return Config(qqqqqq=1)\n')
     assert 'line 5' in message
-    assert 'Its fields: model, tokenizer, data' in message
+    assert 'Its fields: optimizer, training, parallel, seed, model, tokenizer' in message
 
 
 def test_a_typo_in_an_import_names_the_line(refusal):

@@ -10,7 +10,8 @@ import numpy as np
 import optax
 import pytest
 from tiny_translation import LOSS, MODEL, fresh_params, uneven_batch
-from toy_task import CircleConfig, CircleTask, draw, make_trainer
+from toy_runs import make_trainer
+from toy_task import CircleConfig, CircleTask, draw
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
@@ -23,7 +24,7 @@ from flax_transformer.tasks.translation.loss import loss_sums
 from flax_transformer.transformer.model import Transformer, init_params
 
 step_of = partial(train_step, weight='target_tokens')
-CIRCLE = CircleTask()
+CIRCLE = CircleTask(CircleConfig())
 step_of_circle = partial(train_step, loss=CIRCLE.loss, weight='weight')
 
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from flax_transformer.common.config_json import changed_fields, from_json, to_json
 from flax_transformer.common.errors import UserError, nearest
@@ -31,10 +31,11 @@ from flax_transformer.engine.runs.launch_secret import SECRET_FILE
 
 CONFIG_FILE = 'config.json'
 _UNSAVABLE = re.compile(r'[*?\[\\\ud800-\udfff]|:(?=/|$)')  # lone surrogates stand for bytes that are not UTF-8
+C = TypeVar('C')  # the config of the run's task
 CHECKPOINTS = ('last', 'best', 'average')  # the names after @; other checkpoints go by their step
 
 
-class RunDirectory:
+class RunDirectory(Generic[C]):
     """The files of a run, except its checkpoints; a task's subclass knows its config and its own files."""
 
     config_class: ClassVar[type]
@@ -55,7 +56,7 @@ class RunDirectory:
     def exists(self) -> bool:
         return self.config_file.is_file()
 
-    def read_config(self) -> Any:
+    def read_config(self) -> C:
         """The run's config. Raises UserError if this is no run directory, or if a later version wrote it."""
         text = read_config_text(self.path)
         try:
