@@ -172,7 +172,7 @@ def test_too_many_in_a_row_stop_training_with_a_report_and_the_batch(
     file = tmp_path / f'not_finite_step_{last}.npz'
     assert str(file) in str(caught.value)
     batch = Points(**load_batch(file))
-    jax.tree.map(np.testing.assert_array_equal, batch, poisoned(draw(last)))
+    jax.tree.map(np.testing.assert_array_equal, batch, poisoned(draw(last - 1)))  # batches count from 0
     trainer = make_trainer(config)
     _, sums = trainer.gradients(trainer.init_state(), batch)
     assert not np.isfinite(sums['loss'])

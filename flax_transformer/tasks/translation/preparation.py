@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tqdm import tqdm
 
@@ -19,12 +19,14 @@ from flax_transformer.engine.monitor.progress_bar import is_terminal
 from flax_transformer.engine.runs.places import steps_of
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.corpus_checks import check_corpora, files_of, refuse_changed_files
-from flax_transformer.tasks.translation.loading import LoadedRun
 from flax_transformer.tasks.translation.run import Run, check_tokenizer
 from flax_transformer.tasks.translation.trusted_data import seal_data
 from flax_transformer.tasks.translation.validation_sets import ValidationSet, of_each_corpus, read_validation
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # preparing needs no model
+    from flax_transformer.tasks.translation.loading import LoadedRun
 
 Say = Callable[[str], None]
 
@@ -39,7 +41,7 @@ class Prepared(NamedTuple):
     pretrained: PretrainedRows | None = None  # of the source's embeddings, of a run that begins
 
 
-def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
+def prepare_run(config: Config, run: Run, start: 'LoadedRun | None' = None, *, processes: int = 1) -> Prepared:
     """Prepares the data of a run, and checks that of a new one. Raises UserError for anything the user can fix.
 
     Trains a tokenizer for a new run unless it starts from another one. `processes` check a large corpus. What is
