@@ -16,7 +16,6 @@ from flax_transformer.tasks.classification.config import Config
 from flax_transformer.tasks.classification.corpus_checks import CORPORA, check_corpora, read_corpora
 from flax_transformer.tasks.classification.reading import Examples
 from flax_transformer.tasks.classification.run import Labels, Run
-from flax_transformer.tasks.classification.trusted_data import seal_data
 from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID, Vocabulary
 
 Say = Callable[[str], None]
@@ -60,7 +59,6 @@ def prepare_run(config: Config, run: Run, start: tuple[Vocabulary, Labels] | Non
         pretrained = _pretrained(config, vocabulary)
     if multihost.is_first():
         run.open(config)
-        seal_data(run, config.data, say=say)
         if not run.is_prepared():
             run.write_vocabulary(vocabulary)
             run.write_labels(labels)

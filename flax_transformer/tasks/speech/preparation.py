@@ -12,7 +12,6 @@ from flax_transformer.tasks.speech.examples import Examples, Single, Strings
 from flax_transformer.tasks.speech.loading import check_units
 from flax_transformer.tasks.speech.recordings import Corpus
 from flax_transformer.tasks.speech.run import Run
-from flax_transformer.tasks.speech.trusted_data import seal_data
 from flax_transformer.tasks.speech.units import Units
 
 Say = Callable[[str], None]
@@ -50,7 +49,6 @@ def prepare_run(config: Config, run: Run, start: Units | None = None) -> Prepare
         validation = examples_of(corpora['validation'], config, units, seed=0)
     if multihost.is_first():
         run.open(config)
-        seal_data(run, config.data, say=say)
         if not run.is_prepared():
             run.write_units(units)
     return Prepared(units, train, validation, most_labels(corpora['train'], config, units))

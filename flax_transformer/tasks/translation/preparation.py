@@ -20,7 +20,6 @@ from flax_transformer.engine.runs.places import steps_of
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.corpus_checks import check_corpora, files_of, refuse_changed_files
 from flax_transformer.tasks.translation.run import Run, check_tokenizer
-from flax_transformer.tasks.translation.trusted_data import seal_data
 from flax_transformer.tasks.translation.validation_sets import ValidationSet, of_each_corpus, read_validation
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
@@ -58,7 +57,6 @@ def prepare_run(
             loss_batches(corpora, config.model, config.data, num_rows=1)  # raises if a pair is too long
         prepared = _with_pretrained(prepared, config, run, has_start)
         run.open(config)
-        seal_data(run, config.data, say=say)
         run.write_data_files(prepared.files)
         if not run.has_tokenizer():
             run.write_tokenizer(prepared.tokenizer)

@@ -10,7 +10,6 @@ from flax_transformer.tasks.trigger_word.corpus_checks import check_clips
 from flax_transformer.tasks.trigger_word.recordings import PARTS, Clips, read_parts
 from flax_transformer.tasks.trigger_word.run import Run
 from flax_transformer.tasks.trigger_word.scenes import Scenes
-from flax_transformer.tasks.trigger_word.trusted_data import seal_data
 
 _VALIDATION_SEED = 0  # of the validation scenes, whatever the run's
 
@@ -37,7 +36,6 @@ def prepare_run(config: Config, run: Run) -> Prepared:
         validation = scenes_of(parts['validation'], config, 'validation', seed=_VALIDATION_SEED)
     if multihost.is_first():
         run.open(config)
-        seal_data(run, config.data, say=say)
     return Prepared(train, validation)
 
 
