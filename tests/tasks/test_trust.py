@@ -152,6 +152,12 @@ def test_below_the_data_folder_every_task_looks(
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize('name', ['../\0.tsv', '\ud800.tsv'])
+def test_a_name_that_is_no_path_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match='expected a path'):
+        read(make(tmp_path / 'run', test=name))
+
+
 def test_a_part_that_is_not_scored_does_not_matter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parts = {'test': ('/elsewhere/index.tsv',), 'validation': ('here.tsv',)}
     _, evaluate = call('trigger_word', tmp_path, '--part', 'validation', **parts)

@@ -7,7 +7,7 @@ folder ($XDG_STATE_HOME or ~/.local/state) by real path and the SHA-256 of their
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,13 +45,21 @@ def check_named_files(
     unchanged = [name for name in fields if getattr(data, name) == getattr(named, name)]
     by_hand = SimpleNamespace(**vars(data) | {name: getattr(type(data)(), name) for name in unchanged})
     folder = os.path.realpath(data_folder(by_hand.root))
-    for path in paths(data):
-        real = Path(os.path.realpath(path))
-        if not real.is_relative_to(folder) and real not in map(Path, map(os.path.realpath, paths(by_hand))):
+    for real in _real(paths(data)):
+        if not real.is_relative_to(folder) and real not in _real(paths(by_hand)):
             raise UserError(
                 f'{run.path} was not trained here by you, and its config says to read the test set {str(real)!r}. Give '
                 f'your own with {remedy}; if you trust where the run comes from, --trust-data, once'
             )
+
+
+def _real(paths: Iterable[Path]) -> Iterator[Path]:
+    """The paths without links."""
+    for path in paths:
+        try:
+            yield Path(os.path.realpath(path))
+        except ValueError:  # a null character, or half a surrogate pair
+            raise UserError(f'{str(path)!r}: expected a path') from None
 
 
 def remember(run: Path) -> None:

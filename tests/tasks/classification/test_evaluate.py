@@ -11,7 +11,6 @@ import pytest
 from flax_transformer import Classifier
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.runs.trust import is_remembered
 from flax_transformer.tasks.classification.evaluate import _confusion, read_set
 from flax_transformer.tasks.classification.metrics import scores
 from flax_transformer.tasks.classification.run import Run
@@ -110,7 +109,3 @@ def test_a_strangers_run_names_no_file_outside_the_data_folder(strangers: Path, 
             read(strangers)
     file.write_text(text)
     assert len(read(strangers, trust=True)) == len(read(strangers)) == 40
-
-
-def test_training_remembers_the_run(tiny_classifier: Path) -> None:
-    assert is_remembered(tiny_classifier)
