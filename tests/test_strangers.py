@@ -127,7 +127,7 @@ def test_no_file_that_reads_runs_can_unpickle() -> None:
 )
 def test_a_config_is_only_data(run: Path, values: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (run / 'config.json').write_text(json.dumps({'schema_version': 1, **values}))
+    (run / 'config.json').write_text(json.dumps({'schema_version': 2, 'task': 'translation', **values}))
     with pytest.raises(UserError, match='config'):
         Run(run).read_config()
     assert not (tmp_path / 'executed').exists()

@@ -23,7 +23,7 @@ from flax_transformer.common.config_tables import SUFFIXES, read_table
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.engine.runs.run_directory import CONFIG_FILE, RunDirectory, read_config_text, split_reference
 
-FIRST_TASK = 'translation'  # of runs whose config names none
+FIRST_TASK = 'translation'  # of configs that name none
 
 
 def task_names() -> list[str]:
@@ -62,11 +62,8 @@ def load_config(name: str) -> Any:
         return config_files.load_config(name)
     table = read_table(path)
     try:
-        given = {'schema_version': SCHEMA_VERSION, **table.values}
-        if given['schema_version'] != 1:  # which names none
-            given.setdefault('task', FIRST_TASK)
-        task, values = split_header(given)
-        return from_table(values, task_module(task or FIRST_TASK, 'config').Config)
+        task, values = split_header({'schema_version': SCHEMA_VERSION, 'task': FIRST_TASK, **table.values})
+        return from_table(values, task_module(task, 'config').Config)
     except UserError as error:
         line = table.line_of(str(error))
         raise UserError(f'{path}{f", line {line}" if line else ""}: {error}') from None
@@ -77,7 +74,6 @@ def open_run(path: Path | str, task: str | None = None) -> RunDirectory:
     text = read_config_text(Path(path))
     try:
         found = task_of(text)
-        found = FIRST_TASK if found is None else found
         run_class = task_module(found, 'run').Run
     except UserError as error:
         raise UserError(f'{Path(path) / CONFIG_FILE}: {error}') from None
