@@ -37,6 +37,7 @@ from flax_transformer.config import (
     TrainingConfig,
     TransformerConfig,
 )
+from flax_transformer.engine.runs.trust import remember
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -182,4 +183,5 @@ def made_once(folder: Path, make: Callable[[Path], Any]) -> Path:
             being_made.mkdir()
             make(being_made)
             being_made.rename(folder)
+            remember(folder)  # a run that was moved asks
     return folder

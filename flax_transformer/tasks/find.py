@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from flax_transformer.engine.recipe import Recipe
     from flax_transformer.engine.trainer import Trainer
 
-FIRST_TASK = 'translation'  # of runs whose config names none
+FIRST_TASK = 'translation'  # of tables whose config names none
 MODULES_VARIABLE = 'FLAX_TRANSFORMER_TASKS'  # of the environment: modules with tasks of your own, separated by commas
 _MAIN_NAMES = {'config': 'Config', 'recipe': 'RECIPE', 'evaluate': 'evaluate', 'corpus_checks': 'report_of'}
 
@@ -167,11 +167,8 @@ def load_config(name: str) -> Any:
         return config_files.load_config(name)
     table = read_table(path)
     try:
-        given = {'schema_version': SCHEMA_VERSION, **table.values}
-        if given['schema_version'] != 1:  # which names none
-            given.setdefault('task', FIRST_TASK)
-        task, values = split_header(given)
-        return from_table(values, config_class(task or FIRST_TASK))
+        task, values = split_header({'schema_version': SCHEMA_VERSION, 'task': FIRST_TASK, **table.values})
+        return from_table(values, config_class(task))
     except UserError as error:
         line = table.line_of(str(error))
         raise UserError(f'{path}{f", line {line}" if line else ""}: {error}') from None
@@ -182,7 +179,6 @@ def open_run(path: Path | str, task: str | None = None) -> RunDirectory:
     text = read_config_text(Path(path))
     try:
         found = task_of(text)
-        found = FIRST_TASK if found is None else found
         run_class = _run_class(found)
     except UserError as error:
         raise UserError(f'{Path(path) / CONFIG_FILE}: {error}') from None

@@ -45,14 +45,11 @@ def test_a_run_says_its_task(run: Path, tmp_path: Path) -> None:
     assert read_run_config(f'{run}@best') == copy_config(tmp_path)
 
 
-def test_a_run_of_version_1_is_of_translation(run: Path, tmp_path: Path) -> None:
+def test_a_run_of_version_1_is_refused_in_a_sentence(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rewrite(run, schema_version=1, task=...)
-    assert isinstance(open_run(run), Run)
-    assert Run(run).read_config() == copy_config(tmp_path)
-    # What was written by name stays a field that version 1 does not know.
-    rewrite(run, task='translation')
-    with pytest.raises(UserError, match=r'config\.json: task: no such field'):
-        read_run_config(run)
+    assert main(['translate', str(run)]) == 2
+    said = f'{run}/config.json: schema_version=1: this version of flax_transformer reads 2; train again\n'
+    assert capsys.readouterr().err == f'flax-transformer: {said}'
 
 
 TASKS = 'classification, embeddings, speech, translation, trigger_word'

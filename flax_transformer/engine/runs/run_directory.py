@@ -4,7 +4,6 @@ config.json        the config, with its schema version and task
 checkpoints/       parameters, optimizer state and place in the data, by step
 metrics.jsonl      training and validation metrics; the same in tensorboard/
 environment.json   versions and devices of each start
-seal               proof that this user trained here
 lock               held by the process that trains here
 rendezvous         a secret that several processes share while they start
 
@@ -28,6 +27,7 @@ from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.locks import LOCK_FILE, in_use
 from flax_transformer.engine.runs.environment import environment
 from flax_transformer.engine.runs.launch_secret import SECRET_FILE
+from flax_transformer.engine.runs.trust import remember
 
 CONFIG_FILE = 'config.json'
 _UNSAVABLE = re.compile(r'[*?\[\\\ud800-\udfff]|:(?=/|$)')  # lone surrogates stand for bytes that are not UTF-8
@@ -133,10 +133,11 @@ class RunDirectory(Generic[C]):
             yield
 
     def open(self, config: Any) -> None:
-        """Creates the directory, or finds this config's run there, and writes the config."""
+        """Creates the directory, or finds this config's run there; writes the config, and remembers the run as ours."""
         self.check(config)
         self.path.mkdir(parents=True, exist_ok=True)
         self.write_config(config)
+        remember(self.path)
 
     def note_environment(self, devices: str) -> None:
         """Adds this start's versions and devices to environment.json."""

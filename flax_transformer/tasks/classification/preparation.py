@@ -19,7 +19,6 @@ from flax_transformer.tasks.classification.model import init_params
 from flax_transformer.tasks.classification.naive_bayes import with_naive_bayes
 from flax_transformer.tasks.classification.reading import Examples
 from flax_transformer.tasks.classification.run import Labels, Run
-from flax_transformer.tasks.classification.trusted_data import seal_data
 from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID, Vocabulary
 
 Say = Callable[[str], None]
@@ -65,7 +64,6 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
 
 def keep(run: Run, config: Config, prepared: Prepared) -> None:
     """Writes vocabulary and labels of a new run."""
-    seal_data(run, config.data, say=say)
     if not run.is_prepared():
         run.write_vocabulary(prepared.vocabulary)
         run.write_labels(prepared.labels)

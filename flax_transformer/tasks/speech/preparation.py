@@ -12,7 +12,6 @@ from flax_transformer.tasks.speech.examples import Examples, Single, Strings
 from flax_transformer.tasks.speech.loading import LoadedRun, check_units
 from flax_transformer.tasks.speech.recordings import Corpus
 from flax_transformer.tasks.speech.run import Run
-from flax_transformer.tasks.speech.trusted_data import seal_data
 from flax_transformer.tasks.speech.units import Units
 
 Say = Callable[[str], None]
@@ -55,7 +54,6 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
 
 def keep(run: Run, config: Config, prepared: Prepared) -> None:
     """Writes the units of a new run."""
-    seal_data(run, config.data, say=say)
     if not run.is_prepared():
         run.write_units(prepared.units)
 

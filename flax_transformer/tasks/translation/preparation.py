@@ -20,7 +20,6 @@ from flax_transformer.engine.runs.places import steps_of
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.corpus_checks import check_corpora, files_of, refuse_changed_files
 from flax_transformer.tasks.translation.run import Run, check_tokenizer
-from flax_transformer.tasks.translation.trusted_data import seal_data
 from flax_transformer.tasks.translation.validation_sets import ValidationSet, of_each_corpus, read_validation
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
@@ -64,7 +63,6 @@ def prepare_run(config: Config, run: Run, start: 'LoadedRun | None' = None, *, p
 
 def keep(run: Run, config: Config, prepared: Prepared) -> None:
     """Writes the list of data files and the tokenizer of a new run."""
-    seal_data(run, config.data, say=say)
     run.write_data_files(prepared.files)
     if not run.has_tokenizer():
         run.write_tokenizer(prepared.tokenizer)

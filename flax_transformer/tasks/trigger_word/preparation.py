@@ -14,7 +14,6 @@ from flax_transformer.tasks.trigger_word.model import init_params, with_statisti
 from flax_transformer.tasks.trigger_word.recordings import PARTS, Clips, read_parts
 from flax_transformer.tasks.trigger_word.run import Run
 from flax_transformer.tasks.trigger_word.scenes import Scenes
-from flax_transformer.tasks.trigger_word.trusted_data import seal_data
 
 _SCENES_OF_STATISTICS = 32  # from which the mean and deviation of the features are taken
 _VALIDATION_SEED = 0  # of the validation scenes, whatever the run's
@@ -41,10 +40,6 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
     if 'validation' in parts:
         validation = scenes_of(parts['validation'], config, 'validation', seed=_VALIDATION_SEED)
     return Prepared(train, validation)
-
-
-def keep(run: Run, config: Config, prepared: Prepared) -> None:
-    seal_data(run, config.data, say=say)
 
 
 def initial_params(config: Config, prepared: Prepared) -> Any:

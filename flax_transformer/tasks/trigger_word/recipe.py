@@ -5,7 +5,7 @@ from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.trigger_word.batches import TrainingBatches
 from flax_transformer.tasks.trigger_word.config import Config
 from flax_transformer.tasks.trigger_word.loading import load_run
-from flax_transformer.tasks.trigger_word.preparation import Prepared, initial_params, keep, prepare_run
+from flax_transformer.tasks.trigger_word.preparation import Prepared, initial_params, prepare_run
 from flax_transformer.tasks.trigger_word.run import Run
 from flax_transformer.tasks.trigger_word.task import TriggerWordTask
 from flax_transformer.tasks.trigger_word.validation import Validation
@@ -26,7 +26,6 @@ RECIPE = Recipe(
     run=Run,
     make_task=lambda config, devices: TriggerWordTask(config),
     prepare=prepare_run,
-    keep=keep,
     batches=_batches,
     validation=_validation,
     initial_params=initial_params,
