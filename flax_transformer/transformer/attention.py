@@ -4,16 +4,16 @@ Shapes: B batch, T queries, S keys, H heads, K head_dim, D d_model, W hypotheses
 Masks are boolean, True = may attend, and broadcast to [B, H, T, S].
 """
 
-from functools import partial
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from flax_transformer.ops.dense import Dense, side_by_side
 from flax_transformer.ops.dropout import Dropout
+from flax_transformer.ops.product import mixed_einsum
 from flax_transformer.transformer.cache import KVCache, heads_first
 from flax_transformer.transformer.config import TransformerConfig
+from flax_transformer.transformer.variants import additive_scores, fused_attention
 
 
 def padding_mask(tokens: jax.Array, pad_id: int) -> jax.Array:
@@ -65,34 +65,7 @@ def masked_softmax(scores: jax.Array, mask: jax.Array | None = None) -> jax.Arra
 
 def weighted_values(weights: jax.Array, v: jax.Array, axes: str = 'BHTS,BSHK->BTHK') -> jax.Array:
     """The sums of values under weights; `axes` are those of weights, values and sums."""
-    if weights.dtype == v.dtype:
-        return jnp.einsum(axes, weights, v)
-    return _mixed_sums(axes, weights, v)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _mixed_sums(axes: str, weights: jax.Array, v: jax.Array) -> jax.Array:
-    return _mixed_forward(axes, weights, v)[0]
-
-
-def _mixed_forward(axes: str, weights: jax.Array, v: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    """The sums in the dtype of v, and what their gradients read."""
-    weights = weights.astype(v.dtype)
-    return jnp.einsum(axes, weights, v, preferred_element_type=jnp.float32).astype(v.dtype), (weights, v)
-
-
-def _mixed_backward(axes: str, kept: tuple[jax.Array, jax.Array], of_sums: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The gradients of weights and values: products of rounded arrays, summed in float32."""
-    weights, v = kept
-    of_weights, (of_v, sums) = axes.split(',')[0], axes.split(',')[1].split('->')
-    einsum = partial(jnp.einsum, preferred_element_type=jnp.float32)
-    return (
-        einsum(f'{sums},{of_v}->{of_weights}', of_sums, v),
-        einsum(f'{of_weights},{sums}->{of_v}', weights, of_sums).astype(v.dtype),
-    )
-
-
-_mixed_sums.defvjp(_mixed_forward, _mixed_backward)
+    return mixed_einsum(axes, weights, v)
 
 
 def attention_weights(
@@ -117,22 +90,6 @@ def dot_product_attention(
     return weighted_values(attention_weights(q, k, mask, scale=scale), v)
 
 
-def additive_scores(q: jax.Array, k: jax.Array, weight: jax.Array) -> jax.Array:
-    """weight . tanh(q + k): float32 [B, H, T, S] of q [B, T, H, K], k [B, S, H, K] and weight [H, K].
-
-    One query at a time, in the backward pass too: [B, T, S, H, K] is never in memory, and CPUs need less than half of
-    the time.
-    """
-    k = jnp.moveaxis(k, 1, 3).astype(jnp.float32)
-    weight = weight.astype(jnp.float32)[None, :, :, None]
-
-    @jax.checkpoint
-    def of_query(q: jax.Array) -> jax.Array:
-        return (weight * jnp.tanh(q.astype(jnp.float32)[..., None] + k)).sum(axis=2)
-
-    return jnp.moveaxis(jax.lax.map(of_query, jnp.swapaxes(q, 0, 1)), 0, 2)
-
-
 def additive_attention(
     q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None, *, weight: jax.Array
 ) -> jax.Array:
@@ -145,24 +102,6 @@ def additive_attention(
       weight: [H, K], of each head's hidden units.
     """
     return weighted_values(masked_softmax(additive_scores(q, k, weight), mask), v)
-
-
-def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-    """`dot_product_attention` by cuDNN, on NVIDIA GPUs and in bfloat16; the weights are never all in memory.
-
-    JAX's rule for its gradient takes even lengths only: odd ones get one more position, which nothing sees. cuDNN hides
-    keys by a large negative score, not minus infinity, so that a query that may attend to nothing gets equal
-    weights here, too (with an odd number of keys, also one for the added zero).
-    """
-    length, keys = q.shape[1], k.shape[1]
-    if mask is None:
-        if length % 2 == keys % 2 == 0:
-            return jax.nn.dot_product_attention(q, k, v, implementation='cudnn')
-        mask = jnp.ones((1, 1, 1, 1), bool)
-    mask = jnp.broadcast_to(mask, (mask.shape[0], 1, length, keys))
-    mask = jnp.pad(mask, ((0, 0), (0, 0), (0, length % 2), (0, keys % 2)))
-    q, k, v = (jnp.pad(x, ((0, 0), (0, x.shape[1] % 2), (0, 0), (0, 0))) for x in (q, k, v))
-    return jax.nn.dot_product_attention(q, k, v, mask=mask, implementation='cudnn')[:, :length]
 
 
 class MultiHeadAttention(nn.Module):

@@ -17,16 +17,15 @@ from flax_transformer.config import TransformerConfig
 from flax_transformer.transformer.attention import (
     MultiHeadAttention,
     additive_attention,
-    additive_scores,
     attention_weights,
     causal_mask,
     dot_product_attention,
-    fused_attention,
     padding_mask,
     segment_mask,
 )
 from flax_transformer.transformer.cache import KVCache, visible_slots
 from flax_transformer.transformer.model import Transformer
+from flax_transformer.transformer.variants import additive_scores, fused_attention
 
 B, T, S, H, K, D = 2, 5, 7, 3, 4, 16
 SUMS = {'rtol': 1e-5, 'atol': 1e-6}  # float32 against float64: sums of some ten products of size 1
