@@ -7,8 +7,11 @@ import jax
 import jax.numpy as jnp
 
 
-def additive_scores(q: jax.Array, k: jax.Array, weight: jax.Array) -> jax.Array:
-    """weight . tanh(q + k): float32 [B, H, T, S] of q [B, T, H, K], k [B, S, H, K] and weight [H, K].
+def additive(q: jax.Array, k: jax.Array, *, weight: jax.Array) -> jax.Array:
+    """Returns weight . tanh(q + k), float32 [B, H, T, S], of q [B, T, H, K], k [B, S, H, K] and weight [H, K].
+
+    A network with one hidden layer compares query and key (Bahdanau et al. 2015, section 3.1 and appendix A.1.2); their
+    W_a and U_a are the projections of queries and keys, `weight` is that of each head's hidden units.
 
     One query at a time, in the backward pass too: [B, T, S, H, K] is never in memory, and CPUs need less than half of
     the time.
@@ -24,7 +27,7 @@ def additive_scores(q: jax.Array, k: jax.Array, weight: jax.Array) -> jax.Array:
 
 
 def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-    """`dot_product_attention` by cuDNN, on NVIDIA GPUs and in bfloat16; the weights are never all in memory.
+    """Returns `attention` by cuDNN, on NVIDIA GPUs and in bfloat16; the weights are never all in memory.
 
     JAX's rule for its gradient takes even lengths only: odd ones get one more position, which nothing sees. cuDNN hides
     keys by a large negative score, not minus infinity, so that a query that may attend to nothing gets equal
