@@ -247,7 +247,7 @@ def test_training_and_evaluating_go_on_without_a_state_folder(
 def test_the_mean_of_a_strangers_run_is_a_strangers(tmp_path: Path) -> None:
     def mean(name: str) -> Path:
         run = Run(GOLDEN)
-        shapes = task_module('translation', 'task').make_trainer(run.read_config()).shapes.params
+        shapes = make_trainer(run.read_config()).shapes.params
         return average(run, tmp_path / name, shapes, last=1)[0].path
 
     assert not is_remembered(mean('theirs'))
