@@ -15,7 +15,7 @@ from flax_transformer.config import Config, DataConfig
 from flax_transformer.engine.runs.averaging import average
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.runs.trust import is_remembered, remember
-from flax_transformer.tasks.find import task_module
+from flax_transformer.tasks.find import make_trainer, task_module
 from flax_transformer.tasks.translation.evaluate import read_set
 from flax_transformer.tasks.translation.run import Run
 
