@@ -20,8 +20,15 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config.parallel import ParallelConfig
-from flax_transformer.engine.devices.jax_cluster import find_cluster, store
-from flax_transformer.engine.devices.multihost import agree, count, is_first, is_stopping, number
+from flax_transformer.engine.devices.multihost import (
+    agree,
+    count,
+    find_cluster,
+    is_first,
+    is_stopping,
+    number,
+    store,
+)
 from flax_transformer.engine.devices.rendezvous import Facts, listening_address, meet
 from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 
