@@ -14,14 +14,14 @@ import jax
 from jax._src.clusters import ClusterEnv
 from jax._src.distributed import global_state
 
+from flax_transformer.common import quiet
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.monitor import progress_bar
 
 T = TypeVar('T')
 
 
 def count() -> int:
-    """Returns the number of processes. `jax.process_count()` would start the devices, which `process_group` must not."""
+    """Returns the number of processes. `jax.process_count()` would start the devices, before `process_group` can."""
     return global_state.num_processes or 1
 
 
@@ -55,7 +55,7 @@ def is_first() -> bool:
 def say(text: str) -> None:
     """Prints a note on standard error, in process 0 only."""
     if is_first():
-        progress_bar.say(text)
+        quiet.say(text)
 
 
 def share(name: str, value: str | None = None) -> str:
@@ -105,24 +105,27 @@ class SharedStop:
         A process reads the metrics of step n - 1 after dispatching step n, so none is more than a step ahead of the
         others: they all see what one asks for after step n by step n + 2.
         """
-        client = store()
         if requested and self._step is None:
             with contextlib.suppress(jax.errors.JaxRuntimeError):  # another process asked first
-                client.key_value_set('stop', f'{step + 2} {requested}')
-        try:
-            asked, _, name = client.key_value_try_get('stop').partition(' ')
-        except jax.errors.JaxRuntimeError:
+                store().key_value_set('stop', f'{step + 2} {requested}')
+        if (asked := found('stop')) is None:
             return None
-        self._step = int(asked)
+        last, _, name = asked.partition(' ')
+        self._step = int(last)
         return name if step >= self._step else None
 
 
 def is_stopping() -> bool:
     """Whether the processes have agreed, by their SharedStop, to stop after the same step."""
+    return found('stop') is not None
+
+
+def found(key: str) -> str | None:
+    """Returns the value that some process has set; None if none has, or if the store is gone."""
     try:
-        return bool(store().key_value_try_get('stop'))
+        return store().key_value_try_get(key)
     except jax.errors.JaxRuntimeError:
-        return False
+        return None
 
 
 def _wait_for(key: str) -> str:
