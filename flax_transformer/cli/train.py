@@ -62,7 +62,7 @@ def main(argv: list[str]) -> None:
 
     parallel = options.config.parallel
     prepare_devices(-(-parallel.least_devices // max(parallel.num_processes, 1)))
-    process_group.start(parallel, _facts(options), options.workdir)
+    process_group.start(parallel, _facts(options))
 
     from absl import logging
 

@@ -6,7 +6,6 @@ metrics.jsonl      training and validation metrics; the same in tensorboard/
 environment.json   versions and devices of each start
 seal               proof that this user trained here
 lock               held by the process that trains here
-rendezvous         a secret that several processes share while they start
 
 A task adds whatever its model needs besides parameters, such as a tokenizer.
 """
@@ -27,7 +26,6 @@ from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.locks import LOCK_FILE, in_use
 from flax_transformer.engine.runs.environment import environment
-from flax_transformer.engine.runs.launch_secret import SECRET_FILE
 
 CONFIG_FILE = 'config.json'
 _UNSAVABLE = re.compile(r'[*?\[\\\ud800-\udfff]|:(?=/|$)')  # lone surrogates stand for bytes that are not UTF-8
@@ -39,7 +37,7 @@ class RunDirectory:
 
     config_class: ClassVar[type]
     model_files: ClassVar[tuple[str, ...]] = ()  # files and folders the model needs besides its parameters
-    leftovers: ClassVar[tuple[str, ...]] = (LOCK_FILE, SECRET_FILE)  # what an interrupted first start may leave
+    leftovers: ClassVar[tuple[str, ...]] = (LOCK_FILE,)  # what an interrupted first start may leave
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
