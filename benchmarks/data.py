@@ -152,7 +152,7 @@ def train_tokens_per_second(settings, batches) -> float:
     """Of the tiny model on this machine, median of seven steps."""
     import jax
 
-    from flax_transformer.tasks.translation.task import make_trainer
+    from flax_transformer.tasks.find import make_trainer
 
     # A vocabulary of 8,000, which it trains faster with; the ids mean nothing here.
     settings = replace(settings, model=replace(settings.model, vocab_size=8000))

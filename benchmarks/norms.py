@@ -35,7 +35,7 @@ from flax_transformer.config import (
 )
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.monitor.reporter import read_metrics
-from flax_transformer.tasks.translation.task import make_trainer
+from flax_transformer.tasks.find import make_trainer
 
 NORMS = ('layer', 'rms', 'group', 'batch', 'instance')
 FILES = 'multi30k/tok_lc/{split}.lc.norm.tok.{{lang}}.gz'

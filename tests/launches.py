@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from toy_task import CircleConfig, train_circle
+from toy_runs import train_circle
+from toy_task import CircleConfig
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
