@@ -2,7 +2,7 @@
 
     python benchmarks/ends.py [--pairs 100] [--at-once 2] [--load 4] [--way done]
 
-Each pair starts as `flax-transformer train` starts several processes (rendezvous, jax.distributed, a first sum, the
+Each pair starts as `flax-transformer train` starts several processes (roll call, jax.distributed, a first sum, the
 watch), ends in one of the ways below and leaves by the end of the interpreter. `--load` busy processes run meanwhile.
 Prints one line of JSON: how many pairs had which exit codes, the number of pairs with other codes than expected, what
 the first of those printed, and the seconds.
@@ -72,13 +72,13 @@ WAYS: dict[str, tuple[Callable[[int], None], tuple[int, int]]] = {
 OUTSIDE = {'without_together': (0, 0), 'ctrl_c_outside': (130, 130)}  # these end between `start` and `together`
 
 
-def take_part(way: str, number: int, port: int, folder: Path) -> int:
+def take_part(way: str, number: int, port: int) -> int:
     """What a process does, as cli/train.py does it."""
     config = ParallelConfig(
         num_processes=2, coordinator=f'127.0.0.1:{port}', process_id=number, process_timeout=TIMEOUT
     )
     try:
-        process_group.start(config, {}, folder)
+        process_group.start(config, {})
         if way == 'without_together':
             return 0
         if way == 'ctrl_c_outside':
@@ -102,7 +102,7 @@ def start(way: str, number: int, port: int, folder: Path) -> int:
     log = os.open(folder / f'log{number}', os.O_WRONLY | os.O_CREAT)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    sys.exit(take_part(way, number, port, folder / 'run'))
+    sys.exit(take_part(way, number, port))
 
 
 def free_port() -> int:

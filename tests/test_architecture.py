@@ -1,6 +1,7 @@
 """The house: rooms import lower floors only, sections stay where they belong, and no file has grown too large."""
 
 import ast
+import graphlib
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,22 @@ def test_a_file_imports_its_own_room_and_lower_floors(file: Path) -> None:
     assert not higher, f'{own} is on floor {FLOORS[own]} and imports {higher}'
 
 
+@pytest.mark.parametrize('room', FLOORS)
+def test_no_circle_of_imports_in_a_room(room: str) -> None:
+    """Neither between its folders nor between a folder and files beside it; inside a folder files are free."""
+    known = {child.stem for child in (PACKAGE / room).iterdir()} - {'__init__'}
+    graph: dict[str, set[str]] = {child: set() for child in known}
+    for file in FILES:
+        own, child, *_ = *file.relative_to(PACKAGE).with_suffix('').parts, ''
+        if own == room and child in known:
+            graph[child] |= {name.split('.')[1] for name in imported(file) if name.startswith(f'{room}.')} & known
+            graph[child] -= {child}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(' imports '.join(reversed(error.args[1])))
+
+
 def test_no_task_imports_another() -> None:
     for file in (PACKAGE / 'tasks').rglob('*/*.py'):
         own = file.relative_to(PACKAGE / 'tasks').parts[0]
@@ -95,7 +112,7 @@ def test_preparing_data_imports_no_translator() -> None:
 def test_nothing_private_of_jax_is_imported() -> None:
     """But for the key-value store of several processes, which has no public name; pyproject.toml bounds jax for it."""
     private = {name for name, file in zip(NAMES, FILES, strict=True) if 'jax._src' in file.read_text('utf-8')}
-    assert private == {'engine/devices/jax_cluster.py'}
+    assert private == {'engine/devices/multihost.py'}
     assert '"jax>=0.10,<0.' in (PACKAGE.parent / 'pyproject.toml').read_text('utf-8')
 
 

@@ -157,7 +157,7 @@ def _missing_device() -> str | None:
     """What is wrong with a device that JAX was asked to use, in a sentence; None if it starts as told."""
     if 'jax' not in sys.modules or not os.environ.get('JAX_PLATFORMS'):
         return None
-    from flax_transformer.engine.devices.platforms import missing_platform
+    from flax_transformer.engine.devices.devices import missing_platform
 
     return missing_platform()
 

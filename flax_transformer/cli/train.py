@@ -12,7 +12,7 @@ import tyro
 from flax_transformer.cli.options import C, parse, read_config_file
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.monitor.progress_bar import say
+from flax_transformer.common.quiet import say
 from flax_transformer.engine.runs.environment import environment
 from flax_transformer.engine.runs.finished import finished
 from flax_transformer.tasks.find import read_run_config, recipe_named, run_of, train
@@ -49,7 +49,7 @@ def main(argv: list[str]) -> None:
 
     parallel = options.config.parallel
     prepare_devices(-(-parallel.least_devices // max(parallel.num_processes, 1)))
-    process_group.start(parallel, _facts(options), options.workdir)
+    process_group.start(parallel, _facts(options))
 
     from absl import logging
 

@@ -1,7 +1,13 @@
-"""The exception for mistakes that the user can fix."""
+"""The exceptions for mistakes that the user can fix and for requests to stop."""
 
 import difflib
 from collections.abc import Iterable
+
+EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h, a temporary failure: schedulers restart the job
+
+
+class Interrupted(KeyboardInterrupt):
+    """Training saved and stopped on request; run the same command to resume."""
 
 
 class UserError(ValueError):

@@ -41,6 +41,14 @@ def in_use(folder: Path, *, say: Callable[[str], None]) -> Iterator[None]:
         os.close(opened)
 
 
+def holder(folder: Path) -> str:
+    """Returns which process last locked the folder, and when; '' if there is no lock."""
+    try:
+        return (folder / LOCK_FILE).read_text('utf-8', 'replace')
+    except OSError:
+        return ''
+
+
 def lock(opened: int, *, is_patient: bool = False) -> None:
     """Locks an open file until it is closed, or its process ends.
 

@@ -5,6 +5,8 @@ import os
 import sys
 from collections.abc import Iterator
 
+from tqdm import tqdm
+
 VARIABLE = 'FLAX_TRANSFORMER_QUIET'  # of the environment, so that worker processes have it too
 
 
@@ -16,6 +18,13 @@ def is_quiet() -> bool:
 def shows_progress() -> bool:
     """Whether standard error is a terminal on which progress is wanted."""
     return sys.stderr.isatty() and not is_quiet()
+
+
+def say(text: str) -> None:
+    """Prints a note on standard error, above the progress bar if there is one; goes on where that is not possible."""
+    if not is_quiet():
+        with contextlib.suppress(OSError):  # a log on a full disk, or its reader is gone
+            tqdm.write(text, file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -8,12 +8,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h, a temporary failure: schedulers restart the job
+from flax_transformer.common.errors import EXIT_CODE, Interrupted
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-class Interrupted(KeyboardInterrupt):
-    """Training saved and stopped on request; run the same command to resume."""
 
 
 def interrupt_in(error: BaseException | None) -> KeyboardInterrupt | None:

@@ -8,6 +8,7 @@ import grain
 
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.locks import holder
 from flax_transformer.engine import non_finite
 from flax_transformer.engine.config import EngineConfig
 from flax_transformer.engine.config.loop import LoopConfig
@@ -85,6 +86,7 @@ def train(
     config = trainer.config.training
     batches = iter(grain.experimental.ThreadPrefetchIterDataset(data, prefetch_buffer_size=8))
     multihost.agree('the training data', data.fingerprint)
+    multihost.agree('the run directory', holder(run.path))  # else they would wait for each other at the first save
     checkpoints = open_checkpoints(run, config)
     try:
         with preparing():

@@ -5,6 +5,7 @@ the sums of all devices with psum. Batches are trees of [rows, ...]; rows are sp
 """
 
 import contextlib
+import importlib.util
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,13 +14,27 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.installing import install_command
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices import multihost
-from flax_transformer.engine.devices.layout import in_process_order, lay_out, rows_of_process
-from flax_transformer.engine.devices.sharding import AXES, ROWS, Rules, state_shardings
+from flax_transformer.engine.devices.sharding import (
+    AXES,
+    ROWS,
+    Rules,
+    in_process_order,
+    lay_out,
+    rows_of_process,
+    state_shardings,
+)
 
 AXIS = 'data'
+_EXTRAS = {'cuda': 'cuda', 'gpu': 'cuda', 'tpu': 'tpu'}  # by JAX's name of the platform
+_PACKAGES = {
+    'cuda': ('jax_cuda12_plugin', 'jax_cuda13_plugin'),
+    'tpu': ('libtpu',),
+}  # that an extra brings, one of them
+_KNOWN = ('cpu', 'cuda', 'gpu', 'rocm', 'tpu')
 
 
 def prepare_devices(num_devices: int) -> None:
@@ -211,3 +226,36 @@ def _mesh_shape(config: ParallelConfig, num_devices: int) -> tuple[int, int, int
             f'devices, but there are {num_devices}; change one of them, or num_devices'
         )
     return data, config.fsdp, config.tensor
+
+
+def missing_platform() -> str | None:
+    """A sentence on the platforms in JAX_PLATFORMS, and what to do, if JAX cannot start with them; else None."""
+    asked = jax.config.jax_platforms
+    if not asked or _devices_or_none() is not None:
+        return None
+    jax.config.update('jax_platforms', None)
+    devices = _devices_or_none() or []
+    here = f'{len(devices)} {devices[0].platform} device{"s" * (len(devices) > 1)}' if devices else 'no other'
+    names = [name for name in asked.split(',') if name and name != 'cpu']
+    unknown = [name for name in names if name not in _KNOWN]
+    if unknown:
+        expected = f'expected {", ".join(_KNOWN)}, or several of them with commas.{nearest(unknown[0], _KNOWN)}'
+        return f'JAX_PLATFORMS={asked}: {expected} Here JAX finds {here}'
+    return f'JAX_PLATFORMS={asked}: JAX finds no such device here, but {here}; unset it, or {_remedy(names)}'
+
+
+def _devices_or_none() -> list[jax.Device] | None:
+    """The devices of the platforms that are set; None if JAX cannot start. Its errors differ by platform."""
+    try:
+        return jax.devices()
+    except Exception:
+        return None
+
+
+def _remedy(names: list[str]) -> str:
+    extra = next((_EXTRAS[name] for name in names if name in _EXTRAS), None)
+    if extra is None:
+        return "install that platform's plugin for JAX"
+    if any(importlib.util.find_spec(package) for package in _PACKAGES[extra]):
+        return 'look for the device and its driver: what JAX needs is installed'
+    return f'install what it needs: {install_command(extra)}'

@@ -1,21 +1,50 @@
 """Values shared between a run's processes through JAX's key-value store, served by process 0.
 
 Without `parallel.num_processes` there is one process, and nothing to exchange. `process_group` starts and ends them.
+
+JAX has no public name for the store or for its search for a cluster (Orbax reaches the store likewise), so
+pyproject.toml bounds jax by the versions that these private names were tried with.
 """
 
 import contextlib
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
+from jax._src.clusters import ClusterEnv
+from jax._src.distributed import global_state
 
+from flax_transformer.common import quiet
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.devices.jax_cluster import process_count as count
-from flax_transformer.engine.devices.jax_cluster import process_number as number
-from flax_transformer.engine.devices.jax_cluster import store
-from flax_transformer.engine.monitor import progress_bar
 
 T = TypeVar('T')
+
+
+def count() -> int:
+    """Returns the number of processes. `jax.process_count()` would start the devices, before `process_group` can."""
+    return global_state.num_processes or 1
+
+
+def number() -> int:
+    """Returns which process this is, from 0."""
+    return global_state.process_id or 0
+
+
+def store() -> Any:
+    """Returns JAX's client of the key-value store; None before initialize and after shutdown."""
+    return global_state.client
+
+
+def find_cluster(
+    coordinator: str | None, num_processes: int | None, process_id: int | None, timeout: float
+) -> tuple[str | None, int | None, int | None, Any]:
+    """Returns coordinator, number of processes, this one's number and its devices.
+
+    Values that are None are detected from SLURM and the like. Raises RuntimeError, ValueError or KeyError if
+    detection fails; undetected values stay None.
+    """
+    given = coordinator, num_processes, process_id
+    return ClusterEnv.auto_detect_unset_distributed_params(*given, None, None, timeout)
 
 
 def is_first() -> bool:
@@ -26,7 +55,7 @@ def is_first() -> bool:
 def say(text: str) -> None:
     """Prints a note on standard error, in process 0 only."""
     if is_first():
-        progress_bar.say(text)
+        quiet.say(text)
 
 
 def share(name: str, value: str | None = None) -> str:
@@ -76,24 +105,27 @@ class SharedStop:
         A process reads the metrics of step n - 1 after dispatching step n, so none is more than a step ahead of the
         others: they all see what one asks for after step n by step n + 2.
         """
-        client = store()
         if requested and self._step is None:
             with contextlib.suppress(jax.errors.JaxRuntimeError):  # another process asked first
-                client.key_value_set('stop', f'{step + 2} {requested}')
-        try:
-            asked, _, name = client.key_value_try_get('stop').partition(' ')
-        except jax.errors.JaxRuntimeError:
+                store().key_value_set('stop', f'{step + 2} {requested}')
+        if (asked := found('stop')) is None:
             return None
-        self._step = int(asked)
+        last, _, name = asked.partition(' ')
+        self._step = int(last)
         return name if step >= self._step else None
 
 
 def is_stopping() -> bool:
     """Whether the processes have agreed, by their SharedStop, to stop after the same step."""
+    return found('stop') is not None
+
+
+def found(key: str) -> str | None:
+    """Returns the value that some process has set; None if none has, or if the store is gone."""
     try:
-        return bool(store().key_value_try_get('stop'))
+        return store().key_value_try_get(key)
     except jax.errors.JaxRuntimeError:
-        return False
+        return None
 
 
 def _wait_for(key: str) -> str:

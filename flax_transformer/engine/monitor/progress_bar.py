@@ -9,16 +9,9 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
-from flax_transformer.common.quiet import is_quiet, shows_progress
+from flax_transformer.common.quiet import shows_progress
 
 _REDRAW = 0.1  # seconds
-
-
-def say(text: str) -> None:
-    """Prints a note on standard error, above the progress bar if there is one; goes on where that is not possible."""
-    if not is_quiet():
-        with contextlib.suppress(OSError):  # a log on a full disk, or its reader is gone
-            tqdm.write(text, file=sys.stderr)
 
 
 def is_terminal() -> bool:

@@ -5,7 +5,6 @@ checkpoints/       parameters, optimizer state and place in the data, by step
 metrics.jsonl      training and validation metrics; the same in tensorboard/
 environment.json   versions and devices of each start
 lock               held by the process that trains here
-rendezvous         a secret that several processes share while they start
 
 A task adds whatever its model needs besides parameters, such as a tokenizer.
 """
@@ -26,7 +25,6 @@ from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.locks import LOCK_FILE, in_use
 from flax_transformer.engine.runs.environment import environment
-from flax_transformer.engine.runs.launch_secret import SECRET_FILE
 from flax_transformer.engine.runs.trust import remember
 
 CONFIG_FILE = 'config.json'
@@ -40,7 +38,7 @@ class RunDirectory(Generic[C]):
 
     config_class: ClassVar[type]
     model_files: ClassVar[tuple[str, ...]] = ()  # files and folders the model needs besides its parameters
-    leftovers: ClassVar[tuple[str, ...]] = (LOCK_FILE, SECRET_FILE)  # what an interrupted first start may leave
+    leftovers: ClassVar[tuple[str, ...]] = (LOCK_FILE,)  # what an interrupted first start may leave
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)

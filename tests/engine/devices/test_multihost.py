@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import copy_config
+from launches import free_port
 
 from flax_transformer import train
 from flax_transformer.common.config_json import to_json
@@ -24,12 +24,6 @@ from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.checksums import faults
 from flax_transformer.tasks.find import make_trainer
-
-
-def free_port() -> int:
-    with socket.socket() as any_socket:
-        any_socket.bind(('127.0.0.1', 0))
-        return any_socket.getsockname()[1]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from flax_transformer import cli
 from flax_transformer.common.installing import install_command
-from flax_transformer.engine.devices import platforms
+from flax_transformer.engine.devices import devices as module
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def machine(monkeypatch: pytest.MonkeyPatch):
                 raise AssertionError  # JAX's error where CUDA is not installed
             return [SimpleNamespace(platform='cpu')]
 
-        monkeypatch.setattr(platforms, 'jax', SimpleNamespace(config=config, devices=devices))
+        monkeypatch.setattr(module, 'jax', SimpleNamespace(config=config, devices=devices))
         find_spec = lambda name: object() if name in packages else None
-        monkeypatch.setattr(platforms, 'importlib', SimpleNamespace(util=SimpleNamespace(find_spec=find_spec)))
+        monkeypatch.setattr(module, 'importlib', SimpleNamespace(util=SimpleNamespace(find_spec=find_spec)))
 
     return tell
 
@@ -32,7 +32,7 @@ def machine(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(('asked', 'extra'), [('cuda', 'cuda'), ('gpu', 'cuda'), ('tpu', 'tpu'), ('cuda,cpu', 'cuda')])
 def test_a_missing_device_names_what_is_here_and_what_to_install(machine, asked: str, extra: str) -> None:
     machine(asked)
-    assert platforms.missing_platform() == (
+    assert module.missing_platform() == (
         f'JAX_PLATFORMS={asked}: JAX finds no such device here, but 1 cpu device; unset it, or install what it needs: '
         + install_command(extra)
     )
@@ -40,12 +40,12 @@ def test_a_missing_device_names_what_is_here_and_what_to_install(machine, asked:
 
 def test_a_device_whose_package_is_installed_is_to_be_looked_for(machine) -> None:
     machine('tpu', packages=('libtpu',))
-    assert platforms.missing_platform().endswith('look for the device and its driver: what JAX needs is installed')
+    assert module.missing_platform().endswith('look for the device and its driver: what JAX needs is installed')
 
 
 def test_a_misspelt_platform_gets_the_nearest(machine) -> None:
     machine('cudo')
-    found = platforms.missing_platform()
+    found = module.missing_platform()
     assert found.startswith('JAX_PLATFORMS=cudo: expected cpu, cuda, gpu, rocm, tpu, or several of them with commas.')
     assert 'Did you mean cuda' in found
     assert found.endswith('? Here JAX finds 1 cpu device')
@@ -54,7 +54,7 @@ def test_a_misspelt_platform_gets_the_nearest(machine) -> None:
 @pytest.mark.parametrize('asked', [None, '', 'cpu'])
 def test_a_platform_that_starts_is_not_to_blame(machine, asked: str | None) -> None:
     machine(asked)
-    assert platforms.missing_platform() is None
+    assert module.missing_platform() is None
 
 
 def test_every_command_says_it_in_place_of_a_traceback(

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from typing import Any
@@ -11,17 +10,15 @@ import jax
 import numpy as np
 import pytest
 from conftest import TESTS
+from launches import free_port
 from toy_processes import INTERLEAVED, WAYS, compute
 from toy_task import CircleConfig
 
 
 def in_processes(count: int, devices_each: int, ways: list[str]) -> list[dict[str, Any]]:
     """What each of the processes prints."""
-    with socket.socket() as any_socket:
-        any_socket.bind(('127.0.0.1', 0))
-        port = any_socket.getsockname()[1]
     environment = os.environ | {'JAX_NUM_CPU_DEVICES': str(devices_each)}
-    command = [sys.executable, str(TESTS / 'toy_processes.py'), str(port), str(count)]
+    command = [sys.executable, str(TESTS / 'toy_processes.py'), str(free_port()), str(count)]
     pipes = {'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE, 'text': True, 'env': environment}
     started = [subprocess.Popen([*command, str(i), *ways], **pipes) for i in range(count)]
     try:

@@ -1,0 +1,100 @@
+"""Says, before JAX starts, which process of a run is missing or is about to do something else.
+
+JAX's own start aborts if a process is missing, without saying which. So process 0 first listens on the coordinator's
+port. Each of the others sends a line, who it is and what it is about to do, and gets one back: what is wrong, if
+anything. All of them fail with the same message. Whatever else connects to the port is ignored.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import time
+from multiprocessing.connection import wait
+from typing import Any
+
+from flax_transformer.common.errors import UserError
+
+LOCAL = ('localhost', '127.0.0.1')  # hosts that no other machine can call
+_PATIENCE = 5.0  # seconds for a connection and for a line from it
+Facts = dict[str, Any]  # what must be equal in all processes, by name; JSON values
+
+
+def call_roll(host: str, port: int, process: int, count: int, facts: Facts, timeout: float) -> None:
+    """Returns when all `count` processes have come with the same facts.
+
+    Raises UserError, which names the process, if one is missing after `timeout` seconds, differs, or came twice.
+    """
+    who = f'process {process} ({socket.gethostname()}, pid {os.getpid()})'
+    own = {'number': process, 'who': who, 'facts': {'parallel.num_processes': count} | facts}
+    own = json.loads(json.dumps(own))  # as the others' arrive
+    if wrong := _report(host, port, own, timeout) if process else _answer(host, port, own, count, timeout):
+        raise UserError(wrong)
+
+
+def _answer(host: str, port: int, own: Facts, count: int, timeout: float) -> str:
+    """Process 0's part: returns what is wrong, having told all that came."""
+    callers: dict[socket.socket, Facts] = {}
+    deadline, wrong = time.monotonic() + timeout, ''
+    with contextlib.ExitStack() as opened:
+        server = opened.enter_context(_listen(host, port, count))
+        while not wrong and len(callers) < count - 1:
+            if (left := deadline - time.monotonic()) < 0:
+                wrong = _who_is_missing([own, *callers.values()], count, timeout)
+            for ready in sorted(wait([server, *callers], left), key=lambda each: each is server):  # who left, first
+                if ready is not server:
+                    del callers[ready]  # it had nothing more to say, so it has hung up
+                    continue
+                with contextlib.suppress(OSError, ValueError, RecursionError):
+                    connection = opened.enter_context(server.accept()[0])
+                    connection.settimeout(_PATIENCE)
+                    other = json.loads(connection.makefile().readline())
+                    if isinstance(other, dict) and other.keys() == own.keys():
+                        wrong = wrong or _what_differs(other, [own, *callers.values()])
+                        callers[connection] = other
+        for connection in callers:
+            with contextlib.suppress(OSError):
+                connection.sendall(json.dumps(wrong).encode() + b'\n')
+    return wrong
+
+
+def _report(host: str, port: int, own: Facts, timeout: float) -> str:
+    """The part of the others: returns what process 0 says is wrong."""
+    deadline, what = time.monotonic() + timeout, 'cannot be reached'
+    while (left := deadline - time.monotonic()) > 0:
+        with contextlib.suppress(OSError, ValueError), socket.create_connection((host, port), _PATIENCE) as connection:
+            connection.sendall(json.dumps(own).encode() + b'\n')
+            what = 'listens but does not answer'
+            connection.settimeout(left + _PATIENCE)
+            return str(json.loads(connection.makefile().readline()))
+        time.sleep(0.1)
+    hint = 'see that parallel.coordinator names its host and that the port is open, or raise parallel.process_timeout'
+    return f'process 0 {what} at {host}:{port} within {timeout:.0f} s; start it, {hint}'
+
+
+def _listen(host: str, port: int, backlog: int) -> socket.socket:
+    try:
+        if host in LOCAL or not socket.has_dualstack_ipv6():
+            return socket.create_server((host if host in LOCAL else '', port), backlog=backlog)
+        return socket.create_server(('', port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
+    except OSError as error:
+        hint = 'end the process that does, if another one does, or give another port in parallel.coordinator'
+        raise UserError(f'process 0 cannot listen at {host}:{port}: {error.strerror}; {hint}') from None
+
+
+def _what_differs(new: Facts, known: list[Facts]) -> str:
+    """Returns how a process that has just come differs from process 0, or who has its number already."""
+    for other in known:
+        if other['number'] == new['number']:
+            return f'{new["who"]} came, but {other["who"]} is process {new["number"]} already; give each its own'
+    ours, theirs = known[0]['facts'], new['facts']
+    differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    lines = [f'\n  {name}: {theirs.get(name)!r} there, {ours.get(name)!r} in process 0' for name in differing]
+    return f'{new["who"]} is not about to do the same as process 0:{"".join(lines)}' if lines else ''
+
+
+def _who_is_missing(here: list[Facts], count: int, timeout: float) -> str:
+    missing = sorted(set(range(count)) - {each['number'] for each in here})
+    names = f'process{"es" if len(missing) > 1 else ""} {", ".join(map(str, missing))} of {count}'
+    hint = 'Start all of them, with the same coordinator, or raise parallel.process_timeout'
+    return f'{names} did not come within {timeout:.0f} s; here are {", ".join(each["who"] for each in here)}. {hint}'

@@ -1,0 +1,113 @@
+"""Two and three real processes: whatever goes wrong, each says with whom, and ends in time with the right code."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+from conftest import TESTS
+from launches import LAUNCHES
+
+SLOW = 'process 0 dies in a step'
+
+
+class End(NamedTuple):
+    """How the processes of a launch ended."""
+
+    codes: list[int]
+    said: list[str]
+
+
+def launch(folder: str, *names: str) -> dict[str, End]:
+    command = [sys.executable, str(TESTS / 'launches.py'), folder, *names]
+    environment = os.environ | {'JAX_PLATFORMS': 'cpu', 'JAX_NUM_CPU_DEVICES': '1'}
+    done = subprocess.run(command, stdout=subprocess.PIPE, env=environment, timeout=300, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    return {name: End(*zip(*ends, strict=True)) for name, ends in found.items()}
+
+
+@pytest.fixture(scope='module')
+def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, End]:
+    return launch(str(tmp_path_factory.mktemp('launches')), *(name for name in LAUNCHES if name != SLOW))
+
+
+def agreed(end: End) -> str:
+    """The message that all of them gave."""
+    assert len(set(end.said)) == 1, end.said
+    return end.said[0]
+
+
+def test_two_train_together(ends: dict[str, End]) -> None:
+    end = ends['two come']
+    assert end.codes == (0, 0)
+    assert [said.splitlines()[-1] for said in end.said] == ['process 0 of 2: 36', 'process 1 of 2: 36']
+
+
+def test_one_that_never_comes_is_named(ends: dict[str, End]) -> None:
+    assert ends['one never comes'].codes == (2, 2)
+    assert agreed(ends['one never comes']).startswith('process 1 of 3 did not come within 10 s; here are process 0 (')
+    assert ends['process 0 never comes'].codes == (2,)
+    assert agreed(ends['process 0 never comes']).startswith('process 0 cannot be reached at 127.0.0.1:')
+
+
+def test_one_that_died_while_it_waited_did_not_come(ends: dict[str, End]) -> None:
+    end = ends['one dies while it waits']
+    assert end.codes == (2, -signal.SIGALRM)
+    assert end.said[0].startswith('processes 1, 2 of 3 did not come within 10 s; here are process 0 (')
+
+
+def test_one_that_comes_twice_is_named(ends: dict[str, End]) -> None:
+    assert ends['one comes twice'].codes == (2, 2, 2)
+    assert 'is process 1 already; give each its own' in agreed(ends['one comes twice'])
+    end = ends['process 0 comes twice']
+    assert end.codes == (2, 2)
+    assert 'process 0 cannot listen at 127.0.0.1:' in ''.join(end.said)
+
+
+def test_one_that_is_about_to_do_something_else_is_named(ends: dict[str, End]) -> None:
+    for name, difference in (
+        ('one has another config', 'seed: 7 there, 0 in process 0'),
+        ('one expects more', 'parallel.num_processes: 3 there, 2 in process 0'),
+    ):
+        assert ends[name].codes == (2, 2)
+        said = agreed(ends[name])
+        assert said.startswith('process 1 (')
+        assert said.endswith(f') is not about to do the same as process 0:\n  {difference}\n')
+
+
+def test_one_that_does_not_share_the_run_directory_is_named(ends: dict[str, End]) -> None:
+    """They would wait for each other for ever when they save."""
+    end = ends['one has another folder']
+    assert end.codes == (2, 2)
+    assert "the run directory of process 1 differs from process 0's; give all the same" in end.said[0]
+
+
+def test_one_that_dies_in_a_step_is_named_by_the_others(ends: dict[str, End]) -> None:
+    end = ends['one dies in a step']
+    assert end.codes == (75, 75, -signal.SIGKILL)
+    for number in (0, 1):
+        assert (
+            f'process {number} of 3 stops: process 2 gave no sign of life for 15 s; the same command'
+            in end.said[number]
+        )
+
+
+def test_one_that_fails_ends_the_others_with_its_message_and_code(ends: dict[str, End]) -> None:
+    end = ends['one fails in a step']
+    assert end.codes == (2, 2)
+    assert 'process 0 of 2 stops: process 1 failed: batch 2 is wrong; see its message' in end.said[0]
+    assert 'flax-transformer: process 1 of 2: batch 2 is wrong' in end.said[1]
+    end = ends['one is stopped in a step']
+    assert end.codes == (75, 75)
+    assert 'process 0 of 2 stops: process 1 stopped: SIGTERM: stopped; the same command goes on' in end.said[0]
+
+
+@pytest.mark.slow
+def test_without_process_0_jax_ends_the_others(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """At once and by itself, which a launcher must take for a failure that may be tried again."""
+    end = launch(str(tmp_path_factory.mktemp('launches')), SLOW)[SLOW]
+    assert end.codes == (-signal.SIGKILL, -signal.SIGABRT)
+    assert 'another task died' in end.said[1]

@@ -1,0 +1,127 @@
+"""Launches of several processes, sound and faulty: `launches.py FOLDER NAME...` prints, as JSON, how they ended.
+
+All launches run at the same time. Their processes are forks of this one, which has imported everything and touched no
+device, so a start costs no imports.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from toy_runs import train_circle
+from toy_task import CircleConfig
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.engine.devices import multihost, process_group
+from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
+
+
+class Process(NamedTuple):
+    """One that takes part in a launch."""
+
+    number: int
+    count: int  # of all processes, as this one knows it
+    fault: str = ''
+    timeout: int = 60
+    folder: str = ''  # where it trains the toy task, if it does
+
+
+LAUNCHES = {
+    'two come': [Process(0, 2), Process(1, 2)],
+    'one never comes': [Process(0, 3, timeout=10), Process(2, 3, timeout=10)],
+    'process 0 never comes': [Process(1, 2, timeout=10)],
+    'one dies while it waits': [Process(0, 3, timeout=10), Process(1, 3, 'dies while it waits')],
+    'one comes twice': [Process(0, 3), Process(1, 3), Process(1, 3)],
+    'process 0 comes twice': [Process(0, 2, timeout=10), Process(0, 2, timeout=10)],
+    'one has another config': [Process(0, 2), Process(1, 2, 'has another config')],
+    'one has another folder': [Process(0, 2, folder='a'), Process(1, 2, folder='b')],
+    'one expects more': [Process(0, 2), Process(1, 3)],
+    'one dies in a step': [Process(0, 3, timeout=15), Process(1, 3, timeout=15), Process(2, 3, 'dies', timeout=15)],
+    'one fails in a step': [Process(0, 2), Process(1, 2, 'fails')],
+    'one is stopped in a step': [Process(0, 2), Process(1, 2, 'is stopped')],
+    'process 0 dies in a step': [Process(0, 2, 'dies'), Process(1, 2)],
+}
+
+
+def take_part(process: Process, port: int, folder: Path) -> int:
+    """Starts as `flax-transformer train` does and trains; returns the exit code."""
+    config = ParallelConfig(
+        'mesh',
+        num_processes=process.count,
+        coordinator=f'127.0.0.1:{port}',
+        process_id=process.number,
+        process_timeout=process.timeout,
+    )
+    if process.fault == 'dies while it waits':
+        signal.alarm(1)
+    try:
+        process_group.start(config, {'seed': 7 if process.fault == 'has another config' else 0})
+        with process_group.together():
+            if process.folder:
+                train_circle(folder / process.folder, CircleConfig(parallel=config))
+            else:
+                train(config, process.fault)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except Interrupted:
+        return EXIT_CODE
+    return 0
+
+
+def train(config: ParallelConfig, fault: str) -> None:
+    """Three sums over all devices in place of steps; the fault comes before the second."""
+    devices = Devices(config)
+    step = jax.jit(lambda x: x.sum(), out_shardings=devices.replicated)
+    for number in range(1, 4):
+        if number == 2 and fault == 'dies':
+            os.kill(os.getpid(), signal.SIGKILL)
+        if number == 2 and fault == 'fails':
+            raise UserError('batch 2 is wrong')
+        if number == 2 and fault == 'is stopped':
+            raise Interrupted('SIGTERM: stopped')
+        total = int(step(devices.split(np.full(12, number))))
+    print(f'process {multihost.number()} of {multihost.count()}: {total}')
+
+
+def start(process: Process, port: int, log: Path) -> int:
+    """The id of a process that takes part; it leaves by the end of the interpreter."""
+    if pid := os.fork():
+        return pid
+    opened = os.open(log, os.O_WRONLY | os.O_CREAT)
+    os.dup2(opened, 1)
+    os.dup2(opened, 2)
+    sys.exit(take_part(process, port, log.parent))
+
+
+def free_port() -> int:
+    with socket.socket() as any_socket:
+        any_socket.bind(('127.0.0.1', 0))
+        return any_socket.getsockname()[1]
+
+
+def main(folder: Path, names: list[str]) -> None:
+    running = {}
+    for name in names:
+        port = free_port()
+        for place, process in enumerate(LAUNCHES[name]):
+            log = folder / f'{name} {place}'
+            running[start(process, port, log)] = name, log
+    ended: dict[str, dict[Path, list]] = {name: {} for name in names}
+    while running:
+        pid, status = os.wait()
+        name, log = running.pop(pid)
+        ended[name][log] = [os.waitstatus_to_exitcode(status), log.read_text()]
+    print(json.dumps({name: [each[log] for log in sorted(each)] for name, each in ended.items()}))
+
+
+if __name__ == '__main__':
+    main(Path(sys.argv[1]), sys.argv[2:])
