@@ -34,6 +34,9 @@ COMMANDS = {
     'help': 'help [COMMAND]: this list, or what a command can do',
 }
 QUIET = ('-q', '--quiet')
+# Kept, and so the variables of the frames that they left, until the process ends: a thread of XLA that still compiles
+# reads a program which belongs to one of these frames, and would crash if it were freed.
+_INTERRUPTS: list[BaseException] = []
 
 
 def launch(argv: list[str] | None = None) -> None:
@@ -41,25 +44,11 @@ def launch(argv: list[str] | None = None) -> None:
     try:  # from here on Ctrl-C prints no traceback; so all imports wait until here
         from flax_transformer.cli.process import run
 
-        run(lambda: _begin(sys.argv[1:] if argv is None else argv))
+        argv = sys.argv[1:] if argv is None else argv
+        is_training = [arg for arg in argv if arg not in QUIET][:1] == ['train']
+        run(lambda: main(argv), is_training=is_training)
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-def _begin(argv: list[str]) -> int:
-    from flax_transformer.common.signals import unblock_signals
-
-    is_training = [arg for arg in argv if arg not in QUIET][:1] == ['train']
-    if is_training:
-        from flax_transformer.engine.preemption import exit_on_signals
-
-        exit_on_signals()
-    unblock_signals()
-    if is_training:
-        from flax_transformer.cli.huge_pages import restart_with_huge_pages
-
-        restart_with_huge_pages()
-    return main(argv)
 
 
 def open_closed_streams() -> None:
@@ -108,7 +97,6 @@ def _run(name: str, *rest: str) -> int:
     """Runs a command and returns its exit code."""
     import importlib
 
-    from flax_transformer.cli.process import keep
     from flax_transformer.common.errors import UserError, nearest
     from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 
@@ -125,9 +113,10 @@ def _run(name: str, *rest: str) -> int:
         return 1
     except OSError as error:
         return _fail(f'{error.strerror or error}{f": {error.filename}" if error.filename else ""}', 1)
-    except Interrupted as stopped:
-        return _fail(str(keep(stopped)), EXIT_CODE)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
+        _INTERRUPTS.append(stopped)
+        if isinstance(stopped, Interrupted):
+            return _fail(str(stopped), EXIT_CODE)
         hint = '; the same command goes on from the last checkpoint' if name == 'train' else ''
         return _fail(f'interrupted{hint}', 130)
     except Exception:
