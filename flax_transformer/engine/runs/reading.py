@@ -21,7 +21,7 @@ from flax_transformer.engine.monitor.early_stopping import rank_of_checkpoint
 from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, strange_files
 from flax_transformer.engine.runs.damaged_files import reading
 from flax_transformer.engine.runs.places import place_of, steps_of
-from flax_transformer.engine.runs.quiet import drop_late_errors, without_warnings
+from flax_transformer.engine.runs.quiet import without_warnings
 from flax_transformer.engine.state import TrainState
 
 T = TypeVar('T')
@@ -45,7 +45,6 @@ class CheckpointReader:
     ) -> None:
         self.folder, self._say = folder, say
         self._rank = partial(rank_of_checkpoint, score=best_by)
-        drop_late_errors()
 
     def steps(self) -> list[int]:
         """The steps of all checkpoints, newest last."""
