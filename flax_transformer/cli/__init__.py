@@ -34,9 +34,6 @@ COMMANDS = {
     'help': 'help [COMMAND]: this list, or what a command can do',
 }
 QUIET = ('-q', '--quiet')
-# Kept, and so the variables of the frames that they left, until the process ends: a thread of XLA that still compiles
-# reads a program which belongs to one of these frames, and would crash if it were freed.
-_INTERRUPTS: list[BaseException] = []
 
 
 def launch(argv: list[str] | None = None) -> None:
@@ -113,10 +110,9 @@ def _run(name: str, *rest: str) -> int:
         return 1
     except OSError as error:
         return _fail(f'{error.strerror or error}{f": {error.filename}" if error.filename else ""}', 1)
-    except KeyboardInterrupt as stopped:
-        _INTERRUPTS.append(stopped)
-        if isinstance(stopped, Interrupted):
-            return _fail(str(stopped), EXIT_CODE)
+    except Interrupted as stopped:
+        return _fail(str(stopped), EXIT_CODE)
+    except KeyboardInterrupt:
         hint = '; the same command goes on from the last checkpoint' if name == 'train' else ''
         return _fail(f'interrupted{hint}', 130)
     except Exception:

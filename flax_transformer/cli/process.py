@@ -18,15 +18,17 @@ def run(main: Callable[[], int], *, is_training: bool = False) -> None:
 
     As long as training has no handlers of its own, nothing can be lost: SIGTERM and Ctrl-C end it with 75.
     """
-    interrupts = []
+    # Kept, and so the variables of the frames that they left: a thread of XLA that still compiles reads a program which
+    # belongs to one of these frames, and would crash if it were freed.
+    interrupts: list[KeyboardInterrupt] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        interrupts.append(number)
         if is_training:
             end_process(SAVED, f'{signal.Signals(number).name}: stopped; the same command goes on\n')
         if not can_raise(frame):
             end_process(INTERRUPTED, 'flax-transformer: interrupted\n')
-        raise KeyboardInterrupt
+        interrupts.append(KeyboardInterrupt())
+        raise interrupts[-1]
 
     for number in (signal.SIGINT, signal.SIGTERM) if is_training else (signal.SIGINT,):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as Ctrl-C is in a background job

@@ -59,7 +59,9 @@ class Stop:
         elif self.requested is None:
             self.requested = signal.Signals(number).name
             if not self._is_deferred:
-                raise Interrupted(f'{self.requested}: stopped; the same command goes on')
+                # Kept, and so the frames that it leaves: XLA may still compile a program that belongs to one of them.
+                self._interrupt = Interrupted(f'{self.requested}: stopped; the same command goes on')
+                raise self._interrupt
             warn(f'\n{self.requested}: saving after this step; another Ctrl-C stops at once\n')
         elif number == signal.SIGINT:
             if self._exits_at_second:

@@ -59,6 +59,8 @@ finally:
 
 COMPILING = """
 import types
+from contextlib import nullcontext
+from flax_transformer.engine.preemption import stop_on_signals
 from flax_transformer.cli import main as flax_transformer
 
 class Program:
@@ -67,7 +69,8 @@ class Program:
 
 def compile_in_a_thread(_):
     program = Program()
-    {interrupt}
+    with {handlers} as stop:
+        interrupt()
 
 sys.modules['flax_transformer.cli.show'] = types.SimpleNamespace(main=compile_in_a_thread)
 return flax_transformer(['show'])"""
@@ -88,12 +91,10 @@ def test_ctrl_c_ends_with_130_and_without_a_traceback(body: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ('interrupt', 'code'),
-    [('interrupt()', 130), ('from flax_transformer.engine.preemption import Interrupted; raise Interrupted', 75)],
-    ids=['ctrl_c', 'asked_to_save'],
+    ('handlers', 'code'), [('nullcontext()', 130), ('stop_on_signals()', 75)], ids=['command', 'training']
 )
-def test_what_a_thread_of_xla_may_be_compiling_is_never_freed(interrupt: str, code: int) -> None:
-    done = run(COMPILING.format(interrupt=interrupt))
+def test_what_a_thread_of_xla_may_be_compiling_is_never_freed(handlers: str, code: int) -> None:
+    done = run(COMPILING.format(handlers=handlers))
     assert (done.returncode, done.stdout) == (code, 'printed\n'), done.stderr
 
 
