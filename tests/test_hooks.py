@@ -3,7 +3,6 @@
 The calls are made in a Python of their own: in this one an earlier test may have changed what is compared.
 """
 
-import asyncio
 import importlib.util
 import json
 import logging
@@ -39,28 +38,15 @@ def settings() -> dict[str, Any]:
     return {
         'sys.excepthook': sys.excepthook,
         'sys.unraisablehook': sys.unraisablehook,
-        'sys.displayhook': sys.displayhook,
         'threading.excepthook': threading.excepthook,
         'verbosity of absl': absl_logging.get_verbosity(),
         'filters of warnings': list(warnings.filters),
-        'warnings.showwarning': warnings.showwarning,
-        'wakeup descriptor': wakeup_descriptor(),
         **{number.name: signal.getsignal(number) for number in signal.Signals},
         **{
             f'logger {logger.name}': (logger.level, logger.disabled, logger.handlers[:], logger.filters[:])
             for logger in loggers
         },
-        'event loop': asyncio.get_event_loop_policy(),
     }
-
-
-def wakeup_descriptor() -> int | None:
-    """Where signals are written to; None in a thread, which cannot ask."""
-    if threading.current_thread() is not threading.main_thread():
-        return None
-    descriptor = signal.set_wakeup_fd(-1)
-    signal.set_wakeup_fd(descriptor)
-    return descriptor
 
 
 def make_calls(folder: Path, texts: Path) -> dict[str, Callable[[], Any]]:
