@@ -4,6 +4,7 @@ import functools
 import mmap
 import os
 import shutil
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from absl import logging
 from flax_transformer.config import Config
 from flax_transformer.engine.devices.devices import prepare_devices
 from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.preemption import EXIT_CODE, Interrupted, exit_on_signals
+from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 from flax_transformer.engine.runs import checkpoints as checkpoints_module
 from flax_transformer.tasks.translation import train as train_module
 from flax_transformer.tasks.translation.validation import Validation
@@ -78,7 +79,8 @@ def start(config: Config, run: Path, log: Path) -> Life:
 
 def _train(config: Config, run: Path, marks: '_Marks') -> int:
     """The exit code of training, as the command has it."""
-    exit_on_signals()
+    for number in (signal.SIGTERM, signal.SIGINT):  # before training has its handlers
+        signal.signal(number, lambda *_: os._exit(EXIT_CODE))
     prepare_devices(config.parallel.num_devices)
     logging.set_verbosity(logging.FATAL)
     marks.place(config.training.steps)

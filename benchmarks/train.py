@@ -115,7 +115,7 @@ def main() -> None:
     workers = {}
     for system in ('ours', *peers):
         python = sys.executable if system == 'ours' else options.peers
-        # What the command `train` sets for itself.
+        # As the Makefile has it.
         environment = os.environ | ({'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1'} if system == 'ours' else {})
         workers[system] = subprocess.Popen(
             [python, __file__, '--serve', system, *arguments],

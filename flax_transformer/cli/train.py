@@ -9,7 +9,8 @@ from typing import Annotated, Any, Generic
 
 import tyro
 
-from flax_transformer.cli.options import C, parse, read_config_file
+from flax_transformer.cli.huge_pages import huge_pages_hint
+from flax_transformer.cli.options import C, note, parse, read_config_file
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
@@ -44,12 +45,16 @@ def main(argv: list[str]) -> None:
         _print_next(options.config, options.workdir)
         return
     # JAX counts its devices once, when first asked: simulated ones must be requested before.
+    import jax
+
     from flax_transformer.engine.devices import multihost, process_group
     from flax_transformer.engine.devices.devices import prepare_devices
 
     parallel = options.config.parallel
     prepare_devices(-(-parallel.least_devices // max(parallel.num_processes, 1)))
     process_group.start(parallel, _facts(options))
+    if multihost.is_first() and jax.default_backend() == 'cpu' and (hint := huge_pages_hint()):
+        note(hint)
 
     from absl import logging
 

@@ -21,7 +21,6 @@ from flax_transformer.engine.monitor.reporter import NoReporter, Reporter
 from flax_transformer.engine.preemption import Stop, stop_on_signals
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.full_disk import tolerate_full_disk
-from flax_transformer.engine.runs.quiet import drop_late_errors
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.start import is_done, report_start
 from flax_transformer.engine.state import TrainState
@@ -52,7 +51,6 @@ def training_in(run: RunDirectory, *, exit_at_second: bool = False) -> Iterator[
 
     Raises UserError if another process is training there. `exit_at_second`: a second Ctrl-C ends the process.
     """
-    drop_late_errors()
     lock = run.in_use(multihost.say) if multihost.is_first() else contextlib.nullcontext()
     with stop_on_signals(exit_at_second=exit_at_second) as stop, lock:
         if multihost.count() > 1:

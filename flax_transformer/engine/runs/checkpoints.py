@@ -20,7 +20,6 @@ from flax_transformer.engine.runs.checksums import faults, format_faults, has_ma
 from flax_transformer.engine.runs.damaged_files import reading
 from flax_transformer.engine.runs.full_disk import is_full_disk, no_space_left, room_for_checkpoint
 from flax_transformer.engine.runs.places import DAMAGED, DELETED, remove_unfinished, replaced_steps, set_aside, settle
-from flax_transformer.engine.runs.quiet import without_warnings
 from flax_transformer.engine.runs.reading import CheckpointReader, say_on_stderr, training_part
 from flax_transformer.engine.state import TrainState
 
@@ -59,7 +58,7 @@ class Checkpoints(CheckpointReader):
             todelete_subdir=f'../{DELETED}',
             async_options=ocp.AsyncOptions(post_finalization_callback=self._write_manifest),
         )
-        with without_warnings(), reading(f'a checkpoint in {folder}'):
+        with reading(f'a checkpoint in {folder}'):
             try:
                 self._manager = ocp.CheckpointManager(epath.Path(folder.absolute()), options=options)
             except Exception:

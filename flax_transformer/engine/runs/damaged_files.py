@@ -1,6 +1,7 @@
-"""Orbax on damaged files: whatever it raises becomes a sentence."""
+"""Orbax while it reads: whatever it raises becomes a sentence, and its warnings are left out."""
 
 import contextlib
+import logging
 from collections.abc import Iterator
 
 from flax_transformer.common.errors import UserError
@@ -9,7 +10,13 @@ from flax_transformer.engine.preemption import interrupt_in
 
 @contextlib.contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turns any exception but those of the system into a UserError which says that `what` cannot be read."""
+    """Turns any exception but those of the system into a UserError which says that `what` cannot be read.
+
+    What Orbax warns of is left out: a read-only manager is read-only, items have no metadata of their own.
+    """
+    logger = logging.getLogger('absl')
+    level = logger.level
+    logger.setLevel(logging.ERROR)
     try:
         yield
     except (UserError, OSError, MemoryError):
@@ -24,3 +31,5 @@ def reading(what: str) -> Iterator[None]:
             f'{what} is damaged, or cannot be read ({type(error).__name__}: {first}); restore it from a backup, or '
             'choose another'
         ) from None
+    finally:
+        logger.setLevel(level)
