@@ -13,10 +13,6 @@ import numpy as np
 from decode_work import EOS, SIZES, Batch
 from decode_worker import Translate, ours
 
-LENGTHS = (32, 64, 128, 256, 512)
-ROWS = (1, 4, 16, 64, 256)
-
-
 def seconds(translate: Translate, rows: int, length: int, beam: int) -> float:
     source = np.arange(10, 26, dtype=np.int32)
     source[-1] = EOS
@@ -53,13 +49,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('file', nargs='?')
     parser.add_argument('--beam', type=int, default=4)
+    parser.add_argument('--lengths', type=int, nargs='+', default=[32, 64, 128, 256, 512])
+    parser.add_argument('--rows', type=int, nargs='+', default=[1, 4, 16, 64, 256])
     options = parser.parse_args()
     translate, beam = ours(SIZES['tiny']), options.beam
     record = {
         'benchmark': 'decode_cost',
         'beam_width': beam,
-        'milliseconds_per_token': {n: round(1000 * seconds(translate, 1, n, beam) / n, 3) for n in LENGTHS},
-        'tokens_per_second': {rows: round(rows * 16 / seconds(translate, rows, 16, beam)) for rows in ROWS},
+        'milliseconds_per_token': {n: round(1000 * seconds(translate, 1, n, beam) / n, 3) for n in options.lengths},
+        'tokens_per_second': {rows: round(rows * 16 / seconds(translate, rows, 16, beam)) for rows in options.rows},
     }
     print(json.dumps(record))
     if options.file:

@@ -43,16 +43,17 @@ def ours(size: Size, weights: str = 'float32') -> Translate:
 
     from flax_transformer.config import DecodingConfig
     from flax_transformer.ops.int8 import to_int8
-    from flax_transformer.tasks.translation.inference.ids import translate_ids
+    from flax_transformer.tasks.translation.inference.ids import Vocabulary, translate_ids
     from flax_transformer.transformer.model import Transformer
 
     config, params = _model(size)
+    how = {'models': (Transformer(config),), 'vocabulary': Vocabulary(PAD, EOS)}
     params = to_int8(params) if weights == 'int8' else params
 
     @functools.cache
     def program(length: int, beam: int):
         decoding = DecodingConfig(beam_width=beam, max_tokens=length, banned_ids=SPECIAL)
-        return jax.jit(functools.partial(translate_ids, models=(Transformer(config),), decoding=decoding))
+        return jax.jit(functools.partial(translate_ids, **how, decoding=decoding))
 
     def translate(batch: Batch, beam: int) -> list[list[int]]:
         found = program(batch.length, beam)(params, batch.padded(batch.slots))

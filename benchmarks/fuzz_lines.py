@@ -28,7 +28,7 @@ from random_lines import check_lines, random_line, tiny_run, tiny_translator
 from random_records import check_record, random_bad_record, random_record
 
 ROOT = Path(__file__).parents[1]
-CHUNK = 20_000  # lines that each way is given in turn
+CHUNK = 20_000  # most lines that each way is given in turn
 SAMPLE = 200  # lines that are also translated in this process
 ENVIRONMENT = {**os.environ, 'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(ROOT)}
 
@@ -181,9 +181,10 @@ def main(num_lines: int = 1_000_000, seed: int = 0) -> None:
     counts: Counter = Counter()
     started = time.perf_counter()
     print(f'files in {folder}', file=sys.stderr, flush=True)
-    for turn in range(-(-num_lines // CHUNK)):
+    chunk = min(CHUNK, -(-num_lines // len(WAYS)))
+    for turn in range(-(-num_lines // chunk)):
         way = WAYS[turn % len(WAYS)]
-        found = way(fuzzer, min(CHUNK, num_lines - counts['lines']))
+        found = way(fuzzer, min(chunk, num_lines - counts['lines']))
         counts += found + Counter({way.__name__: found['lines']})
         print(f'{counts["lines"]:,} lines, {time.perf_counter() - started:.0f} s', file=sys.stderr, flush=True)
     shutil.rmtree(folder)
