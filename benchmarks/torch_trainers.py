@@ -8,9 +8,8 @@ import math
 
 import torch
 import torch.nn.functional as F
-from sized_models import marian_config
 from torch import nn
-from workload import PAD, Pair, Size, padded, width_of
+from workload import PAD, Pair, Size, marian_config, padded, width_of
 
 DEVICE = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
 ADAM = {'lr': 1e-4, 'betas': (0.9, 0.98), 'eps': 1e-9, 'fused': True}
