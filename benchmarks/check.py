@@ -1,13 +1,12 @@
 """How fast a corpus is checked, and in how much memory: one line of JSON. `python benchmarks/check.py [--pairs N]`.
 
 The text is generated: 28 words a side on average (as WMT has tokens), a number in one line of five.
+`python -m cProfile -s cumtime benchmarks/check.py` says where the time goes.
 """
 
 import argparse
-import cProfile
 import json
 import os
-import pstats
 import resource
 import tempfile
 import time
@@ -23,21 +22,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument('--pairs', type=int, default=200_000)
     parser.add_argument('--processes', type=int, default=1)
-    parser.add_argument('--profile', action='store_true', help='print the functions that take the most time')
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         write_corpus(Path(folder), arguments.pairs, words=23.4, number_every=5)
         settings = config(Path(folder), vocab_size=8000)
-        profile = cProfile.Profile()
-        if arguments.profile:
-            profile.enable()
         begin = time.perf_counter()
         vocabulary = Vocabulary(settings.model.vocab_size, settings.tokenizer)
         report = audit(settings.data, settings.check, vocabulary, processes=arguments.processes)
         seconds = time.perf_counter() - begin
-        profile.disable()
-        if arguments.profile:
-            pstats.Stats(profile).sort_stats('cumtime').print_stats(45)
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     result = {
         'pairs': arguments.pairs,

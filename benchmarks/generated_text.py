@@ -1,4 +1,4 @@
-"""Generated text of WMT-like lengths, any number of pairs: words of Zipf-like frequencies, sentences of log-normal length.
+"""Generated text, any number of pairs: words of Zipf-like frequencies, sentences of log-normal length.
 
 The target's lengths follow the source's. The same number of pairs is the same text.
 """

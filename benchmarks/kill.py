@@ -22,14 +22,17 @@ import argparse
 import collections
 import contextlib
 import json
+import multiprocessing
 import os
 import random
 import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1')  # compiling takes longer than running
@@ -38,6 +41,7 @@ import jax
 import numpy as np
 from kill_config import everything_on
 from killers import STEPS, Killer
+from measuring import write_config
 
 from flax_transformer.config import Config
 from flax_transformer.engine.devices.devices import prepare_devices
@@ -45,6 +49,7 @@ from flax_transformer.engine.monitor.reporter import METRICS_FILE, read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.tasks.translation.task import make_trainer
 
+T = TypeVar('T')
 TIMES = {
     'time',
     'seconds',
@@ -96,20 +101,6 @@ def leftovers(run: Path) -> list[str]:
     )
 
 
-# The config, as a file for the command.
-FILE = """
-import sys
-from pathlib import Path
-
-sys.path.insert(0, {here!r})
-from kill_config import everything_on
-
-
-def get_config():
-    return everything_on(Path({folder!r}), {steps}, strategy={strategy!r})
-"""
-
-
 def kill_again_and_again(
     folder: Path, kills: int, *, strategy: str, seed: int = 0, is_real: bool = False
 ) -> dict[str, Any]:
@@ -117,8 +108,7 @@ def kill_again_and_again(
     began, rng = time.monotonic(), random.Random(f'{seed} {strategy} {is_real}')
     config = everything_on(folder, STEPS, strategy=strategy)
     file = folder / 'config.py'
-    here = str(Path(__file__).parent)
-    file.write_text(FILE.format(here=here, folder=str(folder), steps=STEPS, strategy=strategy))
+    write_config(file, f'kill_config.everything_on(HERE, {STEPS}, strategy={strategy!r})')
     cache = str(folder / 'compiled')
     os.environ['JAX_COMPILATION_CACHE_DIR'], os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = cache, '0'
     jax.config.update('jax_compilation_cache_dir', cache)
@@ -132,7 +122,7 @@ def kill_again_and_again(
         while killer.live(run, is_killed=killer.counts.total() < kills) != 0:
             pass
         runs += 1
-        for what in in_fork(lambda run=run: leftovers(run) + compared(run, alone, config)):
+        for what in in_fork(faults, run, alone, config):
             killer.wrong.append(f'run {runs}: {what}')
         print(f'{strategy}: {runs} runs, {killer.counts.total()} kills, wrong: {len(killer.wrong)}', file=sys.stderr)
         if len(killer.wrong) == before:  # else it stays to be looked at
@@ -148,28 +138,15 @@ def kill_again_and_again(
     }
 
 
-def compared(run: Path, alone: Path, config: Config) -> list[str]:
+def faults(run: Path, alone: Path, config: Config) -> list[str]:
     prepare_devices(config.parallel.num_devices)
-    return differences(run, alone, config)
+    return leftovers(run) + differences(run, alone, config)
 
 
-def in_fork(function: Any) -> Any:
-    """What the function returns in a process of its own; JSON."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if not pid:
-        os.close(read)
-        with open(write, 'w') as opened:
-            try:
-                json.dump(function(), opened)
-            except BaseException as error:
-                json.dump([repr(error)], opened)
-        os._exit(0)
-    os.close(write)
-    with open(read) as opened:
-        found = json.loads(opened.read() or '["no answer"]')
-    os.waitpid(pid, 0)
-    return found
+def in_fork(function: Callable[..., T], *arguments: Any, **rest: Any) -> T:
+    """Calls a function in a process of its own, a fork; this one must not touch a device."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context('fork')) as pool:
+        return pool.submit(function, *arguments, **rest).result()
 
 
 def main() -> None:
@@ -187,7 +164,7 @@ def main() -> None:
                 continue
             folder = Path(tempfile.mkdtemp(prefix='kill_'))
             settings = {'strategy': strategy, 'seed': options.seed, 'is_real': is_real}
-            result = in_fork(lambda: kill_again_and_again(folder, share, **settings))  # noqa: B023
+            result = in_fork(kill_again_and_again, folder, share, **settings)
             print(json.dumps(result), flush=True)
             found.append(result)
             if not result['differ']:

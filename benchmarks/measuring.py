@@ -28,6 +28,18 @@ def run(*command: object) -> tuple[str, float]:
     return done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def write_config(file: Path, call: str) -> None:
+    """Writes a config file that returns what a call gives: of a function that tests/ or benchmarks/ has."""
+    module, _, call = call.partition('.')
+    here = Path(__file__).resolve().parent
+    folders = [str(here), str(here.parent / 'tests')]
+    file.write_text(
+        f'import sys\nfrom pathlib import Path\n\nsys.path[:0] = {folders!r}\nimport {module}\n\n'
+        f'HERE = Path(__file__).parent\n\n\ndef get_config():\n    return {module}.{call}\n',
+        encoding='utf-8',
+    )
+
+
 class Worker:
     """A process that answers each line on its standard input with a line of JSON."""
 

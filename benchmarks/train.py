@@ -15,7 +15,6 @@ import statistics
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
 from measuring import Worker, missing
 from workload import PAD, SIZES, UNK, Pair, Size, our_config, padded_batches
