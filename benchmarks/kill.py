@@ -22,17 +22,14 @@ import argparse
 import collections
 import contextlib
 import json
-import multiprocessing
 import os
 import random
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1')  # compiling takes longer than running
@@ -41,7 +38,7 @@ import jax
 import numpy as np
 from kill_config import everything_on
 from killers import STEPS, Killer
-from measuring import write_config
+from measuring import in_fork, write_config
 
 from flax_transformer.config import Config
 from flax_transformer.engine.devices.devices import prepare_devices
@@ -49,7 +46,6 @@ from flax_transformer.engine.monitor.reporter import METRICS_FILE, read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.tasks.translation.task import make_trainer
 
-T = TypeVar('T')
 TIMES = {
     'time',
     'seconds',
@@ -141,12 +137,6 @@ def kill_again_and_again(
 def faults(run: Path, alone: Path, config: Config) -> list[str]:
     prepare_devices(config.parallel.num_devices)
     return leftovers(run) + differences(run, alone, config)
-
-
-def in_fork(function: Callable[..., T], *arguments: Any, **rest: Any) -> T:
-    """Calls a function in a process of its own, a fork; this one must not touch a device."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context('fork')) as pool:
-        return pool.submit(function, *arguments, **rest).result()
 
 
 def main() -> None:

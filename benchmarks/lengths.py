@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 from measuring import draw, seconds_in_turn
+from workload import training_step
 
 from flax_transformer.config import (
     Config,
@@ -31,13 +32,11 @@ from flax_transformer.tasks.translation.task import make_trainer
 
 VOCAB, SLOTS = 8_000, 4096
 MODELS = {
-    'transformer': TransformerConfig(
+    'Transformer': TransformerConfig(
         vocab_size=VOCAB, d_model=256, num_heads=4, d_ff=1024, num_encoder_layers=3, num_decoder_layers=3
     ),
-    'rnn': RecurrentConfig(vocab_size=VOCAB, d_model=256, hidden_size=384, dropout_rate=0.1),
+    'attention RNN': RecurrentConfig(vocab_size=VOCAB, d_model=256, hidden_size=384, dropout_rate=0.1),
 }
-
-LABELS = {'transformer': 'Transformer', 'rnn': 'attention RNN'}
 
 
 def trainer_of(model: Any, length: int) -> tuple[Callable[[], None], int]:
@@ -50,23 +49,7 @@ def trainer_of(model: Any, length: int) -> tuple[Callable[[], None], int]:
             training=TrainingConfig(tokens_per_step=max(SLOTS // length, 1) * length),
         )
     )
-    shapes, rng = trainer.task.batch_shapes(), np.random.default_rng(0)
-    ids = rng.integers(4, VOCAB, shapes.source.shape).astype(np.int32)
-    ones, places = np.ones_like(ids), np.broadcast_to(np.arange(length, dtype=np.int32), ids.shape)
-    batch = shapes._replace(
-        **{name: ids for name in ('source', 'target')},
-        **{name: ones for name in ('source_segments', 'target_segments')},
-        **{name: places for name in ('source_positions', 'target_positions')},
-    )
-    state = trainer.init_state()
-    parameters = count_parameters(trainer.shapes.params)
-
-    def step() -> None:
-        nonlocal state
-        state, _ = trainer.step(state, batch)
-        jax.block_until_ready(state)
-
-    return step, parameters
+    return training_step(trainer, VOCAB, length), count_parameters(trainer.shapes.params)
 
 
 def translation_of(config: Any, length: int) -> Callable[[], None]:
@@ -112,7 +95,7 @@ def main() -> None:
         titles = {'step_ms': f'a training step on {SLOTS:,} slots', 'sentence_ms': 'translating one sentence, greedily'}
         panels = []
         for name, title in titles.items():
-            curves = {LABELS[model]: {n: of[model] for n, of in record[name].items()} for model in MODELS}
+            curves = {model: {n: of[model] for n, of in record[name].items()} for model in MODELS}
             panels.append(({'title': title, 'xlabel': 'tokens of a sentence', 'ylabel': 'ms'}, curves))
         draw(options.file, panels)
 

@@ -1,14 +1,18 @@
 """What several benchmarks share: peers that may be missing, processes that take turns, times, memory, pictures."""
 
 import json
+import multiprocessing
 import os
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar('T')
 
 
 def missing(python: str, *packages: str) -> str:
@@ -26,6 +30,12 @@ def run(*command: object) -> tuple[str, float]:
         sys.exit(f'{" ".join(map(str, command))} ended with {done.returncode}')
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def in_fork(function: Callable[..., T], *arguments: Any, **rest: Any) -> T:
+    """Calls a function in a process of its own, a fork; this one must not touch a device."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context('fork')) as pool:
+        return pool.submit(function, *arguments, **rest).result()
 
 
 def write_config(file: Path, call: str) -> None:

@@ -23,14 +23,12 @@ from pathlib import Path
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 
-import jax
-import numpy as np
 from measuring import seconds_in_turn
 from reproduce.transformer_tiny import get_config
+from workload import training_step
 
 from flax_transformer import train
 from flax_transformer.config import Config, OptimizerConfig, TrainingConfig
-from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.tasks.translation.task import make_trainer
 
@@ -72,26 +70,17 @@ def config_of(norm: str, steps: int) -> Config:
 
 def times_of_steps(norms: list[str], steps: int, rounds: int) -> dict[str, float]:
     """CPU time of a step relative to layer norm's, by norm: medians of rounds of five steps in turn."""
-    trainers = {norm: make_trainer(config_of(norm, steps)) for norm in {'layer': None, **dict.fromkeys(norms)}}
-    states = {norm: trainer.init_state() for norm, trainer in trainers.items()}
-    batch = draw_batch(trainers['layer'].task.batch_shapes())
+    kinds = {'layer': None, **dict.fromkeys(norms)}
+    steps_of = {norm: training_step(make_trainer(config_of(norm, steps)), 8000, length=16) for norm in kinds}
 
     def five_steps(norm: str) -> None:
         for _ in range(5):
-            states[norm], metrics = trainers[norm].step(states[norm], batch)
-            jax.block_until_ready(metrics)
+            steps_of[norm]()
 
-    functions = {norm: partial(five_steps, norm) for norm in trainers}
+    functions = {norm: partial(five_steps, norm) for norm in kinds}
     seconds = seconds_in_turn(functions, rounds, time.process_time)
     ratios = {norm: [a / b for a, b in zip(of, seconds['layer'], strict=True)] for norm, of in seconds.items()}
     return {norm: round(statistics.median(of), 3) for norm, of in ratios.items()}
-
-
-def draw_batch(shapes: Batch) -> Batch:
-    """Rows of four sentences of 16 random ids each."""
-    ids = np.random.default_rng(0).integers(2, 8000, shapes.source.shape, dtype=np.int32)
-    places = np.broadcast_to(np.arange(ids.shape[1], dtype=np.int32), ids.shape)
-    return Batch(ids, ids, places // 16 + 1, places // 16 + 1, places % 16, places % 16)
 
 
 if __name__ == '__main__':

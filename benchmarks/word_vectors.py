@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from measuring import missing, run
 
 from flax_transformer.data.named_files import data_root, matching_files
@@ -46,11 +47,8 @@ def ours(config_name: str, work: Path, seed: int, fields: list[str], counted: st
     command = [sys.executable, '-m', 'flax_transformer', '--quiet', 'train', config_name, '--workdir', str(work)]
     _, cpu = run(*command, '--seed', seed, *fields)
     records = [record for record in read_metrics(work) if record['kind'] == 'train']
-    total, seconds, done = 0.0, 0.0, 0
-    for record in records:
-        steps, done = record['step'] - done, record['step']
-        total += record[counted] * steps
-        seconds += record['seconds_per_step'] * steps
+    steps = np.diff([0, *(record['step'] for record in records)])
+    total, seconds = (steps @ [record[name] for record in records] for name in (counted, 'seconds_per_step'))
     return {
         f'{counted}_per_second': round(total / seconds),
         'cpu_microseconds': round(1e6 * cpu / total, 2),

@@ -6,6 +6,7 @@ Lengths are lognormal, with means of 14 tokens (`tiny`, as Multi30k) and 28 (as 
 as long as its source times lognormal(0, 0.12). Ids are spread as words are (Zipf). pad is 0, EOS 2, unk 3.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -154,3 +155,22 @@ def decoding_batches(size: Size, rows: int) -> list[Batch]:
         Batch(group, bucket(max(map(len, group))), bucket(int(np.ceil(np.mean([len(ids) for ids in group])))))
         for group in groups
     ]
+
+
+def training_step(trainer: Any, vocab_size: int, length: int) -> Callable[[], None]:
+    """Returns a function that makes a step of our trainer, on rows of sentences of `length` random ids."""
+    import jax
+
+    shapes = trainer.task.batch_shapes()
+    ids = np.random.default_rng(0).integers(FIRST, vocab_size, shapes.source.shape, dtype=np.int32)
+    places = np.broadcast_to(np.arange(ids.shape[1], dtype=np.int32), ids.shape)
+    sides = {'': ids, '_segments': places // length + 1, '_positions': places % length}
+    batch = shapes._replace(**{f'{side}{name}': x for side in ('source', 'target') for name, x in sides.items()})
+    state = trainer.init_state()
+
+    def step() -> None:
+        nonlocal state
+        state, _ = trainer.step(state, batch)
+        jax.block_until_ready(state)
+
+    return step
