@@ -18,6 +18,8 @@ CODE = [
 ]
 INDENTED = re.compile(rf'^ +((?:{"|".join(PROGRAMS)}) .*)', re.M)
 FILLED = {
+    'speech RUN': 'speech runs/digits',
+    'trigger RUN': 'trigger runs/amelia',
     'CONFIG': 'number_words',
     'COMMAND': 'train',
     'NAME': 'ablations/pre_norm',
@@ -52,8 +54,14 @@ def lines() -> dict[str, Path]:
     return found
 
 
+def filled(line: str) -> str:
+    """Returns the line with words for what is meant to be filled in."""
+    return re.sub(rf'(?<!\S)({"|".join(FILLED)})(?!\S)', lambda found: FILLED[found[1]], line)
+
+
 def commands(line: str) -> Iterator[list[str]]:
-    """Yields the simple commands of a line, with words for what is meant to be filled in."""
+    """Yields the simple commands of a line, filled in."""
+    line = filled(line)
     line = re.sub(r'\$\(\(.*?\)\)|\$\w+|\{\}', '3', line)
     if '[--' in line or line.endswith(']'):  # a usage: everything is given
         line = re.sub(r'[][]', ' ', line)
@@ -68,7 +76,7 @@ def commands(line: str) -> Iterator[list[str]]:
         elif skips or word in ('<', '>', '>>'):
             skips = not skips
         elif word != '...':
-            words.append(FILLED.get(word, word))
+            words.append(word)
 
 
 def _simple(words: list[str]) -> Iterator[list[str]]:

@@ -6,15 +6,20 @@ import importlib
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tyro
+import zstandard
 from conftest import ROOT, copy_corpus, made_once
-from documented_commands import blocks, commands, lines
+from documented_commands import blocks, commands, filled, lines
+from num2words import num2words
+from scipy.io import wavfile
 from tiny_embeddings import write_text
 
 from benchmarks.measuring import write_config
@@ -31,19 +36,25 @@ RUNS = {
     'embeddings': ('words', 'words_tree', 'skip_gram', 'cbow', 'glove', 'glove-1'),
 }
 NOT_RUN = {
-    r'^pip |^make |^\. ': 'builds environments or sites, or takes hours; each target is looked up',
-    r'train (?!my_config)': 'trains for minutes to days; each task is trained small by its own tests',
-    r'prepare (multi30k|tatoeba|tfds:)': 'downloads',
-    r'--parallel\.num-processes|^sbatch|examples/|ray': 'wants a cluster',
+    r'^(pip|make|\.|cat|seq) ': 'builds environments or sites, or takes hours; targets of make are looked up',
+    r'^sbatch|^ct2-|examples/|num-processes': 'wants a cluster or another program',
+    r'train (?!my_config)|--init-from|--training\.profile': 'trains for minutes to days; tests train each task small',
+    r'prepare ': 'downloads',
     r'--topology': 'wants libtpu',
-    r'ctranslate2|ct2-': 'wants the extra ctranslate2',
+    r'--backend ctranslate2': 'wants the extra ctranslate2',
     r'--watch': 'ends when training does',
     r'arecord': 'wants a microphone',
-    r'benchmarks/|-m benchmarks': 'takes minutes to hours; tests/benchmarks/test_smallest.py runs it small',
-    r'-m pytest': 'is run by `make test` and `make test-slow`',
-    r'notebooks/': 'tests/test_notebooks.py runs the notebooks',
-    r'tatoeba|wmt14|multi30k': 'wants a corpus or a run of it',
+    r'benchmarks': 'takes minutes to hours; tests/benchmarks/test_smallest.py runs it small',
+    r'-m pytest': 'is run by the tests themselves',
+    r'exported|pairs\.py': 'is a file that the page makes; tests/interop/test_stablehlo.py runs export.md',
+    r'average .* --': 'wants that many checkpoints; tests/engine/runs/test_averaging.py averages some',
+    r'analogy|evaluate (runs/words|vectors)|glove': 'wants a vocabulary and the questions of a real corpus',
+    r'tatoeba|multilingual|marian_base|runs/marian': 'wants a corpus or a run of it',
+    r'plot (confusion|detection)': 'wants scores of another run; tests of the tasks draw them',
+    r'(show|plan) wmt14': 'compiles for minutes',
+    r'^flax-transformer( \w+)?$': 'is the name of a command, in a sentence',
 }
+RECORDING = 3000 * np.sin(np.arange(8000) / 9)
 
 
 class Parsed(Exception):
@@ -61,6 +72,15 @@ def workplace(shared_folder: Path, request: pytest.FixtureRequest) -> Path:
 def make_workplace(folder: Path, runs: dict[str, Path]) -> None:
     copy_corpus(folder, pairs=200)
     write_text(folder)
+    for language in ('en', 'de', 'fr'):
+        lines = ''.join(f'{num2words(number, lang=language)}\n' for number in range(300))
+        for name in ('train', 'test', 'a', 'b'):
+            (folder / f'{name}.{language}').write_text(lines, encoding='utf-8')
+    (folder / 'lines').write_text('forty-two\n\nnine hundred\n', encoding='utf-8')
+    (folder / 'part-1.zst').write_bytes(zstandard.compress(b'forty-two\n'))
+    for name in ('a', 'b', 'recording'):
+        wavfile.write(folder / f'{name}.wav', 8000, RECORDING.astype(np.int16))
+    assert main(['--quiet', 'export-marian', str(GOLDEN), str(folder / 'opus-mt-en-de')]) == 0
     write_config(folder / 'my_config.py', 'conftest.copy_config(HERE, steps=4, evaluate_every=2, checkpoint_every=2)')
     write_config(folder / 'vectors.py', 'tiny_embeddings.tiny_config(HERE)')
     assert main(['--quiet', 'train', str(folder / 'vectors.py'), '--workdir', str(folder / 'vectors')]) == 0
@@ -156,3 +176,41 @@ def test_python_in_a_document_compiles_and_its_imports_are_there(page: Path, blo
         names: dict[str, Any] = {}
         exec(block, names)
         names['get_config']()
+
+
+def made_by(line: str) -> list[str]:
+    """Returns the files and folders that a line makes, which must not be there before."""
+    found = re.findall(r'--(?:workdir|output) (\S+)', line)
+    for words in commands(line):
+        found += words[2:3] if words[1:2] == ['new'] else []
+        found += words[3:4] if words[1:2] in (['export'], ['import-marian'], ['export-marian']) else []
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('line', [line for line in LINES if not any(re.search(each, line) for each in NOT_RUN)])
+def test_a_command_runs(line: str, workplace: Path, tmp_path: Path) -> None:
+    here = shutil.copytree(workplace, tmp_path / 'here', symlinks=True)
+    for name in made_by(line):
+        (here / name).unlink(missing_ok=True)
+    binaries = tmp_path / 'bin'
+    binaries.mkdir()
+    for name, arguments in (('flax-transformer', '-m flax_transformer'), ('python', '')):
+        (binaries / name).write_text(f'#!/bin/sh\nexec {sys.executable} {arguments} "$@"\n')
+        (binaries / name).chmod(0o755)
+    environment = os.environ | {'PATH': f'{binaries}:{os.environ["PATH"]}', 'PYTHONPATH': str(ROOT)}
+    (here / 'train.py').symlink_to(ROOT / 'train.py')
+    done = subprocess.run(
+        ['bash', '-o', 'pipefail', '-c', filled(line)],
+        cwd=here,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_reason_is_that_of_some_command() -> None:
+    assert not [each for each in NOT_RUN if not any(re.search(each, line) for line in LINES)]
