@@ -83,7 +83,7 @@ def read_stage(settings: Config, folder: Path, began: float, rounds: int) -> dic
 
 def train_tokens_per_second(settings: Config, rounds: int) -> float:
     """Returns the median over some steps of the tiny model on this machine."""
-    from flax_transformer.tasks.translation.task import make_trainer
+    from flax_transformer.tasks.find import make_trainer
 
     # A vocabulary of 8,000, which it trains faster with.
     trainer = make_trainer(replace(settings, model=replace(settings.model, vocab_size=8000)))

@@ -41,7 +41,7 @@ MODULES = (
     'flax_transformer.engine.runs.learning_curves',
     'flax_transformer.interop.stablehlo.export_loader',
     'flax_transformer.marian.folder',
-    'flax_transformer.tasks.translation.inference.loading',
+    'flax_transformer.tasks.translation.loading',
     'flax_transformer.tasks.translation.task',
     'flax_transformer.tasks.find',
     'safetensors.numpy',

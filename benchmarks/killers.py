@@ -16,7 +16,7 @@ from absl import logging
 from flax_transformer.config import Config
 from flax_transformer.engine.devices.devices import prepare_devices
 from flax_transformer.engine.preemption import EXIT_CODE, Interrupted, exit_on_signals
-from flax_transformer.tasks.translation.train import train
+from flax_transformer.tasks.find import train
 
 STEPS = 40  # of a run
 MOST_CHANGES = 8  # in a life; a save makes about four

@@ -26,9 +26,9 @@ from flax_transformer.config import (
     TransformerConfig,
 )
 from flax_transformer.engine.state import count_parameters
+from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.translation.inference.ids import Vocabulary, translate_ids
 from flax_transformer.tasks.translation.model import make_model
-from flax_transformer.tasks.translation.task import make_trainer
 
 VOCAB, SLOTS = 8_000, 4096
 MODELS = {

@@ -24,7 +24,7 @@ import jax
 from jax.experimental import topologies
 
 from flax_transformer.config import Config, ParallelConfig, TrainingConfig, TransformerConfig
-from flax_transformer.tasks.translation.task import make_trainer
+from flax_transformer.tasks.find import make_trainer
 
 
 def main() -> None:

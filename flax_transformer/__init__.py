@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from flax_transformer.tasks.classification.classifier import Classifier
     from flax_transformer.tasks.classification.result import Classification
     from flax_transformer.tasks.embeddings.vectors import WordVectors
-    from flax_transformer.tasks.find import load_config
+    from flax_transformer.tasks.find import load_config, train
     from flax_transformer.tasks.speech.result import Transcript
     from flax_transformer.tasks.speech.transcriber import Transcriber
     from flax_transformer.tasks.translation.config import Config
     from flax_transformer.tasks.translation.inference.result import Translation
     from flax_transformer.tasks.translation.inference.translator import Translator
-    from flax_transformer.tasks.translation.train import train
     from flax_transformer.tasks.trigger_word.detector import Detector
     from flax_transformer.tasks.trigger_word.hits import Hit
 
@@ -37,7 +36,7 @@ _HOMES = {
     'WordVectors': 'tasks.embeddings.vectors',
     '__version__': 'common.version',
     'load_config': 'tasks.find',
-    'train': 'tasks.translation.train',
+    'train': 'tasks.find',
 }
 __all__ = [
     'Classification',

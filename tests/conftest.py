@@ -37,6 +37,7 @@ from flax_transformer.config import (
     TrainingConfig,
     TransformerConfig,
 )
+from flax_transformer.engine.runs.trust import remember
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -136,7 +137,7 @@ def tiny_classifier(texts_folder: Path, shared_folder: Path) -> Path:
     """A run directory that has learned their labels. Read it only."""
     from tiny_classification import tiny_config
 
-    from flax_transformer.tasks.classification.train import train
+    from flax_transformer import train
 
     return made_once(shared_folder / 'tiny_classifier', lambda run: train(tiny_config(texts_folder), run))
 
@@ -146,7 +147,7 @@ def tiny_detector(shared_folder: Path) -> Path:
     """A run directory that has learned to hear rising melodies, not too well. Read it only."""
     from tiny_trigger_word import tiny_config
 
-    from flax_transformer.tasks.trigger_word.train import train
+    from flax_transformer import train
 
     return made_once(shared_folder / 'tiny_detector', lambda run: train(tiny_config(), run))
 
@@ -156,7 +157,7 @@ def tiny_transcriber(shared_folder: Path) -> Path:
     """A run directory that has learned touch-tones. Read it only."""
     from tiny_speech import tiny_config
 
-    from flax_transformer.tasks.speech.train import train
+    from flax_transformer import train
 
     return made_once(shared_folder / 'tiny_transcriber', lambda run: train(tiny_config(), run))
 
@@ -182,4 +183,5 @@ def made_once(folder: Path, make: Callable[[Path], Any]) -> Path:
             being_made.mkdir()
             make(being_made)
             being_made.rename(folder)
+            remember(folder)  # a run that was moved asks
     return folder

@@ -66,7 +66,7 @@ def read_run_files(folder: Path) -> None:
 
 def read_run(folder: Path) -> None:
     from flax_transformer.engine.runs.checkpoints import Checkpoints
-    from flax_transformer.tasks.translation.inference.loading import load_run
+    from flax_transformer.tasks.translation.loading import load_run
 
     def list_best() -> None:
         with contextlib.closing(Checkpoints(folder / 'checkpoints', read_only=True, say=print)) as checkpoints:
@@ -99,8 +99,8 @@ _STATES: list[Any] = []
 
 def golden_state() -> Any:
     if not _STATES:
+        from flax_transformer.tasks.find import make_trainer
         from flax_transformer.tasks.translation.run import Run
-        from flax_transformer.tasks.translation.task import make_trainer
 
         _STATES.append(make_trainer(Run(GOLDEN).read_config()).shapes)
     return _STATES[0]

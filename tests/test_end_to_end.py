@@ -57,7 +57,6 @@ def test_a_run_directory_holds_what_it_should(copy_run: Path) -> None:
         'tensorboard',
         'environment.json',
         'lock',
-        'seal',
     }
     environment = json.loads((copy_run / 'environment.json').read_text())[0]
     assert environment['versions']['jax'] == jax.__version__

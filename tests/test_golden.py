@@ -1,6 +1,7 @@
 """A run directory of an earlier version still translates as it did: tests/golden, written once, never written anew.
 
-number_words: version 0.1.0; numbers below 1,000, English to German, 1,000 steps of a model of width 32.
+number_words: version 0.1.0 (its config with the header of schema 2); numbers below 1,000, English to German, 1,000
+steps of a model of width 32.
 """
 
 from pathlib import Path

@@ -98,8 +98,9 @@ def test_no_file_that_reads_runs_can_unpickle() -> None:
     """Nor evaluate text as code, but for configs, which the user names as programs."""
     package = Path(flax_transformer.__file__).parent
     for file in package.rglob('*.py'):
-        if file == package / 'data' / 'bitext' / 'workers.py':
-            continue  # it reads nothing but the pipes of the processes that it has started
+        # The one reads nothing but the pipes of the processes that it has started, the other names that stay names.
+        if file in (package / 'data' / 'bitext' / 'workers.py', package / 'marian' / 'pickles.py'):
+            continue
         for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
             if isinstance(node, ast.Import):
                 imported = {alias.name.partition('.')[0] for alias in node.names}
@@ -127,7 +128,7 @@ def test_no_file_that_reads_runs_can_unpickle() -> None:
 )
 def test_a_config_is_only_data(run: Path, values: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (run / 'config.json').write_text(json.dumps({'schema_version': 1, **values}))
+    (run / 'config.json').write_text(json.dumps({'schema_version': 2, 'task': 'translation', **values}))
     with pytest.raises(UserError, match='config'):
         Run(run).read_config()
     assert not (tmp_path / 'executed').exists()

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 from jax.sharding import PartitionSpec
-from toy_task import ROWS, CircleConfig, CircleTask, Points, draw
+from toy_task import CircleConfig, CircleTask, Points, draw
 
 from flax_transformer.engine.config import EngineConfig, ParallelConfig
 from flax_transformer.engine.devices.devices import Devices
@@ -49,8 +49,8 @@ def compute(way: str, devices: list[jax.Device]) -> dict[str, Any]:
         devices = devices[::2] + devices[1::2]
     config = CircleConfig()
     engine = EngineConfig(OPTIMIZER, config.training, WAYS[name], config.seed)
-    trainer = Trainer(NoisyCircle(), engine, Devices(WAYS[name], devices))
-    state, rows, losses = trainer.init_state(), trainer.devices.own_rows(ROWS), []
+    trainer = Trainer(NoisyCircle(config), engine, Devices(WAYS[name], devices))
+    state, rows, losses = trainer.init_state(), trainer.devices.own_rows(config.rows), []
     for number in range(1, 5):
         state, sums = trainer.step(state, jax.tree.map(lambda x: x[rows], draw(number)))
         losses.append(float(sums['loss']))

@@ -1,24 +1,29 @@
-"""A whole task: a two-layer network learns which points lie inside the unit circle."""
+"""A whole task: a two-layer network learns which points are inside the unit circle."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-import grain
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from flax_transformer.engine.config import EngineConfig, LoopConfig, OptimizerConfig, ParallelConfig
-from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.engine.config import LoopConfig, OptimizerConfig, TaskConfig
+from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.task import Task
-from flax_transformer.engine.train import Validate, train, training_in
-from flax_transformer.engine.trainer import Trainer
 
-ROWS = 40  # five for each of eight devices: passes of two leave an uneven last one
+OPTIMIZER = OptimizerConfig(schedule='constant', learning_rate=0.05, warmup_steps=0)
+TRAINING = LoopConfig(steps=60, log_every=10, evaluate_every=20, checkpoint_every=20, keep_last=9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CircleConfig(TaskConfig):
+    task: ClassVar[str] = 'circle'
+
+    hidden: int = 16
+    rows: int = 40
+    optimizer: OptimizerConfig = OPTIMIZER
+    training: LoopConfig = TRAINING
 
 
 class Points(NamedTuple):
@@ -28,11 +33,18 @@ class Points(NamedTuple):
 
 
 class CircleTask(Task):
-    rows_per_step = ROWS
+    Config = CircleConfig
+
+    def __init__(self, config: CircleConfig) -> None:
+        self.config, self.rows_per_step = config, config.rows
+
+    def batch(self, prepared: None, number: int) -> Points:
+        return draw(number, self.config.rows)
 
     def init(self, key: jax.Array) -> dict[str, jax.Array]:
         first, second = jax.random.split(key)
-        return {'first': jax.random.normal(first, (2, 16)), 'second': jax.random.normal(second, (16,))}
+        hidden = self.config.hidden
+        return {'first': jax.random.normal(first, (2, hidden)), 'second': jax.random.normal(second, (hidden,))}
 
     def loss(self, params: Any, batch: Points, key: jax.Array | None) -> tuple[jax.Array, dict[str, jax.Array]]:
         logits = jnp.cos(batch.x @ params['first']) @ params['second']
@@ -44,67 +56,11 @@ class CircleTask(Task):
         return {'loss': sums['loss'] / sums['weight'], 'accuracy': sums['right'] / sums['weight']}
 
 
-class PointStream(grain.IterDataset):
-    """Batches without end, each drawn from its own number; the last rows are empty, a few in each batch."""
-
-    name, fingerprint = 'points', 'the unit circle'
-
-    def __iter__(self) -> 'PointIterator':
-        return PointIterator()
-
-    def describe(self, place: dict[str, int]) -> dict[str, Any]:
-        return {'batch': place['number']}
-
-
-class PointIterator(grain.DatasetIterator):
-    def __init__(self) -> None:
-        super().__init__()
-        self.number = 0
-
-    def __next__(self) -> Points:
-        self.number += 1
-        return draw(self.number)
-
-    def get_state(self) -> dict[str, int]:
-        return {'number': self.number}
-
-    def set_state(self, state: dict[str, int]) -> None:
-        self.number = state['number']
-
-
-def draw(number: int, rows: int = ROWS) -> Points:
+def draw(number: int, rows: int = 40) -> Points:
+    """Points that depend on their number alone; the last rows are empty, a few in each batch."""
     x = np.random.default_rng(number).uniform(-1.5, 1.5, (rows, 2)).astype(np.float32)
     weight = (np.arange(rows) < rows - number % 4).astype(np.float32)
     return Points(x, ((x**2).sum(axis=1) < 1).astype(np.float32), weight)
 
 
-OPTIMIZER = OptimizerConfig(schedule='constant', learning_rate=0.05, warmup_steps=0)
-TRAINING = LoopConfig(steps=60, log_every=10, evaluate_every=20, checkpoint_every=20, keep_last=9)
-ONE_DEVICE = ParallelConfig()
-
-
-@dataclass(frozen=True)
-class CircleConfig:
-    task: ClassVar[str] = 'circle'
-    optimizer: OptimizerConfig = OPTIMIZER
-    training: LoopConfig = TRAINING
-    parallel: ParallelConfig = ONE_DEVICE
-    seed: int = 0
-
-
-class CircleRun(RunDirectory):
-    config_class = CircleConfig
-
-
-def make_trainer(config: CircleConfig, devices: Sequence[jax.Device] | None = None) -> Trainer:
-    engine = EngineConfig(config.optimizer, config.training, config.parallel, config.seed)
-    return Trainer(CircleTask(), engine, Devices(config.parallel, devices))
-
-
-def train_circle(folder: Path, config: CircleConfig, validate: Validate | None = None) -> CircleRun:
-    run = CircleRun(folder)
-    run.check(config)
-    with training_in(run) as stop:
-        run.open(config)
-        train(make_trainer(config), run, PointStream(), stop=stop, validate=validate)
-    return run
+RECIPE = declare(CircleTask)

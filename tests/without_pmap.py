@@ -23,7 +23,8 @@ def import_all() -> int:
 
 
 def train_and_translate(folder: Path, run: str) -> None:
-    from toy_task import CircleConfig, train_circle
+    from toy_runs import train_circle
+    from toy_task import CircleConfig
 
     from flax_transformer import Translator
     from flax_transformer.common.errors import UserError

@@ -183,7 +183,7 @@ def _on_validation(name: str, experiment: Experiment, what: str) -> tuple[Entry,
     all_references = Measure('all_references', validation=ALL_REFERENCES.validation, has_test=False)
     return (
         Entry(f'{name} pairs', experiment, VALIDATION_ONLY, what),
-        Entry(f'{name} pairs, all references', experiment, all_references, what),
+        Entry(f'{name} pairs, all references', experiment, all_references, 'the same'),
     )
 
 

@@ -21,7 +21,7 @@ from flax_transformer.cli.completion import options_of_command
 from flax_transformer.cli.help import Option, options_of, texts_of
 from flax_transformer.common.config_json import section_classes
 from flax_transformer.common.fields import marked
-from flax_transformer.tasks.find import task_module, task_names
+from flax_transformer.tasks.find import config_class, task_module, task_names
 
 HIDDEN = ('setup', 'dtype')  # members of Linen modules: Linen's own text on the one, an alias of float32 for the other
 # What Python says where nobody wrote a docstring.
@@ -98,7 +98,7 @@ def config_fields() -> Iterator[str]:
     """A section for each class of each task's config, once, with its fields."""
     seen: dict[type, str] = {}
     for task in task_names():
-        config = task_module(task, 'config').Config
+        config = config_class(task)
         yield from (f'## {task}', '', f'`{config.__module__}.{config.__qualname__}`', '')
         plain = [option for option in options_of(config) if '.' not in option.name]
         yield from _fields(plain, marked(config(), 'resumable'))

@@ -11,7 +11,7 @@ from flax_transformer.cli import COMMANDS
 from flax_transformer.cli.help import Option, options_of, wants_help
 from flax_transformer.common.config_files import shipped_configs
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.find import task_module, task_names
+from flax_transformer.tasks.find import config_class, task_names
 
 DESCRIPTION = """usage: flax-transformer completion bash|zsh|fish
 
@@ -73,7 +73,7 @@ def options_of_command(command: str) -> list[Option]:
     if found is None:
         return []
     is_generic = getattr(found, '__parameters__', ())
-    kinds = [found[task_module(task, 'config').Config] for task in task_names()] if is_generic else [found]
+    kinds = [found[config_class(task)] for task in task_names()] if is_generic else [found]
     merged: dict[str, Option] = {}
     for option in itertools.chain.from_iterable(options_of(kind, every_class=True) for kind in kinds):
         before = merged.setdefault(option.flag, option)

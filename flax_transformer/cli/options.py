@@ -13,7 +13,7 @@ from flax_transformer.cli.help import short_help, wants_help
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import is_quiet, shows_progress
 from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.tasks.find import load_config, open_run, read_run_config, task_module
+from flax_transformer.tasks.find import config_class, load_config, open_run, read_run_config
 from flax_transformer.tasks.translation.config import Config as TranslationConfig
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def read_config_file(name: str, task: str | None = None) -> Any:
     """The config of a file or a shipped config. Raises UserError unless it is of `task`; None: of any task."""
     config = load_config(name)
     try:
-        expected = task_module(task or config.task, 'config').Config
+        expected = config_class(task or config.task)
     except UserError as error:
         raise UserError(f'{name}: {error}') from None
     if not isinstance(config, expected):

@@ -9,7 +9,7 @@ import tyro
 
 from flax_transformer.cli.options import C, note, parse, read_config
 from flax_transformer.cost.step_cost import StepCost, nearest_fit, options_of, step_cost
-from flax_transformer.tasks.find import task_module
+from flax_transformer.tasks.find import make_trainer
 
 DESCRIPTION = """Compile the train step of a CONFIG or run, for this machine or for TPUs that need not be here,
 and report what it costs: memory, work, communication, and an estimate of time. Needs neither corpus nor tokenizer."""
@@ -43,7 +43,6 @@ def main(argv: list[str]) -> int:
         prepare_compiler()
         devices = topology_devices(options.topology)
     available = options.memory and options.memory * 1e9
-    make_trainer = task_module(config.task, 'task').make_trainer
     make = lambda parallel: make_trainer(replace(config, parallel=parallel), devices)
     cost = step_cost(make(config.parallel), available=available)
     nearest = None

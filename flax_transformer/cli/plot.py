@@ -1,6 +1,5 @@
 """`flax-transformer plot KIND NAME ... [--output FILE]`."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from flax_transformer.cli.options import parse, positional, read_config
 from flax_transformer.cli.pictures import check_format, write_picture
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.tasks.find import read_run_config, task_module
+from flax_transformer.common.json_text import parse_json
+from flax_transformer.tasks.find import make_trainer, read_run_config, task_module
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -195,7 +195,7 @@ def _read_json(file: Path, expected: str) -> Any:
     if not file.is_file():
         raise UserError(f'{file}: no such file; {expected}')
     try:
-        return json.loads(file.read_text('utf-8'))
+        return parse_json(file.read_bytes())
     except ValueError:
         raise UserError(f'{file}: {expected}') from None
 
@@ -212,7 +212,7 @@ def _schedule(names: Sequence[str]) -> 'Figure':
     steps = np.unique(np.linspace(1, max(longest, 1), 2000).round().astype(int))
     for name in names:
         config = replace(read_config(name), parallel=ParallelConfig())
-        trainer = task_module(config.task, 'task').make_trainer(config, jax.devices()[:1])
+        trainer = make_trainer(config, jax.devices()[:1])
         rate = np.asarray(trainer.learning_rate(steps))
         rates[name] = np.where(steps <= config.training.steps, rate, np.nan)
     return plot_schedule(rates, steps=steps)

@@ -35,14 +35,17 @@ def main(argv: list[str]) -> None:
         default=lambda name: train_options(name, argv, 'translation'),
     )
 
-    from flax_transformer.tasks.translation.preparation import prepare_run
+    from flax_transformer.engine.launch import prepare
+    from flax_transformer.tasks.translation.loading import LoadedRun
+    from flax_transformer.tasks.translation.recipe import RECIPE
     from flax_transformer.tasks.translation.run import Run
 
-    run = Run(options.workdir)
+    run, start = Run(options.workdir), None
     run.check(options.config)
-    tokenizer = None if options.init_from is None else Run(options.init_from).read_tokenizer()
+    if options.init_from is not None:
+        start = LoadedRun(options.config, None, Run(options.init_from).read_tokenizer())
     with run.in_use(note):
-        prepare_run(options.config, run, processes=os.cpu_count() or 1, tokenizer=tokenizer)
+        prepare(RECIPE, options.config, run, start=start, processes=os.cpu_count() or 1)
     config, folder = map(shlex.quote, (argv[0], str(run.path)))
     note(f'{run.path} is prepared. Next:\n  flax-transformer train {config} --workdir {folder}')
 

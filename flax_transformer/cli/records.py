@@ -18,7 +18,7 @@ class Record(NamedTuple):
     text: str
     prefix: str = ''  # what the translation begins with
     replaced: bool = False  # the line was not valid UTF-8, or its text not valid Unicode: U+FFFD stands for the rest
-    members: tuple[tuple[str, str], ...] = ()  # of its object, each with its name: `"name": value` as it came in
+    source: str = ''  # the JSON object as it came in; '' for a line of text
 
 
 def read_records(
@@ -47,7 +47,8 @@ def read_records(
 
 def write_record(record: Record, fields: dict[str, Any]) -> str:
     """The record's object as it came in, with more fields, on one line; they replace fields of the same name."""
-    kept = [member for name, member in record.members or _text_member(record) if name not in fields]
+    source = record.source or json.dumps({'text': record.text}, ensure_ascii=False)
+    kept = [member for name, member in _members(source) if name not in fields]
     return without_line_breaks('{' + ', '.join([*kept, to_json(fields)[1:]]))
 
 
@@ -62,11 +63,15 @@ def _json_record(line: str | bytes) -> Record:
     if not line.strip():
         return Record('')
     try:
-        fields, members = _parse(line)
+        fields = _DECODER.decode(line)
     except json.JSONDecodeError as error:
         raise ValueError(f'is not JSON ({error.msg}, character {error.pos + 1}); {EXPECTED}') from None
     except RecursionError:
         raise ValueError(f'is nested too deeply; {EXPECTED}') from None
+    if isinstance(fields, str):
+        fields, line = {'text': fields}, f'{{"text": {line.strip()}}}'
+    if not isinstance(fields, dict):
+        raise ValueError(f'is no record: got {_kind(fields)}; {EXPECTED}')
     text, prefix = fields.get('text'), fields.get('prefix')
     prefix = '' if prefix is None else prefix
     if not isinstance(text, str) or not isinstance(prefix, str):
@@ -74,11 +79,7 @@ def _json_record(line: str | bytes) -> Record:
         got = f'got {_kind(fields[name])} as "{name}"' if name in fields else f'there is no field "{name}"'
         raise ValueError(f'is no record: {got}; {EXPECTED}')
     (text, one), (prefix, two) = as_text(text), as_text(prefix)
-    return Record(text, prefix, replaced or one or two, members)
-
-
-def _text_member(record: Record) -> list[tuple[str, str]]:
-    return [('text', f'"text": {json.dumps(record.text, ensure_ascii=False)}')]
+    return Record(text, prefix, replaced or one or two, line)
 
 
 def _kind(value: Any) -> str:
@@ -92,44 +93,15 @@ def _refuse(word: str) -> None:
 
 # Numbers are only copied, so their digits are not converted: 1e400 would become infinite, a long one be refused.
 _DECODER = json.JSONDecoder(parse_int=lambda digits: 0, parse_float=lambda digits: 0.0, parse_constant=_refuse)
-_SPACE = re.compile(r'[ \t\r\n]*')
+_BETWEEN = re.compile(r'[ \t\r\n,:]*')  # what separates names and values
 
 
-def _parse(line: str) -> tuple[dict[str, Any], tuple[tuple[str, str], ...]]:
-    """The values of an object's fields, numbers as 0, and its members as text; of a name that comes twice the last.
-
-    A string stands for an object with that text. Raises JSONDecodeError for other syntax, ValueError for other values.
-    """
-    at = _SPACE.match(line).end()
-    if line[at : at + 1] != '{':
-        value = _DECODER.decode(line)
-        if isinstance(value, str):
-            return {'text': value}, (('text', f'"text": {line.strip()}'),)
-        raise ValueError(f'is no record: got {_kind(value)}; {EXPECTED}')
-    fields, members = {}, []
-    at, mark = _SPACE.match(line, at + 1).end(), ','
-    if line[at : at + 1] == '}':
-        at, mark = at + 1, '}'
-    while mark == ',':
-        begin = at
-        if line[at : at + 1] != '"':
-            raise json.JSONDecodeError('expected a name in double quotes', line, at)
-        name, at = _DECODER.raw_decode(line, at)
-        at = _after(line, at, ':')
-        fields[name], at = _DECODER.raw_decode(line, at)
-        members.append((name, line[begin:at]))
-        at = _SPACE.match(line, at).end()
-        mark = line[at : at + 1]
-        at = _after(line, at, ',' if mark == ',' else '}')
-    at = _SPACE.match(line, at).end()
-    if at < len(line):
-        raise json.JSONDecodeError('expected nothing after the object', line, at)
-    return fields, tuple(members)
-
-
-def _after(line: str, at: int, mark: str) -> int:
-    """Where the next token begins after a mark. Raises JSONDecodeError if something else is there."""
-    at = _SPACE.match(line, at).end()
-    if line[at : at + 1] != mark:
-        raise json.JSONDecodeError(f'expected {mark!r}', line, at)
-    return _SPACE.match(line, at + 1).end()
+def _members(source: str) -> Iterator[tuple[str, str]]:
+    """The name and the text of each member of a JSON object that has been decoded before, so nothing is amiss."""
+    skipped = lambda at: _BETWEEN.match(source, at).end()
+    at = skipped(source.index('{') + 1)
+    while source[at] != '}':
+        name, end = _DECODER.raw_decode(source, at)
+        _, end = _DECODER.raw_decode(source, skipped(end))
+        yield name, source[at:end]
+        at = skipped(end)

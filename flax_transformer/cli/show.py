@@ -7,7 +7,7 @@ import tyro
 
 from flax_transformer.cli.options import C, parse, read_config
 from flax_transformer.cli.plan import memory_lines
-from flax_transformer.tasks.find import task_module
+from flax_transformer.tasks.find import make_trainer
 
 if TYPE_CHECKING:
     from flax_transformer.engine.task import Task
@@ -38,7 +38,7 @@ def main(argv: list[str]) -> None:
 
     from flax_transformer.cost.step_cost import step_cost
 
-    trainer = task_module(options.config.task, 'task').make_trainer(options.config)
+    trainer = make_trainer(options.config)
     task, devices = trainer.task, trainer.devices
     _show_parameters(trainer.shapes.params)
     _show_flops(task)

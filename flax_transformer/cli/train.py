@@ -15,25 +15,12 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine.monitor.progress_bar import say
 from flax_transformer.engine.runs.environment import environment
 from flax_transformer.engine.runs.finished import finished
-from flax_transformer.tasks.find import read_run_config, task_module
+from flax_transformer.tasks.find import read_run_config, recipe_named, run_of, train
 
 DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), a JSON or YAML file of the same fields, or
 the name of a shipped config. The same command resumes a run that was stopped. With --init-from, training starts from
 the parameters and tokenizer of another run, and model, tokenizer and decoding are that run's except for the fields
 given here."""
-
-_TEST_FILES = {
-    'translation': ' --source test.{0.source_language} --reference test.{0.target_language}',
-    'classification': ' --test test.tsv',
-    'speech': ' --test test.tsv',
-    'trigger_word': ' --data.test MANIFEST',
-}
-_USES = {
-    'translation': 'translate {} < lines > translations',
-    'classification': 'classify {} < lines > labels',
-    'speech': 'transcribe {} FILE ...',
-    'trigger_word': 'detect {} recording.wav',
-}
 
 
 @dataclass(frozen=True)
@@ -69,7 +56,7 @@ def main(argv: list[str]) -> None:
     # Orbax logs the traceback of a failed background save; we report what it means.
     logging.set_verbosity(logging.FATAL)
     with process_group.together():
-        run = task_module(options.config.task, 'train').train(
+        run = train(
             options.config,
             options.workdir,
             init_from=options.init_from,
@@ -87,7 +74,7 @@ def _finished(options: TrainOptions) -> str | None:
     """
     if options.config.parallel.num_processes != 1:
         return None
-    run = task_module(options.config.task, 'run').Run(options.workdir)
+    run = run_of(options.config, options.workdir)
     if not run.exists() or run.read_config() != options.config:
         return None
     run.check(options.config)
@@ -96,18 +83,18 @@ def _finished(options: TrainOptions) -> str | None:
 
 def _print_next(config: Any, run: Path) -> None:
     print(f'The run is in {run}. Next:')
-    quoted = shlex.quote(str(run))
-    if config.task not in _USES:
+    quoted, use = shlex.quote(str(run)), recipe_named(config.task).use
+    if not use:
         print(f'  flax-transformer curves {quoted}')
         return
     print(f'  {evaluate_command(config, run)}')
-    print(f'  flax-transformer {_USES[config.task].format(quoted)}')
+    print(f'  flax-transformer {use.format(quoted)}')
 
 
 def evaluate_command(config: Any, run: Path) -> str:
     """How to evaluate a run of this config: with files named, if it has no test set."""
-    files = '' if config.data.test else _TEST_FILES[config.task].format(config.data)
-    return f'flax-transformer evaluate {shlex.quote(str(run))}{files}'
+    files = '' if config.data.test else recipe_named(config.task).evaluate_on.format(config.data)
+    return f'flax-transformer evaluate {shlex.quote(str(run))} {files}'.rstrip()
 
 
 def _facts(options: TrainOptions) -> dict[str, Any]:

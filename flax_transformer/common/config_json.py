@@ -1,7 +1,7 @@
 """Configs to JSON and back, with a schema version; and the fields in which two configs differ.
 
-Version 2 names the task: the folder in `tasks/` that holds the config's class. Version 1 names none. A section whose
-field admits several classes, `model: One | Another`, names its own as `class`, unless it is the first.
+The task is the folder in `tasks/` that holds the config's class. A section whose field admits several classes,
+`model: One | Another`, names its own as `class`, unless it is the first.
 """
 
 import dataclasses
@@ -24,15 +24,15 @@ def to_json(config: Any) -> str:
     return json.dumps(values, indent=2) + '\n'
 
 
-def task_of(text: str) -> str | None:
-    """The task named in what `to_json` wrote; None in version 1. Raises UserError for a later schema or other JSON."""
+def task_of(text: str) -> str:
+    """The task named in what `to_json` wrote. Raises UserError for another schema or other JSON."""
     return _read(text)[0]
 
 
 def from_json(text: str, config_class: type[T]) -> T:
-    """The config that `to_json` wrote. Raises UserError for a later schema, an unknown field or a bad value."""
+    """The config that `to_json` wrote. Raises UserError for another schema, an unknown field or a bad value."""
     task, values = _read(text)
-    if task not in (None, config_class.task):
+    if task != config_class.task:
         raise UserError(f'task={task!r}: expected a config of the task {config_class.task!r}')
     return _from_dict(config_class, values, '')
 
@@ -42,29 +42,26 @@ def from_table(values: dict[str, Any], config_class: type[T]) -> T:
     return _from_dict(config_class, values, '')
 
 
-def split_header(values: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+def split_header(values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The task that a table of fields names, and its fields without schema version and task.
 
-    Raises UserError for a later schema. The task is None in version 1.
+    Raises UserError for another schema.
     """
     values = dict(values)
     version = values.pop('schema_version', None)
-    if type(version) is not int or version < 1:
-        raise UserError(f'schema_version={version!r}: this version of flax_transformer reads 1 to {SCHEMA_VERSION}')
-    if version > SCHEMA_VERSION:
+    if type(version) is not int or version != SCHEMA_VERSION:
+        is_later = type(version) is int and version > SCHEMA_VERSION
+        remedy = 'upgrade flax_transformer to read it' if is_later else 'train again'
         raise UserError(
-            f'schema_version={version}: this version of flax_transformer reads 1 to {SCHEMA_VERSION}; '
-            'upgrade flax_transformer to read it'
+            f'schema_version={version!r}: this version of flax_transformer reads {SCHEMA_VERSION}; {remedy}'
         )
-    if version == 1:
-        return None, values
     task = values.pop('task', None)
     if not isinstance(task, str):
         raise UserError(f'task={task!r}: expected the name of a task')
     return task, values
 
 
-def _read(text: str) -> tuple[str | None, dict[str, Any]]:
+def _read(text: str) -> tuple[str, dict[str, Any]]:
     try:
         values = parse_json(text)
     except ValueError as error:

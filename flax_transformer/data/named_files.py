@@ -1,8 +1,10 @@
 """Files by name: relative to the data root, compressed or not, with wildcards, with columns of a table."""
 
+import contextlib
 import glob
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
@@ -30,6 +32,13 @@ def matching_files(pattern: str, root: Path) -> list[Path]:
     if not files:
         raise UserError(f'{path} matches no file; {start}')
     return files
+
+
+def named_paths(pattern: str, root: Path) -> Iterator[Path]:
+    """The path itself, whether or not it exists, then the files that match it: all that a reader may open."""
+    yield path_below(pattern, root)
+    with contextlib.suppress(UserError):
+        yield from matching_files(pattern, root)
 
 
 def existing_file(path: Path) -> Path | None:

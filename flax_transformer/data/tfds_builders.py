@@ -32,7 +32,7 @@ class TfdsSplit:
         if missing := [part for part in parts if part not in splits]:
             prepared = ', '.join(splits) or 'nothing'
             raise UserError(
-                f'corpus {name!r}: split {missing[0]!r} is not prepared below {root / "tensorflow_datasets"} '
+                f'corpus {name!r}: split {missing[0]!r} is not prepared below {_folder(root)} '
                 f'(prepared: {prepared}). Prepare it once:\n  {_command(name, root)}'
             )
         try:
@@ -91,12 +91,11 @@ def prepare_tfds(name: str, root: Path) -> Path:
 
 def tfds_builder(name: str, root: Path) -> Any:
     """The builder of a `tfds:` name. Raises UserError if TensorFlow Datasets has no such builder."""
-    builder_name, _ = _parsed(name)
+    builder_name, folder = _parsed(name)[0], _folder(root)
 
     import tensorflow_datasets as tfds
     import tensorflow_datasets.translate
 
-    folder = root / 'tensorflow_datasets'
     # A builder from the user's own code is read without that code once it is prepared.
     if not any((folder / builder_name).glob('*/dataset_info.json')):
         _check_is_known(name, builder_name, tfds)
@@ -113,6 +112,15 @@ def tfds_builder(name: str, root: Path) -> Any:
             'TensorFlow alone reads; move that folder away and prepare it again:\n'
             f'  {_command(name, root)}'
         ) from None
+
+
+def builder_path(name: str, root: Path) -> Path:
+    """The folder of the builder that a `tfds:` name asks for."""
+    return _folder(root) / _parsed(name)[0]
+
+
+def _folder(root: Path) -> Path:
+    return root / 'tensorflow_datasets'
 
 
 def _parsed(name: str) -> tuple[str, str]:

@@ -69,7 +69,7 @@ class Loop:
         stop: Stop | None = None,
         profiler: Profiler | None = None,
         describe: Callable[[Any], dict[str, Any]] = lambda place: {},
-        epoch: Callable[[Any], float] | None = None,
+        epoch: Callable[[Any], float | None] = lambda place: None,
     ) -> None:
         """`batches` are at the place, and `progress` at the step, of the first state.
 
@@ -78,7 +78,7 @@ class Loop:
           validate: returns a state's scores; called every evaluate_every steps and after the last one. One that is cut
             short is called again at the next start, before the next step.
           describe: names the examples of the batch at a place, JSON; logged with a loss spike.
-          epoch: the passes over the data before a place; None: not counted.
+          epoch: returns the passes over the data before a place; None: not counted.
         """
         self._trainer, self._batches, self._save, self._reporter = trainer, batches, save, reporter
         self._validate_state, self._describe, self._profiler = validate, describe, profiler
@@ -147,8 +147,8 @@ class Loop:
         if self._is_due(step, config.log_every) and self._window.steps:
             rate = self._trainer.learning_rate(step - self._window.skipped_in_all)  # skipped steps do not advance it
             smoothed = {'loss_smoothed': self._progress.spikes.mean['loss'], 'learning_rate': float(rate)}
-            # The batches are at the place after this step.
-            epoch = {'epoch': round(self._epoch(self._batches.get_state()), 4)} if self._epoch else {}
+            passes = self._epoch(self._batches.get_state())  # the batches are at the place after this step
+            epoch = {} if passes is None else {'epoch': round(passes, 4)}
             self._reporter.train(step, epoch | self._window.close() | smoothed)
 
     def _read_pending(self, state: TrainState) -> None:

@@ -41,7 +41,8 @@ class Data(Protocol):
     def describe(self, place: Any) -> dict[str, Any]:
         """Names the examples of the batch at a place; JSON."""
 
-    # Optional, for reports: `epoch(place)` returns the passes over the data made before a place, such as 3.2.
+    def epoch(self, place: Any) -> float | None:
+        """The passes over the data made before a place, such as 3.2, for reports; None: not counted."""
 
 
 @contextlib.contextmanager
@@ -65,7 +66,7 @@ def train(
     *,
     stop: Stop,
     validate: Validate | None = None,
-    params: Params = None,
+    initial_params: Callable[[], Params | None] = lambda: None,
     peak_flops: float | None = None,
     before: EngineConfig | None = None,
 ) -> None:
@@ -73,7 +74,7 @@ def train(
 
     Args:
       validate: returns the scores of a state, {} without validation data; may show samples through the reporter.
-      params: the initial parameters of a new run; None: fresh ones.
+      initial_params: returns those of a new run; None: fresh ones.
       peak_flops: FLOP/s of all devices together, for utilization; None: unknown.
       before: the run's config so far.
 
@@ -88,8 +89,7 @@ def train(
     try:
         with preparing():
             if checkpoints.latest() is None:
-                state, saved = trainer.init_state(params), {}
-                params = None  # a copy, where the state is on several devices
+                state, saved = trainer.init_state(initial_params()), {}
             else:
                 state, saved = _resume(trainer, batches, checkpoints, data, run)
         progress = Progress(trainer.task, config, saved)
@@ -111,7 +111,7 @@ def train(
                 stop=stop,
                 profiler=profiler,
                 describe=data.describe,
-                epoch=getattr(data, 'epoch', None),
+                epoch=data.epoch,
             ).run(state)
             checkpoints.wait()
     except NotFinite as found:

@@ -105,9 +105,9 @@ class Trainer:
         return self.devices.split(batch, self.task.rows_per_step)
 
     def evaluate(self, params: Params, batches: Iterable[Batch]) -> dict[str, float]:
-        """The task's summary of the sums over all batches, without dropout."""
-        sums = (self._eval_step(params, self.devices.split(batch), self._key) for batch in batches)
-        return self.task.summarize(add_up(sums))
+        """The task's summary of the sums over all batches, without dropout; {} if there are none."""
+        sums = add_up(self._eval_step(params, self.devices.split(batch), self._key) for batch in batches)
+        return self.task.summarize(sums) if sums else {}
 
     def lower(self) -> jax.stages.Lowered:
         """The train step, ready to compile for devices that need not be present."""

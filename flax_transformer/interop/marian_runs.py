@@ -11,7 +11,7 @@ from flax_transformer.marian.folder import Marian, as_marian, check_export, read
 from flax_transformer.marian.settings import longest_of, notes_on
 from flax_transformer.marian.tokenizer import MarianTokenizer
 from flax_transformer.tasks.translation.config import Config
-from flax_transformer.tasks.translation.inference.loading import load_run
+from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.config import TokenizerConfig
 

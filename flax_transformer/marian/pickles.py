@@ -1,13 +1,13 @@
-"""State dicts from the pickles that torch.save writes, read without Python's unpickler.
+"""State dicts from the pickles that torch.save writes; torch is not needed.
 
-Unpickling calls what the file names, so a stranger's file can run any code, and even one that may only name data types
-can break them for the whole process. Here the opcodes of a state dict, some thirty, are interpreted, and names stay
-names: no object of the process is looked up or called. torch is not needed.
+Unpickling calls what the file names, so a stranger's file could run any code. Here names stay names: `find_class` hands
+out stubs, which have no state to set and return no live object when they are called.
 """
 
 import io
 import math
 import mmap
+import pickle
 import pickletools
 import zipfile
 from collections.abc import Callable
@@ -36,14 +36,13 @@ _ORDERED_DICT = ('collections', 'OrderedDict')
 _TENSOR, _PARAMETER = ('torch._utils', '_rebuild_tensor_v2'), ('torch._utils', '_rebuild_parameter')
 _LEGACY_MAGIC, _LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # of torch.save before torch 1.6
 _MOST_SHARED = 8  # times the size of the file that its tensors may have together: tied tables share a storage
-_MARK = object()
-
-
-class Name(NamedTuple):
-    """What a pickle asks for by name: a storage's type, or one of the three functions of a state dict."""
-
-    module: str
-    name: str
+# All that a state dict takes. Others could hash a key of nested tuples, which takes for ever, or take memory for bytes
+# that are not there.
+_OPCODES = """
+PROTO FRAME STOP MARK NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 LONG4 BINFLOAT BINSTRING SHORT_BINSTRING
+BINUNICODE SHORT_BINUNICODE BINUNICODE8 EMPTY_LIST APPEND APPENDS EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_DICT
+SETITEM SETITEMS BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET GLOBAL STACK_GLOBAL BINPERSID REDUCE BUILD
+"""
 
 
 class Storage(NamedTuple):
@@ -126,7 +125,7 @@ def _read_zip(file: Path) -> tuple[Any, Callable[[str], bytes]]:
 
 def _read_legacy(file: Path) -> tuple[Any, Callable[[str], bytes]]:
     with file.open('rb') as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as stream:
-        if load(stream) != _LEGACY_MAGIC or load(stream) != _LEGACY_PROTOCOL:
+        if stream[:1] != pickle.PROTO or load(stream) != _LEGACY_MAGIC or load(stream) != _LEGACY_PROTOCOL:
             raise ValueError('no magic number')
         if not load(stream)['little_endian']:
             raise UserError('was written on a big-endian machine; save it on a little-endian one')
@@ -134,7 +133,7 @@ def _read_legacy(file: Path) -> tuple[Any, Callable[[str], bytes]]:
         if not isinstance(views, dict):
             raise UserError('expected a state dict, name by name a tensor')
         sizes = {view.storage.key: view.storage.dtype.itemsize for view in views.values() if isinstance(view, View)}
-        storages = {key: _read_storage(stream, sizes[key]) for key in load(stream)}
+        storages = {key: _read_storage(stream, sizes[_of_type(str, key)]) for key in load(stream)}
     return views, storages.__getitem__
 
 
@@ -151,108 +150,73 @@ def load(stream: BinaryIO) -> Any:
 
     Raises UserError if it holds anything but dictionaries, lists, tuples, strings, numbers and tensors.
     """
-    machine = _Machine()
-    for opcode, argument, _ in pickletools.genops(stream):
-        machine.run(opcode.name, argument)
-    return machine.stack.pop()
+    return _Unpickler(stream, encoding='latin-1').load()
 
 
-class _Machine:
-    """The part of the pickle machine that a state dict needs (Python's pickletools documents the opcodes)."""
+class _Names(dict):
+    """A dictionary with names as keys."""
 
-    def __init__(self) -> None:
-        self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
-
-    def run(self, opcode: str, argument: Any) -> None:
-        stack = self.stack
-        match opcode:
-            case 'PROTO' | 'FRAME' | 'STOP':
-                pass
-            case 'BINUNICODE' | 'SHORT_BINUNICODE' | 'BINUNICODE8' | 'BINSTRING' | 'SHORT_BINSTRING':
-                stack.append(str(argument))
-            case 'BININT' | 'BININT1' | 'BININT2' | 'LONG1' | 'LONG4' | 'BINFLOAT':
-                stack.append(argument)
-            case 'NONE' | 'NEWTRUE' | 'NEWFALSE':
-                stack.append({'NONE': None, 'NEWTRUE': True, 'NEWFALSE': False}[opcode])
-            case 'EMPTY_DICT' | 'EMPTY_LIST' | 'EMPTY_TUPLE':
-                stack.append({'EMPTY_DICT': dict, 'EMPTY_LIST': list, 'EMPTY_TUPLE': tuple}[opcode]())
-            case 'MARK':
-                stack.append(_MARK)
-            case 'TUPLE':
-                stack.append(tuple(self._marked()))
-            case 'TUPLE1' | 'TUPLE2' | 'TUPLE3':
-                count = int(opcode[-1])
-                stack[-count:] = [tuple(stack[-count:])]
-            case 'APPEND' | 'APPENDS':
-                items = self._marked() if opcode == 'APPENDS' else [stack.pop()]
-                _of_type(list, stack[-1]).extend(items)
-            case 'SETITEM' | 'SETITEMS':
-                items = self._marked() if opcode == 'SETITEMS' else [stack.pop(-2), stack.pop()]
-                _put(stack[-1], items)
-            case 'BINPUT' | 'LONG_BINPUT' | 'MEMOIZE':
-                self.memo[len(self.memo) if argument is None else argument] = stack[-1]
-            case 'BINGET' | 'LONG_BINGET':
-                stack.append(self.memo[argument])
-            case 'GLOBAL':
-                stack.append(_admitted(*argument.split(' ', 1)))
-            case 'STACK_GLOBAL':
-                name, module = stack.pop(), stack.pop()
-                stack.append(_admitted(_of_type(str, module), _of_type(str, name)))
-            case 'BINPERSID':
-                stack.append(_storage(stack.pop()))
-            case 'REDUCE':
-                arguments, function = stack.pop(), stack.pop()
-                stack.append(_called(function, _of_type(tuple, arguments)))
-            case 'BUILD':
-                stack.pop()  # attributes of an OrderedDict: the versions of the modules
-                _of_type(dict, stack[-1])
-            case _:
-                raise UserError(f'the pickle has the opcode {opcode}; expected a state dict, tensors and nothing else')
-
-    def _marked(self) -> list[Any]:
-        """What was pushed since the last mark, taken from the stack together with it."""
-        items = []
-        while (item := self.stack.pop()) is not _MARK:
-            items.append(item)
-        return items[::-1]
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(_of_type(str, key), value)
 
 
-def _admitted(module: str, name: str) -> Name:
-    """The name of something that a state dict may ask for."""
-    if (module, name) in (_ORDERED_DICT, _TENSOR, _PARAMETER) or (module == 'torch' and name in _STORAGES):
-        return Name(module, name)
-    raise UserError(
-        f'the pickle asks for {module[:80]}.{name[:80]}; expected a state dict, tensors and nothing else. '
-        'Loading it could run any code: if you trust it, let Hugging Face save it as safetensors'
+class _Stub(NamedTuple):
+    """What a pickle asks for by name: a storage's type, or one of the three functions of a state dict."""
+
+    module: str
+    name: str
+
+    def __call__(self, *arguments: Any) -> Any:
+        """What the function would return, as an inert value."""
+        if self == _ORDERED_DICT and not arguments:
+            return _Names()
+        if self == _TENSOR:
+            storage, offset, shape, strides = arguments[:4]
+            return View(_of_type(Storage, storage), offset, _of_type(tuple, shape), _of_type(tuple, strides)).check()
+        if self == _PARAMETER:
+            return _of_type(View, arguments[0])
+        raise ValueError('the pickle calls what is no function of a state dict')
+
+
+class _Opcodes(dict):
+    """Methods of an unpickler by the number of their opcode."""
+
+    def __missing__(self, number: int) -> Any:
+        name = pickletools.code2op[chr(number)].name
+        raise UserError(f'the pickle has the opcode {name}; expected a state dict, tensors and nothing else')
+
+
+class _Unpickler(pickle._Unpickler):
+    """Python's own, which is in Python: that in C takes gigabytes for a large number of a memo."""
+
+    dispatch = _Opcodes(
+        {code[0]: pickle._Unpickler.dispatch[code[0]] for code in map(vars(pickle).get, _OPCODES.split())}
     )
 
+    def find_class(self, module: str, name: str) -> _Stub:
+        if (module, name) in (_ORDERED_DICT, _TENSOR, _PARAMETER) or (module == 'torch' and name in _STORAGES):
+            return _Stub(module, name)
+        raise UserError(
+            f'the pickle asks for {module[:80]}.{name[:80]}; expected a state dict, tensors and nothing else. '
+            'Loading it could run any code: if you trust it, let Hugging Face save it as safetensors'
+        )
 
-def _storage(pid: Any) -> Storage:
-    """The storage of a persistent id: ('storage', type, key, device, number of elements)."""
-    kind, dtype, key = _of_type(tuple, pid)[:3]
-    if kind != 'storage' or not isinstance(dtype, Name) or dtype.name not in _STORAGES:
-        raise ValueError('a persistent id is not that of a storage')
-    return Storage(_of_type(str, key), _STORAGES[dtype.name])
+    def persistent_load(self, pid: Any) -> Storage:
+        """The storage of ('storage', type, key, device, number of elements)."""
+        kind, dtype, key = _of_type(tuple, pid)[:3]
+        if kind != 'storage' or not isinstance(dtype, _Stub) or dtype.name not in _STORAGES:
+            raise ValueError('a persistent id is not that of a storage')
+        return Storage(_of_type(str, key), _STORAGES[dtype.name])
 
+    def load_empty_dictionary(self) -> None:
+        self.append(_Names())
 
-def _called(function: Any, arguments: tuple[Any, ...]) -> Any:
-    """What one of the functions of a state dict would return."""
-    if function == _ORDERED_DICT and not arguments:
-        return {}
-    if function == _TENSOR:
-        storage, offset, shape, strides = arguments[:4]
-        return View(_of_type(Storage, storage), offset, _of_type(tuple, shape), _of_type(tuple, strides)).check()
-    if function == _PARAMETER:
-        return _of_type(View, arguments[0])
-    raise ValueError('the pickle calls what is no function of a state dict')
+    def load_build(self) -> None:
+        """Drops the state, of whatever: that of an OrderedDict has the versions of the modules."""
+        self.stack.pop()
 
-
-def _put(target: Any, items: list[Any]) -> None:
-    """Puts keys and values, in turn, into a dictionary."""
-    target = _of_type(dict, target)
-    for key, value in zip(items[::2], items[1::2], strict=True):
-        target[_of_type(str, key)] = value
+    dispatch[pickle.EMPTY_DICT[0]] = load_empty_dictionary
+    dispatch[pickle.BUILD[0]] = load_build
 
 
 def _of_type(wanted: type, value: Any) -> Any:

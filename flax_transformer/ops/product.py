@@ -120,3 +120,37 @@ _mixed_product.defvjp(_mixed_forward, _mixed_backward)
 def _num_rows(x: jax.Array) -> int:
     """N of x [N, D]; 0 where x has more axes, or N is symbolic, as in an export."""
     return x.shape[0] if x.ndim == 2 and isinstance(x.shape[0], int) else 0
+
+
+def mixed_einsum(axes: str, weights: jax.Array, values: jax.Array) -> jax.Array:
+    """Returns sums of products in the dtype of values, to which float32 weights are rounded; `axes` as in einsum."""
+    if weights.dtype == values.dtype:
+        return jnp.einsum(axes, weights, values)
+    return _mixed_einsum(axes, weights, values)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _mixed_einsum(axes: str, weights: jax.Array, v: jax.Array) -> jax.Array:
+    return _mixed_einsum_forward(axes, weights, v)[0]
+
+
+def _mixed_einsum_forward(axes: str, weights: jax.Array, v: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    """The sums in the dtype of v, and what their gradients read."""
+    weights = weights.astype(v.dtype)
+    return jnp.einsum(axes, weights, v, preferred_element_type=jnp.float32).astype(v.dtype), (weights, v)
+
+
+def _mixed_einsum_backward(
+    axes: str, kept: tuple[jax.Array, jax.Array], of_sums: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The gradients of weights and values: products of rounded arrays, summed in float32."""
+    weights, v = kept
+    of_weights, (of_v, sums) = axes.split(',')[0], axes.split(',')[1].split('->')
+    einsum = partial(jnp.einsum, preferred_element_type=jnp.float32)
+    return (
+        einsum(f'{sums},{of_v}->{of_weights}', of_sums, v),
+        einsum(f'{of_weights},{sums}->{of_v}', weights, of_sums).astype(v.dtype),
+    )
+
+
+_mixed_einsum.defvjp(_mixed_einsum_forward, _mixed_einsum_backward)

@@ -1,54 +1,159 @@
-"""Finds the task of a config, a run or a name.
+"""Finds the task of a config, a run or a name, and trains it.
 
-A task is a folder next to this file, with these modules:
+A task is a folder next to this file, or one of your own, in a module that your config file imports. In a folder, each
+of these parts has a file of its own; a task of your own may have all in one file:
 
-config   the class `Config`; its `task` is the folder's name
-run      the class `Run`, its run directory
-task     `make_trainer(config, devices=None)`
-train    `train(config, workdir, ...)`
+config         the class `Config`, a TaskConfig; its `task` is the folder's name
+recipe         `RECIPE`, all that training needs
+run            the class `Run`, its run directory; without one, the recipe's
 
 and, if the task has these commands, `evaluate` and `corpus_checks` (docs/how-to/tasks.md).
 """
 
 import importlib
+import os
 import pkgutil
+import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flax_transformer import tasks
 from flax_transformer.common import config_files
 from flax_transformer.common.config_json import SCHEMA_VERSION, from_table, split_header, task_of
 from flax_transformer.common.config_tables import SUFFIXES, read_table
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.engine.config import TaskConfig
 from flax_transformer.engine.runs.run_directory import CONFIG_FILE, RunDirectory, read_config_text, split_reference
 
-FIRST_TASK = 'translation'  # of runs whose config names none
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import jax
+
+    from flax_transformer.engine.recipe import Recipe
+    from flax_transformer.engine.trainer import Trainer
+
+FIRST_TASK = 'translation'  # of tables whose config names none
+MODULES_VARIABLE = 'FLAX_TRANSFORMER_TASKS'  # of the environment: modules with tasks of your own, separated by commas
+_MAIN_NAMES = {'config': 'Config', 'recipe': 'RECIPE', 'evaluate': 'evaluate', 'corpus_checks': 'report_of'}
+
+
+def train(
+    config: TaskConfig,
+    workdir: Path | str,
+    *,
+    init_from: Path | str | None = None,
+    processes: int = 1,
+    exit_at_second: bool = False,
+) -> RunDirectory:
+    """Trains the config's model, of any task, in the run directory `workdir`, or resumes the run there.
+
+    A new run may start from the parameters of another run of the same model, `init_from`, and takes over what belongs
+    to them, such as its tokenizer. `processes` check a large corpus of sentence pairs before it is tokenized; with more
+    than one, the calling program needs `if __name__ == '__main__':`.
+
+    Raises UserError for the user's mistakes, before the first step and, in a new run, before anything is written. At
+    SIGTERM or Ctrl-C, saves and raises Interrupted; at a second Ctrl-C, stops at once (`exit_at_second`: by ending the
+    process).
+    """
+    from flax_transformer.cost.chips import peak_flops
+    from flax_transformer.engine import launch
+
+    recipe = recipe_named(config.task)
+    if not isinstance(config, recipe.config):
+        raise UserError(f'config: got a {type(config).__qualname__}, expected a {_full_name(recipe.config)}')
+    return launch.train(
+        recipe,
+        config,
+        workdir,
+        init_from=init_from,
+        processes=processes,
+        exit_at_second=exit_at_second,
+        peak_flops=peak_flops,
+    )
+
+
+def make_trainer(config: TaskConfig, devices: 'Sequence[jax.Device] | None' = None) -> 'Trainer':
+    """The compiled steps of a config, for `devices`, which need not be present; None: those that it asks for."""
+    return recipe_named(config.task).trainer(config, devices)
 
 
 def task_names() -> list[str]:
-    """The names of all tasks, the first one's first."""
+    """The names of all tasks of the package, the first one's first."""
     found = [each.name for each in pkgutil.iter_modules(tasks.__path__) if each.ispkg]
     return sorted(found, key=lambda name: (name != FIRST_TASK, name))
 
 
-def task_module(task: str, module: str) -> ModuleType:
-    """A module of a task, such as task_module('translation', 'train').
+def config_class(task: str) -> type[TaskConfig]:
+    """The Config of a task. Raises UserError if there is no such task."""
+    if task in task_names():
+        return task_module(task, 'config').Config
+    own = {kind.task: kind for kind in TaskConfig.__subclasses__() if 'task' in vars(kind)}
+    if task not in own and (modules := os.environ.get(MODULES_VARIABLE)):
+        for name in modules.split(','):
+            _import(name)
+        own = {kind.task: kind for kind in TaskConfig.__subclasses__() if 'task' in vars(kind)}
+    if not isinstance(task, str) or task not in own:
+        known = sorted(task_names())
+        raise UserError(
+            f'task={task!r}: expected one of {", ".join(known)}.{nearest(str(task), known)} '
+            f'For a task of your own, set {MODULES_VARIABLE} to its module'
+        )
+    return own[task]
 
-    Raises UserError if there is no such task, or if its folder lacks the module.
+
+def _import(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        raise UserError(f'${MODULES_VARIABLE} names {name!r}: {error}; is its folder in $PYTHONPATH?') from None
+
+
+def recipe_named(task: str) -> 'Recipe':
+    """The recipe of a task. Raises UserError if there is no such task."""
+    return task_module(task, 'recipe').RECIPE
+
+
+def task_module(task: str, part: str) -> ModuleType:
+    """The module with a part of a task, such as task_module('translation', 'evaluate').
+
+    Raises UserError if there is no such task, or if it lacks the part.
     """
-    known = sorted(task_names())
-    if task not in known:
-        raise UserError(f'task={task!r}: expected one of {", ".join(known)}.{nearest(task, known)}')
-    name = f'{tasks.__name__}.{task}.{module}'
+    if task in task_names():
+        name = f'{tasks.__name__}.{task}.{part}'
+    else:
+        package, _, file = config_class(task).__module__.rpartition('.')
+        if file != 'config':  # a task in one file
+            module = sys.modules[config_class(task).__module__]
+            if not hasattr(module, _MAIN_NAMES[part]):
+                raise _lacks(task, f'{_MAIN_NAMES[part]} in {module.__name__}')
+            return module
+        name = f'{package}.{part}'
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        raise UserError(
-            f'task={task!r}: its folder has no {module}.py; docs/how-to/tasks.md lists what a task needs'
-        ) from None
+        raise _lacks(task, f'{part}.py') from None
+
+
+def run_of(config: TaskConfig, path: Path | str) -> RunDirectory:
+    """The run directory of a config's task, which need not exist."""
+    return _run_class(config.task)(path)
+
+
+def _run_class(task: str) -> type[RunDirectory]:
+    # A recipe imports all that training needs, and a folder's Run little.
+    return task_module(task, 'run').Run if task in task_names() else recipe_named(task).run
+
+
+def _lacks(task: str, what: str) -> UserError:
+    return UserError(f'task={task!r}: it has no {what}; docs/how-to/tasks.md lists what a task needs')
+
+
+def _full_name(kind: type) -> str:
+    return f'{kind.__module__}.{kind.__qualname__}'
 
 
 def load_config(name: str) -> Any:
@@ -62,11 +167,8 @@ def load_config(name: str) -> Any:
         return config_files.load_config(name)
     table = read_table(path)
     try:
-        given = {'schema_version': SCHEMA_VERSION, **table.values}
-        if given['schema_version'] != 1:  # which names none
-            given.setdefault('task', FIRST_TASK)
-        task, values = split_header(given)
-        return from_table(values, task_module(task or FIRST_TASK, 'config').Config)
+        task, values = split_header({'schema_version': SCHEMA_VERSION, 'task': FIRST_TASK, **table.values})
+        return from_table(values, config_class(task))
     except UserError as error:
         line = table.line_of(str(error))
         raise UserError(f'{path}{f", line {line}" if line else ""}: {error}') from None
@@ -77,8 +179,7 @@ def open_run(path: Path | str, task: str | None = None) -> RunDirectory:
     text = read_config_text(Path(path))
     try:
         found = task_of(text)
-        found = FIRST_TASK if found is None else found
-        run_class = task_module(found, 'run').Run
+        run_class = _run_class(found)
     except UserError as error:
         raise UserError(f'{Path(path) / CONFIG_FILE}: {error}') from None
     if task not in (None, found):

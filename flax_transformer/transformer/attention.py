@@ -4,6 +4,7 @@ Shapes: B batch, T queries, S keys, H heads, K head_dim, D d_model, W hypotheses
 Masks are boolean, True = may attend, and broadcast to [B, H, T, S].
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import flax.linen as nn
@@ -12,8 +13,57 @@ import jax.numpy as jnp
 
 from flax_transformer.ops.dense import Dense, side_by_side
 from flax_transformer.ops.dropout import Dropout
-from flax_transformer.transformer.cache import KVCache, heads_first
+from flax_transformer.ops.product import mixed_einsum
+from flax_transformer.transformer.cache import KVCache
 from flax_transformer.transformer.config import TransformerConfig
+from flax_transformer.transformer.variants import additive, fused_attention
+
+Score = Callable[[jax.Array, jax.Array], jax.Array]  # of q [B, T, H, K] and k [B, S, H, K]: float32 [B, H, T, S]
+
+
+def dot(q: jax.Array, k: jax.Array) -> jax.Array:
+    """Returns q k^T, float32 [B, H, T, S] whatever the dtype of q [B, T, H, K] and k [B, S, H, K]."""
+    return jnp.einsum('BTHK,BSHK->BHTS', q, k, preferred_element_type=jnp.float32)
+
+
+def scaled_dot(q: jax.Array, k: jax.Array) -> jax.Array:
+    """Returns q k^T / sqrt(K), as `dot`; its variance is 1 if that of each component of q and k is."""
+    return dot(q * q.shape[-1] ** -0.5, k)
+
+
+def masked_softmax(scores: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+    """Returns weights over the last axis; a query that may attend to nothing gets equal weights, never NaN."""
+    if mask is not None:
+        scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
+    return jax.nn.softmax(scores, axis=-1)
+
+
+def weighted_values(weights: jax.Array, v: jax.Array, axes: str = 'BHTS,BSHK->BTHK') -> jax.Array:
+    """Returns sums of values under weights, in the dtype of the values; `axes` name those of the three arrays."""
+    return mixed_einsum(axes, weights, v)
+
+
+def attention(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    score: Score = scaled_dot,
+    dropout: Callable[[jax.Array], jax.Array] | None = None,
+) -> jax.Array:
+    """Returns softmax(q k^T / sqrt(K)) v, [B, T, H, K] (Vaswani et al. 2017, section 3.2.1, eq. 1).
+
+    Args:
+      q: queries [B, T, H, K].
+      k: keys [B, S, H, K].
+      v: values [B, S, H, K].
+      mask: boolean, broadcast to [B, H, T, S], True = may attend.
+      score: compares queries and keys; `scaled_dot` is the paper's, `dot` and `additive` are its rivals.
+      dropout: applied to the weights [B, H, T, S].
+    """
+    weights = masked_softmax(score(q, k), mask)
+    return weighted_values(weights if dropout is None else dropout(weights), v)
 
 
 def padding_mask(tokens: jax.Array, pad_id: int) -> jax.Array:
@@ -44,125 +94,6 @@ def segment_mask(query_ids: jax.Array, key_ids: jax.Array) -> jax.Array:
     """
     same = query_ids[:, :, None] == key_ids[:, None, :]
     return (same & (key_ids != 0)[:, None, :])[:, None]
-
-
-def scaled(q: jax.Array, scale: float | None = None) -> jax.Array:
-    """q / sqrt(K) of queries [..., K]: their products with keys have variance 1 where both have. Or q * `scale`."""
-    return q * (q.shape[-1] ** -0.5 if scale is None else scale)
-
-
-def products_with_keys(q: jax.Array, k: jax.Array, axes: str = 'BTHK,BSHK->BHTS') -> jax.Array:
-    """q k^T in float32, whatever the inputs; `axes` are those of q, k and the products."""
-    return jnp.einsum(axes, q, k, preferred_element_type=jnp.float32)
-
-
-def masked_softmax(scores: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-    """Weights over the last axis; a query that may attend to nothing gets equal weights, never NaN."""
-    if mask is not None:
-        scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
-    return jax.nn.softmax(scores, axis=-1)
-
-
-def weighted_values(weights: jax.Array, v: jax.Array, axes: str = 'BHTS,BSHK->BTHK') -> jax.Array:
-    """The sums of values under weights; `axes` are those of weights, values and sums."""
-    if weights.dtype == v.dtype:
-        return jnp.einsum(axes, weights, v)
-    return _mixed_sums(axes, weights, v)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _mixed_sums(axes: str, weights: jax.Array, v: jax.Array) -> jax.Array:
-    return _mixed_forward(axes, weights, v)[0]
-
-
-def _mixed_forward(axes: str, weights: jax.Array, v: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    """The sums in the dtype of v, and what their gradients read."""
-    weights = weights.astype(v.dtype)
-    return jnp.einsum(axes, weights, v, preferred_element_type=jnp.float32).astype(v.dtype), (weights, v)
-
-
-def _mixed_backward(axes: str, kept: tuple[jax.Array, jax.Array], of_sums: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The gradients of weights and values: products of rounded arrays, summed in float32."""
-    weights, v = kept
-    of_weights, (of_v, sums) = axes.split(',')[0], axes.split(',')[1].split('->')
-    einsum = partial(jnp.einsum, preferred_element_type=jnp.float32)
-    return (
-        einsum(f'{sums},{of_v}->{of_weights}', of_sums, v),
-        einsum(f'{of_weights},{sums}->{of_v}', weights, of_sums).astype(v.dtype),
-    )
-
-
-_mixed_sums.defvjp(_mixed_forward, _mixed_backward)
-
-
-def attention_weights(
-    q: jax.Array, k: jax.Array, mask: jax.Array | None = None, *, scale: float | None = None
-) -> jax.Array:
-    """softmax(q k^T / sqrt(K)) of equation 1: float32 weights [B, H, T, S] of q [B, T, H, K] and k [B, S, H, K]."""
-    return masked_softmax(products_with_keys(scaled(q, scale), k), mask)
-
-
-def dot_product_attention(
-    q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None, *, scale: float | None = None
-) -> jax.Array:
-    """softmax(q k^T / sqrt(K)) v, [B, T, H, K] (Vaswani et al. 2017, section 3.2.1, eq. 1).
-
-    Args:
-      q: queries [B, T, H, K].
-      k: keys [B, S, H, K].
-      v: values [B, S, H, K].
-      mask: boolean, broadcast to [B, H, T, S], True = may attend.
-      scale: factor of the products instead of 1 / sqrt(K); 1.0: unscaled.
-    """
-    return weighted_values(attention_weights(q, k, mask, scale=scale), v)
-
-
-def additive_scores(q: jax.Array, k: jax.Array, weight: jax.Array) -> jax.Array:
-    """weight . tanh(q + k): float32 [B, H, T, S] of q [B, T, H, K], k [B, S, H, K] and weight [H, K].
-
-    One query at a time, in the backward pass too: [B, T, S, H, K] is never in memory, and CPUs need less than half of
-    the time.
-    """
-    k = jnp.moveaxis(k, 1, 3).astype(jnp.float32)
-    weight = weight.astype(jnp.float32)[None, :, :, None]
-
-    @jax.checkpoint
-    def of_query(q: jax.Array) -> jax.Array:
-        return (weight * jnp.tanh(q.astype(jnp.float32)[..., None] + k)).sum(axis=2)
-
-    return jnp.moveaxis(jax.lax.map(of_query, jnp.swapaxes(q, 0, 1)), 0, 2)
-
-
-def additive_attention(
-    q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None, *, weight: jax.Array
-) -> jax.Array:
-    """softmax(weight . tanh(q + k)) v, [B, T, H, K]: a network with one hidden layer compares query and key.
-
-    Bahdanau et al. 2015, section 3.1 and appendix A.1.2; their W_a and U_a are the projections of queries and keys.
-    Vaswani et al. 2017, section 3.2.1, compare it with `dot_product_attention`, whose arguments it takes.
-
-    Args:
-      weight: [H, K], of each head's hidden units.
-    """
-    return weighted_values(masked_softmax(additive_scores(q, k, weight), mask), v)
-
-
-def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-    """`dot_product_attention` by cuDNN, on NVIDIA GPUs and in bfloat16; the weights are never all in memory.
-
-    JAX's rule for its gradient takes even lengths only: odd ones get one more position, which nothing sees. cuDNN hides
-    keys by a large negative score, not minus infinity, so that a query that may attend to nothing gets equal
-    weights here, too (with an odd number of keys, also one for the added zero).
-    """
-    length, keys = q.shape[1], k.shape[1]
-    if mask is None:
-        if length % 2 == keys % 2 == 0:
-            return jax.nn.dot_product_attention(q, k, v, implementation='cudnn')
-        mask = jnp.ones((1, 1, 1, 1), bool)
-    mask = jnp.broadcast_to(mask, (mask.shape[0], 1, length, keys))
-    mask = jnp.pad(mask, ((0, 0), (0, 0), (0, length % 2), (0, keys % 2)))
-    q, k, v = (jnp.pad(x, ((0, 0), (0, x.shape[1] % 2), (0, 0), (0, 0))) for x in (q, k, v))
-    return jax.nn.dot_product_attention(q, k, v, mask=mask, implementation='cudnn')[:, :length]
 
 
 class MultiHeadAttention(nn.Module):
@@ -200,11 +131,17 @@ class MultiHeadAttention(nn.Module):
         self.output = projection(width, self.d_model)
         if self.score == 'additive':
             init = nn.initializers.normal(self.head_dim**-0.5)
-            self.score_weight = self.param('score_weight', init, (self.num_heads, self.head_dim), jnp.float32)
+            weight = self.param('score_weight', init, (self.num_heads, self.head_dim), jnp.float32)
+            self.score_function = partial(additive, weight=weight)
+        else:
+            self.score_function = {'scaled_dot': scaled_dot, 'dot': dot}[self.score]
         self.weight_dropout = Dropout(self.dropout_rate)
 
     def _split(self, x: jax.Array) -> jax.Array:
         return x.reshape(*x.shape[:-1], self.num_heads, self.head_dim)
+
+    def _join(self, heads: jax.Array) -> jax.Array:
+        return self.output(heads.reshape(*heads.shape[:-2], -1))
 
     def project_memory(self, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Keys and values [B, S, H, K] of memory [B, S, D]; needed once per sentence."""
@@ -213,16 +150,7 @@ class MultiHeadAttention(nn.Module):
 
     def weights(self, x: jax.Array, k: jax.Array, mask: jax.Array | None) -> jax.Array:
         """Attention weights [B, H, T, S] of x [B, T, D] over projected keys, for inspection."""
-        return masked_softmax(self._scores(self._split(self.query(x)), k), mask)
-
-    def _scaled(self, q: jax.Array) -> jax.Array:
-        return scaled(q, 1.0 if self.score == 'dot' else None)
-
-    def _scores(self, q: jax.Array, k: jax.Array) -> jax.Array:
-        """Float32 [B, H, T, S] of q [B, T, H, K] and k [B, S, H, K]."""
-        if self.score == 'additive':
-            return additive_scores(q, k, self.score_weight)
-        return products_with_keys(self._scaled(q), k)
+        return masked_softmax(self.score_function(self._split(self.query(x)), k), mask)
 
     def attend(
         self, x: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, deterministic: bool = True
@@ -231,14 +159,12 @@ class MultiHeadAttention(nn.Module):
         return self._attend(self._split(self.query(x)), k, v, mask, deterministic)
 
     def _attend(
-        self, q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, deterministic: bool = True
+        self, q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, deterministic: bool
     ) -> jax.Array:
         if self.is_fused:
-            heads = fused_attention(q, k, v, mask)
-        else:
-            weights = self.weight_dropout(masked_softmax(self._scores(q, k), mask), deterministic=deterministic)
-            heads = weighted_values(weights, v)
-        return self.output(heads.reshape(*heads.shape[:-2], -1))
+            return self._join(fused_attention(q, k, v, mask))
+        dropout = partial(self.weight_dropout, deterministic=deterministic)
+        return self._join(attention(q, k, v, mask, score=self.score_function, dropout=dropout))
 
     def __call__(
         self, x: jax.Array, memory: jax.Array, mask: jax.Array | None = None, *, deterministic: bool = True
@@ -249,19 +175,13 @@ class MultiHeadAttention(nn.Module):
         q, k, v = (self._split(y) for y in side_by_side(x, self.query, self.key, self.value))
         return self._attend(q, k, v, mask, deterministic)
 
-    def attend_cached(self, x: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """As `attend` without dropout, over keys and values as a `KVCache` has them; also its weights [B, H, T, S]."""
-        batch, length, _ = x.shape
-        q = self._split(self.query(x))
-        if self.score == 'additive':
-            keys = k.reshape(batch, self.num_heads, self.head_dim, -1)
-            scores = additive_scores(q, jnp.moveaxis(keys, 3, 1), self.score_weight)
-        else:
-            scores = products_with_keys(heads_first(self._scaled(q)), k, 'NTK,NKS->NTS')  # N = B * H
-        weights = masked_softmax(scores.reshape(batch, self.num_heads, length, -1), mask)
-        heads = weighted_values(weights.reshape(v.shape[0], length, -1), v, 'NTS,NSK->NTK')
-        heads = jnp.swapaxes(heads.reshape(batch, self.num_heads, length, -1), 1, 2)
-        return self.output(heads.reshape(*x.shape[:-1], -1)), weights
+    def attend_cached(self, x: jax.Array, cache: KVCache, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """As `attend` without dropout, by the parts of `attention`, over a cache; also the weights [B, H, T, S]."""
+        weights = self.weights(x, cache.keys(self.num_heads), mask)
+        # The values as they are stored: given [B, S, H, K], XLA for CPUs chooses products that it lacks in bfloat16.
+        of_heads = weights.reshape(cache.v.shape[0], x.shape[1], -1)  # N = B * H
+        heads = weighted_values(of_heads, cache.v, 'NTS,NSK->NTK').reshape(*weights.shape[:3], -1)
+        return self._join(jnp.swapaxes(heads, 1, 2)), weights
 
     def decode(
         self, x: jax.Array, cache: KVCache, position: jax.Array, visible: jax.Array
@@ -270,4 +190,4 @@ class MultiHeadAttention(nn.Module):
         (see `visible_slots`), and the cache with that position."""
         # Two products, not `side_by_side`, which would stack the kernels again for each token.
         cache = cache.put(self._split(self.key(x)), self._split(self.value(x)), position)
-        return self.attend_cached(x, *cache, visible)[0], cache
+        return self.attend_cached(x, cache, visible)[0], cache

@@ -24,6 +24,15 @@ class KVCache(NamedTuple):
         heads = batch * num_heads
         return cls(jnp.zeros((heads, head_dim, slots), dtype), jnp.zeros((heads, slots, head_dim), dtype))
 
+    @classmethod
+    def packed(cls, k: jax.Array, v: jax.Array) -> 'KVCache':
+        """A cache of k, v [B, S, H, K]."""
+        return cls(_keys_first(k), _heads_first(v))
+
+    def keys(self, num_heads: int) -> jax.Array:
+        """Keys [B, S, H, K]. XLA moves nothing for it: a product with queries reads what is stored."""
+        return jnp.moveaxis(self.k.reshape(-1, num_heads, *self.k.shape[1:]), 3, 1)
+
     @property
     def num_slots(self) -> int:
         return self.v.shape[1]
@@ -40,7 +49,7 @@ class KVCache(NamedTuple):
     def put(self, k: jax.Array, v: jax.Array, position: jax.Array) -> 'KVCache':
         """The cache with k, v [B, W, H, K] at `position`, which must be below L (unchecked: it is traced)."""
         first = position * k.shape[1]
-        k, v = keys_first(k.astype(self.k.dtype)), heads_first(v.astype(self.v.dtype))
+        k, v = _keys_first(k.astype(self.k.dtype)), _heads_first(v.astype(self.v.dtype))
         update = jax.lax.dynamic_update_slice
         return KVCache(update(self.k, k, (0, 0, first)), update(self.v, v, (0, first, 0)))
 
@@ -65,11 +74,11 @@ def visible_slots(length: int, position: jax.Array, ancestry: jax.Array | None, 
     return seen.reshape(whose.shape[0], 1, width, length * width)
 
 
-def heads_first(x: jax.Array) -> jax.Array:
+def _heads_first(x: jax.Array) -> jax.Array:
     """[B * H, S, K] of [B, S, H, K]: a batch of matrices, as products take them."""
     return jnp.swapaxes(x, 1, 2).reshape(-1, x.shape[1], x.shape[3])
 
 
-def keys_first(x: jax.Array) -> jax.Array:
+def _keys_first(x: jax.Array) -> jax.Array:
     """[B * H, K, S] of [B, S, H, K]."""
     return jnp.moveaxis(x, 1, 3).reshape(-1, x.shape[3], x.shape[1])

@@ -9,19 +9,11 @@ import jax.numpy as jnp
 
 from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.transformer.attention import MultiHeadAttention
-from flax_transformer.transformer.cache import KVCache, heads_first, keys_first, visible_slots
+from flax_transformer.transformer.cache import KVCache, visible_slots
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import FeedForward, Residual, final_norm
 
-
-class Memory(NamedTuple):
-    """Keys and values of the source for one layer's cross-attention, shared by all hypotheses of a sentence.
-
-    [B, S, H, K]; in a decode state in the layout of a `KVCache`, k [B * H, K, S] and v [B * H, S, K].
-    """
-
-    k: jax.Array
-    v: jax.Array
+Memory = tuple[jax.Array, jax.Array]  # keys and values [B, S, H, K] of the source for one layer's cross-attention
 
 
 class DecoderLayer(nn.Module):
@@ -50,7 +42,7 @@ class DecoderLayer(nn.Module):
         return self.feed_forward_residual(x, transform, deterministic=deterministic)
 
     def project_memory(self, memory: jax.Array) -> Memory:
-        return Memory(*self.cross_attention.project_memory(memory))
+        return self.cross_attention.project_memory(memory)
 
     def __call__(
         self,
@@ -78,14 +70,14 @@ class DecoderLayer(nn.Module):
         seen = []
 
         def attend_memory(x: jax.Array) -> jax.Array:
-            seen.append(self.cross_attention.weights(x, memory.k, memory_mask))
+            seen.append(self.cross_attention.weights(x, memory[0], memory_mask))
             return self.cross_attention.attend(x, *memory, memory_mask)
 
         x = self._sublayers(x, lambda x: self.self_attention(x, x, self_mask), attend_memory, True)
         return x, seen[0]
 
     def decode(
-        self, x: jax.Array, cache: KVCache, visible: jax.Array, memory: Memory, shared: 'Shared', position: jax.Array
+        self, x: jax.Array, cache: KVCache, visible: jax.Array, memory: KVCache, shared: 'Shared', position: jax.Array
     ) -> tuple[jax.Array, KVCache, jax.Array]:
         """One new position x [B, W, D] of W hypotheses after the layer, the cache with it, and its attention over the
         memory, [B, H, W, S]."""
@@ -98,7 +90,7 @@ class DecoderLayer(nn.Module):
 
         def attend_memory(x: jax.Array) -> jax.Array:
             # The W hypotheses of a sentence query its memory as W positions would: nothing is copied per beam.
-            out, weights = self.cross_attention.attend_cached(x, *memory, shared.mask)
+            out, weights = self.cross_attention.attend_cached(x, memory, shared.mask)
             seen.append(weights)
             return out
 
@@ -109,7 +101,7 @@ class DecoderLayer(nn.Module):
 class Shared(NamedTuple):
     """The shared part of a decode state: every layer's memory, and which of its positions are not padding."""
 
-    memories: tuple[Memory, ...]
+    memories: tuple[KVCache, ...]
     mask: jax.Array  # [B, 1, 1, S]
 
 
@@ -156,9 +148,8 @@ class Decoder(nn.Module):
         """The state before the first token: projected memory and no slots yet (see `DecodeState`)."""
         config = self.config
         slots = KVCache.empty(memory.shape[0], 0, config.num_heads, config.width_of_head, jnp.dtype(config.dtype))
-        memories = [layer.project_memory(memory) for layer in self.layers]
-        shared = Shared(tuple(Memory(keys_first(k), heads_first(v)) for k, v in memories), memory_mask)
-        return DecodeState((), shared, jnp.int32(0), slots=(slots,) * len(self.layers))
+        memories = tuple(KVCache.packed(*layer.project_memory(memory)) for layer in self.layers)
+        return DecodeState((), Shared(memories, memory_mask), jnp.int32(0), slots=(slots,) * len(self.layers))
 
     def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """Hidden [B, W, D] of one embedded token x [B, W, D] of each hypothesis, its attention over the source,

@@ -4,6 +4,7 @@ Vaswani et al. 2017, sections 3.1, 3.3 and 3.5. Shapes: B batch, T positions, D 
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import flax.linen as nn
 import jax
@@ -14,7 +15,7 @@ from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.product import add_to_rows, look_up
 from flax_transformer.transformer.config import TransformerConfig
-from flax_transformer.transformer.norms import BatchSums, make_norm, normalize
+from flax_transformer.transformer.norms import make_norm, normalize
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     'relu': nn.relu,
@@ -109,25 +110,17 @@ class Residual(nn.Module):
     def of(cls, config: TransformerConfig, norm: str) -> 'Residual':
         return cls(config.dropout_rate, config.norm_first, config.norm_epsilon, jnp.dtype(config.dtype), norm)
 
-    def __call__(
-        self, x: jax.Array, sublayer: Callable[[jax.Array], jax.Array], *, deterministic: bool = True
-    ) -> jax.Array:
-        return self.with_statistics(x, sublayer, None, deterministic=deterministic)[0]
-
     @nn.compact
-    def with_statistics(
+    def __call__(
         self,
         x: jax.Array,
         sublayer: Callable[[jax.Array], jax.Array],
-        segments: jax.Array | None,
+        segments: jax.Array | None = None,
         *,
         deterministic: bool = True,
-    ) -> tuple[jax.Array, BatchSums | None]:
-        """As `__call__`, also by norms over positions, and what a batch norm saw; `segments` as there."""
+    ) -> jax.Array:
+        """x [B, T, D] after the sublayer. Norms over positions need `segments` (see `BatchNorm`)."""
         norm = make_norm(self.norm, self.epsilon, self.dtype, name='norm')
-        dropout = Dropout(self.dropout_rate)
-        if self.norm_first:
-            normalized, seen = normalize(norm, x, segments, deterministic=deterministic)
-            return x + dropout(sublayer(normalized), deterministic=deterministic), seen
-        total = x + dropout(sublayer(x), deterministic=deterministic)
-        return normalize(norm, total, segments, deterministic=deterministic)
+        norm = partial(normalize, norm, segments=segments, deterministic=deterministic)
+        dropout = partial(Dropout(self.dropout_rate), deterministic=deterministic)
+        return x + dropout(sublayer(norm(x))) if self.norm_first else norm(x + dropout(sublayer(x)))

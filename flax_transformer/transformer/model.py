@@ -19,7 +19,7 @@ from flax_transformer.ops.tied_embeddings import TiedEmbeddings
 from flax_transformer.transformer.attention import causal_mask, padding_mask, segment_mask
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.decoder import Decoder
-from flax_transformer.transformer.encoder import Encoder, Statistics
+from flax_transformer.transformer.encoder import Encoder
 from flax_transformer.transformer.layers import Positions
 
 
@@ -102,12 +102,6 @@ class Transformer(TiedEmbeddings, nn.Module):
     ) -> jax.Array:
         """Memory [B, S, D] of source ids [B, S], padded with pad_id; or of packed rows, with their segment numbers
         (from 1; 0 is padding) and positions, both [B, S]."""
-        return self._encode(source, segments, positions, deterministic)[0]
-
-    def _encode(
-        self, source: jax.Array, segments: jax.Array | None, positions: jax.Array | None, deterministic: bool
-    ) -> tuple[jax.Array, Statistics]:
-        """The memory, and what the encoder's batch norms saw in training."""
         if segments is None:
             mask = padding_mask(source, self.config.pad_id)
             segments = mask[:, 0, 0].astype(jnp.int32)
@@ -141,12 +135,7 @@ class Transformer(TiedEmbeddings, nn.Module):
         """Logits [B, T, V], float32, of source ids [B, S] and decoder inputs [B, T]; takes the keywords of `hidden`."""
         return self.project(self.hidden(source, target_in, **keywords))
 
-    def hidden(self, source: jax.Array, target_in: jax.Array, **keywords: Any) -> jax.Array:
-        """The decoder's last hidden states [B, T, D], which `project` turns into logits; takes the keywords of
-        `hidden_with_statistics`."""
-        return self.hidden_with_statistics(source, target_in, **keywords)[0]
-
-    def hidden_with_statistics(
+    def hidden(
         self,
         source: jax.Array,
         target_in: jax.Array,
@@ -156,17 +145,17 @@ class Transformer(TiedEmbeddings, nn.Module):
         source_positions: jax.Array | None = None,
         target_positions: jax.Array | None = None,
         deterministic: bool = True,
-    ) -> tuple[jax.Array, Statistics]:
-        """`hidden` of source ids [B, S] and decoder inputs [B, T] (see `shift_right`), and in training what batch norms
-        saw, for `with_running_statistics`.
+    ) -> jax.Array:
+        """The decoder's last hidden states [B, T, D], which `project` turns into logits.
 
+        From source ids [B, S] and decoder inputs [B, T] (see `shift_right`). What batch norms see in training is sown.
         Segments and positions, [B, S] and [B, T], describe packed rows; without them, a row is one sentence.
         """
-        memory, seen = self._encode(source, source_segments, source_positions, deterministic)
+        memory = self.encode(source, segments=source_segments, positions=source_positions, deterministic=deterministic)
         x, self_mask, memory_mask = self._target_side(
             source, target_in, source_segments, target_segments, target_positions, deterministic
         )
-        return self.decoder(x, memory, self_mask, memory_mask, deterministic=deterministic), {'encoder': seen}
+        return self.decoder(x, memory, self_mask, memory_mask, deterministic=deterministic)
 
     def cross_attention(self, source: jax.Array, target_in: jax.Array) -> jax.Array:
         """Attention of each decoder layer over the source, [layers, B, H, T, S], for inspection."""

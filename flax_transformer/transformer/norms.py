@@ -62,22 +62,20 @@ class BatchNorm(nn.Module):
 
     Padding does not count. In training the statistics are those of the rows that a pass sees: under pmap those of one
     device, on a mesh those of all, and of one pass where a batch is cut into several. Otherwise they are the running
-    ones, `mean` and `variance`: parameters without a gradient, which `with_running_statistics` renews after each step.
+    ones, `mean` and `variance`: parameters without a gradient, which `with_running_statistics` renews after each step
+    from the `BatchSums` sown in the collection 'statistics'.
     """
 
     epsilon: float
     dtype: jnp.dtype
 
     @nn.compact
-    def __call__(
-        self, x: jax.Array, segments: jax.Array, *, deterministic: bool = True
-    ) -> tuple[jax.Array, BatchSums | None]:
-        """[B, S, D] of x [B, S, D] and the numbers of its positions' sentences, [B, S], 0 for padding; in training
-        also what it saw."""
+    def __call__(self, x: jax.Array, segments: jax.Array, *, deterministic: bool = True) -> jax.Array:
+        """[B, S, D] of x [B, S, D] and the numbers of its positions' sentences, [B, S], 0 for padding."""
         size = (x.shape[-1],)
         mean = jax.lax.stop_gradient(self.param('mean', nn.initializers.zeros, size, jnp.float32))
         variance = jax.lax.stop_gradient(self.param('variance', nn.initializers.ones, size, jnp.float32))
-        x, sums = x.astype(jnp.float32), None
+        x = x.astype(jnp.float32)
         if not deterministic:
             running, count = mean, (segments > 0).sum().astype(jnp.float32)
             mean_over = lambda x: _tokens(x, segments).sum(axis=(0, 1)) / jnp.maximum(count, 1.0)
@@ -85,10 +83,10 @@ class BatchNorm(nn.Module):
             variance = mean_over(jnp.square(x - mean[None, None]))
             deviation = mean - running
             sums = BatchSums(count, count * deviation, count * (variance + jnp.square(deviation)))
-            sums = jax.lax.stop_gradient(sums)
+            self.sow('statistics', 'sums', jax.lax.stop_gradient(sums), reduce_fn=lambda _, sums: sums)
         # Padding becomes the bias: its values, which nothing holds back, could grow from layer to layer.
         normalized = _tokens(x - mean[None, None], segments) * jax.lax.rsqrt(variance + self.epsilon)[None, None]
-        return _scaled(self, normalized), sums
+        return _scaled(self, normalized)
 
 
 def _tokens(x: jax.Array, segments: jax.Array) -> jax.Array:
@@ -113,25 +111,21 @@ def make_norm(kind: str, epsilon: float, dtype: jnp.dtype, name: str | None = No
     return {'layer': LayerNorm, 'rms': nn.RMSNorm, 'instance': InstanceNorm, 'batch': BatchNorm}[kind](**common)
 
 
-def normalize(
-    norm: nn.Module, x: jax.Array, segments: jax.Array | None, *, deterministic: bool
-) -> tuple[jax.Array, BatchSums | None]:
-    """x [B, S, D] by any norm, and what a batch norm saw in training. `segments` as in `BatchNorm`."""
+def normalize(norm: nn.Module, x: jax.Array, segments: jax.Array | None, *, deterministic: bool) -> jax.Array:
+    """x [B, S, D] by any norm. `segments` as in `BatchNorm`."""
     if isinstance(norm, BatchNorm):
         return norm(x, segments, deterministic=deterministic)
-    return (norm(x, segments) if isinstance(norm, InstanceNorm) else norm(x)), None
+    return norm(x, segments) if isinstance(norm, InstanceNorm) else norm(x)
 
 
 def with_running_statistics(params: Any, seen: Any) -> Any:
-    """The parameters with running statistics renewed by a step's `seen`: a tree of `BatchSums` by the names of the
-    parameters, None where there is nothing."""
-    if seen is None:
-        return params
-    if not isinstance(seen, BatchSums):
+    """The parameters with running statistics renewed by what a step has seen: the collection 'statistics'."""
+    if 'sums' not in seen:
         return {**params, **{name: with_running_statistics(params[name], each) for name, each in seen.items()}}
-    count = jnp.maximum(seen.count, 1.0)
-    deviation = seen.deviations / count
-    variance = jnp.maximum(seen.squares / count - jnp.square(deviation), 0.0)
+    sums: BatchSums = seen['sums']
+    count = jnp.maximum(sums.count, 1.0)
+    deviation = sums.deviations / count
+    variance = jnp.maximum(sums.squares / count - jnp.square(deviation), 0.0)
     of_batch = {'mean': params['mean'] + deviation, 'variance': variance}
-    share = jnp.where(seen.count > 0, 1.0 - MOMENTUM, 0.0)
+    share = jnp.where(sums.count > 0, 1.0 - MOMENTUM, 0.0)
     return {**params, **{name: params[name] + share * (value - params[name]) for name, value in of_batch.items()}}

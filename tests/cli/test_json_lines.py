@@ -112,10 +112,10 @@ def test_what_precedes_a_bad_line_in_its_chunk_is_written_first(bad: str, call: 
 @pytest.mark.parametrize(
     ('line', 'got'),
     [
-        ('{', 'is not JSON (expected a name in double quotes, character 2)'),
-        ('{"a" 1}', "is not JSON (expected ':', character 6)"),
-        ('{"text": "a"', "is not JSON (expected '}', character 13)"),
-        ('{"text": "a"} {', 'is not JSON (expected nothing after the object, character 15)'),
+        ('{', 'is not JSON (Expecting property name enclosed in double quotes, character 2)'),
+        ('{"a" 1}', "is not JSON (Expecting ':' delimiter, character 6)"),
+        ('{"text": "a"', "is not JSON (Expecting ',' delimiter, character 13)"),
+        ('{"text": "a"} {', 'is not JSON (Extra data, character 15)'),
         ('{"text": nul}', 'is not JSON (Expecting value, character 10)'),
         ('{"text": "a", "x": -Infinity}', 'is not JSON (-Infinity)'),
         ('[1]', 'is no record: got a list'),

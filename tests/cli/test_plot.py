@@ -44,12 +44,14 @@ def test_schedules_positions_and_scores_by_length_are_drawn(tmp_path: Path, caps
 
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path, capsys) -> None:
     (tmp_path / 'broken.json').write_text('{"by_length": [{"words": 1}]}')
+    (tmp_path / 'deep.json').write_text('[' * 100_000)
     for argv, expected in (
         (['atention'], "no picture 'atention'; expected one of attention, heads"),
         (['attention', 'run'], "plot attention: got 'run', expected RUN LINE, the line in quotes"),
         (['curves'], 'plot curves: got nothing, expected RUN RUN ...'),
         (['curves', tmp_path], 'config.json'),
         (['lengths', tmp_path / 'broken.json'], 'expected what `flax-transformer evaluate RUN --json` prints'),
+        (['lengths', tmp_path / 'deep.json'], 'expected what `flax-transformer evaluate RUN --json` prints'),
         (['lengths', tmp_path / 'none.json'], 'no such file'),
         (['positions', 'number_words_rnn'], 'its model has no positions'),
         (['schedule', 'number_words', '--output', 'a.gif'], 'expected a file name ending in .png, .svg, .pdf'),

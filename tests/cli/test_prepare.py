@@ -30,7 +30,7 @@ def test_training_goes_on_from_what_was_prepared(
     arguments = [str(tmp_path / 'tiny.py'), '--workdir', str(run)]
     assert main(['prepare', *arguments]) == 0
     assert f'{run} is prepared' in capsys.readouterr().err
-    names = {'config.json', 'tokenizer', 'tokenizer.sha256', 'data_cache', 'data_files.json', 'lock', 'seal'}
+    names = {'config.json', 'tokenizer', 'tokenizer.sha256', 'data_cache', 'data_files.json', 'lock'}
     assert {file.name for file in run.iterdir()} == names
     digest = Run(run).read_tokenizer().digest
 

@@ -13,7 +13,7 @@ import pytest
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.monitor.reporter import read_metrics
-from flax_transformer.tasks.translation.inference.loading import load_run
+from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.run import Run
 
 NESTED, LIST, BYTES = b'[' * 100_000, b'[1, 2]', b'{"\xff\xfe": 1}'

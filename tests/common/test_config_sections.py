@@ -400,16 +400,16 @@ def test_json_round_trip_gives_the_same_config(config):
 
 
 def test_absent_fields_take_their_defaults():
-    """A config of an earlier version, from before a field, still loads."""
-    assert from_json('{"schema_version": 1, "model": {"d_model": 64}}', Config) == Config(
+    """A config from before a field still loads."""
+    assert from_json('{"schema_version": 2, "task": "translation", "model": {"d_model": 64}}', Config) == Config(
         model=TransformerConfig(d_model=64)
     )
 
 
 def test_a_config_from_before_a_search_field_still_loads():
-    """The fields that the first version wrote, and no others."""
+    """The fields that were written at first, and no others."""
     first = {'beam_width': 2, 'length_penalty': 'power', 'alpha': 0.7, 'max_extra_tokens': 9, 'max_source_tokens': 64}
-    text = json.dumps({'schema_version': 1, 'decoding': {**first, 'batch_tokens': 512}})
+    text = json.dumps({'schema_version': 2, 'task': 'translation', 'decoding': {**first, 'batch_tokens': 512}})
     assert from_json(text, Config).decoding == DecodingConfig(**first, batch_tokens=512)
 
 
@@ -442,12 +442,14 @@ def test_changed_fields_sees_every_field():
 )
 def test_unknown_field_is_refused_with_the_nearest_name(values, expected):
     with pytest.raises(UserError, match=expected):
-        from_json(json.dumps({'schema_version': 1, **values}), Config)
+        from_json(json.dumps({'schema_version': 2, 'task': 'translation', **values}), Config)
 
 
-@pytest.mark.parametrize('version', [3, 99, 0, '1', None, 1.5])
+@pytest.mark.parametrize('version', [3, 99, 1, 0, '2', None, 2.0])
 def test_schema_that_this_version_cannot_read_is_refused_by_name(version):
-    with pytest.raises(UserError, match=re.escape(f'schema_version={version!r}') + r'.*reads 1 to 2'):
+    with pytest.raises(
+        UserError, match=re.escape(f'schema_version={version!r}') + r': this version of flax_transformer reads 2; '
+    ):
         from_json(json.dumps({'schema_version': version}), Config)
 
 
@@ -478,16 +480,21 @@ def test_missing_schema_version_is_refused():
 )
 def test_wrong_type_is_refused_by_name(values, expected):
     with pytest.raises(UserError, match=expected):
-        from_json(json.dumps({'schema_version': 1, **values}), Config)
+        from_json(json.dumps({'schema_version': 2, 'task': 'translation', **values}), Config)
 
 
 def test_whole_number_is_taken_for_a_real_one():
-    assert from_json('{"schema_version": 1, "optimizer": {"learning_rate": 2}}', Config).optimizer.learning_rate == 2.0
+    assert (
+        from_json(
+            '{"schema_version": 2, "task": "translation", "optimizer": {"learning_rate": 2}}', Config
+        ).optimizer.learning_rate
+        == 2.0
+    )
 
 
 def test_bad_value_in_json_is_refused_by_name():
     with pytest.raises(UserError, match='d_model=512 is not divisible by num_heads=7'):
-        from_json('{"schema_version": 1, "model": {"num_heads": 7}}', Config)
+        from_json('{"schema_version": 2, "task": "translation", "model": {"num_heads": 7}}', Config)
 
 
 @pytest.mark.parametrize('text', ['', '{', 'd_model: 512', '[1]', '3', 'null'])

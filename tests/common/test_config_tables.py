@@ -55,10 +55,6 @@ def test_the_config_of_a_run_is_a_config(tmp_path: Path) -> None:
     assert load_config(str(tmp_path / 'config.json')) == config
 
 
-def test_the_config_of_a_run_of_schema_version_1_is_a_config(loaded) -> None:
-    assert loaded('{"schema_version": 1, "seed": 3}', '.json') == Config(seed=3)
-
-
 @pytest.mark.parametrize('name', shipped_configs())
 def test_every_shipped_config_survives_as_yaml_and_json(name: str, loaded) -> None:
     import yaml
@@ -95,7 +91,10 @@ ERRORS = {
     'list': ('- 1\n', ': got list, expected a table of fields'),
     'not YAML': ('model:\n  d_ff: [8\nseed: 1\n', ', line 3: not YAML: '),
     'unknown task': ('seed: 1\ntask: translatoin\n', ", line 2: task='translatoin': expected one of "),
-    'later version': ('schema_version: 99\n', ', line 1: schema_version=99: this version of flax_transformer reads 1'),
+    'later version': (
+        'schema_version: 99\n',
+        ', line 1: schema_version=99: this version of flax_transformer reads 2; upgrade',
+    ),
     'code': ("seed: !!python/object/apply:os.system ['true']\n", ', line 1: not YAML: could not determine'),
     'another type': ("seed: !!timestamp '2001-13-45'\n", ', line 1: not YAML: could not determine a constructor'),
     'no int': ('seed: !!int x\n', ", line 1: not YAML: got 'x', expected int"),

@@ -19,8 +19,8 @@ from flax_transformer.cost import topologies
 from flax_transformer.cost.hlo import read_program
 from flax_transformer.cost.step_cost import StepCost, nearest_fit, step_cost
 from flax_transformer.cost.summary import parameter_table, plot, schedule_plot
+from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.translation.run import Run
-from flax_transformer.tasks.translation.task import make_trainer
 from flax_transformer.transformer.flops import forward_flops
 
 NOWHERE = Path('there/is/no/corpus')

@@ -7,7 +7,8 @@ import jax
 import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
-from toy_task import CircleConfig, draw, make_trainer, train_circle
+from toy_runs import make_trainer, train_circle
+from toy_task import CircleConfig, draw
 
 from flax_transformer.engine import train
 from flax_transformer.engine.config import ParallelConfig

@@ -13,7 +13,8 @@ import jax
 import numpy as np
 import pytest
 from conftest import TESTS
-from toy_task import CircleConfig, CircleRun, make_trainer, train_circle
+from toy_runs import CircleRun, make_trainer, train_circle
+from toy_task import CircleConfig
 
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.preemption import Interrupted

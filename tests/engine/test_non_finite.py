@@ -12,7 +12,8 @@ import numpy as np
 import optax
 import pytest
 from tiny_translation import uneven_batch
-from toy_task import CircleConfig, CircleTask, Points, draw, make_trainer, train_circle
+from toy_runs import make_trainer, train_circle
+from toy_task import CircleConfig, CircleTask, Points, draw
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.batches import Batch
@@ -24,7 +25,7 @@ from flax_transformer.engine.state import TrainState, init_state
 from flax_transformer.engine.step import gradients, train_step
 from flax_transformer.engine.trainer import Trainer
 
-CIRCLE = CircleTask()
+CIRCLE = CircleTask(CircleConfig())
 POISON = 1e6  # a coordinate that no point has
 
 
@@ -171,7 +172,7 @@ def test_too_many_in_a_row_stop_training_with_a_report_and_the_batch(
     file = tmp_path / f'not_finite_step_{last}.npz'
     assert str(file) in str(caught.value)
     batch = Points(**load_batch(file))
-    jax.tree.map(np.testing.assert_array_equal, batch, poisoned(draw(last)))
+    jax.tree.map(np.testing.assert_array_equal, batch, poisoned(draw(last - 1)))  # batches count from 0
     trainer = make_trainer(config)
     _, sums = trainer.gradients(trainer.init_state(), batch)
     assert not np.isfinite(sums['loss'])

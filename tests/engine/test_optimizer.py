@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from conftest import copy_config
 from tiny_translation import MODEL, uneven_batch
+from toy_runs import make_trainer as make_circle_trainer
 from toy_task import CircleConfig, draw
-from toy_task import make_trainer as make_circle_trainer
 
 from flax_transformer import train
 from flax_transformer.common.errors import UserError
@@ -22,8 +22,8 @@ from flax_transformer.engine.optimizer import make_optimizer, make_schedule
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.start import report_rate_jump
 from flax_transformer.engine.trainer import Trainer
-from flax_transformer.tasks.translation.inference.loading import load_run
-from flax_transformer.tasks.translation.task import make_trainer
+from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.translation.loading import load_run
 
 
 def circle_trainer(strategy: str = 'pmap', num_devices: int = 1, **settings: Any) -> Trainer:

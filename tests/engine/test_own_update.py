@@ -8,21 +8,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy_task import CircleConfig, CircleRun, Points, PointStream, draw
+from toy_task import CircleConfig, Points, draw
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.config import EngineConfig, LoopConfig, OptimizerConfig, ParallelConfig
-from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine import launch
+from flax_transformer.engine.config import LoopConfig, OptimizerConfig, ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
+from flax_transformer.engine.recipe import declare
+from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.task import Task
-from flax_transformer.engine.train import train, training_in
 from flax_transformer.engine.trainer import Trainer
 
 CELLS = 16  # of a grid; the value of each moves toward the share of its points that are inside of the circle
 
 
 class GridTask(Task):
+    Config = CircleConfig
     rows_per_step = 40
+
+    def __init__(self, config: CircleConfig) -> None:
+        pass
+
+    def batch(self, prepared: None, number: int) -> Points:
+        return draw(number)
 
     def init(self, key: jax.Array) -> dict[str, jax.Array]:
         return {'cells': jnp.zeros(CELLS)}
@@ -51,23 +59,11 @@ class GridTask(Task):
         return {'loss': sums['loss'] / max(sums['weight'], 1.0)}
 
 
-def trainer_of(config: CircleConfig) -> Trainer:
-    engine = EngineConfig(config.optimizer, config.training, config.parallel, config.seed)
-    return Trainer(GridTask(), engine, Devices(config.parallel))
-
-
+RECIPE = declare(GridTask)
 CONFIG = CircleConfig(
     optimizer=OptimizerConfig(schedule='linear', learning_rate=0.05, warmup_steps=0),
     training=LoopConfig(steps=20, log_every=5, checkpoint_every=10),
 )
-
-
-def train_grid(folder: Path, config: CircleConfig, data: Any = None) -> CircleRun:
-    run = CircleRun(folder)
-    with training_in(run) as stop:
-        run.open(config)
-        train(trainer_of(config), run, data or PointStream(), stop=stop)
-    return run
 
 
 def steps_of(trainer: Trainer, batches: list[Points]) -> Any:
@@ -80,8 +76,8 @@ def steps_of(trainer: Trainer, batches: list[Points]) -> Any:
 @pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
 def test_four_devices_update_as_one_does(strategy: str) -> None:
     batches = [draw(number) for number in range(1, 4)]
-    one, sums = steps_of(trainer_of(CONFIG), batches)
-    four, same = steps_of(trainer_of(replace(CONFIG, parallel=ParallelConfig(strategy, 4))), batches)
+    one, sums = steps_of(RECIPE.trainer(CONFIG), batches)
+    four, same = steps_of(RECIPE.trainer(replace(CONFIG, parallel=ParallelConfig(strategy, 4))), batches)
     np.testing.assert_array_equal(one.opt_state.own, four.opt_state.own)
     assert one.opt_state.own.sum() == sum(batch.weight.sum() for batch in batches)
     # Sums in another order.
@@ -92,64 +88,55 @@ def test_four_devices_update_as_one_does(strategy: str) -> None:
 def test_a_step_that_is_not_finite_is_counted_as_skipped_and_does_not_move_the_learning_rate() -> None:
     bad = draw(2)
     bad = bad._replace(is_inside=np.where(np.arange(40) == 0, np.nan, bad.is_inside).astype(np.float32))
-    state, sums = steps_of(trainer_of(CONFIG), [draw(1), bad])
+    state, sums = steps_of(RECIPE.trainer(CONFIG), [draw(1), bad])
     assert sums['skipped']
     assert (state.step, state.opt_state.count) == (2, 1)
     assert np.isfinite(state.params['cells']).all()
 
 
 def test_it_learns_reports_and_resumes_to_the_bit(tmp_path: Path) -> None:
-    whole = train_grid(tmp_path / 'whole', CONFIG)
+    whole = launch.train(RECIPE, CONFIG, tmp_path / 'whole')
     records = [record for record in read_metrics(whole.path) if record['kind'] == 'train']
     assert records[-1]['loss'] < 0.5 * records[0]['loss']
     assert 'grad_norm' not in records[0]
     # The schedule ends where the whole run's does.
     half = replace(CONFIG, training=replace(CONFIG.training, steps=10))
     half = replace(half, optimizer=replace(half.optimizer, schedule_steps=20))
-    train_grid(tmp_path / 'cut', half)
-    run = train_grid(tmp_path / 'cut', replace(half, training=CONFIG.training))
+    launch.train(RECIPE, half, tmp_path / 'cut')
+    run = launch.train(RECIPE, replace(half, training=CONFIG.training), tmp_path / 'cut')
     states = [(each.checkpoints / '20' / 'params').exists() for each in (whole, run)]
     assert all(states)
     first, second = (_restored(each) for each in (whole, run))
     jax.tree.map(np.testing.assert_array_equal, first, second)
 
 
-def _restored(run: CircleRun) -> Any:
+def _restored(run: RunDirectory) -> Any:
     from flax_transformer.engine.runs.checkpoints import Checkpoints
 
     checkpoints = Checkpoints(run.checkpoints, read_only=True)
     try:
-        return jax.device_get(checkpoints.restore(trainer_of(CONFIG).shapes)[0])
+        return jax.device_get(checkpoints.restore(RECIPE.trainer(CONFIG).shapes)[0])
     finally:
         checkpoints.close()
 
 
-class PoisonedStream(PointStream):
-    fingerprint = 'poisoned'
-
-    def __iter__(self) -> Any:
-        points = super().__iter__()
-        original = type(points).__next__
-
-        class Poisoned(type(points)):
-            def __next__(self) -> Points:
-                batch = original(self)
-                return batch._replace(is_inside=np.full(40, np.nan, np.float32)) if self.number > 3 else batch
-
-        return Poisoned()
+class PoisonedGrid(GridTask):
+    def batch(self, prepared: None, number: int) -> Points:
+        batch = draw(number)
+        return batch._replace(is_inside=np.full(40, np.nan, np.float32)) if number > 3 else batch
 
 
 def test_after_too_many_such_steps_the_error_names_the_loss(tmp_path: Path) -> None:
     config = replace(CONFIG, training=replace(CONFIG.training, max_skipped_steps=2))
     with pytest.raises(UserError, match='first: loss/loss: 1 NaN'):
-        train_grid(tmp_path / 'run', config, PoisonedStream())
+        launch.train(declare(PoisonedGrid), config, tmp_path / 'run')
 
 
 def test_settings_of_optimizers_are_refused() -> None:
     with pytest.raises(UserError, match=r'optimizer\.ema_decay has no effect with GridTask'):
-        trainer_of(replace(CONFIG, optimizer=OptimizerConfig(ema_decay=0.9)))
+        RECIPE.trainer(replace(CONFIG, optimizer=OptimizerConfig(ema_decay=0.9)))
     with pytest.raises(UserError, match=r'parallel\.max_tokens_per_device has no effect'):
-        trainer_of(replace(CONFIG, parallel=ParallelConfig(max_tokens_per_device=4)))
+        RECIPE.trainer(replace(CONFIG, parallel=ParallelConfig(max_tokens_per_device=4)))
 
 
 def test_a_sum_that_is_missing_is_named() -> None:
@@ -157,7 +144,7 @@ def test_a_sum_that_is_missing_is_named() -> None:
         def _sums(self, params: Any, batch: Points) -> Any:
             return {'weight': batch.weight.sum()}
 
-    trainer = trainer_of(CONFIG)
-    trainer = Trainer(Silent(), trainer.config, trainer.devices)
+    trainer = RECIPE.trainer(CONFIG)
+    trainer = Trainer(Silent(CONFIG), trainer.config, trainer.devices)
     with pytest.raises(ValueError, match='expected loss too'):
         trainer.step(trainer.init_state(), draw(1))

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from conftest import copy_config
 from loop_doubles import CountingTrainer, Saved, run_loop
-from toy_task import CircleConfig, train_circle
+from toy_runs import train_circle
+from toy_task import CircleConfig
 
 from flax_transformer.cli import main
 from flax_transformer.engine.config import LoopConfig

@@ -10,20 +10,20 @@ import numpy as np
 import optax
 import pytest
 from tiny_translation import LOSS, MODEL, fresh_params, uneven_batch
-from toy_task import CircleConfig, CircleTask, draw, make_trainer
+from toy_runs import make_trainer
+from toy_task import CircleConfig, CircleTask, draw
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
-from flax_transformer.engine.config import EngineConfig
 from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.state import TrainState, init_state
 from flax_transformer.engine.step import train_step
-from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.loss import loss_sums
 from flax_transformer.transformer.model import Transformer, init_params
 
 step_of = partial(train_step, weight='target_tokens')
-CIRCLE = CircleTask()
+CIRCLE = CircleTask(CircleConfig())
 step_of_circle = partial(train_step, loss=CIRCLE.loss, weight='weight')
 
 
@@ -178,8 +178,7 @@ def test_statistics_of_all_devices_and_passes_are_absorbed(strategy: str, num_de
     """And nobody reports them; a skipped step absorbs nothing."""
     config = CircleConfig(parallel=ParallelConfig(strategy, num_devices, max_tokens_per_device=passes))
     config = replace(config, optimizer=replace(config.optimizer, ema_decay=0.5))
-    engine = EngineConfig(config.optimizer, config.training, config.parallel, config.seed)
-    trainer = Trainer(FollowingTask(), engine, Devices(config.parallel))
+    trainer = declare(FollowingTask).trainer(config)
     state, expected = trainer.init_state(), 0.0
     for number in (1, 2):
         state, metrics = trainer.step(state, draw(number))

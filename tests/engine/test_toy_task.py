@@ -16,7 +16,8 @@ import jax
 import numpy as np
 import pytest
 from conftest import TESTS
-from toy_task import CircleConfig, CircleRun, CircleTask, draw, make_trainer, train_circle
+from toy_runs import CircleRun, make_trainer, train_circle
+from toy_task import CircleConfig, CircleTask, draw
 
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, Reporter, read_metrics
@@ -50,7 +51,7 @@ def test_it_learns_and_reports(circle_run: CircleRun) -> None:
     assert trained[-1]['loss'] < 0.6 * trained[0]['loss']
     assert trained[-1]['accuracy'] > 0.9
     # Of forty rows, none to three are empty in turn.
-    assert trained[0]['weight'] == pytest.approx(np.mean([40 - number % 4 for number in range(1, 11)]))
+    assert trained[0]['weight'] == pytest.approx(np.mean([40 - number % 4 for number in range(10)]))
     assert trained[0]['weight_per_second'] > 0
     validated = [record for record in records if record['kind'] == 'validation']
     assert [record['step'] for record in validated] == [20, 40, 60]
@@ -85,14 +86,14 @@ def test_a_killed_run_goes_on_to_the_bit_and_imports_no_other_room(circle_run: C
         'import os, signal, sys\n'
         f'sys.path.insert(0, {str(TESTS)!r})\n'
         'from pathlib import Path\n'
-        'import toy_task\n'
-        'def draw(number, draw=toy_task.draw):\n'
+        'import toy_task, toy_runs\n'
+        'def draw(number, rows, draw=toy_task.draw):\n'
         '    if number == 50:\n'
         '        print(*sorted(sys.modules), flush=True)\n'
         '        os.kill(os.getpid(), signal.SIGKILL)\n'
-        '    return draw(number)\n'
+        '    return draw(number, rows)\n'
         'toy_task.draw = draw\n'
-        'toy_task.train_circle(Path(sys.argv[1]), toy_task.CircleConfig())\n'
+        'toy_runs.train_circle(Path(sys.argv[1]), toy_task.CircleConfig())\n'
     )
     command = [sys.executable, '-c', program, str(tmp_path / 'run')]
     killed = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)

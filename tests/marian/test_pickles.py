@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.marian.pickles import Storage, View, load, read_pickle
+from flax_transformer.marian.pickles import _OPCODES, Storage, View, load, read_pickle
 
 FIXTURE = Path(__file__).parents[1] / 'fixtures' / 'marian'  # without conftest, which loads JAX: see FUZZ
 FLOATS = Storage('0', np.dtype('<f4'))
@@ -52,40 +52,132 @@ def test_a_tensor_is_a_window_on_its_storage() -> None:
     assert View(FLOATS, 9, (0, 4), (4, 1)).check().of(storage).shape == (0, 4)
 
 
-def test_a_pickle_cannot_change_the_state_of_a_live_data_type(tmp_path: Path) -> None:
+OPCODES = {
+    'PROTO': (b'\x80\x02N.', None),
+    'FRAME': (b'\x95\x02\0\0\0\0\0\0\0N.', None),
+    'STOP': (b'N.', None),
+    'MARK': (b'(K\x01t.', (1,)),
+    'NONE': (b'N.', None),
+    'NEWTRUE': (b'\x88.', True),
+    'NEWFALSE': (b'\x89.', False),
+    'BININT': (b'J\xff\xff\xff\xff.', -1),
+    'BININT1': (b'K\xff.', 255),
+    'BININT2': (b'M\x01\x02.', 513),
+    'LONG1': (b'\x8a\x02\xff\0.', 255),
+    'LONG4': (b'\x8b\x01\0\0\0\xff.', -1),
+    'BINFLOAT': (b'G?\xf8' + bytes(6) + b'.', 1.5),
+    'BINSTRING': (b'T\x01\0\0\0\xe4.', 'ä'),
+    'SHORT_BINSTRING': (b'U\x01a.', 'a'),
+    'BINUNICODE': (b'X\x02\0\0\0\xc3\xa4.', 'ä'),
+    'SHORT_BINUNICODE': (b'\x8c\x01a.', 'a'),
+    'BINUNICODE8': (b'\x8d\x01' + bytes(7) + b'a.', 'a'),
+    'EMPTY_LIST': (b'].', []),
+    'APPEND': (b']Na.', [None]),
+    'APPENDS': (b'](NNe.', [None, None]),
+    'EMPTY_TUPLE': (b').', ()),
+    'TUPLE': (b'(NNt.', (None, None)),
+    'TUPLE1': (b'N\x85.', (None,)),
+    'TUPLE2': (b'NN\x86.', (None, None)),
+    'TUPLE3': (b'NNN\x87.', (None, None, None)),
+    'EMPTY_DICT': (b'}.', {}),
+    'SETITEM': (b'}U\x01aNs.', {'a': None}),
+    'SETITEMS': (b'}(U\x01aNu.', {'a': None}),
+    'BINPUT': (b'K\x05q\x07h\x07\x86.', (5, 5)),
+    'LONG_BINPUT': (b'Nr\xff\xff\xff\xff.', None),
+    'MEMOIZE': (b'K\x05\x94h\0\x86.', (5, 5)),
+    'BINGET': (b'K\x05q\x07h\x07\x86.', (5, 5)),
+    'LONG_BINGET': (b'K\x05q\x07j\x07\0\0\0\x86.', (5, 5)),
+    'GLOBAL': (b'ctorch\nFloatStorage\n.', ('torch', 'FloatStorage')),
+    'STACK_GLOBAL': (b'\x8c\x05torch\x8c\x0cFloatStorage\x93.', ('torch', 'FloatStorage')),
+    'BINPERSID': (b'(U\x07storagectorch\nFloatStorage\nU\x010U\x03cpuK\x04tQ.', FLOATS),
+    'REDUCE': (b'ccollections\nOrderedDict\n)R.', {}),
+    'BUILD': (b'ccollections\nOrderedDict\n)R}U\x09_metadataNsb.', {}),
+}
+
+
+@pytest.mark.parametrize('opcode', pickletools.opcodes, ids=lambda opcode: opcode.name)
+def test_each_opcode_gives_an_inert_value_or_is_refused(opcode: pickletools.OpcodeInfo) -> None:
+    assert OPCODES.keys() == set(_OPCODES.split())
+    if opcode.name in OPCODES:
+        content, expected = OPCODES[opcode.name]
+        assert opcode.code.encode('latin-1') in content
+        found = load(io.BytesIO(content))
+        assert found == expected
+        assert isinstance(found, (type(None), bool, int, float, str, list, tuple, dict))
+    else:
+        with pytest.raises(UserError, match=rf'has the opcode {opcode.name};'):
+            load(io.BytesIO(b'(' + opcode.code.encode('latin-1') + bytes(20)))
+
+
+STATE = pickle.dumps((3, '<', None, None, None, 1 << 20, 1, 63), protocol=2)[2:-1]  # of a data type
+SLOTS = b'N}U\x06moduleNs\x86'
+NAMES = [b'ctorch\nBFloat16Storage\n', b'ctorch._utils\n_rebuild_tensor_v2\n', b'ccollections\nOrderedDict\n']
+TENSOR = NAMES[1] + b'((U\x07storage' + NAMES[0] + b'U\x010U\x03cpuK\x04tQK\0K\x04\x85K\x01\x85tR'
+
+
+@pytest.mark.parametrize('state', [STATE, SLOTS, b'}U\x08__call__Ns', b'N', b'K\x01'])
+@pytest.mark.parametrize('value', [*NAMES, TENSOR, b'}', b']', b')', b'N', b'U\x01a'])
+def test_a_state_changes_nothing(value: bytes, state: bytes) -> None:
     """BUILD hands a state to the object below it; Python's unpickler would call bfloat16's __setstate__ with it."""
-    state = pickle.dumps((3, '<', None, None, None, 1 << 20, 1, 63), protocol=2)[2:-1]
-    content = b'\x80\x02ctorch\nBFloat16Storage\n' + state + b'b.'
-    file = tmp_path / 'pytorch_model.bin'
-    with zipfile.ZipFile(file, 'w') as archive:
-        archive.writestr('archive/data.pkl', content)
-    with pytest.raises(UserError, match='got a Name where a dict is expected'):
-        read_pickle(file)
+    sound = load(io.BytesIO(value + b'.'))
+    found = load(io.BytesIO(value + state + b'b.'))
+    assert found == sound
+    assert type(found) is type(sound)
+    assert not hasattr(found, '__dict__') or not vars(found)
+    assert load(io.BytesIO(TENSOR + b'.')) == View(Storage('0', np.dtype(ml_dtypes.bfloat16)), 0, (4,), (1,))
     assert np.dtype(ml_dtypes.bfloat16).itemsize == 2
+
+
+@pytest.mark.parametrize('arguments', [b')', b'K\x01\x85', b'}', b'K\x01', b'N', b'](K\x01K\x02e', NAMES[0]])
+@pytest.mark.parametrize('function', [*NAMES, b'N', b'}', b']', b'K\x01', b'U\x01a', TENSOR])
+def test_calling_gives_a_value_or_is_refused(function: bytes, arguments: bytes) -> None:
+    try:
+        found = load(io.BytesIO(function + arguments + b'R.'))
+    except (TypeError, ValueError, IndexError):
+        return
+    assert found == {}  # of an OrderedDict
+
+
+def test_a_state_dict_is_a_dict_of_tensors(tmp_path: Path) -> None:
+    for content in (NAMES[0] + STATE + b'b.', b'}U\x01a' + NAMES[0] + b's.', b'].'):
+        file = tmp_path / 'pytorch_model.bin'
+        with zipfile.ZipFile(file, 'w') as archive:
+            archive.writestr('archive/data.pkl', content)
+        with pytest.raises(UserError, match='expected a state dict, name by name a tensor'):
+            read_pickle(file)
 
 
 @pytest.mark.parametrize(
     ('content', 'expected'),
     [
-        (b'\x80\x02' + b'(' * 10 + b'.', 'object'),
+        (b'\x80\x02' + b'(' * 10 + b'.', 'pop from empty list'),
         (b'cbuiltins\nexec\n.', r'asks for builtins\.exec'),
         (b'\x8c\x05torch\x8c\x04load\x93.', r'asks for torch\.load'),
         (b'ccollections\nOrderedDict\n)\x81.', 'opcode NEWOBJ'),
-        (b'K\x01K\x02\x86K\x01R.', 'got a int where a tuple'),
+        (b'K\x01K\x02\x86K\x01R.', 'must be an iterable'),
         (b'}K\x01K\x02s.', 'got a int where a str'),
+        (b'K\x01Q.', 'got a int where a tuple'),
     ],
 )
 def test_only_the_opcodes_and_names_of_a_state_dict_are_read(content: bytes, expected: str) -> None:
-    with pytest.raises(Exception, match=expected):
-        View.check(load(io.BytesIO(content)))
+    with pytest.raises((UserError, ValueError, TypeError, IndexError), match=expected):
+        load(io.BytesIO(content))
 
 
 def test_nested_tuples_that_repeat_themselves_take_no_time() -> None:
     """Each level holds the one before twice: printing, hashing or comparing the value would take 2^60 steps."""
     nested = b')' + b'q\x00h\x00\x86' * 60
     for ending in (b'Q.', b')R.', b'}' + nested + b'K\x01s.', b'\x8c\x01a\x93.'):
-        with pytest.raises((ValueError, UserError)):
+        with pytest.raises((ValueError, TypeError, pickle.UnpicklingError)):
             load(io.BytesIO(nested + ending))
+
+
+def test_a_storage_of_a_legacy_file_is_named_by_a_string(tmp_path: Path) -> None:
+    pickles = [pickle.dumps(each, 2) for each in (0x1950A86A20F9469CFC6C, 1001, {'little_endian': True}, {})]
+    nested = b']' + b')' + b'q\x00h\x00\x86' * 60 + b'a.'
+    (tmp_path / 'pytorch_model.bin').write_bytes(b''.join(pickles) + nested)
+    with pytest.raises(UserError, match='got a tuple where a str is expected'):
+        read_pickle(tmp_path / 'pytorch_model.bin')
 
 
 @pytest.mark.parametrize('kind', ['compressed', 'overlapping', 'many views'])

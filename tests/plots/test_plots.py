@@ -95,7 +95,7 @@ def test_the_norms_average_what_their_picture_shows(kind: str) -> None:
     variables = norm.init(jax.random.key(1), x, *arguments)
 
     def corner(x: jax.Array) -> jax.Array:
-        return normalize(norm.bind(variables), x, segments, deterministic=False)[0][0, 0, 0]
+        return normalize(norm.bind(variables), x, segments, deterministic=False)[0, 0, 0]
 
     np.testing.assert_array_equal(jax.grad(corner)(x) != 0, averaged(kind))
 

@@ -1,25 +1,26 @@
 """Which task a run or a config is of; a stranger's file names no other module."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import make_dataclass, replace
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import toy_task
-from conftest import ROOT, copy_config
-from toy_task import CircleRun
+from conftest import ROOT, TESTS, copy_config
+from toy_runs import CircleRun
+from toy_task import CircleConfig
 
-from flax_transformer.cli import average, main, options
-from flax_transformer.cli import train as cli_train
+from flax_transformer import train
+from flax_transformer.cli import main
 from flax_transformer.cli.options import read_run_tokenizer
 from flax_transformer.common.config_json import from_json, task_of, to_json
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.tasks import find
 from flax_transformer.tasks.find import open_run, read_run_config, task_module
 from flax_transformer.tasks.translation.run import Run
 
@@ -44,14 +45,11 @@ def test_a_run_says_its_task(run: Path, tmp_path: Path) -> None:
     assert read_run_config(f'{run}@best') == copy_config(tmp_path)
 
 
-def test_a_run_of_version_1_is_of_translation(run: Path, tmp_path: Path) -> None:
+def test_a_run_of_version_1_is_refused_in_a_sentence(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rewrite(run, schema_version=1, task=...)
-    assert isinstance(open_run(run), Run)
-    assert Run(run).read_config() == copy_config(tmp_path)
-    # What was written by name stays a field that version 1 does not know.
-    rewrite(run, task='translation')
-    with pytest.raises(UserError, match=r'config\.json: task: no such field'):
-        read_run_config(run)
+    assert main(['translate', str(run)]) == 2
+    said = f'{run}/config.json: schema_version=1: this version of flax_transformer reads 2; train again\n'
+    assert capsys.readouterr().err == f'flax-transformer: {said}'
 
 
 TASKS = 'classification, embeddings, speech, translation, trigger_word'
@@ -178,12 +176,9 @@ def test_a_replaced_config_keeps_its_task() -> None:
 
 
 @pytest.fixture
-def circle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run of the task 'circle', found as if that were a folder of `tasks/`."""
-    modules = {'run': SimpleNamespace(Run=CircleRun), 'task': toy_task}
-    ours = find.task_module
-    monkeypatch.setattr(find, 'task_module', lambda task, name: modules[name] if task == 'circle' else ours(task, name))
-    CircleRun(tmp_path / 'circle').open(toy_task.CircleConfig())
+def circle(tmp_path: Path) -> Path:
+    """A run of the task 'circle', which is no folder of `tasks/`."""
+    CircleRun(tmp_path / 'circle').open(CircleConfig())
     return tmp_path / 'circle'
 
 
@@ -198,49 +193,62 @@ def test_a_translation_command_refuses_a_run_of_another_task(
     assert f"{circle}: a run of the task 'circle'; expected one of 'translation'" in capsys.readouterr().err
 
 
-def test_evaluate_needs_the_module_of_that_name_in_the_folder_of_the_task(
+def test_evaluate_is_what_the_module_of_the_task_has_under_that_name(
     circle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert main(['evaluate', str(circle)]) == 2
+    assert "task='circle': it has no evaluate in toy_task; docs/how-to/tasks.md" in capsys.readouterr().err
+
     def evaluated(runs, options, **_):
         print(f'{runs} {options.step}')
 
     options = make_dataclass('EvaluateOptions', [('step', int, 1)])
-    module = SimpleNamespace(EvaluateOptions=options, DESCRIPTION='', defaults=lambda _: options(), evaluate=evaluated)
-    monkeypatch.setattr('flax_transformer.cli.evaluate.task_module', lambda *_: module)
+    for name, value in {
+        'EvaluateOptions': options,
+        'DESCRIPTION': '',
+        'defaults': lambda _: options(),
+        'evaluate': evaluated,
+    }.items():
+        monkeypatch.setattr(toy_task, name, value, raising=False)
     assert not main(['evaluate', str(circle), f'{circle}@last', '--step', '7'])
     assert capsys.readouterr().out == f"['{circle}', '{circle}@last'] 7\n"
-    with pytest.raises(UserError, match=r'its folder has no nothing\.py'):
-        task_module('translation', 'nothing')
 
 
 def test_a_run_of_another_task_is_averaged_wherever_it_was_trained(
-    circle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    circle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = toy_task.CircleConfig(training=replace(toy_task.TRAINING, steps=2, checkpoint_every=1, evaluate_every=2))
-    toy_task.train_circle(tmp_path / 'trained', config)
+    config = CircleConfig(training=replace(toy_task.TRAINING, steps=2, checkpoint_every=1, evaluate_every=2))
+    train(config, tmp_path / 'trained')
     CircleRun(tmp_path / 'trained').write_config(replace(config, parallel=ParallelConfig(num_devices=1000)))
-    monkeypatch.setattr(average, 'task_module', find.task_module)
     assert main(['average', str(tmp_path / 'trained'), str(tmp_path / 'mean'), '--last', '2']) == 0
     assert 'evaluate' not in capsys.readouterr().out
     assert CircleRun(tmp_path / 'mean').exists()
 
 
-def test_training_another_task_suggests_what_works_for_it(
-    circle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    train = lambda config, workdir, **_: toy_task.train_circle(workdir, config)
-    modules = {
-        'config': SimpleNamespace(Config=toy_task.CircleConfig),
-        'run': SimpleNamespace(Run=toy_task.CircleRun),
-        'train': SimpleNamespace(train=train),
-    }
-    for command in (options, cli_train):
-        monkeypatch.setattr(command, 'task_module', lambda _, name: modules[name])
-    (tmp_path / 'mine.py').write_text('from toy_task import CircleConfig as get_config')
-    argv = ['train', str(tmp_path / 'mine.py'), '--workdir', str(tmp_path / 'new'), '--training.steps', '2']
-    assert main(argv) == 0
-    out = capsys.readouterr().out
-    assert out.endswith(f'Next:\n  flax-transformer curves {tmp_path / "new"}\n')
+def test_a_task_in_one_file_anywhere_is_trained_resumed_and_averaged(tmp_path: Path) -> None:
+    """The config file may define the task, or import it from next to itself; later commands are told its module."""
+    (tmp_path / 'circles.py').write_text((TESTS / 'toy_task.py').read_text().replace("'circle'", "'circles'"))
+    (tmp_path / 'mine.py').write_text('from circles import CircleConfig as get_config\n')
+    (tmp_path / 'whole.py').write_text((tmp_path / 'circles.py').read_text() + '\nget_config = CircleConfig\n')
+    program = (
+        'import sys\nfrom flax_transformer.cli import main\n'
+        "short = ['--training.steps', '2', '--training.checkpoint-every', '1']\n"
+        "assert main(['train', 'mine.py', '--workdir', 'run', *short]) == 0\n"
+        "assert main(['train', 'whole.py', '--workdir', 'run', '--training.steps', '3']) == 0\n"
+    )
+    run = partial(subprocess.run, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = run([sys.executable, '-c', program])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count('Next:\n  flax-transformer curves run\n') == 2
+    assert 'going on from step 2' in done.stderr
+    average = [sys.executable, '-m', 'flax_transformer', 'average', 'run', 'mean', '--last', '2']
+    refused = run(average)
+    assert refused.returncode == 2
+    assert "config.json: task='circles': expected one of" in refused.stderr
+    assert 'For a task of your own, set FLAX_TRANSFORMER_TASKS to its module' in refused.stderr
+    path = os.pathsep.join([str(tmp_path), os.environ.get('PYTHONPATH', '')])
+    done = run(average, env=os.environ | {'FLAX_TRANSFORMER_TASKS': 'circles', 'PYTHONPATH': path})
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_tokenizer_of_a_run_of_another_task_is_refused(circle: Path) -> None:
@@ -249,7 +257,7 @@ def test_the_tokenizer_of_a_run_of_another_task_is_refused(circle: Path) -> None
 
 
 def test_a_missing_module_of_a_task_is_named() -> None:
-    with pytest.raises(UserError, match=r"task='translation': its folder has no nothing\.py; docs/how-to/tasks\.md"):
+    with pytest.raises(UserError, match=r"task='translation': it has no nothing\.py; docs/how-to/tasks\.md"):
         task_module('translation', 'nothing')
 
 

@@ -16,17 +16,17 @@ from jax.extend.core import jaxprs_in_params
 from flax_transformer.config import TransformerConfig
 from flax_transformer.transformer.attention import (
     MultiHeadAttention,
-    additive_attention,
-    additive_scores,
-    attention_weights,
+    attention,
     causal_mask,
-    dot_product_attention,
-    fused_attention,
+    dot,
+    masked_softmax,
     padding_mask,
+    scaled_dot,
     segment_mask,
 )
 from flax_transformer.transformer.cache import KVCache, visible_slots
 from flax_transformer.transformer.model import Transformer
+from flax_transformer.transformer.variants import additive, fused_attention
 
 B, T, S, H, K, D = 2, 5, 7, 3, 4, 16
 SUMS = {'rtol': 1e-5, 'atol': 1e-6}  # float32 against float64: sums of some ten products of size 1
@@ -70,27 +70,18 @@ def test_segment_mask_picture():
     assert picture(mask[1, 0]) == [[1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 1]]
 
 
-KINDS = ('scaled_dot', 'dot', 'additive')
 WEIGHT = normal(H, K, seed=9)
+SCORES = {'scaled_dot': scaled_dot, 'dot': dot, 'additive': partial(additive, weight=WEIGHT)}
 
 
-def attention_of(kind):
-    """The function that attends by a kind of score."""
-    return {
-        'scaled_dot': dot_product_attention,
-        'dot': partial(dot_product_attention, scale=1.0),
-        'additive': partial(additive_attention, weight=WEIGHT),
-    }[kind]
-
-
-@pytest.mark.parametrize('kind', KINDS)
+@pytest.mark.parametrize('kind', SCORES)
 @pytest.mark.parametrize('masked', [False, True])
 def test_attention_equals_equation_1_by_each_kind_of_score(masked, kind):
     """Point 3: the scale is head_dim^-0.5."""
     q, k, v = normal(B, T, H, K), normal(B, S, H, K, seed=1), normal(B, S, H, K, seed=2)
     visible = np.random.default_rng(3).random((B, H, T, S)) < (0.6 if masked else 2.0)
     visible[..., 0] = True  # every query sees something
-    got = np.asarray(attention_of(kind)(q, k, v, jnp.asarray(visible) if masked else None))
+    got = np.asarray(attention(q, k, v, jnp.asarray(visible) if masked else None, score=SCORES[kind]))
     for b in range(B):
         for h in range(H):
             args = [x[b, :, h].astype(np.float64) for x in (q, k, v)]
@@ -101,7 +92,7 @@ def test_attention_equals_equation_1_by_each_kind_of_score(masked, kind):
 
 def test_weights_sum_to_one_and_hidden_keys_get_exactly_none():
     mask = padding_mask(jnp.array([[5, 5, 5, 0, 0, 0, 0], [5, 5, 5, 5, 5, 5, 5]]), pad_id=0)
-    weights = np.asarray(attention_weights(normal(B, T, H, K), normal(B, S, H, K, seed=1), mask))
+    weights = np.asarray(masked_softmax(scaled_dot(normal(B, T, H, K), normal(B, S, H, K, seed=1)), mask))
     np.testing.assert_allclose(weights.sum(-1), np.ones((B, H, T)), rtol=1e-6)  # one rounding a key
     assert (weights[0, ..., 3:] == 0).all()
     assert (weights[0, ..., :3] > 0).all()
@@ -111,14 +102,14 @@ def test_weights_sum_to_one_and_hidden_keys_get_exactly_none():
 def test_query_that_sees_nothing_gives_equal_weights_and_finite_gradients(dtype):
     q, k, v = (jnp.asarray(normal(1, 2, 1, K, seed=i), dtype) for i in range(3))
     mask = jnp.array([[False, False], [True, False]])[None, None]
-    np.testing.assert_array_equal(attention_weights(q, k, mask)[0, 0], [[0.5, 0.5], [1.0, 0.0]])
-    total = lambda *qkv: dot_product_attention(*qkv, mask).astype(jnp.float32).sum()
+    np.testing.assert_array_equal(masked_softmax(scaled_dot(q, k), mask)[0, 0], [[0.5, 0.5], [1.0, 0.0]])
+    total = lambda *qkv: attention(*qkv, mask).astype(jnp.float32).sum()
     assert all(jnp.isfinite(g).all() for g in jax.grad(total, argnums=(0, 1, 2))(q, k, v))
 
 
 def test_huge_scores_do_not_overflow():
     q = 1e4 * normal(1, T, 1, K)
-    weights = np.asarray(attention_weights(q, q))
+    weights = np.asarray(masked_softmax(scaled_dot(q, q)))
     assert np.isfinite(weights).all()
     np.testing.assert_array_equal(weights.sum(-1), np.ones((1, 1, T)))
 
@@ -126,7 +117,7 @@ def test_huge_scores_do_not_overflow():
 def test_bfloat16_inputs_get_float32_weights():
     """Point 7. Products are exact (so is K^-0.5 = 0.5) and summed in float32, so the tolerance is float32's."""
     q, k = jnp.asarray(4 * normal(1, T, 1, K), jnp.bfloat16), jnp.asarray(normal(1, S, 1, K, seed=1), jnp.bfloat16)
-    weights = attention_weights(q, k)
+    weights = masked_softmax(scaled_dot(q, k))
     assert weights.dtype == jnp.float32
     scores = np.einsum('TK,SK->TS', *(np.asarray(x, np.float64)[0, :, 0] for x in (q, k))) / np.sqrt(K)
     expected = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
@@ -136,13 +127,13 @@ def test_bfloat16_inputs_get_float32_weights():
 def test_additive_scores_of_bfloat16_are_computed_in_float32():
     """tanh of rounded inputs, but neither it nor the sum over the head is rounded again: point 7."""
     q, k = jnp.asarray(normal(1, T, H, K), jnp.bfloat16), jnp.asarray(normal(1, S, H, K, seed=1), jnp.bfloat16)
-    scores = additive_scores(q, k, WEIGHT)
+    scores = SCORES['additive'](q, k)
     assert scores.dtype == jnp.float32
     q, k = (np.asarray(x, np.float64) for x in (q, k))
     expected = np.einsum('BTSHK,HK->BHTS', np.tanh(q[:, :, None] + k[:, None]), WEIGHT)
     np.testing.assert_allclose(scores, expected, **SUMS)
     v = jnp.asarray(normal(1, S, H, K, seed=2), jnp.bfloat16)
-    assert additive_attention(q, k, v, weight=WEIGHT).dtype == jnp.bfloat16
+    assert attention(q, k, v, score=SCORES['additive']).dtype == jnp.bfloat16
 
 
 def test_the_gradient_of_additive_attention_is_that_of_its_formula():
@@ -160,12 +151,13 @@ def test_the_gradient_of_additive_attention_is_that_of_its_formula():
         loss = lambda q, k, v, weight: (attend(q, k, v, mask, weight=weight) * factor).sum()
         return jax.jit(jax.grad(loss, argnums=(0, 1, 2, 3)))(q, k, v, WEIGHT)
 
-    for got, expected in zip(gradients(additive_attention), gradients(formula), strict=True):
+    attend = lambda *args, weight: attention(*args, score=partial(additive, weight=weight))
+    for got, expected in zip(gradients(attend), gradients(formula), strict=True):
         np.testing.assert_allclose(got, expected, **SUMS)
 
 
 def test_additive_attention_never_holds_a_value_for_each_query_key_and_unit():
-    length, gradient = 64, jax.grad(lambda *qkw: additive_scores(*qkw).sum(), argnums=(0, 1, 2))
+    length, gradient = 64, jax.grad(lambda q, k, w: additive(q, k, weight=w).sum(), argnums=(0, 1, 2))
     x = jax.ShapeDtypeStruct((1, length, H, K), jnp.float32)
     sizes = [math.prod(shape) for shape in shapes_in(jax.make_jaxpr(gradient)(x, x, WEIGHT).jaxpr)]
     assert max(sizes) == H * length**2 > H * K * length  # the scores themselves
@@ -296,7 +288,7 @@ def test_fused_attention_is_attention(kind, monkeypatch):
         'padding': padding_mask(numbers, 0),
         'segments': causal_mask(T) & segment_mask(numbers, numbers),
     }
-    found, expected = (attend(q, k, v, masks[kind]) for attend in (fused_attention, dot_product_attention))
+    found, expected = (attend(q, k, v, masks[kind]) for attend in (fused_attention, attention))
     # What padding sees means nothing.
     np.testing.assert_allclose(found[:, :-1], expected[:, :-1], atol=1e-5)
 
@@ -324,7 +316,7 @@ def test_fused_attention_pads_odd_lengths_unseen(monkeypatch):
 
         return jax.tree.leaves(jax.jit(jax.grad(loss, argnums=(0, 1, 2), has_aux=True))(q, k, v))
 
-    for got, expected in zip(compute(fused_attention), compute(dot_product_attention), strict=True):
+    for got, expected in zip(compute(fused_attention), compute(attention), strict=True):
         np.testing.assert_allclose(got, expected, atol=1e-5)
     assert taken == [0, 0, 0]
 

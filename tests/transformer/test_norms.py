@@ -15,6 +15,7 @@ from flax_transformer.engine.optimizer import make_optimizer
 from flax_transformer.engine.state import init_state
 from flax_transformer.engine.step import train_step
 from flax_transformer.tasks.translation.loss import loss_sums
+from flax_transformer.transformer.encoder import Encoder
 from flax_transformer.transformer.model import Transformer, init_params
 from flax_transformer.transformer.norms import MOMENTUM, BatchSums, make_norm, with_running_statistics
 
@@ -41,20 +42,26 @@ def applied(kind, x, dtype=jnp.float32, params=PARAMS, **keywords):
     return norm.apply({'params': params}, x, SEGMENTS, **keywords)
 
 
+def in_training(x, params=PARAMS):
+    """x by batch norm, and the `BatchSums` that it sowed."""
+    out, sown = applied('batch', x, params=params, deterministic=False, mutable=['statistics'])
+    return out, sown['statistics']['sums']
+
+
 @pytest.mark.parametrize('kind', ['instance', 'batch'])
 def test_padding_neither_counts_nor_grows(kind):
     """Bitwise, whatever is there; it becomes the bias."""
     x, keywords = draw(), {'deterministic': False} if kind == 'batch' else {}
     changed = np.where(IS_TOKEN[..., None], x, np.float32(1e30))
     first, second = (applied(kind, each, **keywords) for each in (x, changed))
-    jax.tree.map(np.testing.assert_array_equal, first, second)
-    out = np.asarray(first[0] if kind == 'batch' else first)
+    np.testing.assert_array_equal(first, second)
+    out = np.asarray(first)
     np.testing.assert_array_equal(out[~IS_TOKEN], np.broadcast_to(PARAMS['bias'], (sum(~IS_TOKEN.ravel()), D)))
 
 
 def test_batch_norm_in_training_uses_the_tokens_of_its_batch():
     x = draw()
-    got, sums = applied('batch', x, deterministic=False)
+    got, sums = in_training(x)
     tokens = x[IS_TOKEN].astype(np.float64)
     expected = (tokens - tokens.mean(0)) / np.sqrt(tokens.var(0) + EPSILON) * PARAMS['scale'] + PARAMS['bias']
     np.testing.assert_allclose(np.asarray(got)[IS_TOKEN], expected, **FLOAT32)
@@ -65,8 +72,8 @@ def test_batch_norm_in_training_uses_the_tokens_of_its_batch():
 
 def test_batch_norm_outside_of_training_uses_running_statistics_and_sees_nothing():
     x = draw()
-    got, sums = applied('batch', x)
-    assert sums is None
+    got, sown = applied('batch', x, mutable=['statistics'])
+    assert sown == {}
     expected = (x - PARAMS['mean']) / np.sqrt(PARAMS['variance'] + EPSILON) * PARAMS['scale'] + PARAMS['bias']
     np.testing.assert_allclose(np.asarray(got)[IS_TOKEN], expected[IS_TOKEN], **FLOAT32)
 
@@ -84,8 +91,8 @@ def test_running_statistics_follow_the_tokens_of_all_parts():
     mean, variance = PARAMS['mean'].astype(np.float64), PARAMS['variance'].astype(np.float64)
     for step in range(3):
         parts = [draw(seed=2 * step), 1 + 2 * draw(seed=2 * step + 1)]
-        seen = [applied('batch', x, params=params['encoder']['norm'], deterministic=False)[1] for x in parts]
-        seen = {'encoder': {'norm': jax.tree.map(jnp.add, *seen), 'other': None}}
+        seen = [in_training(x, params['encoder']['norm'])[1] for x in parts]
+        seen = {'encoder': {'norm': {'sums': jax.tree.map(jnp.add, *seen)}}}
         params = with_running_statistics(params, seen)
         tokens = np.concatenate([x[IS_TOKEN] for x in parts])
         mean = MOMENTUM * mean + (1 - MOMENTUM) * tokens.mean(0)
@@ -94,7 +101,7 @@ def test_running_statistics_follow_the_tokens_of_all_parts():
     np.testing.assert_allclose(found['mean'], mean, **FLOAT32)
     np.testing.assert_allclose(found['variance'], variance, **FLOAT32)
     assert found['scale'] is PARAMS['scale']
-    nothing = {'encoder': {'norm': BatchSums(jnp.float32(0), jnp.zeros(D), jnp.zeros(D))}}
+    nothing = {'encoder': {'norm': {'sums': BatchSums(jnp.float32(0), jnp.zeros(D), jnp.zeros(D))}}}
     jax.tree.map(np.testing.assert_array_equal, with_running_statistics(params, nothing), params)
 
 
@@ -110,10 +117,11 @@ def test_a_step_renews_the_statistics_and_the_optimizer_leaves_them_alone():
 
     rows = {name: getattr(batch, name) for name in ('source_segments', 'source_positions')}
     rows |= {name: getattr(batch, name) for name in ('target_segments', 'target_positions')}
-    look = partial(model.apply, {'params': state.params}, method='hidden_with_statistics', **rows)
-    _, seen = look(batch.source, batch.target, deterministic=False)  # without dropout: the same as in the step
+    look = partial(model.apply, {'params': state.params}, mutable=['statistics'], method='hidden', **rows)
+    _, sown = look(batch.source, batch.target, deterministic=False)  # without dropout: the same as in the step
     assert jax.tree.leaves(look(batch.source, batch.target)[1]) == []
-    assert seen['encoder']['layers_0']['self_residual']['norm'].count == (batch.source_segments > 0).sum()
+    seen = sown['statistics']
+    assert seen['encoder']['layers_0']['self_residual']['norm']['sums'].count == (batch.source_segments > 0).sum()
     expected = dict(named_leaves(with_running_statistics(state.params, seen)))
     found, moments = dict(named_leaves(new.params)), list(named_leaves(new.opt_state))
     running = {path for path in found if path.endswith(('/mean', '/variance'))}
@@ -129,3 +137,24 @@ def test_a_step_renews_the_statistics_and_the_optimizer_leaves_them_alone():
     before = encode(new.params)
     new.params['encoder']['final_norm']['mean'] += 1.0
     assert (encode(new.params) != before).any()
+
+
+def test_a_recomputed_encoder_returns_x_alone_and_sows_the_same_statistics():
+    """`nn.remat` cuts each layer out; what its norms sow must come out with it, and no gradient flows through it."""
+    config = replace(MODEL, encoder_norm='batch', norm_first=True, num_encoder_layers=2, dtype='float32')
+    x, mask = draw(), jnp.ones((1, 1, 1, 1), bool)
+    variables = Encoder(config).init(jax.random.key(0), x, mask, SEGMENTS)
+
+    def trained(remat):
+        training = {'deterministic': False, 'mutable': ['statistics']}
+
+        def loss(params):
+            memory, sown = Encoder(config, remat).apply({'params': params}, x, mask, SEGMENTS, **training)
+            return jnp.square(memory - 1).sum(), sown['statistics']
+
+        return jax.jit(jax.grad(loss, has_aux=True))(variables['params'])
+
+    (grads, seen), (expected_grads, expected) = trained(True), trained(False)
+    assert len(jax.tree.leaves(seen)) == 3 * (2 * 2 + 1)  # of two norms a layer, and the final one
+    close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4)  # the same sums, fused otherwise
+    jax.tree.map(close, (grads, seen), (expected_grads, expected))

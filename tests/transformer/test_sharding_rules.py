@@ -7,7 +7,7 @@ from conftest import copy_config
 
 from flax_transformer.config import ParallelConfig
 from flax_transformer.ops import product
-from flax_transformer.tasks.translation.task import make_trainer
+from flax_transformer.tasks.find import make_trainer
 
 WARNING = 'Involuntary full rematerialization'
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from flax_transformer.common.errors import BadInput, UserError, nearest
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.lines import content_suffix, read_lines
-from flax_transformer.data.named_files import matching_files, path_below
+from flax_transformer.data.named_files import matching_files, named_paths, path_below
 
 PATHS = ('path', 'file', 'audio', 'audio_filepath')  # names of the column with each recording's path
 _AUDIO = ('.aif', '.aiff', '.flac', '.mp3', '.oga', '.ogg', '.opus', '.wav')
@@ -76,6 +76,11 @@ def _condition(part: str, spec: str) -> Condition:
             f'{spec}: got the condition {part!r}; expected COLUMN=VALUE or COLUMN!=VALUE, several joined by &'
         )
     return Condition(found[1], found[2] == '=', tuple(found[3].split(',')))
+
+
+def manifest_paths(spec: str, root: Path) -> Iterator[Path]:
+    """The files, or the folder, that the manifest of this name is read from."""
+    return named_paths(Spec.parsed(spec).path, root)
 
 
 def read_rows(spec: Spec, root: Path) -> list[Row]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from flax_transformer.common.files import sha256_of
+from flax_transformer.data.audit.kinds import KINDS
 from flax_transformer.data.audit.report import Example, Finding
 
 
@@ -30,4 +31,4 @@ def changed_since(recorded: dict[str, tuple[int, str]] | None, files: Iterable[P
     ]
     if changed:
         total = len(recorded.keys() | {example.place for example in changed})
-        yield Finding('changed', 'error', 'files', len(changed), total, tuple(changed[:5]))
+        yield Finding(KINDS['changed'], 'error', 'files', len(changed), total, tuple(changed[:5]))

@@ -145,7 +145,9 @@ def weigh(
                 examples = _examples(facts, kind, texts)
                 severity = _severity(check, kind, facts.counts[kind] / len(facts))
                 detail = details.get((number, kind)) or _detail(facts, kind)
-                findings.append(Finding(kind, severity, facts.name, facts.counts[kind], len(facts), examples, detail))
+                findings.append(
+                    Finding(KINDS[kind], severity, facts.name, facts.counts[kind], len(facts), examples, detail)
+                )
     findings += _normalization(check, corpora)
     findings += _vocabulary(check, vocabulary, training)
     made = tuple(facts.name for facts in corpora if isinstance(facts.corpus, _Beginning))
@@ -180,7 +182,7 @@ def _examples(facts: CorpusFacts, kind: str, texts: dict[int, tuple[str, str]]) 
 def _of_sides(facts: CorpusFacts) -> Iterator[Finding]:
     """Findings about a whole corpus or a whole side."""
     if not len(facts):
-        yield Finding('empty', 'error', facts.name, 0, 0, detail=facts.corpus.nothing())
+        yield Finding(KINDS['empty'], 'error', facts.name, 0, 0, detail=facts.corpus.nothing())
         return
     if not all(facts.languages_found):
         return
@@ -191,14 +193,14 @@ def _of_sides(facts: CorpusFacts) -> Iterator[Finding]:
     examples = [tuple(Example(facts.corpus.place(i, side), *texts[i]) for i in texts) for side in (0, 1)]
     if is_language(source, second) and is_language(target, first) and not is_language(source, first):
         detail = f'source lines are {source}, target lines are {target}; the config says {first} and {second}'
-        yield Finding('swapped_corpus', 'error', facts.name, size, size, examples[0], detail)
+        yield Finding(KINDS['swapped_corpus'], 'error', facts.name, size, size, examples[0], detail)
         return
     for side, (found, share) in enumerate(facts.languages_found):
         expected = facts.languages[side]
         if not is_language(found, expected) and share > 0.5:
             word = ('source', 'target')[side]
             detail = f'{share:.0%} of the {word} lines looked at are {found}, the config says {expected}'
-            yield Finding('other_language', 'warning', facts.name, size, size, examples[side], detail)
+            yield Finding(KINDS['other_language'], 'warning', facts.name, size, size, examples[side], detail)
 
 
 def _normalization(check: CheckConfig, corpora: list[CorpusFacts]) -> Iterator[Finding]:
@@ -215,7 +217,7 @@ def _normalization(check: CheckConfig, corpora: list[CorpusFacts]) -> Iterator[F
                 for hit in facts.examples.get(f'{rarer}:{side}', [])
             ]
             yield Finding(
-                'normalization',
+                KINDS['normalization'],
                 _severity(check, 'normalization', counts[rarer] / total),
                 f'language {language}',
                 counts[rarer],
@@ -234,7 +236,7 @@ def _vocabulary(check: CheckConfig, vocabulary: Vocabulary, training: list[Corpu
     made = any(isinstance(facts.corpus, _Beginning) for facts in training)
     if total and characters < needed and not made:
         detail = f'{characters:,} characters for model.vocab_size={vocabulary.size:,}; expected {needed:,}'
-        yield Finding('few_pairs', 'warning', 'training', total, total, detail=detail)
+        yield Finding(KINDS['few_pairs'], 'warning', 'training', total, total, detail=detail)
     uncovered = vocabulary.uncovered(tally)
     if uncovered:
         examples = []
@@ -247,4 +249,4 @@ def _vocabulary(check: CheckConfig, vocabulary: Vocabulary, training: list[Corpu
                 examples.append(Example(facts.corpus.place(index, side), text))
         severity = 'note' if vocabulary.config.byte_fallback else 'warning'
         detail = f'{len(uncovered):,} characters, {uncovered.total():,} times in {characters:,}'
-        yield Finding('uncovered', severity, 'training', len(uncovered), 0, tuple(examples), detail)
+        yield Finding(KINDS['uncovered'], severity, 'training', len(uncovered), 0, tuple(examples), detail)

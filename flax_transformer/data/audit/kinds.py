@@ -14,6 +14,18 @@ class Kind(NamedTuple):
     what: str  # what is counted
     training: str  # what training does about it
     remedy: str
+    share: float = 0.0  # gravity 'share': the share, where no CheckConfig says it
+
+    def severity(self, count: int, total: int) -> Severity:
+        """How serious it is if `count` of a corpus of `total` show it."""
+        if self.gravity != 'share':
+            return self.gravity
+        return 'warning' if count >= self.share * total else 'note'
+
+
+def table(*rows: tuple) -> dict[str, Kind]:
+    """The kinds of a task by name, of rows (name, gravity, what, training, remedy), with a share if gravity asks it."""
+    return {name: Kind(name, gravity, False, *rest) for name, gravity, *rest in rows}
 
 
 # An error is certain damage, or makes the test score meaningless: training does not start. What a corpus may contain on

@@ -1,11 +1,15 @@
 """What an audit found, for people and for programs."""
 
+import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.data.audit.kinds import KINDS, Kind, Severity
 
+EXAMPLES = 5  # of each kind in a corpus
 _LONGEST = 160  # characters of an example that are printed
 
 
@@ -23,10 +27,22 @@ class Example:
 
 
 @dataclass(frozen=True)
+class TextExample:
+    """A text, or what is said in a recording, that shows a fault."""
+
+    place: str
+    text: str
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text,)
+
+
+@dataclass(frozen=True)
 class Finding:
     """A kind of fault in a corpus."""
 
-    kind: str
+    about: Kind
     severity: Severity
     corpus: str  # train, validation, test, or the name of a mixture's corpus
     count: int  # of what the kind counts
@@ -35,9 +51,8 @@ class Finding:
     detail: str = ''
 
     @property
-    def about(self) -> Kind:
-        """The row of the table; another table's findings name theirs."""
-        return KINDS[self.kind]
+    def kind(self) -> str:
+        return self.about.name
 
     def __str__(self) -> str:
         kind = self.about
@@ -89,14 +104,33 @@ class Report:
     def __str__(self) -> str:
         return '\n\n'.join([*map(str, self.findings), self.summary()])
 
+    def announce(self, say: Callable[[str], None], errors: str = '{}') -> None:
+        """Says what training should know before it starts. Raises UserError, worded as `errors`, if it must not."""
+        if self.errors:
+            raise UserError(errors.format('\n\n'.join(map(str, self.errors))))
+        for warning in self.warnings:
+            say(str(warning).partition('\n')[0] + (f': {warning.detail}' if warning.detail else ''))
+        say(self.summary() + ('; `flax-transformer check` with this config shows them' if self.findings else ''))
+
     def to_json(self) -> str:
         """A JSON object, with what training does about each kind and the remedy."""
         findings = [
-            {**asdict(finding), 'training': finding.about.training, 'remedy': finding.about.remedy}
-            for finding in self.findings
+            {'kind': each.kind, **asdict(each), 'training': each.about.training, 'remedy': each.about.remedy}
+            for each in self.findings
         ]
+        for each in findings:
+            del each['about']
         whole = {self.unit: self.pairs, 'only_begun': self.only_begun, 'findings': findings}
         return json.dumps(whole, ensure_ascii=False)
+
+
+def findings_of(
+    kind: Kind, corpus: str, count: int, total: int, examples: Iterable[Any] = (), detail: str = ''
+) -> Iterator[Finding]:
+    """The finding of a kind with its first examples, if anything shows it."""
+    if count:
+        shown = tuple(itertools.islice(examples, EXAMPLES))
+        yield Finding(kind, kind.severity(count, total), corpus, count, total, shown, detail)
 
 
 def sorted_report(

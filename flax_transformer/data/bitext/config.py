@@ -1,5 +1,6 @@
 """The fields of parallel text: where it comes from and how it is mixed."""
 
+import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -93,6 +94,9 @@ class DataConfig:
         check(self.workers is None or self.workers >= 0, f'workers={self.workers}: expected at least 0, or None')
         for name in ('source_language', 'target_language', 'train'):
             check(bool(getattr(self, name)), f'{name} is empty: expected a value')
+        for name in ('source_language', 'target_language'):  # a part of a file's name
+            language = getattr(self, name)
+            check(bool(re.match(r'\w[^/\\]*$', language)), f'{name}={language!r}: expected a language, such as en')
         check(self.unigram_alpha >= 0, f'unigram_alpha={self.unigram_alpha}: expected at least 0')
         check(self.numbers_below <= 10**15, f'numbers_below={self.numbers_below}: expected at most 10^15')
         needed = self.numbers_train + 2 * self.numbers_held_out

@@ -1,5 +1,7 @@
 """A corpus by name: text files, TensorFlow Datasets, sacrebleu's test sets, or number words."""
 
+import itertools
+from collections.abc import Iterable
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
@@ -12,6 +14,7 @@ from flax_transformer.data.named_files import (
     data_root,
     existing_file,
     matching_files,
+    named_paths,
     path_below,
     wildcards,
 )
@@ -29,9 +32,23 @@ def read_corpus(name: str, config: DataConfig, languages: Languages | None = Non
 
         return read_sacrebleu(name)
     source, *targets = name.split(',')
-    if targets and _form(name, root := data_root(config.root)) == 'two paths':
+    root = data_root(config.root)
+    if targets and _form(name, root) == 'two paths':
         return read_references(*(AlignedFiles(name, _aligned([source, target], root)) for target in targets))
     return open_corpus(name, config, languages).read()
+
+
+def named_files(name: str, config: DataConfig) -> Iterable[Path]:
+    """The files, or the folder, that `read_corpus` opens for a name, whether or not they exist."""
+    if name.startswith(('sacrebleu:', 'number_words:')):
+        return ()
+    root = data_root(config.root)
+    if name.startswith('tfds:'):
+        from flax_transformer.data.tfds_builders import builder_path
+
+        return (builder_path(name, root),)
+    patterns = _patterns(name, _form(name, root), (config.source_language, config.target_language))
+    return itertools.chain.from_iterable(named_paths(pattern, root) for pattern in patterns)
 
 
 def open_corpus(name: str, config: DataConfig, languages: Languages | None = None) -> Corpus:
@@ -47,17 +64,16 @@ def open_corpus(name: str, config: DataConfig, languages: Languages | None = Non
 
         return TfdsCorpus(name, root, languages)
     form = _form(name, root)
+    patterns = _patterns(name, form, languages)
     if form == '{lang}':
-        files = _aligned([name.replace('{lang}', language) for language in languages], root)
-        return AlignedFiles(name, files, {'languages': languages})
-    if form == 'two paths' and name.count(',') == 1:
-        return AlignedFiles(name, _aligned(name.split(','), root))
+        return AlignedFiles(name, _aligned(patterns, root), {'languages': languages})
+    if form == 'two paths' and len(patterns) == 2:
+        return AlignedFiles(name, _aligned(patterns, root))
     if form in ('.tsv', '.jsonl'):
         from flax_transformer.data.bitext.table_files import JsonLines, TsvFiles
 
-        path, columns = columns_of(name)
-        files = matching_files(path, root)
-        return TsvFiles(name, files, columns) if form == '.tsv' else JsonLines(name, files, languages)
+        files = matching_files(*patterns, root)
+        return TsvFiles(name, files, columns_of(name)[1]) if form == '.tsv' else JsonLines(name, files, languages)
     raise UserError(
         f'corpus {name!r}: expected a path with {{lang}} in it, two paths with a comma between them, a .tsv or .jsonl '
         'file, tfds:NAME/CONFIG:SPLIT, or number_words:train (for evaluation also sacrebleu:TESTSET/SOURCE-TARGET, and '
@@ -75,6 +91,13 @@ def _form(name: str, root: Path) -> str:
     if kind in ('.tsv', '.jsonl') and (',' not in path or existing_file(path_below(path, root))):
         return kind
     return 'two paths' if ',' in name else ''
+
+
+def _patterns(name: str, form: str, languages: Languages) -> list[str]:
+    """The paths in the name of a corpus in files, which may have wildcards."""
+    if form == '{lang}':
+        return [name.replace('{lang}', language) for language in languages]
+    return name.split(',') if form == 'two paths' else [columns_of(name)[0]]
 
 
 def _aligned(patterns: list[str], root: Path) -> list[tuple[Path, Path]]:

@@ -1,17 +1,8 @@
 """The config sections of the engine."""
 
-from dataclasses import dataclass
-
 from flax_transformer.engine.config.loop import LoopConfig
 from flax_transformer.engine.config.optimizer import OptimizerConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config.task import EngineConfig, TaskConfig
 
-
-@dataclass(frozen=True)
-class EngineConfig:
-    """How to train, for any task."""
-
-    optimizer: OptimizerConfig
-    training: LoopConfig
-    parallel: ParallelConfig
-    seed: int = 0  # of the initial parameters and of dropout
+__all__ = ['EngineConfig', 'LoopConfig', 'OptimizerConfig', 'ParallelConfig', 'TaskConfig']

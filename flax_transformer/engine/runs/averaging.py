@@ -11,7 +11,7 @@ from typing import Any
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.runs.seal import copy_seal
+from flax_transformer.engine.runs.trust import is_remembered, remember
 
 AVERAGE_FILE = 'average.json'
 
@@ -46,11 +46,13 @@ def average(
         choose()  # an error in the request comes before any reading
         params, chosen = checkpoints.restore_mean(shapes, choose)
     # It has only this one checkpoint.
-    made.open(replace(config, training=replace(config.training, average_last=1)))
+    made.path.mkdir(parents=True, exist_ok=True)
+    made.write_config(replace(config, training=replace(config.training, average_last=1)))
     for name in run.model_files:
         if (run.path / name).exists():  # older runs lack some
             (shutil.copytree if (run.path / name).is_dir() else shutil.copy2)(run.path / name, made.path / name)
-    copy_seal(run.path, made.path)
+    if is_remembered(run.path):  # a stranger's run stays a stranger's
+        remember(made.path)
     origin = {'run': str(run.path), 'steps': chosen}
     (made.path / AVERAGE_FILE).write_text(json.dumps(origin) + '\n', encoding='utf-8')
     with contextlib.closing(Checkpoints(made.checkpoints)) as checkpoints:

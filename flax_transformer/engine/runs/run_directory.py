@@ -4,7 +4,6 @@ config.json        the config, with its schema version and task
 checkpoints/       parameters, optimizer state and place in the data, by step
 metrics.jsonl      training and validation metrics; the same in tensorboard/
 environment.json   versions and devices of each start
-seal               proof that this user trained here
 lock               held by the process that trains here
 rendezvous         a secret that several processes share while they start
 
@@ -18,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from flax_transformer.common.config_json import changed_fields, from_json, to_json
 from flax_transformer.common.errors import UserError, nearest
@@ -28,13 +27,15 @@ from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.locks import LOCK_FILE, in_use
 from flax_transformer.engine.runs.environment import environment
 from flax_transformer.engine.runs.launch_secret import SECRET_FILE
+from flax_transformer.engine.runs.trust import remember
 
 CONFIG_FILE = 'config.json'
 _UNSAVABLE = re.compile(r'[*?\[\\\ud800-\udfff]|:(?=/|$)')  # lone surrogates stand for bytes that are not UTF-8
+C = TypeVar('C')  # the config of the run's task
 CHECKPOINTS = ('last', 'best', 'average')  # the names after @; other checkpoints go by their step
 
 
-class RunDirectory:
+class RunDirectory(Generic[C]):
     """The files of a run, except its checkpoints; a task's subclass knows its config and its own files."""
 
     config_class: ClassVar[type]
@@ -55,7 +56,7 @@ class RunDirectory:
     def exists(self) -> bool:
         return self.config_file.is_file()
 
-    def read_config(self) -> Any:
+    def read_config(self) -> C:
         """The run's config. Raises UserError if this is no run directory, or if a later version wrote it."""
         text = read_config_text(self.path)
         try:
@@ -132,10 +133,11 @@ class RunDirectory:
             yield
 
     def open(self, config: Any) -> None:
-        """Creates the directory, or finds this config's run there, and writes the config."""
+        """Creates the directory, or finds this config's run there; writes the config, and remembers the run as ours."""
         self.check(config)
         self.path.mkdir(parents=True, exist_ok=True)
         self.write_config(config)
+        remember(self.path)
 
     def note_environment(self, devices: str) -> None:
         """Adds this start's versions and devices to environment.json."""

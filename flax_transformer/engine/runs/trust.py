@@ -1,41 +1,91 @@
-"""Whether to read the test set that a run's config names: the run may come from a stranger.
+"""The rule about strangers' runs: evaluating one reads nothing of yours.
 
-A run that this user trained is sealed (`seal`). Of any other run only names that cannot lead out of the user's own data
-folder are followed, unless the user says so.
+A file that a run names is read if it is below your data folder, where links lead to included. Any other must be named
+by you, unless the run was trained here or you say that you trust it. Runs trained here are remembered in your state
+folder ($XDG_STATE_HOME or ~/.local/state) by real path and the SHA-256 of their config.
 """
 
-import re
-from collections.abc import Callable
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.runs.seal import is_sealed, seal
-
-_LEADS_OUT = re.compile(r'\s*([/~\\]|[A-Za-z]:)|(^|.*[/\\])\.\.([/\\]|$)', re.DOTALL)
+from flax_transformer.common.files import read_limited, sha256_of, write_whole
 
 
-def leads_out(path: str) -> bool:
-    """Whether a path, relative to a folder, may lead out of it."""
-    return bool(_LEADS_OUT.match(path))
+def check_named_files(
+    run: Any,
+    data: Any,
+    paths: Callable[[Any], Iterable[Path]],
+    data_folder: Callable[[str | None], Path],
+    *,
+    fields: tuple[str, ...] = ('root', 'test'),
+    trust: bool,
+    remedy: str,
+) -> None:
+    """Raises UserError if `data` leads to a file outside of the user's data folder that a stranger may have named.
 
-
-def seal_test_set(run: Path, settings: str, *, is_outside: bool, say: Callable[[str], None]) -> None:
-    """Seals the settings that say where a run's test set is; says so if that is not possible and will be missed."""
-    problem = seal(run, settings)
-    if problem and is_outside:
-        say(f'{run} could not be sealed as yours ({problem}): to evaluate it, give --trust-data')
-
-
-def check_trusted(run: Path, settings: str, *, is_outside: bool, trust: bool, shown: str, remedy: str) -> None:
-    """Raises UserError if a test set is outside the user's data folder because a stranger may have put it there.
-
-    With `trust` the run is sealed, to be trusted from now on. `shown` names the test set in the message, `remedy` the
-    options that give another one.
+    Args:
+      run: the RunDirectory.
+      data: the settings of its data, with what the user has changed.
+      paths: the files and folders that are opened for such settings, whether or not they exist.
+      data_folder: the folder that the field `root` stands for.
+      fields: those that `paths` reads.
+      trust: reads them all the same, and remembers the run.
+      remedy: the options that name other files.
     """
     if trust:
-        seal(run, settings)
-    elif is_outside and not is_sealed(run, settings):
-        raise UserError(
-            f'{run} was not trained here by you, and its config says to read the test set {shown}. Give your own with '
-            f'{remedy}; if you trust where the run comes from, --trust-data, once'
-        )
+        remember(run.path)
+    if trust or is_remembered(run.path):
+        return
+    named = run.read_config().data
+    unchanged = [name for name in fields if getattr(data, name) == getattr(named, name)]
+    by_hand = SimpleNamespace(**vars(data) | {name: getattr(type(data)(), name) for name in unchanged})
+    folder = os.path.realpath(data_folder(by_hand.root))
+    for real in _real(paths(data)):
+        if not real.is_relative_to(folder) and real not in _real(paths(by_hand)):
+            raise UserError(
+                f'{run.path} was not trained here by you, and its config says to read the test set {str(real)!r}. Give '
+                f'your own with {remedy}; if you trust where the run comes from, --trust-data, once'
+            )
+
+
+def _real(paths: Iterable[Path]) -> Iterator[Path]:
+    """The paths without links."""
+    for path in paths:
+        try:
+            yield Path(os.path.realpath(path))
+        except ValueError:  # a null character, or half a surrogate pair
+            raise UserError(f'{str(path)!r}: expected a path') from None
+
+
+def remember(run: Path) -> None:
+    """Notes that the run, with its present config, is this user's; a user who has no state folder is asked again."""
+    try:
+        file = _note(run)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, _config_digest(run) + '\n')
+    except (OSError, RuntimeError, UserError):
+        pass
+
+
+def is_remembered(run: Path) -> bool:
+    """Whether this user trained the run in this folder, with this config."""
+    try:
+        return read_limited(_note(run), 1000).decode().strip() == _config_digest(run)
+    except (OSError, RuntimeError, ValueError):  # UserError is a ValueError
+        return False
+
+
+def _note(run: Path) -> Path:
+    """Where a run is remembered. Raises RuntimeError if there is no home folder."""
+    state = os.environ.get('XDG_STATE_HOME') or Path.home() / '.local' / 'state'
+    name = hashlib.sha256(os.fsencode(os.path.realpath(run))).hexdigest()
+    return Path(state) / 'flax_transformer' / 'runs' / name
+
+
+def _config_digest(run: Path) -> str:
+    return sha256_of(run / 'config.json')

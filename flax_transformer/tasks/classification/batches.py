@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import grain
 import numpy as np
 
 from flax_transformer.data.order import Order
+from flax_transformer.engine.batches import NumberedBatches
 from flax_transformer.tasks.classification.vocabulary import PAD_ID
 
 
@@ -61,7 +61,7 @@ def padded(ids: Sequence[Sequence[int]], slots: int) -> np.ndarray:
     return out
 
 
-class TrainingBatches(grain.IterDataset):
+class TrainingBatches(NumberedBatches):
     """Batches without end: each text once an epoch, in an order drawn anew for each; a pure function of the seed.
 
     Every process draws the numbers of the whole batch and takes its own rows, so the order does not depend on how many
@@ -94,24 +94,3 @@ class TrainingBatches(grain.IterDataset):
     def epoch(self, place: Any) -> float:
         """Texts drawn before a place, by the number of texts."""
         return self._order.sentences_before(place['batch']) / len(self._texts)
-
-    def __iter__(self) -> 'BatchIterator':
-        return BatchIterator(self)
-
-
-class BatchIterator(grain.DatasetIterator):
-    """Reads on from a place, the number of the next batch."""
-
-    def __init__(self, batches: TrainingBatches) -> None:
-        super().__init__()
-        self._batches, self._next = batches, 0
-
-    def __next__(self) -> Batch:
-        self._next += 1
-        return self._batches.batch(self._next - 1)
-
-    def get_state(self) -> dict[str, int]:
-        return {'batch': self._next}
-
-    def set_state(self, state: dict[str, int]) -> None:
-        self._next = int(state['batch'])

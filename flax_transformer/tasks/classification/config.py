@@ -5,10 +5,7 @@ from typing import ClassVar, Literal
 
 from flax_transformer.common.checks import check, check_positive, check_rates, check_types
 from flax_transformer.common.fields import section, setting
-from flax_transformer.engine.config import EngineConfig
-from flax_transformer.engine.config.loop import LoopConfig
-from flax_transformer.engine.config.optimizer import OptimizerConfig
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import LoopConfig, TaskConfig
 
 
 @dataclass(frozen=True)
@@ -134,8 +131,8 @@ def _is_weight(entry: str) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class Config:
+@dataclass(frozen=True, kw_only=True)
+class Config(TaskConfig):
     """One classification experiment."""
 
     task: ClassVar[str] = 'classification'
@@ -143,14 +140,10 @@ class Config:
     model: ClassifierConfig = section(ClassifierConfig)
     tokenizer: VocabularyConfig = section(VocabularyConfig)
     data: ClassificationDataConfig = section(ClassificationDataConfig)
-    optimizer: OptimizerConfig = section(OptimizerConfig)
     training: TrainingConfig = section(TrainingConfig)
-    parallel: ParallelConfig = section(ParallelConfig)
-    seed: int = 0  # of the initial parameters, the order of the data and dropout; below 2^31
 
     def __post_init__(self) -> None:
-        check_types(self)
-        check(0 <= self.seed < 2**31 - 1, f'seed={self.seed}: expected 0 to {2**31 - 2}')
+        super().__post_init__()
         check(
             self.training.start == 'random' or self.model.num_classes <= self.model.d_model,
             f"training.start='naive_bayes' needs an embedding value a label: model.d_model={self.model.d_model}, "
@@ -161,12 +154,3 @@ class Config:
             f'tokenizer.ngrams={self.tokenizer.ngrams} is for an encoder that knows no order: expected '
             f"model.encoder='average', got {self.model.encoder!r}; set tokenizer.ngrams=1",
         )
-        check(
-            not self.training.patience or bool(self.data.validation),
-            f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
-        )
-
-    @property
-    def engine(self) -> EngineConfig:
-        """The sections that the engine needs."""
-        return EngineConfig(self.optimizer, self.training, self.parallel, self.seed)

@@ -7,19 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.errors import nearest
 from flax_transformer.data.audit import characters
 from flax_transformer.data.audit.characters import bits_of_characters, lay_out
-from flax_transformer.data.audit.kinds import Kind
 from flax_transformer.data.audit.repeats import NO_KEY, contradictions, keys_of, repeated_pairs
-from flax_transformer.data.audit.report import Finding, Report, sorted_report
+from flax_transformer.data.audit.report import Finding, Report, findings_of, sorted_report
 from flax_transformer.tasks.classification.config import ClassificationDataConfig, Config
-from flax_transformer.tasks.classification.kinds import FEW_EXAMPLES, IMBALANCE, KINDS, SHARES
+from flax_transformer.tasks.classification.kinds import FEW_EXAMPLES, IMBALANCE, KINDS
 from flax_transformer.tasks.classification.reading import Examples, read_examples
 from flax_transformer.tasks.classification.run import Run
 from flax_transformer.tasks.classification.vocabulary import Vocabulary
 
-EXAMPLES = 5  # of each kind
 _MEMORIZED = 0.9  # share of a test set in the training data at which its score means nothing
 CORPORA = ('train', 'validation', 'test')
 Corpora = dict[str, Examples]  # train, and perhaps the others
@@ -38,25 +36,9 @@ class LabelledExample:
         return f'{self.label}: {self.text}', ''
 
 
-class LabelFinding(Finding):
-    @property
-    def about(self) -> Kind:
-        return KINDS[self.kind]
-
-
 def read_corpora(data: ClassificationDataConfig, names: Iterable[str] = CORPORA) -> Corpora:
     """The examples of those corpora, of `names`, that the config has."""
     return {name: read_examples(source, data) for name in names if (source := getattr(data, name))}
-
-
-def check_corpora(corpora: Corpora, config: Config, *, say: Callable[[str], None]) -> None:
-    """Reports what is wrong with the corpora. Raises UserError if training on them makes no sense."""
-    report = audit(corpora, config)
-    if report.errors:
-        raise UserError('\n\n'.join(map(str, report.errors)))
-    for warning in report.warnings:
-        say(str(warning).partition('\n')[0] + (f': {warning.detail}' if warning.detail else ''))
-    say(report.summary() + ('; `flax-transformer check` with this config shows them' if report.findings else ''))
 
 
 def report_of(
@@ -88,14 +70,8 @@ def _finding(
 ) -> Iterator[Finding]:
     """The finding for some texts of a corpus, or for the labels that they show, if there are any."""
     indices, total = list(indices), len(examples.texts) if are_texts else 0
-    if not indices:
-        return
-    gravity = KINDS[kind].gravity
-    severity = gravity if gravity != 'share' else 'warning' if len(indices) >= SHARES[kind] * total else 'note'
-    shown = tuple(
-        LabelledExample(examples.places[i], examples.labels[i], examples.texts[i]) for i in indices[:EXAMPLES]
-    )
-    yield LabelFinding(kind, severity, name, len(indices), total, shown, detail)
+    shown = (LabelledExample(examples.places[i], examples.labels[i], examples.texts[i]) for i in indices)
+    return findings_of(KINDS[kind], name, len(indices), total, shown, detail)
 
 
 def _of_labels(corpora: Corpora) -> Iterator[Finding]:
@@ -122,7 +98,7 @@ def _of_labels(corpora: Corpora) -> Iterator[Finding]:
     (most, many), (least, rare) = counts.most_common()[0], counts.most_common()[-1]
     if many >= IMBALANCE * rare:
         detail = f'{most!r} has {many:,} texts, {least!r} {rare:,}'
-        yield LabelFinding('imbalance', 'warning', 'train', many, len(train.labels), (), detail)
+        yield from findings_of(KINDS['imbalance'], 'train', many, len(train.labels), detail=detail)
 
 
 def _is_swapped(examples: Examples) -> bool:

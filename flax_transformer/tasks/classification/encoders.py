@@ -101,7 +101,7 @@ class TransformerEncoder(nn.Module):
         x = Positions(config.d_model, dtype=x.dtype)(x, jnp.arange(length)[None], length)
         x = Dropout(config.encoder_dropout_rate)(x, deterministic=deterministic)
         encoder = Encoder(transformer_config(config), self.remat)
-        x, _ = encoder(x, padding_mask(tokens, PAD_ID), deterministic=deterministic)  # layer norm has no statistics
+        x = encoder(x, padding_mask(tokens, PAD_ID), deterministic=deterministic)
         return POOLS[config.pool](x, tokens != PAD_ID)
 
 

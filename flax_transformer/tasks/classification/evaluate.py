@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.engine.runs.trust import check_named_files
 from flax_transformer.tasks.classification.config import ClassificationDataConfig, Config
 from flax_transformer.tasks.classification.metrics import BINS, RESAMPLES, Scores, most_wrong, scores
-from flax_transformer.tasks.classification.reading import Examples, read_examples
+from flax_transformer.tasks.classification.reading import Examples, read_examples, test_files
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -70,13 +72,13 @@ def read_set(run: str, test: str | None, data: ClassificationDataConfig, *, trus
     Raises UserError, unless `trust`, for a test set outside the user's data folder that a stranger may have named.
     """
     from flax_transformer.tasks.classification.run import Run
-    from flax_transformer.tasks.classification.trusted_data import check_test_set
 
     if test is not None:
         return test, read_examples(test, replace(data, root=None if test.startswith('tfds:') else '.'))
     if not data.test:
         raise UserError(f'{run} has no test set (data.test is empty); give --test FILE')
-    check_test_set(Run(split_reference(run)[0]), data, trust=trust)
+    remedy = '--test FILE, or with --data.test and --data.root'
+    check_named_files(Run(split_reference(run)[0]), data, test_files, data_root, trust=trust, remedy=remedy)
     return data.test, read_examples(data.test, data)
 
 

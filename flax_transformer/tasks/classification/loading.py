@@ -8,7 +8,6 @@ from flax_transformer.engine.runs.named_params import named_params
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.classification.config import Config
 from flax_transformer.tasks.classification.model import parameter_shapes
-from flax_transformer.tasks.classification.preparation import check_vocabulary
 from flax_transformer.tasks.classification.run import Labels, Run
 from flax_transformer.tasks.classification.vocabulary import Vocabulary
 
@@ -40,3 +39,12 @@ def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
             'labels.json that the run was trained with'
         )
     return LoadedRun(config, params, vocabulary, labels)
+
+
+def check_vocabulary(vocabulary: Vocabulary, config: Config) -> None:
+    """Raises UserError if the model has no row for a token."""
+    if vocabulary.size > config.model.vocab_size:
+        raise UserError(
+            f'model.vocab_size={config.model.vocab_size}, but the vocabulary has {vocabulary.size} tokens; set '
+            f'--model.vocab-size {vocabulary.size}'
+        )

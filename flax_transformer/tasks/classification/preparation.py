@@ -2,21 +2,23 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.data.pretrained import PretrainedRows, pretrained_rows
-from flax_transformer.engine.devices import multihost
+from flax_transformer.data.pretrained import PretrainedRows, pretrained_rows, with_pretrained
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.runs.places import steps_of
 from flax_transformer.tasks.classification.batches import EncodedTexts, padded
 from flax_transformer.tasks.classification.config import Config
-from flax_transformer.tasks.classification.corpus_checks import CORPORA, check_corpora, read_corpora
+from flax_transformer.tasks.classification.corpus_checks import CORPORA, audit, read_corpora
+from flax_transformer.tasks.classification.loading import LoadedRun, check_vocabulary
+from flax_transformer.tasks.classification.model import init_params
+from flax_transformer.tasks.classification.naive_bayes import with_naive_bayes
 from flax_transformer.tasks.classification.reading import Examples
 from flax_transformer.tasks.classification.run import Labels, Run
-from flax_transformer.tasks.classification.trusted_data import seal_data
 from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID, Vocabulary
 
 Say = Callable[[str], None]
@@ -32,24 +34,23 @@ class Prepared(NamedTuple):
     pretrained: PretrainedRows | None = None  # of the embeddings of a run that begins
 
 
-def prepare_run(config: Config, run: Run, start: tuple[Vocabulary, Labels] | None = None) -> Prepared:
-    """Reads the data of a run; the first process writes config, vocabulary and labels once all is found to be good.
+def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
+    """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix.
 
-    A new run learns its vocabulary and labels, unless it starts from those of another. Raises UserError for anything
-    the user can fix.
+    A new run learns its vocabulary and labels, unless it starts from those of another. One process does it all.
     """
     corpora = read_corpora(config.data, ('train', 'validation') if run.is_prepared() else CORPORA)
     examples = corpora['train']
     if run.is_prepared():
         vocabulary, labels = run.read_vocabulary(), run.read_labels()
     else:
-        check_corpora(corpora, config, say=say)
+        audit(corpora, config).announce(say)
         labels = labels_of(examples, config)
         if start is None:
             vocabulary = Vocabulary.learn(examples.texts, config.tokenizer, config.model.vocab_size)
         else:
-            vocabulary, theirs = start
-            check_same_labels(theirs, labels)
+            vocabulary = start.vocabulary
+            check_same_labels(start.labels, labels)
     check_vocabulary(vocabulary, config)
     train = encode(examples, vocabulary, labels, config, 'data.train')
     validation = None
@@ -58,13 +59,27 @@ def prepare_run(config: Config, run: Run, start: tuple[Vocabulary, Labels] | Non
     pretrained = None
     if config.model.embedding_from and start is None and not steps_of(run.checkpoints):
         pretrained = _pretrained(config, vocabulary)
-    if multihost.is_first():
-        run.open(config)
-        seal_data(run, config.data, say=say)
-        if not run.is_prepared():
-            run.write_vocabulary(vocabulary)
-            run.write_labels(labels)
     return Prepared(vocabulary, labels, train, validation, pretrained)
+
+
+def keep(run: Run, config: Config, prepared: Prepared) -> None:
+    """Writes vocabulary and labels of a new run."""
+    if not run.is_prepared():
+        run.write_vocabulary(prepared.vocabulary)
+        run.write_labels(prepared.labels)
+
+
+def initial_params(config: Config, prepared: Prepared) -> Any:
+    """The parameters that a new run starts from; None: fresh ones."""
+    if config.training.start == 'random' and prepared.pretrained is None:
+        return None
+    params = init_params(config.model, jax.random.key(config.seed))
+    if prepared.pretrained is not None:
+        embedding = params['encoder']['embedding']
+        embedding['table'] = with_pretrained(embedding['table'], prepared.pretrained)
+    if config.training.start == 'naive_bayes':
+        params = with_naive_bayes(params, prepared.train, config.model.encoder)
+    return params
 
 
 def _pretrained(config: Config, vocabulary: Vocabulary) -> PretrainedRows:
@@ -98,15 +113,6 @@ def check_same_labels(theirs: Labels, ours: Labels) -> None:
         raise UserError(
             f'the run to start from has the labels {", ".join(theirs.names)}; the training data has '
             f'{", ".join(ours.names)}: expected the same'
-        )
-
-
-def check_vocabulary(vocabulary: Vocabulary, config: Config) -> None:
-    """Raises UserError if the model has no row for a token."""
-    if vocabulary.size > config.model.vocab_size:
-        raise UserError(
-            f'model.vocab_size={config.model.vocab_size}, but the vocabulary has {vocabulary.size} tokens; set '
-            f'--model.vocab-size {vocabulary.size}'
         )
 
 

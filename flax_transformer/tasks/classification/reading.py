@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.lines import content_suffix, lines_of
-from flax_transformer.data.named_files import columns_of, data_root, matching_files, path_below
+from flax_transformer.data.named_files import columns_of, data_root, matching_files, named_paths, path_below
 from flax_transformer.tasks.classification.config import ClassificationDataConfig
 
 _PLACES = 5  # of further faults that a message names
@@ -61,6 +61,18 @@ def read_examples(source: str, data: ClassificationDataConfig) -> Examples:
     if not found.texts:
         raise UserError(f'{source} is empty; expected at least one labelled text')
     return found if set(found.types) != {_TEXT} else found._replace(types=None)
+
+
+def test_files(data: ClassificationDataConfig) -> Iterable[Path]:
+    """The files, or the folder, that `read_examples` opens for data.test, whether or not they exist."""
+    source, root = data.test, data_root(data.root)
+    if source.startswith('opinions:'):
+        return ()
+    if source.startswith('tfds:'):
+        from flax_transformer.data.tfds_builders import builder_path
+
+        return (builder_path(source, root),)
+    return named_paths(columns_of(source)[0], root)
 
 
 def _described(fault: str, places: list[str]) -> str:

@@ -31,14 +31,11 @@ class Labels(NamedTuple):
         return tuple(count / sum(self.counts) for count in self.counts)
 
 
-class Run(RunDirectory):
+class Run(RunDirectory[Config]):
     """The files of a classification run, except its checkpoints."""
 
     config_class = Config
     model_files = ('tokenizer', DIGEST_FILE, LABELS_FILE)
-
-    def read_config(self) -> Config:
-        return super().read_config()
 
     def is_prepared(self) -> bool:
         return (self.path / LABELS_FILE).is_file()

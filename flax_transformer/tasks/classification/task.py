@@ -1,18 +1,13 @@
 """Classification as a task of the engine."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.losses import cross_entropy
 from flax_transformer.engine.task import Params, Sums, Task
-from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.classification.batches import Batch
 from flax_transformer.tasks.classification.config import Config
-from flax_transformer.tasks.classification.model import ClassifierModel, init_params, resolve_dtype
+from flax_transformer.tasks.classification.model import ClassifierModel, init_params
 
 
 class ClassificationTask(Task):
@@ -57,10 +52,3 @@ class ClassificationTask(Task):
         labels = jax.ShapeDtypeStruct((rows,), jnp.int32)
         weight = jax.ShapeDtypeStruct((rows,), jnp.float32)
         return Batch(jax.ShapeDtypeStruct((rows, slots), jnp.int32), labels, weight)
-
-
-def make_trainer(config: Config, devices: Sequence[jax.Device] | None = None) -> Trainer:
-    """The compiled steps of a config, for `devices`, which need not be present; None: those the config asks for."""
-    placed = Devices(config.parallel, devices)
-    config = replace(config, model=resolve_dtype(config.model, placed.devices[0].platform))
-    return Trainer(ClassificationTask(config), config.engine, placed)

@@ -6,10 +6,7 @@ from typing import ClassVar, Literal
 
 from flax_transformer.common.checks import check, check_positive, check_rates, check_types
 from flax_transformer.common.fields import section, setting
-from flax_transformer.engine.config import EngineConfig
-from flax_transformer.engine.config.loop import LoopConfig
-from flax_transformer.engine.config.optimizer import OptimizerConfig
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import EngineConfig, LoopConfig, OptimizerConfig, TaskConfig
 
 
 @dataclass(frozen=True)
@@ -119,8 +116,8 @@ class TrainingConfig(LoopConfig):
         check_positive(self, 'block_size', 'blocks_per_step')
 
 
-@dataclass(frozen=True)
-class Config:
+@dataclass(frozen=True, kw_only=True)
+class Config(TaskConfig):
     """One experiment with word vectors."""
 
     task: ClassVar[str] = 'embeddings'
@@ -130,20 +127,13 @@ class Config:
     data: TextConfig = section(TextConfig)
     optimizer: UpdateConfig = section(UpdateConfig)
     training: TrainingConfig = section(TrainingConfig)
-    parallel: ParallelConfig = section(ParallelConfig)
-    seed: int = 0  # of the initial vectors, the order of the data and all that is drawn; below 2^31
 
     def __post_init__(self) -> None:
-        check_types(self)
-        check(0 <= self.seed < 2**31 - 1, f'seed={self.seed}: expected 0 to {2**31 - 2}')
+        super().__post_init__()
         check(
             self.model.method != 'glove' or not self.data.validation,
             f"data.validation={self.data.validation!r} has no effect with model.method='glove': counts of another text "
             'are not comparable; leave it out',
-        )
-        check(
-            not self.training.patience or bool(self.data.validation),
-            f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
         )
 
     @property

@@ -1,11 +1,11 @@
 """What is wrong with a text that word vectors are to learn from."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-from flax_transformer.data.audit.kinds import Kind
-from flax_transformer.data.audit.report import Example, Finding, Report, sorted_report
+from flax_transformer.data.audit.kinds import table
+from flax_transformer.data.audit.report import Example, Finding, Report, findings_of, sorted_report
 from flax_transformer.data.named_files import data_root, matching_files
 from flax_transformer.tasks.embeddings.config import Config
 from flax_transformer.tasks.embeddings.corpus import lines_of_words
@@ -13,55 +13,49 @@ from flax_transformer.tasks.embeddings.run import Run
 from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
 
 _WARNED = 0.1  # share from which on a kind is a warning
-_SHOWN = 5  # examples of each kind
 _MARKS = '.,;:!?)"'
 
-KINDS = {
-    name: Kind(name, gravity, False, what, training, remedy)
-    for name, gravity, what, training, remedy in (
-        (
-            'no_words',
-            'error',
-            'different words that are frequent enough: fewer than two',
-            'stops: there is nothing to learn',
-            'name the right file, or lower tokenizer.min_count',
-        ),
-        (
-            'alone',
-            'share',
-            'lines with a single word, which has no neighbor',
-            'leaves them out',
-            'put a sentence, paragraph or article on each line',
-        ),
-        (
-            'repeated',
-            'share',
-            'lines that occur before, word for word',
-            'learns from each of them',
-            'remove them: headings and notices teach which words they have',
-        ),
-        (
-            'punctuation',
-            'share',
-            'different words that end in a punctuation mark',
-            'takes `end.` and `end` for two words',
-            "say what a word is, as in --tokenizer.pattern '[a-z]+'",
-        ),
-        (
-            'rare',
-            'share',
-            'words of the text that are rarer than tokenizer.min_count or beyond model.vocab_size',
-            'leaves them out',
-            'raise model.vocab_size, or lower tokenizer.min_count',
-        ),
-    )
-}
-
-
-class WordFinding(Finding):
-    @property
-    def about(self) -> Kind:
-        return KINDS[self.kind]
+KINDS = table(
+    (
+        'no_words',
+        'error',
+        'different words that are frequent enough: fewer than two',
+        'stops: there is nothing to learn',
+        'name the right file, or lower tokenizer.min_count',
+    ),
+    (
+        'alone',
+        'share',
+        'lines with a single word, which has no neighbor',
+        'leaves them out',
+        'put a sentence, paragraph or article on each line',
+        _WARNED,
+    ),
+    (
+        'repeated',
+        'share',
+        'lines that occur before, word for word',
+        'learns from each of them',
+        'remove them: headings and notices teach which words they have',
+        _WARNED,
+    ),
+    (
+        'punctuation',
+        'share',
+        'different words that end in a punctuation mark',
+        'takes `end.` and `end` for two words',
+        "say what a word is, as in --tokenizer.pattern '[a-z]+'",
+        _WARNED,
+    ),
+    (
+        'rare',
+        'share',
+        'words of the text that are rarer than tokenizer.min_count or beyond model.vocab_size',
+        'leaves them out',
+        'raise model.vocab_size, or lower tokenizer.min_count',
+        _WARNED,
+    ),
+)
 
 
 def report_of(
@@ -101,19 +95,12 @@ def _audit(name: str, source: str, config: Config, known: Vocabulary | None) -> 
     total = counts.total()
     kept = sum(counts[word] for word in vocabulary.words)
     findings = [
-        *_finding('alone', name, len(alone), lines, alone),
-        *_finding('repeated', name, len(repeated), lines, repeated),
-        *_finding('punctuation', name, len(attached), len(vocabulary), [Example('', word) for word in attached]),
-        *_finding('rare', name, total - kept, total, []),
+        *findings_of(KINDS['alone'], name, len(alone), lines, alone),
+        *findings_of(KINDS['repeated'], name, len(repeated), lines, repeated),
+        *findings_of(KINDS['punctuation'], name, len(attached), len(vocabulary), (Example('', w) for w in attached)),
+        *findings_of(KINDS['rare'], name, total - kept, total),
     ]
     if len(vocabulary) < 2:
         detail = f'{len(counts):,} different words, {len(vocabulary)} of them kept'
-        findings.append(WordFinding('no_words', 'error', name, len(vocabulary), 0, (), detail))
+        findings.append(Finding(KINDS['no_words'], 'error', name, len(vocabulary), 0, (), detail))
     return findings, lines, vocabulary
-
-
-def _finding(kind: str, name: str, count: int, total: int, examples: list[Example]) -> Iterator[Finding]:
-    """The finding, a warning if it concerns more than a few, if there is any."""
-    if count:
-        severity = 'warning' if count >= _WARNED * total else 'note'
-        yield WordFinding(kind, severity, name, count, total, tuple(examples[:_SHOWN]))

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.named_params import named_params
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.embeddings.config import Config
 from flax_transformer.tasks.embeddings.glove import glove_vectors, init_glove
-from flax_transformer.tasks.embeddings.preparation import check_vocabulary
 from flax_transformer.tasks.embeddings.run import Run
 from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
 from flax_transformer.tasks.embeddings.word2vec import init_tables
@@ -46,3 +46,12 @@ def load_run(reference: Path | str) -> LoadedRun:
     vocabulary = run.read_vocabulary()
     check_vocabulary(vocabulary, config)
     return LoadedRun(config, params, vocabulary)
+
+
+def check_vocabulary(vocabulary: Vocabulary, config: Config) -> None:
+    """Raises UserError if the tables have no row for a word."""
+    if len(vocabulary) > config.model.vocab_size:
+        raise UserError(
+            f'model.vocab_size={config.model.vocab_size}, but the vocabulary has {len(vocabulary)} words; set '
+            f'--model.vocab-size {len(vocabulary)}'
+        )

@@ -8,7 +8,6 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.named_files import data_root, matching_files
-from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.tasks.embeddings.batches import Chunks
 from flax_transformer.tasks.embeddings.blocks import BlockMaker, TextBlocks, TextChunks, keep_probabilities
@@ -16,6 +15,7 @@ from flax_transformer.tasks.embeddings.config import Config
 from flax_transformer.tasks.embeddings.cooccurrences import PAIR, count_pairs
 from flax_transformer.tasks.embeddings.corpus import Corpus, encode, load_corpus, prepare_corpus
 from flax_transformer.tasks.embeddings.glove import PairChunks
+from flax_transformer.tasks.embeddings.loading import LoadedRun, check_vocabulary
 from flax_transformer.tasks.embeddings.run import Run
 from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
 
@@ -29,16 +29,16 @@ class Prepared(NamedTuple):
     validation: TextBlocks | None
 
 
-def prepare_run(config: Config, run: Run, start: Vocabulary | None = None) -> Prepared:
+def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
     """Counts the words of a new run, unless it takes those of `start`, and writes its text as ids.
 
     In a prepared run, reads what is there; if the text has changed, the ids are written again, with the run's words.
-    Raises UserError for anything the user can fix, before a config is written.
+    Raises UserError for anything the user can fix. One process does it all.
     """
     root = data_root(config.data.root)
     files = matching_files(config.data.train, root)
     validation = matching_files(config.data.validation, root) if config.data.validation else []
-    vocabulary = run.read_vocabulary() if run.is_prepared() else start
+    vocabulary = run.read_vocabulary() if run.is_prepared() else start and start.vocabulary
     corpus = load_corpus(run.path, files) if run.is_prepared() else None
     if corpus is None:
         run.path.mkdir(parents=True, exist_ok=True)
@@ -49,17 +49,18 @@ def prepare_run(config: Config, run: Run, start: Vocabulary | None = None) -> Pr
     check_vocabulary(vocabulary, config)
     _report(corpus, vocabulary, config)
     is_glove = config.model.method == 'glove'
-    prepared = Prepared(
+    return Prepared(
         vocabulary,
         corpus.digest,
         _pairs(corpus, vocabulary, config, run) if is_glove else _blocks(corpus.ids, vocabulary, config),
         _held_out(validation, vocabulary, config) if validation else None,
     )
-    if multihost.is_first():
-        run.open(config)
-        if not run.is_prepared():
-            run.write_vocabulary(vocabulary)
-    return prepared
+
+
+def keep(run: Run, config: Config, prepared: Prepared) -> None:
+    """Writes the words of a new run."""
+    if not run.is_prepared():
+        run.write_vocabulary(prepared.vocabulary)
 
 
 def _blocks(ids: np.ndarray, vocabulary: Vocabulary, config: Config) -> TextChunks:
@@ -91,15 +92,6 @@ def _held_out(files: Sequence[Path], vocabulary: Vocabulary, config: Config) -> 
     if not len(ids):
         raise UserError(f'data.validation: {config.data.validation} has no word of the vocabulary; expected some')
     return _blocks(ids, vocabulary, config).make(ids, np.random.default_rng(0))
-
-
-def check_vocabulary(vocabulary: Vocabulary, config: Config) -> None:
-    """Raises UserError if the tables have no row for a word."""
-    if len(vocabulary) > config.model.vocab_size:
-        raise UserError(
-            f'model.vocab_size={config.model.vocab_size}, but the vocabulary has {len(vocabulary)} words; set '
-            f'--model.vocab-size {len(vocabulary)}'
-        )
 
 
 def _report(corpus: Corpus, vocabulary: Vocabulary, config: Config) -> None:

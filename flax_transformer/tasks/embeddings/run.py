@@ -15,7 +15,7 @@ from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
 VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.pairs'
 
 
-class Run(RunDirectory):
+class Run(RunDirectory[Config]):
     """The files of a run of word vectors, except its checkpoints."""
 
     config_class = Config
@@ -25,9 +25,6 @@ class Run(RunDirectory):
     @property
     def pairs_file(self) -> Path:
         return self.path / PAIRS_FILE
-
-    def read_config(self) -> Config:
-        return super().read_config()
 
     def is_prepared(self) -> bool:
         return (self.path / VOCABULARY_FILE).is_file()

@@ -1,15 +1,12 @@
 """Word vectors as a task of the engine."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.task import Params, Share, Sums, Task
-from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.embeddings.blocks import Blocks, PathBlocks, TextBlocks
 from flax_transformer.tasks.embeddings.config import Config
 from flax_transformer.tasks.embeddings.glove import Pairs, init_glove, sums_of_block, update_block
@@ -116,9 +113,3 @@ class GloVeTask(Task):
         shape = (self.rows_per_step, self.slots_per_row)
         ids = jax.ShapeDtypeStruct(shape, jnp.int32)
         return Pairs(ids, ids, jax.ShapeDtypeStruct(shape, jnp.float32))
-
-
-def make_trainer(config: Config, devices: Sequence[jax.Device] | None = None) -> Trainer:
-    """The compiled steps of a config, for `devices`, which need not be present; None: those the config asks for."""
-    kind = GloVeTask if config.model.method == 'glove' else Word2VecTask
-    return Trainer(kind(config), config.engine, Devices(config.parallel, devices))

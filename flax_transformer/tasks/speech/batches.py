@@ -6,10 +6,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import grain
 import numpy as np
 
 from flax_transformer.data.order import Order
+from flax_transformer.engine.batches import NumberedBatches
 from flax_transformer.tasks.speech.examples import Examples, Strings
 
 BLOCK = 16  # batches whose examples are sorted by length
@@ -90,7 +90,7 @@ def played(num_samples: int, speed: float) -> int:
     return max(int((num_samples - 1) / speed), 0) + 1
 
 
-class TrainingBatches(grain.IterDataset):
+class TrainingBatches(NumberedBatches):
     """Batches without end: a pure function of the seed.
 
     Examples are drawn by blocks of BLOCK batches. In a block they are sorted by length, so that a batch wastes little
@@ -214,27 +214,6 @@ class TrainingBatches(grain.IterDataset):
     def epoch(self, place: Any) -> float:
         """Examples drawn before a place, by the number of examples."""
         return place['batch'] / self._batches_per_block * self._block_size / self._examples.count
-
-    def __iter__(self) -> 'BatchIterator':
-        return BatchIterator(self)
-
-
-class BatchIterator(grain.DatasetIterator):
-    """Reads on from a place, the number of the next batch."""
-
-    def __init__(self, batches: TrainingBatches) -> None:
-        super().__init__()
-        self._batches, self._next = batches, 0
-
-    def __next__(self) -> Batch:
-        self._next += 1
-        return self._batches.batch(self._next - 1)
-
-    def get_state(self) -> dict[str, int]:
-        return {'batch': self._next}
-
-    def set_state(self, state: dict[str, int]) -> None:
-        self._next = int(state['batch'])
 
 
 def batches_in_order(

@@ -7,10 +7,7 @@ from typing import ClassVar, Literal
 from flax_transformer.audio.features import FeatureConfig, num_frames
 from flax_transformer.common.checks import check, check_positive, check_rates, check_types
 from flax_transformer.common.fields import section, setting
-from flax_transformer.engine.config import EngineConfig
-from flax_transformer.engine.config.loop import LoopConfig
-from flax_transformer.engine.config.optimizer import OptimizerConfig
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import LoopConfig, TaskConfig
 
 
 @dataclass(frozen=True)
@@ -155,8 +152,8 @@ class TrainingConfig(LoopConfig):
         check_positive(self, 'batch_size')
 
 
-@dataclass(frozen=True)
-class Config:
+@dataclass(frozen=True, kw_only=True)
+class Config(TaskConfig):
     """One speech-to-text experiment."""
 
     task: ClassVar[str] = 'speech'
@@ -167,28 +164,15 @@ class Config:
     data: SpeechDataConfig = section(SpeechDataConfig)
     strings: StringsConfig = section(StringsConfig)
     perturbation: PerturbationConfig = section(PerturbationConfig)
-    optimizer: OptimizerConfig = section(OptimizerConfig)
     training: TrainingConfig = section(TrainingConfig)
-    parallel: ParallelConfig = section(ParallelConfig)
-    seed: int = 0  # of the initial parameters, the order of the data and all that is random; below 2^31
 
     def __post_init__(self) -> None:
-        check_types(self)
-        check(0 <= self.seed < 2**31 - 1, f'seed={self.seed}: expected 0 to {2**31 - 2}')
+        super().__post_init__()
         check(
             self.most_frames >= 1,
             f'data.max_seconds={self.data.max_seconds:g}: expected at least features.window_ms='
             f'{self.features.window_ms:g}, one frame',
         )
-        check(
-            not self.training.patience or bool(self.data.validation),
-            f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
-        )
-
-    @property
-    def engine(self) -> EngineConfig:
-        """The sections that the engine needs."""
-        return EngineConfig(self.optimizer, self.training, self.parallel, self.seed)
 
     @property
     def most_samples(self) -> int:

@@ -2,58 +2,26 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from flax_transformer.audio.features import num_frames
-from flax_transformer.common.errors import UserError
-from flax_transformer.data.audit.kinds import Kind
-from flax_transformer.data.audit.report import Finding, Report, sorted_report
+from flax_transformer.data.audit.report import Finding, Report, TextExample, findings_of, sorted_report
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.ctc import fewest_frames
-from flax_transformer.tasks.speech.kinds import KINDS, SHARES
+from flax_transformer.tasks.speech.kinds import KINDS
 from flax_transformer.tasks.speech.recordings import Corpus, Recording, read_corpus
 from flax_transformer.tasks.speech.run import Run
 from flax_transformer.tasks.speech.units import Units
 
-EXAMPLES = 5  # of each kind
 CORPORA = ('train', 'validation', 'test')
 Corpora = dict[str, Corpus]  # train, and perhaps the others
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class SpokenExample:
-    """A recording that shows a fault."""
-
-    place: str
-    text: str
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return (self.text,)
-
-
-class SpeechFinding(Finding):
-    @property
-    def about(self) -> Kind:
-        return KINDS[self.kind]
 
 
 def read_corpora(config: Config, names: Iterable[str] = CORPORA, *, say: Say) -> Corpora:
     """Those corpora, of `names`, that the config has."""
     data, rate = config.data, config.features.sample_rate
     return {name: read_corpus(source, data, rate, say=say) for name in names if (source := getattr(data, name))}
-
-
-def check_corpora(corpora: Corpora, config: Config, units: Units, *, say: Say) -> None:
-    """Reports what is wrong with the corpora. Raises UserError if training on them makes no sense."""
-    report = audit(corpora, config, units)
-    if report.errors:
-        raise UserError('\n\n'.join(map(str, report.errors)))
-    for warning in report.warnings:
-        say(str(warning).partition('\n')[0] + (f': {warning.detail}' if warning.detail else ''))
-    say(report.summary() + ('; `flax-transformer check` with this config shows them' if report.findings else ''))
 
 
 def report_of(
@@ -100,13 +68,8 @@ def audit(corpora: Corpora, config: Config, units: Units) -> Report:
 
 def _finding(kind: str, name: str, corpus: Corpus, indices: list[int], detail: str = '') -> Iterator[Finding]:
     """The finding for some recordings of a corpus, if there are any."""
-    if not indices:
-        return
-    total, gravity = len(corpus.recordings), KINDS[kind].gravity
-    severity = gravity if gravity != 'share' else 'warning' if len(indices) >= SHARES[kind] * total else 'note'
-    shown = [corpus.recordings[i] for i in indices[:EXAMPLES]]
-    examples = tuple(SpokenExample(each.place, each.text) for each in shown)
-    yield SpeechFinding(kind, severity, name, len(indices), total, examples, detail)
+    shown = (TextExample(each.place, each.text) for each in map(corpus.recordings.__getitem__, indices))
+    return findings_of(KINDS[kind], name, len(indices), len(corpus.recordings), shown, detail)
 
 
 def _of_corpus(name: str, corpus: Corpus, config: Config, units: Units) -> Iterator[Finding]:

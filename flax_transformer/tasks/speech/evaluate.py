@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.engine.runs.trust import check_named_files
 from flax_transformer.tasks.speech.config import Config, SpeechDataConfig, StringsConfig
 from flax_transformer.tasks.speech.examples import Examples, Single, Strings
 from flax_transformer.tasks.speech.metrics import RESAMPLES, confusion, errors, scores
-from flax_transformer.tasks.speech.recordings import read_corpus
+from flax_transformer.tasks.speech.recordings import read_corpus, test_files
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -79,14 +81,16 @@ def _test_set(run: str, options: EvaluateOptions) -> tuple[str, SpeechDataConfig
     Raises UserError, unless trust_data, for a test set outside the user's data folder that a stranger may have named.
     """
     from flax_transformer.tasks.speech.run import Run
-    from flax_transformer.tasks.speech.trusted_data import check_test_set
 
     if options.test is not None:
         return options.test, replace(options.data, root='.')
     if not options.data.test:
         raise UserError(f'{run} has no test set (data.test is empty); give --test MANIFEST')
-    check_test_set(Run(split_reference(run)[0]), options.data, trust=options.trust_data)
-    return options.data.test, options.data
+    data, remedy = options.data, '--test FILE, or with --data.test and --data.root'
+    check_named_files(
+        Run(split_reference(run)[0]), data, test_files, data_root, trust=options.trust_data, remedy=remedy
+    )
+    return data.test, data
 
 
 def _strings(corpus: Any, chosen: list[int], options: EvaluateOptions, transcriber: 'Transcriber') -> Strings:

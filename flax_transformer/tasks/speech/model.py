@@ -88,7 +88,7 @@ class TransformerEncoder(nn.Module):
         config, length = self.config, x.shape[1]
         x = Positions(config.d_model, dtype=x.dtype)(x, jnp.arange(length)[None], length)
         mask = is_frame(x, num_frames)[:, None, None, :]
-        return Encoder(transformer_config(config))(x, mask, deterministic=deterministic)[0]  # no norm with statistics
+        return Encoder(transformer_config(config))(x, mask, deterministic=deterministic)
 
 
 def transformer_config(config: SpeechConfig) -> TransformerConfig:

@@ -4,15 +4,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.multihost import say
+from flax_transformer.tasks.speech import metrics
 from flax_transformer.tasks.speech.config import Config
-from flax_transformer.tasks.speech.corpus_checks import CORPORA, check_corpora, read_corpora, usable
+from flax_transformer.tasks.speech.corpus_checks import CORPORA, audit, read_corpora, usable
 from flax_transformer.tasks.speech.examples import Examples, Single, Strings
-from flax_transformer.tasks.speech.loading import check_units
+from flax_transformer.tasks.speech.loading import LoadedRun, check_units
 from flax_transformer.tasks.speech.recordings import Corpus
 from flax_transformer.tasks.speech.run import Run
-from flax_transformer.tasks.speech.trusted_data import seal_data
 from flax_transformer.tasks.speech.units import Units
 
 Say = Callable[[str], None]
@@ -27,11 +26,13 @@ class Prepared(NamedTuple):
     most_labels: int  # of an example
 
 
-def prepare_run(config: Config, run: Run, start: Units | None = None) -> Prepared:
-    """Reads the data of a run; the first process writes config and units once all is found to be good.
+def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
+    """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix.
 
-    A new run learns its units, unless it starts from those of another. Raises UserError for anything the user can fix.
+    A new run learns its units, unless it starts from those of another. One process does it all.
     """
+    if config.data.validation:
+        metrics.check_installed()
     corpora = read_corpora(config, ('train', 'validation') if run.is_prepared() else CORPORA, say=say)
     if run.is_prepared():
         units = run.read_units()
@@ -39,21 +40,22 @@ def prepare_run(config: Config, run: Run, start: Units | None = None) -> Prepare
         transcripts = [each.text for each in corpora['train'].recordings]
         if config.strings.most > 1:
             transcripts = [*transcripts, ' '.join(transcripts[:2])]  # with the space between words
-        units = Units.learn(transcripts, config.tokenizer, config.model.vocab_size) if start is None else start
+        units = Units.learn(transcripts, config.tokenizer, config.model.vocab_size) if start is None else start.units
         check_units(units, config)
-        check_corpora(corpora, config, units, say=say)
+        audit(corpora, config, units).announce(say)
     check_units(units, config)
     train = examples_of(corpora['train'], config, units, seed=config.seed, is_training=True)
     validation = None
     if 'validation' in corpora:
         # Always the same strings, whatever the seed of the training.
         validation = examples_of(corpora['validation'], config, units, seed=0)
-    if multihost.is_first():
-        run.open(config)
-        seal_data(run, config.data, say=say)
-        if not run.is_prepared():
-            run.write_units(units)
     return Prepared(units, train, validation, most_labels(corpora['train'], config, units))
+
+
+def keep(run: Run, config: Config, prepared: Prepared) -> None:
+    """Writes the units of a new run."""
+    if not run.is_prepared():
+        run.write_units(prepared.units)
 
 
 def examples_of(corpus: Corpus, config: Config, units: Units, *, seed: int, is_training: bool = False) -> Examples:

@@ -1,13 +1,15 @@
 """Recordings with transcripts by name: manifests, folders, generated touch-tones."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.audio.manifest import Utterance, open_audio, read_all, read_manifest
+from flax_transformer.data.audio.rows import manifest_paths
 from flax_transformer.data.named_files import data_root
 from flax_transformer.tasks.speech.config import SpeechDataConfig
 from flax_transformer.tasks.speech.tones import SIZES, tone, tone_samples
@@ -40,9 +42,18 @@ def read_corpus(source: str, data: SpeechDataConfig, rate: int, *, say: Say) -> 
 
     Raises one UserError for all recordings that cannot be read, with their places.
     """
-    if source.partition(':')[0] == 'tones':
+    if _is_made(source):
         return Tones(source, rate)
     return Recordings(source, read_manifest(source, data_root(data.root), say=say), rate, say=say)
+
+
+def test_files(data: SpeechDataConfig) -> Iterable[Path]:
+    """The files, or the folder, that `read_corpus` opens for data.test, whether or not they exist."""
+    return () if _is_made(data.test) else manifest_paths(data.test, data_root(data.root))
+
+
+def _is_made(source: str) -> bool:
+    return source.partition(':')[0] == 'tones'
 
 
 class Recordings:

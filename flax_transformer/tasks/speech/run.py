@@ -11,14 +11,11 @@ from flax_transformer.tasks.speech.units import Units, load_units
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE
 
 
-class Run(RunDirectory):
+class Run(RunDirectory[Config]):
     """The files of a speech-to-text run, except its checkpoints."""
 
     config_class = Config
     model_files = ('tokenizer', DIGEST_FILE)
-
-    def read_config(self) -> Config:
-        return super().read_config()
 
     def is_prepared(self) -> bool:
         return (self.path / 'tokenizer' / DESCRIPTION_FILE).is_file()

@@ -1,19 +1,14 @@
 """Speech to text as a task of the engine."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.task import Params, Sums, Task
-from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.speech.batches import Batch
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.ctc import ctc_cost
 from flax_transformer.tasks.speech.front_end import features_of, training_features
-from flax_transformer.tasks.speech.model import SpeechModel, init_params, resolve_dtype
+from flax_transformer.tasks.speech.model import SpeechModel, init_params
 
 
 class SpeechTask(Task):
@@ -74,10 +69,3 @@ class SpeechTask(Task):
             jax.ShapeDtypeStruct((rows, -(-config.most_frames // config.model.stride)), jnp.int32),
             integers,
         )
-
-
-def make_trainer(config: Config, devices: Sequence[jax.Device] | None = None) -> Trainer:
-    """The compiled steps of a config, for `devices`, which need not be present; None: those the config asks for."""
-    placed = Devices(config.parallel, devices)
-    config = replace(config, model=resolve_dtype(config.model, placed.devices[0].platform))
-    return Trainer(SpeechTask(config), config.engine, placed)

@@ -1,13 +1,10 @@
 """Validation during training: the loss and the error rates on the validation set."""
 
-import json
-from typing import Any
-
 import numpy as np
 
-from flax_transformer.engine.devices import multihost
+from flax_transformer.engine import validation
 from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.task import Params
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.ctc import log_probability
@@ -20,24 +17,17 @@ from flax_transformer.tasks.speech.units import Units
 SHOWN = 2  # transcripts that are reported
 
 
-class Validation:
-    """`validation(state, reporter)` scores the parameters to keep: the moving average, if there is one."""
-
+class Validation(validation.Validation):
     def __init__(self, config: Config, trainer: Trainer, examples: Examples, numbers: list[int], units: Units) -> None:
         """`numbers`: the examples to score."""
-        self._trainer, self._units = trainer, units
+        super().__init__(trainer)
+        self._units = units
         self._predictor = Predictor(config, units.size)
         self._waveforms = [examples.samples(i) for i in numbers]
         self._references = [units.normalized(examples.text(i)) for i in numbers]
 
-    def __call__(self, state: TrainState, reporter: Reporter) -> dict[str, Any]:
+    def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, float]:
         """Loss, in nats a label, and word and character error rate; shows some transcripts."""
-        params = self._trainer.devices.gather(state.params_to_keep)
-        # Other processes wait for the first: scores decide when to stop, so all need the same.
-        found = json.dumps(self._scores(params, reporter)) if multihost.is_first() else None
-        return json.loads(multihost.share(f'scores after step {int(state.step)}', found))
-
-    def _scores(self, params: Any, reporter: Reporter) -> dict[str, float]:
         log_probs = self._predictor(params, self._waveforms)
         transcripts = [self._units.decode(decode(each).labels) for each in log_probs]
         for reference, transcript in list(zip(self._references, transcripts, strict=True))[:SHOWN]:

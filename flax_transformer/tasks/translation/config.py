@@ -6,15 +6,12 @@ The defaults are those of Vaswani et al. 2017 (base model); every departure from
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, Literal
 
-from flax_transformer.common.checks import check, check_rates, check_types
+from flax_transformer.common.checks import check, check_rates
 from flax_transformer.common.fields import section, setting
 from flax_transformer.data.audit.config import CheckConfig
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.engine.config import EngineConfig
-from flax_transformer.engine.config.loop import LoopConfig
-from flax_transformer.engine.config.optimizer import OptimizerConfig
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import LoopConfig, TaskConfig
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.text.config import TokenizerConfig
 from flax_transformer.transformer.config import TransformerConfig
@@ -53,8 +50,8 @@ class TrainingConfig(LoopConfig):
         )
 
 
-@dataclass(frozen=True)
-class Config:
+@dataclass(frozen=True, kw_only=True)
+class Config(TaskConfig):
     """One translation experiment."""
 
     task: ClassVar[str] = 'translation'
@@ -63,15 +60,11 @@ class Config:
     tokenizer: TokenizerConfig = section(TokenizerConfig)
     data: DataConfig = section(DataConfig)
     check: CheckConfig = section(CheckConfig, 'resumable')
-    optimizer: OptimizerConfig = section(OptimizerConfig)
     training: TrainingConfig = section(TrainingConfig)
     decoding: DecodingConfig = section(DecodingConfig, 'resumable')
-    parallel: ParallelConfig = section(ParallelConfig)
-    seed: int = 0  # of the initial parameters, the order of the data and dropout; below 2^31
 
     def __post_init__(self) -> None:
-        check_types(self)
-        check(0 <= self.seed < 2**31 - 1, f'seed={self.seed}: expected 0 to {2**31 - 2}')
+        super().__post_init__()
         row = self.data.target_length
         check(
             self.training.tokens_per_step % row == 0,
@@ -94,10 +87,6 @@ class Config:
                 f'data.{name}={value} has no effect with tokenizer.algorithm={self.tokenizer.algorithm!r}; it is for '
                 f'{algorithm}',
             )
-        check(
-            not self.training.patience or any(corpus.has_validation for corpus in self.data.corpora),
-            f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
-        )
         model, alpha = self.model, self.training.r_drop_alpha
         rates = [getattr(model, each.name) for each in fields(model) if each.name.endswith('dropout_rate')]
         check(
@@ -123,9 +112,8 @@ class Config:
             )
 
     @property
-    def engine(self) -> EngineConfig:
-        """The sections that the engine needs."""
-        return EngineConfig(self.optimizer, self.training, self.parallel, self.seed)
+    def has_validation(self) -> bool:
+        return any(corpus.has_validation for corpus in self.data.corpora)
 
     @property
     def rows_per_step(self) -> int:

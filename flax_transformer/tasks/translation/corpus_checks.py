@@ -26,15 +26,8 @@ def check_corpora(config: Config, *, say: Callable[[str], None], processes: int 
     with tqdm(desc='checking', unit=' pairs', disable=not shows_progress(), leave=False, delay=1) as bar:
         vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer)
         report = audit(config.data, config.check, vocabulary, processes=processes, progress=bar.update)
-    if report.errors:
-        raise UserError(
-            'the corpora are damaged:\n\n'
-            + '\n\n'.join(map(str, report.errors))
-            + '\n\nRepair them. To train on them nevertheless: --check.no-before-training'
-        )
-    for warning in report.warnings:
-        say(str(warning).partition('\n')[0])
-    say(report.summary() + ('; `flax-transformer check` with this config shows them' if report.findings else ''))
+    remedy = 'Repair them. To train on them nevertheless: --check.no-before-training'
+    report.announce(say, f'the corpora are damaged:\n\n{{}}\n\n{remedy}')
 
 
 def report_of(

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
+from flax_transformer.data.named_files import data_root
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.engine.runs.trust import check_named_files
 from flax_transformer.tasks.translation.config import Config
 
 if TYPE_CHECKING:
@@ -113,16 +115,22 @@ def read_set(
 
     Raises UserError, unless `trust`, for a test set outside the user's data folder that a stranger may have named.
     """
-    from flax_transformer.data.bitext.sources import read_corpus
+    from flax_transformer.data.bitext.sources import named_files, read_corpus
     from flax_transformer.data.bitext.text_files import read_text_files
     from flax_transformer.tasks.translation.run import Run
-    from flax_transformer.tasks.translation.trusted_data import check_test_set
 
     if source is not None:
         return str(source), read_text_files(source, *reference)
     if not data.test:
         raise UserError(f'{run} has no test set (data.test is empty); give --source and --reference')
-    check_test_set(Run(split_reference(run)[0]), data, trust=trust)
+    check_named_files(
+        Run(split_reference(run)[0]),
+        data,
+        lambda data: named_files(data.test, data),
+        data_root,
+        trust=trust,
+        remedy='--source and --reference, or with --data.test and --data.root',
+    )
     return data.test, read_corpus(data.test, data)
 
 

@@ -66,9 +66,8 @@ def loss_sums(
 def _hidden(
     params: Params, batch: Batch, dropout_key: jax.Array | None, model: TranslationModel
 ) -> tuple[jax.Array, Any]:
-    """The decoder states [B, T, D] that logits are projected from, and the model's statistics."""
-    has_statistics = hasattr(model, 'hidden_with_statistics')
-    found = model.apply(
+    """The decoder states [B, T, D] that logits are projected from, and what the model sowed among its statistics."""
+    hidden, sown = model.apply(
         {'params': params},
         batch.source,
         shift_right(batch.target, model.config.pad_id, batch.target_positions),
@@ -78,9 +77,10 @@ def _hidden(
         target_positions=batch.target_positions,
         deterministic=dropout_key is None,
         rngs=None if dropout_key is None else {'dropout': dropout_key},
-        method='hidden_with_statistics' if has_statistics else 'hidden',
+        method='hidden',
+        mutable=['statistics'],
     )
-    return found if has_statistics else (found, None)
+    return hidden, sown.get('statistics', {})
 
 
 def _sums_of_chunk(

@@ -36,8 +36,8 @@ class TranslationModel(Protocol):
       decode_and_look(tokens, state) -> (logits, attention [N, S], state): for a search with a coverage penalty.
       supports_int8: present if parameters may be those of `ops.int8.to_int8`.
       hidden(source, target_in) -> states [B, T, ...] and project(states) -> logits [B, T, V]: to score targets without
-        all logits in memory; with both, `__call__` is project(hidden(...)).
-      hidden_with_statistics: as `hidden`, with a tree of sums for `Family.absorb`.
+        all logits in memory; with both, `__call__` is project(hidden(...)). What `hidden` sows in the collection
+        'statistics' is summed over a step, for `Family.absorb`.
       max_positions: the longest source or target that it takes; absent or None: any.
     """
 
@@ -64,7 +64,7 @@ class Family(NamedTuple):
     output_names: Callable[[Any], tuple[str, ...]]  # top-level parameters that turn hidden states into logits
     forward_flops: Callable[..., Any]  # (config, source slots, target slots): a NamedTuple with `total` and `times`
     sharding_rules: Rules
-    # (parameters, `hidden_with_statistics`'s sums over a step): the parameters that follow them; None: no such sums
+    # (parameters, the sums that `hidden` sowed): the parameters after a step; None: there are no such sums
     absorb: Callable[[Any, Any], Any] | None = None
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tqdm import tqdm
 
@@ -20,10 +20,12 @@ from flax_transformer.engine.runs.places import steps_of
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.corpus_checks import check_corpora, files_of, refuse_changed_files
 from flax_transformer.tasks.translation.run import Run, check_tokenizer
-from flax_transformer.tasks.translation.trusted_data import seal_data
 from flax_transformer.tasks.translation.validation_sets import ValidationSet, of_each_corpus, read_validation
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # preparing needs no model
+    from flax_transformer.tasks.translation.loading import LoadedRun
 
 Say = Callable[[str], None]
 
@@ -38,16 +40,14 @@ class Prepared(NamedTuple):
     pretrained: PretrainedRows | None = None  # of the source's embeddings, of a run that begins
 
 
-def prepare_run(
-    config: Config, run: Run, *, processes: int = 1, tokenizer: Tokenizer | None = None, has_start: bool = False
-) -> Prepared:
-    """Prepares the data of a run; writes its config and tokenizer once all of it is found to be good.
+def prepare_run(config: Config, run: Run, start: 'LoadedRun | None' = None, *, processes: int = 1) -> Prepared:
+    """Prepares the data of a run, and checks that of a new one. Raises UserError for anything the user can fix.
 
-    Trains a tokenizer for a new run unless one is given. `processes` check a large corpus. `has_start`: the parameters
-    come from another run.
+    Trains a tokenizer for a new run unless it starts from another one. `processes` check a large corpus. What is
+    tokenized stays in the cache, where the run's other processes find it.
     """
     is_new = not run.has_tokenizer()
-    tokenizer = tokenizer if is_new else run.read_tokenizer()
+    tokenizer = (start and start.tokenizer) if is_new else run.read_tokenizer()
     if is_new and config.check.before_training:
         check_corpora(config, say=say, processes=processes)
     refuse_changed_files(config.data, run.read_data_files())  # before the cache of the old ones is replaced
@@ -56,30 +56,23 @@ def prepare_run(
         if prepared.validation:
             corpora = of_each_corpus(config.data, prepared.validation)
             loss_batches(corpora, config.model, config.data, num_rows=1)  # raises if a pair is too long
-        prepared = _with_pretrained(prepared, config, run, has_start)
-        run.open(config)
-        seal_data(run, config.data, say=say)
-        run.write_data_files(prepared.files)
-        if not run.has_tokenizer():
-            run.write_tokenizer(prepared.tokenizer)
+        if config.model.embedding_from and start is None and not steps_of(run.checkpoints):
+            prepared = prepared._replace(pretrained=_pretrained(config, prepared.tokenizer))
     return prepared
 
 
-def read_prepared(config: Config, run: Run, *, has_start: bool = False) -> Prepared:
-    """What process 0 has prepared, for the other processes."""
-    prepared = prepare(config, run.read_tokenizer(), run.cache_folder(config.data), say=say)
-    return _with_pretrained(prepared, config, run, has_start)
+def keep(run: Run, config: Config, prepared: Prepared) -> None:
+    """Writes the list of data files and the tokenizer of a new run."""
+    run.write_data_files(prepared.files)
+    if not run.has_tokenizer():
+        run.write_tokenizer(prepared.tokenizer)
 
 
-def _with_pretrained(prepared: Prepared, config: Config, run: Run, has_start: bool) -> Prepared:
-    """With the vectors that the source's embeddings start from, if the run is to begin with some."""
-    if not config.model.embedding_from or has_start or steps_of(run.checkpoints):
-        return prepared
-    tokenizer = prepared.tokenizer
+def _pretrained(config: Config, tokenizer: Tokenizer) -> PretrainedRows:
+    """The vectors that the source's embeddings start from."""
     special = {tokenizer.pad_id, tokenizer.eos_id, tokenizer.unk_id, *tokenizer.languages.values()}
     tokens = [None if i in special else tokenizer.source_piece(i) for i in range(tokenizer.vocab_size)]
-    rows = pretrained_rows(config.model.embedding_from, config.data.root, tokens, config.model.d_model, say=say)
-    return prepared._replace(pretrained=rows)
+    return pretrained_rows(config.model.embedding_from, config.data.root, tokens, config.model.d_model, say=say)
 
 
 def open_corpora(data: DataConfig) -> list[Corpus]:

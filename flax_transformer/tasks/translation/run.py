@@ -27,15 +27,12 @@ from flax_transformer.text.tokenizer import Tokenizer, kind_of
 CACHE = 'data_cache'
 
 
-class Run(RunDirectory):
+class Run(RunDirectory[Config]):
     """The files of a translation run, except its checkpoints."""
 
     config_class = Config
     model_files = ('tokenizer', DIGEST_FILE)
     leftovers = (*RunDirectory.leftovers, CACHE)
-
-    def read_config(self) -> Config:
-        return super().read_config()
 
     @property
     def data_files(self) -> Path:

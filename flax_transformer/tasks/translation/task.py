@@ -1,7 +1,6 @@
 """Translation as a task of the engine."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,9 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.data.bitext.batches import Batch
-from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.task import Params, Sums, Task
-from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.loss import automatic_chunk, loss_sums
 from flax_transformer.tasks.translation.model import family_of
@@ -65,15 +62,6 @@ class TranslationTask(Task):
             jax.ShapeDtypeStruct((rows, slots), jnp.int32) for slots in (data.source_length, data.target_length)
         )
         return Batch(source, target, source, target, source, target, target if len(data.corpora) > 1 else None)
-
-
-def make_trainer(config: Config, devices: Sequence[jax.Device] | None = None) -> Trainer:
-    """The compiled steps of a config, for `devices`, which need not be present; None: those the config asks for."""
-    placed = Devices(config.parallel, devices)
-    platform = placed.devices[0].platform
-    config = with_dtype(config, platform)
-    task = TranslationTask(config, row_parts=placed.row_parts_per_step, platform=platform)
-    return Trainer(task, config.engine, placed)
 
 
 def per_token(sums: dict[str, float]) -> dict[str, float]:

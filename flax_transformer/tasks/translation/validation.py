@@ -1,16 +1,16 @@
 """Validation during training: the loss on the validation sets, BLEU, and a few sample translations."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from flax_transformer.common.installing import install_command
+from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.data.bitext.validation_batches import loss_batches
+from flax_transformer.engine import validation
 from flax_transformer.engine.config.parallel import ParallelConfig
-from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.task import Params
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.inference.programs import Programs
@@ -23,47 +23,41 @@ from flax_transformer.text.tokenizer import Tokenizer
 Translated = dict[tuple[str, int], str]  # translations by name of the set and index of the sentence
 
 
-class Validation:
-    """`validation(state, reporter)` scores the parameters to keep: the moving average, if there is one.
+class Validation(validation.Validation):
+    """The loss, perplexity and, if sentences are translated for it, BLEU with its signature; also shows samples.
 
     Translates as `flax-transformer translate` would, with the run's Translator and DecodingConfig.
     """
 
     def __init__(self, config: Config, trainer: Trainer, tokenizer: Tokenizer, sets: Sequence[ValidationSet]) -> None:
-        self._config, self._trainer, self._tokenizer, self._sets = config, trainer, tokenizer, sets
+        super().__init__(trainer)
+        self._config, self._tokenizer, self._sets = config, tokenizer, sets
         training = config.training
         count = sum(len(each.pairs) for each in sets) if training.evaluate_bleu is None else training.evaluate_bleu
         self._scored = interleaved(sets, count)
         self._samples = interleaved(sets, training.sample_translations)
+        self.predicts = bool(self._scored or self._samples)
         self._programs: Programs | None = None
         self._can_draw, self._is_explained = training.draw_attention, False
 
-    def __call__(self, state: TrainState, reporter: Reporter) -> dict[str, Any]:
-        """Loss, perplexity and, if sentences are translated for it, BLEU with its signature; {} without sets."""
-        if not self._sets:
-            return {}
-        config, devices = self._config, self._trainer.devices
-        batches = loss_batches(
+    def batches(self) -> Sequence[Batch]:
+        config = self._config
+        return loss_batches(
             of_each_corpus(config.data, self._sets),
             config.model,
             config.data,
             num_rows=config.rows_per_step,
-            multiple_of=len(devices),
+            multiple_of=len(self.trainer.devices),
         )
-        scores: dict[str, Any] = self._trainer.evaluate(state.params_to_keep, batches)
-        if self._scored or self._samples:
-            params = devices.gather(state.params_to_keep)
-            # Other processes wait for the first: scores decide when to stop, so all need the same.
-            step = int(state.step)
-            try:
-                found = json.dumps(self._translate_and_score(step, params, reporter)) if multihost.is_first() else None
-            finally:
-                if self._programs:
-                    self._programs.runner.release()  # training needs the memory
-            scores |= json.loads(multihost.share(f'scores after step {step}', found))
-        return scores
 
-    def _translate_and_score(self, step: int, params: Any, reporter: Reporter) -> dict[str, Any]:
+    def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, Any]:
+        try:
+            return self._translate_and_score(step, params, reporter)
+        finally:
+            if self._programs:
+                self._programs.runner.release()  # training needs the memory
+
+    def _translate_and_score(self, step: int, params: Params, reporter: Reporter) -> dict[str, Any]:
         translations = self._translate(params)
         for number, (each, i) in enumerate(self._samples, start=1):
             line, translation = each.pairs.sources[i], translations[each.name, i]
@@ -75,7 +69,7 @@ class Validation:
             self._explain(scores['bleu_signature'], reporter)
         return scores
 
-    def _translate(self, params: Any) -> Translated:
+    def _translate(self, params: Params) -> Translated:
         """Translates the sentences that are scored or shown, each once."""
         found = {}
         for each in self._sets:
@@ -85,7 +79,7 @@ class Validation:
                 found |= {(each.name, i): one.text for i, one in zip(chosen, done, strict=True)}
         return found
 
-    def _translator_of(self, params: Any, each: ValidationSet) -> Translator:
+    def _translator_of(self, params: Params, each: ValidationSet) -> Translator:
         """The run's translator, compiled once, with these parameters and the target language of a set."""
         config = self._config
         translator = Translator(
@@ -103,7 +97,7 @@ class Validation:
         return translator
 
     def _draw(
-        self, params: Any, step: int, each: ValidationSet, line: str, translation: str, reporter: Reporter
+        self, params: Params, step: int, each: ValidationSet, line: str, translation: str, reporter: Reporter
     ) -> None:
         """Draws the attention over a sample for TensorBoard; without matplotlib, says so once and gives up."""
         from flax_transformer.tasks.translation.attention_map import attention_png

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import grain
 import numpy as np
 
+from flax_transformer.engine.batches import NumberedBatches
 from flax_transformer.tasks.trigger_word.scenes import Scenes
 
 
@@ -32,7 +32,7 @@ def batches_of(scenes: Scenes, count: int, rows: int) -> Iterator[Batch]:
         yield batch_of(scenes, range(first, min(first + rows, count)), rows)
 
 
-class TrainingBatches(grain.IterDataset):
+class TrainingBatches(NumberedBatches):
     """Batches without end, of scenes that never come again; a pure function of the seed."""
 
     def __init__(self, scenes: Scenes, *, batch_size: int, name: str, own_rows: np.ndarray | None = None) -> None:
@@ -51,24 +51,3 @@ class TrainingBatches(grain.IterDataset):
         """The numbers of the first and the last scene of the batch at a place."""
         first = place['batch'] * self._rows
         return {'scenes': [first, first + self._rows - 1]}
-
-    def __iter__(self) -> 'BatchIterator':
-        return BatchIterator(self)
-
-
-class BatchIterator(grain.DatasetIterator):
-    """Reads on from a place, the number of the next batch."""
-
-    def __init__(self, batches: TrainingBatches) -> None:
-        super().__init__()
-        self._batches, self._next = batches, 0
-
-    def __next__(self) -> Batch:
-        self._next += 1
-        return self._batches.batch(self._next - 1)
-
-    def get_state(self) -> dict[str, int]:
-        return {'batch': self._next}
-
-    def set_state(self, state: dict[str, int]) -> None:
-        self._next = int(state['batch'])

@@ -6,10 +6,7 @@ from typing import ClassVar, Literal
 from flax_transformer.audio.features import FeatureConfig
 from flax_transformer.common.checks import check, check_positive, check_rates, check_types
 from flax_transformer.common.fields import section, setting
-from flax_transformer.engine.config import EngineConfig
-from flax_transformer.engine.config.loop import LoopConfig
-from flax_transformer.engine.config.optimizer import OptimizerConfig
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import LoopConfig, TaskConfig
 
 
 @dataclass(frozen=True)
@@ -125,8 +122,8 @@ class TrainingConfig(LoopConfig):
         check(self.positive_weight > 0, f'positive_weight={self.positive_weight}: expected more than 0')
 
 
-@dataclass(frozen=True)
-class Config:
+@dataclass(frozen=True, kw_only=True)
+class Config(TaskConfig):
     """One trigger-word experiment."""
 
     task: ClassVar[str] = 'trigger_word'
@@ -136,14 +133,10 @@ class Config:
     hits: HitConfig = section(HitConfig)
     scenes: SceneConfig = section(SceneConfig)
     data: TriggerWordDataConfig = section(TriggerWordDataConfig)
-    optimizer: OptimizerConfig = section(OptimizerConfig)
     training: TrainingConfig = section(TrainingConfig)
-    parallel: ParallelConfig = section(ParallelConfig)
-    seed: int = 0  # of the initial parameters, the scenes and dropout; below 2^31
 
     def __post_init__(self) -> None:
-        check_types(self)
-        check(0 <= self.seed < 2**31 - 1, f'seed={self.seed}: expected 0 to {2**31 - 2}')
+        super().__post_init__()
         check(
             self.features.window >= self.features.hop,
             f'features.window_ms={self.features.window_ms}: expected at least hop_ms={self.features.hop_ms}',
@@ -152,17 +145,8 @@ class Config:
             self.scenes.seconds * self.features.sample_rate >= self.samples_per_output,
             f'scenes.seconds={self.scenes.seconds}: expected at least one output frame',
         )
-        check(
-            not self.training.patience or bool(self.data.validation),
-            f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
-        )
 
     @property
     def samples_per_output(self) -> int:
         """Samples from one output frame to the next."""
         return self.model.stride * self.features.hop
-
-    @property
-    def engine(self) -> EngineConfig:
-        """The sections that the engine needs."""
-        return EngineConfig(self.optimizer, self.training, self.parallel, self.seed)

@@ -3,104 +3,70 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from flax_transformer.common.errors import UserError
 from flax_transformer.data.audio.reading import SILENCE
-from flax_transformer.data.audit.kinds import Kind
-from flax_transformer.data.audit.report import Finding, Report, sorted_report
+from flax_transformer.data.audit.kinds import table
+from flax_transformer.data.audit.report import Finding, Report, TextExample, findings_of, sorted_report
 from flax_transformer.tasks.trigger_word.clips import Clip
 from flax_transformer.tasks.trigger_word.config import Config
 from flax_transformer.tasks.trigger_word.recordings import Clips, read_parts
 
-EXAMPLES = 5  # of each kind
 FEW_TRIGGERS = 50
 
-KINDS = {
-    name: Kind(name, gravity, False, what, training, remedy)
-    for name, gravity, what, training, remedy in (
-        (
-            'no_others',
-            'warning',
-            'training recordings that are all of the trigger word',
-            'has nothing but parts of the word and noise to tell it from',
-            'add recordings of other words, above all of similar ones, with another text',
-        ),
-        (
-            'few_triggers',
-            'warning',
-            f'fewer than {FEW_TRIGGERS} recordings of the trigger word in the training data',
-            'learns to know them, but hardly other voices',
-            'add recordings, by several people and microphones',
-        ),
-        (
-            'silent',
-            'warning',
-            'recordings without any sound',
-            'learns that silence is the word, or not',
-            'remove them, or record them again',
-        ),
-        (
-            'too_long',
-            'warning',
-            'recordings that do not fit into a scene',
-            'never mixes them in whole',
-            'raise scenes.seconds, cut them, or name them as background',
-        ),
-        (
-            'cut_word',
-            'note',
-            'recordings of the trigger word whose sound goes on to the last sample',
-            'takes the end of the recording for the end of the word',
-            'record a moment of silence after the word',
-        ),
-        (
-            'leaked',
-            'warning',
-            'validation or test recordings that are also in the training data',
-            'trains on them, and their scores are too good',
-            'remove them from one of the two',
-        ),
-        (
-            'validation_is_test',
-            'warning',
-            'test recordings that are also in the validation data',
-            'chooses its best checkpoint by them, so the test score is too good',
-            'remove them from one of the two',
-        ),
-    )
-}
-
-
-@dataclass(frozen=True)
-class Recording:
-    """A recording that shows a fault."""
-
-    place: str
-    text: str
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return (self.text,)
-
-
-class RecordingFinding(Finding):
-    @property
-    def about(self) -> Kind:
-        return KINDS[self.kind]
-
-
-def check_clips(parts: dict[str, Clips], config: Config, *, say: Callable[[str], None]) -> None:
-    """Reports what is wrong with the recordings. Raises UserError if training on them makes no sense."""
-    report = audit(parts, config)
-    if report.errors:
-        raise UserError('\n\n'.join(map(str, report.errors)))
-    for warning in report.warnings:
-        say(str(warning).partition('\n')[0] + (f': {warning.detail}' if warning.detail else ''))
-    say(report.summary() + ('; `flax-transformer check` with this config shows them' if report.findings else ''))
+KINDS = table(
+    (
+        'no_others',
+        'warning',
+        'training recordings that are all of the trigger word',
+        'has nothing but parts of the word and noise to tell it from',
+        'add recordings of other words, above all of similar ones, with another text',
+    ),
+    (
+        'few_triggers',
+        'warning',
+        f'fewer than {FEW_TRIGGERS} recordings of the trigger word in the training data',
+        'learns to know them, but hardly other voices',
+        'add recordings, by several people and microphones',
+    ),
+    (
+        'silent',
+        'warning',
+        'recordings without any sound',
+        'learns that silence is the word, or not',
+        'remove them, or record them again',
+    ),
+    (
+        'too_long',
+        'warning',
+        'recordings that do not fit into a scene',
+        'never mixes them in whole',
+        'raise scenes.seconds, cut them, or name them as background',
+    ),
+    (
+        'cut_word',
+        'note',
+        'recordings of the trigger word whose sound goes on to the last sample',
+        'takes the end of the recording for the end of the word',
+        'record a moment of silence after the word',
+    ),
+    (
+        'leaked',
+        'warning',
+        'validation or test recordings that are also in the training data',
+        'trains on them, and their scores are too good',
+        'remove them from one of the two',
+    ),
+    (
+        'validation_is_test',
+        'warning',
+        'test recordings that are also in the validation data',
+        'chooses its best checkpoint by them, so the test score is too good',
+        'remove them from one of the two',
+    ),
+)
 
 
 def report_of(
@@ -123,9 +89,8 @@ def audit(parts: dict[str, Clips], config: Config) -> Report:
 
 
 def _finding(kind: str, part: str, found: Sequence[Clip], total: int, detail: str = '') -> Iterator[Finding]:
-    if found:
-        shown = tuple(Recording(clip.place, clip.text) for clip in found[:EXAMPLES])
-        yield RecordingFinding(kind, KINDS[kind].gravity, part, len(found), total, shown, detail)
+    shown = (TextExample(clip.place, clip.text) for clip in found)
+    return findings_of(KINDS[kind], part, len(found), total, shown, detail)
 
 
 def _of_training(clips: Clips) -> Iterator[Finding]:

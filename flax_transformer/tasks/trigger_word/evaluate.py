@@ -3,11 +3,14 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.engine.runs.trust import check_named_files
 from flax_transformer.tasks.trigger_word.config import Config, TriggerWordDataConfig
 
 if TYPE_CHECKING:
@@ -42,17 +45,24 @@ def evaluate(
 ) -> None:
     """Prints the scores of a run."""
     from flax_transformer.tasks.trigger_word.detector import Detector
-    from flax_transformer.tasks.trigger_word.recordings import read_part
+    from flax_transformer.tasks.trigger_word.recordings import part_files, read_part
     from flax_transformer.tasks.trigger_word.run import Run
     from flax_transformer.tasks.trigger_word.scoring import score
-    from flax_transformer.tasks.trigger_word.trusted_data import check_recordings
 
     if len(runs) > 1:
         raise UserError(f'got {len(runs)} runs, expected one: detectors form no ensemble')
     if not getattr(options.data, options.part):
         raise UserError(f'{runs[0]} has no {options.part} recordings (data.{options.part} is empty); name some')
     run = Run(split_reference(runs[0])[0])
-    check_recordings(run, options.data, trust=options.trust_data)
+    check_named_files(
+        run,
+        options.data,
+        partial(part_files, part=options.part),
+        data_root,
+        fields=('root', options.part, f'{options.part}_background'),
+        trust=options.trust_data,
+        remedy='--data.test and --data.test-background, or with --data.root',
+    )
     clips = read_part(replace(run.read_config(), data=options.data), options.part, say=note)
     detector = Detector.from_run(runs[0], step=options.step, threshold=options.threshold)
     with progress_bar(None, 'recordings') as bar:

@@ -4,10 +4,7 @@ from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.tasks.trigger_word.config import Config
 
 
-class Run(RunDirectory):
+class Run(RunDirectory[Config]):
     """The files of a trigger-word run, except its checkpoints."""
 
     config_class = Config
-
-    def read_config(self) -> Config:
-        return super().read_config()

@@ -1,6 +1,5 @@
 """The trigger word as a task of the engine."""
 
-from collections.abc import Sequence
 from functools import partial
 
 import jax
@@ -8,9 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.task import Params, Sums, Task
-from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.trigger_word.batches import Batch
 from flax_transformer.tasks.trigger_word.config import Config
 from flax_transformer.tasks.trigger_word.model import TriggerWordModel, init_params
@@ -80,8 +77,3 @@ def recolored(key: jax.Array, frames: jax.Array) -> jax.Array:
     band = np.arange(bands)[None]
     is_masked = (band >= first) & (band < first + count)
     return jnp.where(is_masked[:, None], 0, frames + color[:, None])
-
-
-def make_trainer(config: Config, devices: Sequence[jax.Device] | None = None) -> Trainer:
-    """The compiled steps of a config, for `devices`, which need not be present; None: those the config asks for."""
-    return Trainer(TriggerWordTask(config), config.engine, Devices(config.parallel, devices))

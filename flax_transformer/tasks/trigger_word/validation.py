@@ -1,44 +1,37 @@
 """Validation during training: the loss on scenes of the validation recordings, and the hits in them."""
 
-import json
+from collections.abc import Iterable
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
 
-from flax_transformer.engine.devices import multihost
+from flax_transformer.engine import validation
 from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.task import Params
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.trigger_word import hits
-from flax_transformer.tasks.trigger_word.batches import batches_of
+from flax_transformer.tasks.trigger_word.batches import Batch, batches_of
 from flax_transformer.tasks.trigger_word.config import Config
 from flax_transformer.tasks.trigger_word.model import TriggerWordModel
 from flax_transformer.tasks.trigger_word.scenes import Scenes
 
 
-class Validation:
-    """`validation(state, reporter)` scores the parameters to keep: the moving average, if there is one."""
-
+class Validation(validation.Validation):
     def __init__(self, config: Config, trainer: Trainer, scenes: Scenes) -> None:
-        self._trainer, self._hits, self._rows = trainer, config.hits, config.training.batch_size
-        self._rate, self._per_output = config.features.sample_rate, config.samples_per_output
+        super().__init__(trainer)
+        self._hits, self._rate, self._per_output = config.hits, config.features.sample_rate, config.samples_per_output
         count = config.training.validation_scenes
-        self._batches = list(batches_of(scenes, count, self._rows))
+        self._batches = list(batches_of(scenes, count, config.training.batch_size))
         self._ends = [scenes.scene(number).ends for number in range(count)]
         model = TriggerWordModel(config.model, config.features)
         self._logits = jax.jit(lambda params, samples: model.apply({'params': params}, samples))
 
-    def __call__(self, state: TrainState, reporter: Reporter) -> dict[str, Any]:
-        """Loss, accuracy and recall of output frames; the share of words that are missed, and false accepts an hour."""
-        scores = self._trainer.evaluate(state.params_to_keep, self._batches)
-        params = self._trainer.devices.gather(state.params_to_keep)
-        # Other processes wait for the first: scores decide when to stop, so all need the same.
-        found = json.dumps(self._detect(params)) if multihost.is_first() else None
-        return scores | json.loads(multihost.share(f'scores after step {int(state.step)}', found))
+    def batches(self) -> Iterable[Batch]:
+        return self._batches
 
-    def _detect(self, params: Any) -> dict[str, float]:
+    def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, float]:
+        """The share of words that are missed, and false accepts an hour."""
         compute = partial(self._logits, params)
         logits = np.concatenate([np.asarray(compute(batch.samples)) for batch in self._batches])
         seconds = self._per_output / self._rate

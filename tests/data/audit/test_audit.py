@@ -479,7 +479,7 @@ def row_of(kind: str) -> str:
     """The row of docs/how-to/data.md."""
     severity = {'share': f'warning from {getattr(CheckConfig(), kind, 0):.2%} on'}
     gravity = severity.get(KINDS[kind].gravity, KINDS[kind].gravity)
-    cells = f'`{kind}`', gravity, KINDS[kind].what, KINDS[kind].training, 'yes' if KINDS[kind].rejected else ''
+    cells = f'`{kind}`', gravity, KINDS[kind].what, 'yes' if KINDS[kind].rejected else ''
     return '| ' + ' | '.join(cells) + ' |'
 
 

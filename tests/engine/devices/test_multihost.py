@@ -23,7 +23,7 @@ from flax_transformer.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.checksums import faults
-from flax_transformer.tasks.translation.task import make_trainer
+from flax_transformer.tasks.find import make_trainer
 
 
 def free_port() -> int:

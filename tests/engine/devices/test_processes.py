@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import TESTS
 from toy_processes import INTERLEAVED, WAYS, compute
-from toy_task import ROWS
+from toy_task import CircleConfig
 
 
 def in_processes(count: int, devices_each: int, ways: list[str]) -> list[dict[str, Any]]:
@@ -50,9 +50,11 @@ def test_several_devices_in_each_process(count: int, devices_each: int, ways: li
     for way in ways:
         expected = compute(way, jax.devices()[: count * devices_each])
         rows = [each[way].pop('rows') for each in found]
-        assert sorted({row for each in rows for row in each}) == expected.pop('rows') == list(range(ROWS))
+        assert (
+            sorted({row for each in rows for row in each}) == expected.pop('rows') == list(range(CircleConfig().rows))
+        )
         if 'tensor' not in way:
-            assert sum(map(len, rows)) == ROWS
+            assert sum(map(len, rows)) == CircleConfig().rows
         for each in found:
             # float32 sums in another order.
             close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)

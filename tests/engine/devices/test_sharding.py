@@ -22,7 +22,8 @@ from flax_transformer.engine.devices.sharding import bytes_per_device, fitted, r
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import TrainState
 from flax_transformer.engine.trainer import Trainer
-from flax_transformer.tasks.translation.task import TranslationTask, make_trainer
+from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.translation.task import TranslationTask
 from flax_transformer.transformer.model import init_params, parameter_shapes
 from flax_transformer.transformer.sharding_rules import SHARDING_RULES
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from loop_doubles import CountingTrainer, Saved, run_loop
 from tiny_states import make_state
-from toy_task import CircleConfig, train_circle
+from toy_runs import train_circle
+from toy_task import CircleConfig
 
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.monitor.early_stopping import EarlyStopping, checkpoint_metrics

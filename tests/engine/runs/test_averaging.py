@@ -15,8 +15,8 @@ from flax_transformer import Translator, train
 from flax_transformer.cli import main
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.translation.run import Run
-from flax_transformer.tasks.translation.task import make_trainer
 from flax_transformer.transformer.model import init_params, parameter_shapes
 
 LOSSES = {1: 3.0, 2: 0.5, 3: 2.0, 4: 1.0, 5: 4.0}

@@ -10,7 +10,8 @@ import jax
 import numpy as np
 import pytest
 from tiny_states import make_state
-from toy_task import CircleConfig, train_circle
+from toy_runs import train_circle
+from toy_task import CircleConfig
 
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints

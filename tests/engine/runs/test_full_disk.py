@@ -14,7 +14,8 @@ from typing import Any
 import orbax.checkpoint as ocp
 import pytest
 from conftest import copy_config
-from toy_task import CircleConfig, train_circle
+from toy_runs import train_circle
+from toy_task import CircleConfig
 
 from flax_transformer import train
 from flax_transformer.engine.config import LoopConfig

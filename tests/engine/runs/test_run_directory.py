@@ -185,7 +185,7 @@ def test_reading_a_run_that_is_not_there_says_so(tmp_path):
         Run(tmp_path).read_config()
 
 
-@pytest.mark.parametrize('version', [3, 99, 0, None, '1'])
+@pytest.mark.parametrize('version', [3, 99, 1, 0, None, '2'])
 def test_another_schema_version_is_refused_by_name(run, version):
     values = json.loads(run.config_file.read_text())
     run.config_file.write_text(json.dumps({**values, 'schema_version': version}))

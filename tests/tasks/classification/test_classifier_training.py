@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from tiny_classification import tiny_config
 
+from flax_transformer import train
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
@@ -27,9 +28,8 @@ from flax_transformer.tasks.classification.model import ClassifierModel, paramet
 from flax_transformer.tasks.classification.naive_bayes import log_ratios, with_naive_bayes
 from flax_transformer.tasks.classification.preparation import class_weights
 from flax_transformer.tasks.classification.run import Labels, Run
-from flax_transformer.tasks.classification.task import make_trainer
-from flax_transformer.tasks.classification.train import train
 from flax_transformer.tasks.classification.vocabulary import Vocabulary
+from flax_transformer.tasks.find import make_trainer
 
 
 def last_state(run: Path, config: Config) -> TrainState:

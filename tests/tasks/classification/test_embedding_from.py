@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from tiny_classification import tiny_config
 
+from flax_transformer import train
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.pretrained import PretrainedRows, with_pretrained
 from flax_transformer.data.vector_files import write_vectors
-from flax_transformer.tasks.classification import train as module
+from flax_transformer.engine import launch
 from flax_transformer.tasks.classification.config import Config
 from flax_transformer.tasks.classification.loading import load_run
 from flax_transformer.tasks.classification.model import init_params
@@ -36,8 +37,8 @@ def table_at_start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
     def begin(*args: Any, **options: Any) -> Any:
         given: list[Any] = []
-        monkeypatch.setattr(module.engine, 'train', lambda *_, params, **__: given.append(params))
-        module.train(*args, **options)
+        monkeypatch.setattr(launch.engine, 'train', lambda *_, initial_params, **__: given.append(initial_params()))
+        train(*args, **options)
         return None if given[0] is None else given[0]['encoder']['embedding']['table']
 
     return begin
@@ -65,7 +66,7 @@ def test_known_words_start_from_their_vectors_until_the_run_has_begun(
 def test_a_file_that_does_not_fit_leaves_no_run_behind(config: Config, tmp_path: Path) -> None:
     (tmp_path / 'vectors.bin').unlink()
     with pytest.raises(UserError, match=r'model\.embedding_from: .*vectors\.bin does not exist'):
-        module.train(config, tmp_path / 'run')
+        train(config, tmp_path / 'run')
     assert not (tmp_path / 'run' / 'config.json').exists()
 
 

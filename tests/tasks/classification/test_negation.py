@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flax_transformer import Classifier
+from flax_transformer import Classifier, train
 from flax_transformer.engine.config.optimizer import OptimizerConfig
 from flax_transformer.tasks.classification.config import (
     ClassificationDataConfig,
@@ -13,7 +13,6 @@ from flax_transformer.tasks.classification.config import (
     TrainingConfig,
 )
 from flax_transformer.tasks.classification.negation import score_pairs
-from flax_transformer.tasks.classification.train import train
 
 NOTES = 'completely lacking in good taste , good service and good ambience'
 

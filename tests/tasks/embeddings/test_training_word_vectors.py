@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tiny_embeddings import ROYAL, WATERY, tiny_config, write_text
 
+from flax_transformer import train
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
@@ -17,9 +18,8 @@ from flax_transformer.tasks.embeddings.corpus_checks import report_of
 from flax_transformer.tasks.embeddings.loading import load_run
 from flax_transformer.tasks.embeddings.preparation import prepare_run
 from flax_transformer.tasks.embeddings.run import Run
-from flax_transformer.tasks.embeddings.task import make_trainer
-from flax_transformer.tasks.embeddings.train import train
 from flax_transformer.tasks.embeddings.word2vec import apply_updates, skip_gram
+from flax_transformer.tasks.find import make_trainer
 
 
 @pytest.fixture(scope='module')

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tiny_speech import tiny_config
 
+from flax_transformer import train
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config.parallel import ParallelConfig
@@ -19,11 +20,10 @@ from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.preemption import Interrupted
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import TrainState
+from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.speech.batches import Batch, fill
 from flax_transformer.tasks.speech.config import Config, PerturbationConfig
 from flax_transformer.tasks.speech.run import Run
-from flax_transformer.tasks.speech.task import make_trainer
-from flax_transformer.tasks.speech.train import train
 
 SLOTS = 6_400  # of the only length of the tiny config's batches
 ROWS = 32

@@ -43,7 +43,7 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
     from flax_transformer.data.bitext.corpus import Pairs
     from flax_transformer.engine.monitor.reporter import Reporter
     from flax_transformer.tasks.translation import attention_map as visualize
-    from flax_transformer.tasks.translation.inference.loading import load_run
+    from flax_transformer.tasks.translation.loading import load_run
     from flax_transformer.tasks.translation.validation import Validation
     from flax_transformer.tasks.translation.validation_sets import ValidationSet
 

@@ -12,9 +12,11 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, RecurrentConfig
 from flax_transformer.data.pretrained import with_pretrained
 from flax_transformer.data.vector_files import write_vectors
-from flax_transformer.tasks.translation import train as module
+from flax_transformer.engine.launch import prepare
+from flax_transformer.tasks.translation import recipe as module
+from flax_transformer.tasks.translation.loading import LoadedRun
 from flax_transformer.tasks.translation.model import family_of
-from flax_transformer.tasks.translation.preparation import prepare_run, read_prepared
+from flax_transformer.tasks.translation.preparation import prepare_run
 from flax_transformer.tasks.translation.run import Run
 
 
@@ -30,12 +32,13 @@ def test_pieces_of_the_source_start_from_vectors(
     config: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run(tmp_path / 'run')
-    prepared = prepare_run(config, run)
+    prepared = prepare(module.RECIPE, config, run)
     assert ' start at random (' in capsys.readouterr().err
     ids, rows = prepared.pretrained
     assert {prepared.tokenizer.source_piece(int(i)).removeprefix('▁') for i in ids} == {'a', 'b'}
-    assert np.array_equal(read_prepared(config, run).pretrained.rows, rows)  # as another process does
-    assert prepare_run(config, run, has_start=True).pretrained is None  # --init-from comes first
+    assert np.array_equal(prepare_run(config, run).pretrained.rows, rows)  # as another process does
+    start = LoadedRun(config, None, prepared.tokenizer)
+    assert prepare_run(config, run, start).pretrained is None  # --init-from comes first
 
     recurrent = RecurrentConfig(vocab_size=20, d_model=32, hidden_size=8, tie_embeddings='target')
     untied = replace(config.model, tie_embeddings='none')

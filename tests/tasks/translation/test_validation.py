@@ -96,7 +96,7 @@ def test_an_evaluation_leaves_no_copy_of_the_parameters(validation: Validation) 
     params = init_params(validation._config.model, jax.random.key(0))
     size = alive() - before
     assert size > 0
-    validation._trainer = SimpleNamespace(devices=Devices(ParallelConfig()), evaluate=lambda params, batches: {})
+    validation.trainer = SimpleNamespace(devices=Devices(ParallelConfig()), evaluate=lambda params, batches: {})
     kept: list[int] = []
     release = Runner.release
     with pytest.MonkeyPatch.context() as patch:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tiny_trigger_word import tiny_config
 
+from flax_transformer import train
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config.parallel import ParallelConfig
@@ -20,13 +21,12 @@ from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.preemption import Interrupted
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import TrainState
+from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.trigger_word.batches import batch_of
 from flax_transformer.tasks.trigger_word.config import Config
 from flax_transformer.tasks.trigger_word.recordings import read_part
 from flax_transformer.tasks.trigger_word.run import Run
 from flax_transformer.tasks.trigger_word.scenes import Scenes
-from flax_transformer.tasks.trigger_word.task import make_trainer
-from flax_transformer.tasks.trigger_word.train import train
 
 
 def last_state(run: Path, config: Config) -> TrainState:

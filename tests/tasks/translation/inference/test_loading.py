@@ -9,7 +9,7 @@ import pytest
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import read_lines
-from flax_transformer.tasks.translation.inference.loading import load_run
+from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 

@@ -1,0 +1,93 @@
+"""Training by a recipe: what happens in which order, for every task."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from flax_transformer.common.config_json import check_fits
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine import train as engine
+from flax_transformer.engine.config import TaskConfig
+from flax_transformer.engine.devices import multihost
+from flax_transformer.engine.monitor.trackers import check_installed
+from flax_transformer.engine.recipe import Recipe
+from flax_transformer.engine.runs.run_directory import RunDirectory
+
+
+def train(
+    recipe: Recipe,
+    config: TaskConfig,
+    workdir: Path | str,
+    *,
+    init_from: Path | str | None = None,
+    processes: int = 1,
+    exit_at_second: bool = False,
+    peak_flops: Callable[[str, str], float | None] = lambda device_kind, dtype: None,
+) -> RunDirectory:
+    """Trains the config's model in the run directory `workdir`, or resumes the run there.
+
+    A new run may start from the parameters of another run of the same model, `init_from`. `processes` may check a large
+    corpus; with more than one, the calling program needs `if __name__ == '__main__':`. `peak_flops` says how many
+    FLOP/s one device can do, by its kind and the dtype; None: unknown.
+
+    Raises UserError for the user's mistakes, before the first step and, in a new run, before a config is written. At
+    SIGTERM or Ctrl-C, saves and raises Interrupted; at a second Ctrl-C, stops at once (`exit_at_second`: by ending the
+    process).
+    """
+    run = recipe.run(workdir)
+    run.check(config)
+    check_installed(config.training.report_to)
+    with engine.training_in(run, exit_at_second=exit_at_second) as stop:
+        trainer = recipe.trainer(config)
+        before = run.read_config() if run.exists() else config
+        start, their_params = None, []
+        if init_from is not None:
+            start = _load_start(recipe, config, init_from)
+            their_params, start = [start.params], start._replace(params=None)
+        with engine.preparing():
+            common = {'start': start, 'processes': processes}
+            prepared = multihost.first_then_others(
+                'the run is prepared',
+                partial(prepare, recipe, config, run, **common),
+                partial(recipe.prepare, config, run, **common),
+            )
+            batches = recipe.batches(config, prepared, trainer)
+        if multihost.is_first():
+            run.note_environment(str(trainer.devices))
+        devices = trainer.devices.devices
+        peak = peak_flops(devices[0].device_kind, trainer.task.dtype)
+        engine.train(
+            trainer,
+            run,
+            batches,
+            stop=stop,
+            validate=recipe.validation(config, prepared, trainer),
+            # Called once at most: nobody else holds on to what is returned.
+            initial_params=lambda: their_params.pop() if start else recipe.initial_params(config, prepared),
+            peak_flops=peak and peak * len(devices),
+            before=before.engine,
+        )
+    return run
+
+
+def prepare(recipe: Recipe, config: TaskConfig, run: RunDirectory, *, start: Any = None, processes: int = 1) -> Any:
+    """What training reads; writes a new run's config and files once all is found to be good.
+
+    `start` is the run to start from, as `recipe.load` returns it. Raises UserError for anything the user can fix.
+    """
+    prepared = recipe.prepare(config, run, start=start, processes=processes)
+    run.open(config)
+    recipe.keep(run, config, prepared)
+    return prepared
+
+
+def _load_start(recipe: Recipe, config: TaskConfig, init_from: Path | str) -> Any:
+    """The run that a new one starts from. Raises UserError, which lists the fields, if its model is another."""
+    if recipe.load is None:
+        raise UserError(f'init_from={str(init_from)!r}: a run of the task {config.task!r} starts from no other')
+    start = recipe.load(init_from)
+    other = replace(config, **{name: getattr(start.config, name) for name in recipe.taken_over})
+    check_fits(init_from, other, config, comes_along=recipe.comes_along)
+    return start

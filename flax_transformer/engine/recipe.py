@@ -1,0 +1,75 @@
+"""A task as a value: what `engine.launch.train` needs of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from flax_transformer.engine.batches import NumberedBatches
+from flax_transformer.engine.config import TaskConfig
+from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.engine.task import Batch, Params, Task
+from flax_transformer.engine.train import Data, Validate
+from flax_transformer.engine.trainer import Trainer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What one task does in its own way, in the order in which training asks for it. `declare` has defaults."""
+
+    config: type[TaskConfig]
+    run: type[RunDirectory]
+    make_task: Callable[[Any, Devices], Task]  # of a config, for devices that need not be present
+    # Reads all data and raises UserError for whatever the user can fix. `start` is what `load` returned, or None;
+    # `processes` may check a large corpus.
+    prepare: Callable[..., Any] = lambda config, run, *, start, processes: None
+    # Writes what the run needs besides its config, once all of it is found to be good. Process 0 alone calls it.
+    keep: Callable[[Any, Any, Any], None] = lambda run, config, prepared: None
+    batches: Callable[[Any, Any, Trainer], Data]  # of a config and what was prepared
+    validation: Callable[[Any, Any, Trainer], Validate | None] = lambda config, prepared, trainer: None
+    # Initial parameters of a run that starts from no other; None: fresh ones.
+    initial_params: Callable[[Any, Any], Params | None] = lambda config, prepared: None
+
+    # Starting from another run (--init-from):
+    load: Callable[[Any], Any] | None = None  # that run, with `config` and `params`
+    taken_over: tuple[str, ...] = ('model',)  # sections that are that run's
+    comes_along: str = 'config'  # what is taken over besides parameters, for messages
+
+    # What to type when training is over:
+    use: str = ''  # 'classify {} < lines > labels', {} being the run
+    evaluate_on: str = ''  # what `evaluate` needs where the config names no test set, with {0} for its section data
+
+    def trainer(self, config: TaskConfig, devices: Sequence[jax.Device] | None = None) -> Trainer:
+        """The compiled steps of a config, for `devices`, which need not be present; None: those that it asks for."""
+        placed = Devices(config.parallel, devices)
+        return Trainer(self.make_task(config, placed), config.engine, placed)
+
+
+def declare(task: type[Task], **own: Any) -> Recipe:
+    """The recipe of a task in one class, which is made of a config and has `Config` and `batch(prepared, number)`.
+
+    `own` are fields of `Recipe`.
+    """
+    config = task.Config
+    defaults = {
+        'config': config,
+        'run': type('Run', (RunDirectory,), {'config_class': config}),
+        'make_task': lambda config, devices: task(config),
+        'batches': lambda config, prepared, trainer: _TaskBatches(trainer, prepared, config.task),
+    }
+    return Recipe(**defaults | own)
+
+
+class _TaskBatches(NumberedBatches):
+    """The batches that a task makes itself."""
+
+    def __init__(self, trainer: Trainer, prepared: Any, name: str) -> None:
+        super().__init__()
+        self.name, self.fingerprint = name, getattr(prepared, 'fingerprint', name)
+        self._task, self._prepared = trainer.task, prepared
+        self._own_rows = trainer.devices.own_rows(trainer.task.rows_per_step)
+
+    def batch(self, number: int) -> Batch:
+        return jax.tree.map(lambda x: x[self._own_rows], self._task.batch(self._prepared, number))

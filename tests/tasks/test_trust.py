@@ -1,0 +1,255 @@
+"""A run that somebody else made reads no file that its user did not name; one's own run asks for nothing."""
+
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from strange_files import GOLDEN
+
+from flax_transformer.cli import main
+from flax_transformer.common.errors import UserError
+from flax_transformer.config import Config, DataConfig
+from flax_transformer.engine.runs.averaging import average
+from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.engine.runs.trust import is_remembered, remember
+from flax_transformer.tasks.find import task_module
+from flax_transformer.tasks.translation.evaluate import read_set
+from flax_transformer.tasks.translation.run import Run
+
+OURS = DataConfig(train='train.{lang}', validation='', test='test.{lang}')
+REFUSED = 'was not trained here by you'
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder of our own, a data folder with a test set, and next to it one with secrets."""
+    monkeypatch.setenv('XDG_STATE_HOME', str(tmp_path / 'state'))
+    monkeypatch.setenv('FLAX_TRANSFORMER_DATA', str(tmp_path / 'data'))
+    monkeypatch.setenv('HOME', str(tmp_path / 'secret'))
+    for folder in ('data', 'secret'):
+        (tmp_path / folder).mkdir()
+        for language in ('en', 'de'):
+            (tmp_path / folder / f'test.{language}').write_text(f'{folder}\n')
+    return tmp_path / 'state'
+
+
+def make(folder: Path, **data: str | None) -> Run:
+    """A run whose config names this data, as anybody could write it."""
+    run = Run(folder)
+    run.path.mkdir()
+    run.write_config(Config(data=replace(OURS, **data)))
+    return run
+
+
+def read(run: Run, *, trust: bool = False, **given: str) -> list[str]:
+    return read_set(str(run.path), None, (), replace(run.read_config().data, **given), trust=trust)[1].sources
+
+
+@pytest.mark.parametrize(
+    'data',
+    [
+        {'root': '{secret}'},
+        {'root': '~'},
+        {'test': '{secret}/test.{lang}'},
+        {'test': '../secret/test.{lang}'},
+        {'test': 'x/../../secret/test.{lang}'},
+        {'test': '../secr*/test.{lang}'},
+        {'test': 'test.en,{secret}/test.de'},
+        {'test': 'test.en, {secret}/test.de'},
+        {'test': 'test.en,test.de,../secret/test.de'},
+        {'test': '~/test.{lang}'},
+        {'test': '../secret/pairs.tsv#2,1'},
+        {'test': '../secret/pairs.jsonl'},
+        {'test': 'tfds:x:test', 'root': '{secret}'},
+        {'test': 'link/test.{lang}'},
+        {'test': 'li*/test.{lang}'},
+        {'test': 'linked.{lang}'},
+        {'test': '/**/test.{lang}'},
+    ],
+    ids=str,
+)
+def test_a_strangers_test_set_outside_the_data_folder_is_not_read(data: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / 'data' / 'link').symlink_to('../secret')
+    for language in ('en', 'de'):
+        (tmp_path / 'data' / f'linked.{language}').symlink_to(f'../secret/test.{language}')
+    secret = str(tmp_path / 'secret')
+    run = make(tmp_path / 'run', **{name: value.replace('{secret}', secret) for name, value in data.items()})
+    with pytest.raises(UserError, match=rf'{REFUSED}.*--source and --reference.*--trust-data'):
+        read(run)
+    assert not is_remembered(run.path)
+
+
+@pytest.mark.parametrize('language', ['/../../secret/test.en', '../x', '..', '.', 'a\\b'])
+def test_a_language_that_is_a_path_is_refused(language: str) -> None:
+    with pytest.raises(UserError, match=r'source_language=.*expected a language'):
+        replace(OURS, source_language=language)
+
+
+AUDIO = [
+    '../secret/index.tsv',
+    '..?speaker!=z',
+    '..#text',
+    '..?speaker!=z#text',
+    '../secret/index.tsv?speaker!=z',
+    '../secret/index.jsonl#text',
+    'link?speaker!=z',
+    '~/index.tsv',
+    'tones/../../secret',
+    'tones/../../secret/index.tsv',
+]
+
+
+def call(task: str, tmp_path: Path, *options: str, **data: Any) -> tuple[RunDirectory, Any]:
+    """A stranger's run of a task, and what `evaluate` does with it."""
+    config = task_module(task, 'config').Config()
+    run = task_module(task, 'run').Run(tmp_path / 'run')
+    run.path.mkdir()
+    run.write_config(replace(config, data=replace(config.data, **data)))
+    return run, partial(main, ['evaluate', str(run.path), *options])
+
+
+@pytest.mark.parametrize(
+    ('task', 'field', 'name'),
+    [
+        *(('speech', 'test', name) for name in AUDIO),
+        *(('trigger_word', 'test', name) for name in (*AUDIO, 'melodies/../../secret')),
+        ('trigger_word', 'test_background', '..#text'),
+        *(('classification', 'test', name) for name in ('..', '../secret', '~', '../test.tsv#2,1', 'link', 'li*.tsv')),
+        ('classification', 'test', 'opinions/../../secret'),
+    ],
+)
+def test_no_task_follows_a_stranger_out_of_the_data_folder(
+    task: str, field: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some of these end in `..` only where the reader cuts them; their folder has recordings with a transcript."""
+    (tmp_path / 'data' / 'link').symlink_to('../secret')
+    (tmp_path / 'data' / 'li.tsv').symlink_to('../secret/test.en')
+    (tmp_path / '1.trans.txt').write_text('1-1 secret\n')
+    data = {field: name} if task != 'trigger_word' else {'test': ('melodies:test',), field: (name,)}
+    _, evaluate = call(task, tmp_path, **data)
+    assert evaluate() == 2
+    error = capsys.readouterr().err
+    assert REFUSED in error
+    assert '--trust-data, once' in error
+
+
+@pytest.mark.parametrize(
+    ('task', 'name', 'says'),
+    [
+        ('speech', 'sub?speaker!=z', 'holds no checkpoint yet'),
+        ('trigger_word', 'sub#text', 'data/sub does not exist'),
+        ('classification', 'sub.tsv#1,2', 'data/sub.tsv does not exist'),
+    ],
+)
+def test_below_the_data_folder_every_task_looks(
+    task: str, name: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, evaluate = call(task, tmp_path, test=name if task != 'trigger_word' else (name,))
+    assert evaluate() == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('name', ['../\0.tsv', '\ud800.tsv'])
+def test_a_name_that_is_no_path_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match='expected a path'):
+        read(make(tmp_path / 'run', test=name))
+
+
+def test_a_part_that_is_not_scored_does_not_matter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = {'test': ('/elsewhere/index.tsv',), 'validation': ('here.tsv',)}
+    _, evaluate = call('trigger_word', tmp_path, '--part', 'validation', **parts)
+    assert evaluate() == 2
+    assert f'{tmp_path}/data/here.tsv does not exist' in capsys.readouterr().err
+
+
+def test_below_the_users_data_folder_nothing_is_asked(tmp_path: Path) -> None:
+    assert read(make(tmp_path / 'run')) == ['data']
+    assert read(make(tmp_path / 'made', train='number_words:train', test='number_words:test'))
+
+
+def test_what_the_user_names_is_read(tmp_path: Path) -> None:
+    run = make(tmp_path / 'run', root=str(tmp_path / 'secret'))
+    assert read(run, root=str(tmp_path / 'data')) == ['data']
+    assert read(run, test=str(tmp_path / 'data' / 'test.{lang}')) == ['data']
+    with pytest.raises(UserError, match=REFUSED):  # relative to a root that is still the stranger's
+        read(run, test='test.en,test.de')
+    other = make(tmp_path / 'other', test=str(tmp_path / 'secret' / 'test.{lang}'))
+    with pytest.raises(UserError, match=REFUSED):  # an absolute path ignores the root
+        read(other, root=str(tmp_path / 'data'))
+    (tmp_path / 'elsewhere').mkdir()
+    for language in ('fr', 'de'):
+        (tmp_path / 'elsewhere' / f'test.{language}').write_text('elsewhere\n')
+    french = make(tmp_path / 'french', source_language='fr')
+    assert read(french, test=str(tmp_path / 'elsewhere' / 'test.{lang}')) == ['elsewhere']
+    assert read(french, root=str(tmp_path / 'elsewhere')) == ['elsewhere']
+
+
+def test_what_the_user_names_may_lie_next_to_what_the_stranger_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = {'test': ('a.tsv',), 'test_background': ('../bad.tsv',)}
+    _, evaluate = call('trigger_word', tmp_path, '--data.test', f'{tmp_path}/mine.tsv', **data)
+    assert evaluate() == 2
+    assert f"the test set '{tmp_path}/bad.tsv'" in capsys.readouterr().err
+
+
+def test_ones_own_run_is_read_where_it_was_trained(tmp_path: Path) -> None:
+    run = Run(tmp_path / 'run')
+    run.open(Config(data=replace(OURS, root=str(tmp_path / 'secret'))))
+    assert read(run) == ['secret']
+    (tmp_path / 'link').symlink_to(run.path)
+    assert read(Run(tmp_path / 'link')) == ['secret']
+    moved = Run(run.path.rename(tmp_path / 'moved'))
+    with pytest.raises(UserError, match=REFUSED):
+        read(moved)
+    assert read(moved, trust=True) == read(moved) == ['secret']
+
+
+def test_a_run_is_remembered_for_its_user_and_its_config_alone(tmp_path: Path, monkeypatch) -> None:
+    run = Run(tmp_path / 'run')
+    ours = Config(data=replace(OURS, root=str(tmp_path / 'secret')))
+    run.open(ours)
+    run.write_config(replace(ours, seed=5))
+    with pytest.raises(UserError, match=REFUSED):
+        read(run)
+    run.write_config(ours)
+    assert read(run)
+    (run.path / 'seal').write_text('0' * 64)  # as old runs have
+    assert read(run)
+    monkeypatch.setenv('XDG_STATE_HOME', str(tmp_path / 'another_user'))
+    with pytest.raises(UserError, match=REFUSED):
+        read(run)
+
+
+@pytest.mark.parametrize('damage', ['file', 'fifo', 'text', 'no home'])
+def test_training_and_evaluating_go_on_without_a_state_folder(
+    damage: str, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path / 'run')
+    if damage == 'file':
+        state.write_text('')
+    elif damage == 'no home':
+        monkeypatch.delenv('XDG_STATE_HOME')
+        monkeypatch.setattr(Path, 'home', lambda: (_ for _ in ()).throw(RuntimeError('no home')))
+    run.open(Config(data=replace(OURS, root=str(tmp_path / 'secret'))))
+    if damage in ('fifo', 'text'):
+        (note,) = (state / 'flax_transformer' / 'runs').iterdir()
+        note.unlink()
+        os.mkfifo(note) if damage == 'fifo' else note.write_bytes(b'\xff' * 2000)
+    with pytest.raises(UserError, match=REFUSED):
+        read(run)
+    assert read(run, trust=True) == ['secret']
+
+
+def test_the_mean_of_a_strangers_run_is_a_strangers(tmp_path: Path) -> None:
+    def mean(name: str) -> Path:
+        run = Run(GOLDEN)
+        shapes = make_trainer(run.read_config()).shapes.params
+        return average(run, tmp_path / name, shapes, last=1)[0].path
+
+    assert not is_remembered(mean('theirs'))
+    remember(GOLDEN)
+    assert is_remembered(mean('ours'))
