@@ -94,8 +94,7 @@ def _run(name: str, *rest: str) -> int:
     """Runs a command and returns its exit code."""
     import importlib
 
-    from flax_transformer.common.errors import UserError, nearest
-    from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
+    from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError, nearest
 
     try:
         if name not in COMMANDS:

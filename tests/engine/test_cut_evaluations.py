@@ -16,8 +16,8 @@ from conftest import TESTS
 from toy_runs import CircleRun, make_trainer, train_circle
 from toy_task import CircleConfig
 
+from flax_transformer.common.errors import Interrupted
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
-from flax_transformer.engine.preemption import Interrupted
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.places import REPLACED
 from flax_transformer.engine.state import TrainState

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from loop_doubles import CountingTrainer, Saved, SilentReporter, run_loop
 
-from flax_transformer.engine.preemption import Interrupted, Stop
+from flax_transformer.common.errors import Interrupted
+from flax_transformer.engine.preemption import Stop
 from flax_transformer.engine.state import TrainState
 
 

@@ -18,8 +18,9 @@ from toy_runs import train_circle
 from toy_task import CircleConfig
 
 from flax_transformer.cli import main
+from flax_transformer.common.errors import EXIT_CODE, Interrupted
 from flax_transformer.engine.config import LoopConfig
-from flax_transformer.engine.preemption import EXIT_CODE, Interrupted, stop_on_signals
+from flax_transformer.engine.preemption import stop_on_signals
 from flax_transformer.engine.runs.damaged_files import reading
 from flax_transformer.engine.state import TrainState
 

@@ -11,10 +11,10 @@ from tiny_states import make_state
 from toy_runs import train_circle
 from toy_task import CircleConfig
 
+from flax_transformer.common.errors import Interrupted
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.monitor.early_stopping import EarlyStopping, checkpoint_metrics
 from flax_transformer.engine.monitor.reporter import read_metrics
-from flax_transformer.engine.preemption import Interrupted
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import TrainState
 
