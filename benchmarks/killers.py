@@ -13,10 +13,10 @@ from pathlib import Path
 
 from absl import logging
 
+from flax_transformer.cli import process
 from flax_transformer.common.errors import EXIT_CODE, Interrupted
 from flax_transformer.config import Config
 from flax_transformer.engine.devices.devices import prepare_devices
-from flax_transformer.engine.preemption import exit_on_signals
 from flax_transformer.tasks.find import train
 
 STEPS = 40  # of a run
@@ -106,17 +106,21 @@ class Killer:
 def _fork(config: Config, run: Path, log: Path) -> None:
     """Trains as the command does, in a process that has imported everything and touched no device."""
     _redirect(log)
-    exit_on_signals()
-    prepare_devices(config.parallel.num_devices)
-    logging.set_verbosity(logging.FATAL)
+
+    def main() -> int:
+        prepare_devices(config.parallel.num_devices)
+        logging.set_verbosity(logging.FATAL)
+        try:
+            train(config, run, exit_at_second=True)
+        except Interrupted as stopped:
+            print(stopped, file=sys.stderr)
+            return EXIT_CODE
+        return 0
+
     try:
-        train(config, run, exit_at_second=True)
-    except Interrupted as stopped:
-        print(stopped, file=sys.stderr)
-        os._exit(EXIT_CODE)
-    except KeyboardInterrupt:
-        os._exit(130)
-    os._exit(0)
+        process.run(main, is_training=True)
+    except SystemExit as left:
+        os._exit(left.code)
 
 
 def _command(file: Path, run: Path, log: Path) -> None:

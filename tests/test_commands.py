@@ -103,6 +103,9 @@ def parse_ours(argv: list[str]) -> None:
 def parse_script(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Has a Python script of ours parse its arguments; those that are a config's go through `train`."""
     script, *rest = argv
+    if script == '-c':
+        compile(rest[0], 'command', 'exec')
+        return
     name = f'{rest.pop(0).replace(".", "/")}.py' if script == '-m' else script
     file = ROOT / name if (ROOT / name).exists() else (ROOT / name).with_suffix('') / '__main__.py'
     if name.startswith('pytest') or not file.exists():

@@ -21,7 +21,6 @@ from typing import Any
 import pytest
 from absl import logging as absl_logging
 from conftest import ROOT, TESTS, copy_config
-from flax_transformer.tasks.embeddings.train import train as train_embeddings
 from tiny_embeddings import tiny_config, write_text
 
 import flax_transformer
@@ -59,7 +58,9 @@ def make_calls(folder: Path, texts: Path) -> dict[str, Callable[[], Any]]:
         'transcriber': lambda: Transcriber.from_run(folder / 'tiny_transcriber'),
         'detector': lambda: Detector.from_run(folder / 'tiny_detector'),
         'classifier': lambda: Classifier.from_run(folder / 'tiny_classifier')(['good']),
-        'word_vectors': lambda: WordVectors.from_run(train_embeddings(tiny_config(folder), folder / 'words').path),
+        'word_vectors': lambda: WordVectors.from_run(
+            flax_transformer.train(tiny_config(folder), folder / 'words').path
+        ),
         'damaged': lambda: Translator.from_run(folder / 'damaged'),
     }
     return calls | ({'marian': lambda: Translator.from_marian(MARIAN)} if HAS_MARIAN else {})

@@ -37,10 +37,6 @@ class Recipe:
     taken_over: tuple[str, ...] = ('model',)  # sections that are that run's
     comes_along: str = 'config'  # what is taken over besides parameters, for messages
 
-    # What to type when training is over:
-    use: str = ''  # 'classify {} < lines > labels', {} being the run
-    evaluate_on: str = ''  # what `evaluate` needs where the config names no test set, with {0} for its section data
-
     def trainer(self, config: TaskConfig, devices: Sequence[jax.Device] | None = None) -> Trainer:
         """The compiled steps of a config, for `devices`, which need not be present; None: those that it asks for."""
         placed = Devices(config.parallel, devices)

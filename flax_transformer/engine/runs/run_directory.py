@@ -38,6 +38,10 @@ class RunDirectory(Generic[C]):
 
     config_class: ClassVar[type]
     model_files: ClassVar[tuple[str, ...]] = ()  # files and folders the model needs besides its parameters
+    # What to type when training is over, {} being the run, as in 'classify {} < lines > labels'; and what `evaluate`
+    # needs where the config names no test set, {0} being its section data.
+    use: ClassVar[str] = ''
+    evaluate_on: ClassVar[str] = ''
     leftovers: ClassVar[tuple[str, ...]] = (LOCK_FILE,)  # what an interrupted first start may leave
 
     def __init__(self, path: Path | str) -> None:

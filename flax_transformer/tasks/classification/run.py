@@ -35,6 +35,8 @@ class Run(RunDirectory[Config]):
     """The files of a classification run, except its checkpoints."""
 
     config_class = Config
+    use = 'classify {} < lines > labels'
+    evaluate_on = '--test test.tsv'
     model_files = ('tokenizer', DIGEST_FILE, LABELS_FILE)
 
     def is_prepared(self) -> bool:

@@ -15,6 +15,8 @@ class Run(RunDirectory[Config]):
     """The files of a speech-to-text run, except its checkpoints."""
 
     config_class = Config
+    use = 'transcribe {} FILE ...'
+    evaluate_on = '--test test.tsv'
     model_files = ('tokenizer', DIGEST_FILE)
 
     def is_prepared(self) -> bool:

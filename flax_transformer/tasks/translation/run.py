@@ -31,6 +31,8 @@ class Run(RunDirectory[Config]):
     """The files of a translation run, except its checkpoints."""
 
     config_class = Config
+    use = 'translate {} < lines > translations'
+    evaluate_on = '--source test.{0.source_language} --reference test.{0.target_language}'
     model_files = ('tokenizer', DIGEST_FILE)
     leftovers = (*RunDirectory.leftovers, CACHE)
 
