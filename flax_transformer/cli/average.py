@@ -10,7 +10,7 @@ import tyro
 from flax_transformer.cli.options import parse
 from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.find import make_trainer, open_run, read_run_config
 
 DESCRIPTION = """Make a run directory, OUT, whose parameters are the mean of several checkpoints of a run. Like

@@ -204,7 +204,7 @@ def _schedule(names: Sequence[str]) -> 'Figure':
     import jax
     import numpy as np
 
-    from flax_transformer.engine.config.parallel import ParallelConfig
+    from flax_transformer.engine.config import ParallelConfig
     from flax_transformer.plots.lines import plot_schedule
 
     rates = {}

@@ -15,7 +15,7 @@ from flax_transformer.cli.options import note, parse, positional, progress_bar, 
 from flax_transformer.cli.records import Record, read_records, write_record
 from flax_transformer.common.errors import BadInput, BadLine, UserError
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import ParallelConfig
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.translation.inference.result import Translation

@@ -7,7 +7,7 @@ import optax
 import optax.contrib
 
 from flax_transformer.engine import schedules
-from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.engine.config import OptimizerConfig
 
 
 def make_schedule(config: OptimizerConfig, *, d_model: int, steps: int) -> schedules.Schedule:

@@ -2,8 +2,7 @@
 
 import jax
 
-from flax_transformer.engine.config import EngineConfig
-from flax_transformer.engine.config.loop import LoopConfig
+from flax_transformer.engine.config import EngineConfig, LoopConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.sharding import replicated_despite_rule
 from flax_transformer.engine.monitor.progress import Progress

@@ -10,8 +10,7 @@ from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.locks import holder
 from flax_transformer.engine import non_finite
-from flax_transformer.engine.config import EngineConfig
-from flax_transformer.engine.config.loop import LoopConfig
+from flax_transformer.engine.config import EngineConfig, LoopConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.loop import Loop, NotFinite, Scores
 from flax_transformer.engine.monitor.profiler import Profiler

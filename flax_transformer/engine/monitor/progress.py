@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flax_transformer.engine.config.loop import LoopConfig
+from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.monitor.early_stopping import EarlyStopping
 from flax_transformer.engine.monitor.loss_spikes import LossSpikes
 from flax_transformer.engine.monitor.metric_window import MetricWindow

@@ -5,7 +5,7 @@
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.config.loop import LoopConfig
+from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
 from flax_transformer.engine.task import Params

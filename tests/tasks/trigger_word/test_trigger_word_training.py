@@ -16,7 +16,7 @@ from tiny_trigger_word import tiny_config
 from flax_transformer import train
 from flax_transformer.cli import main
 from flax_transformer.common.errors import Interrupted, UserError
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.state import TrainState
