@@ -13,7 +13,7 @@ from flax_transformer.engine.monitor.profiler import Profiler
 from flax_transformer.engine.monitor.progress import Progress
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.preemption import Stop
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.step import TrainState
 from flax_transformer.engine.task import Batch, Sums
 from flax_transformer.engine.trainer import Trainer
 

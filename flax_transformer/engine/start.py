@@ -9,7 +9,7 @@ from flax_transformer.engine.monitor.progress import Progress
 from flax_transformer.engine.optimizer import make_schedule
 from flax_transformer.engine.runs.finished import nothing_left
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.state import TrainState, count_parameters
+from flax_transformer.engine.step import TrainState, count_parameters
 from flax_transformer.engine.trainer import Trainer
 
 

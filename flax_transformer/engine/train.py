@@ -22,7 +22,7 @@ from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.full_disk import tolerate_full_disk
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.start import is_done, report_start
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.step import TrainState
 from flax_transformer.engine.task import Params
 from flax_transformer.engine.trainer import Trainer
 

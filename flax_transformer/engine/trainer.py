@@ -7,15 +7,21 @@ import jax
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.accumulation import make_passes
 from flax_transformer.engine.config import EngineConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.freezing import frozen_by, stop_gradients
 from flax_transformer.engine.optimizer import make_optimizer, make_schedule
 from flax_transformer.engine.own_update import OwnUpdate
-from flax_transformer.engine.state import TrainState, init_state
-from flax_transformer.engine.step import eval_step, gradients, train_step
+from flax_transformer.engine.step import (
+    TrainState,
+    eval_step,
+    frozen_by,
+    gradients,
+    init_state,
+    make_passes,
+    stop_gradients,
+    train_step,
+)
 from flax_transformer.engine.task import Batch, Params, Sums, Task
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.step import TrainState
 from flax_transformer.engine.task import Batch, Params
 from flax_transformer.engine.trainer import Trainer
 

@@ -21,7 +21,7 @@ from flax_transformer.engine.runs.damaged_files import reading
 from flax_transformer.engine.runs.full_disk import is_full_disk, no_space_left, room_for_checkpoint
 from flax_transformer.engine.runs.places import DAMAGED, DELETED, remove_unfinished, replaced_steps, set_aside, settle
 from flax_transformer.engine.runs.reading import CheckpointReader, say_on_stderr, training_part
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.step import TrainState
 
 
 class Checkpoints(CheckpointReader):

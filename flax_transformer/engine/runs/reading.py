@@ -21,7 +21,7 @@ from flax_transformer.engine.monitor.early_stopping import rank_of_checkpoint
 from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, strange_files
 from flax_transformer.engine.runs.damaged_files import reading
 from flax_transformer.engine.runs.places import place_of, steps_of
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.step import TrainState
 
 T = TypeVar('T')
 Which = int | str | None  # a step, 'last', or the best
