@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import EngineConfig
-from flax_transformer.engine.schedules import Schedule
+from flax_transformer.engine.optimizer import Schedule
 from flax_transformer.engine.step import TrainState
 from flax_transformer.engine.task import Batch, Params, Sums, Task
 
