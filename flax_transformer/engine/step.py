@@ -15,8 +15,8 @@ import optax
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves
-from flax_transformer.engine.chunks import cut
 from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.losses import cut
 from flax_transformer.engine.task import Batch, Params, Sums, Task
 
 
