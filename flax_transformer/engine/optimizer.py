@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import optax
 import optax.contrib
 
-from flax_transformer.engine import optimizer as schedules
 from flax_transformer.engine.config import OptimizerConfig
 
 Schedule = Callable[[jax.Array], jax.Array]
@@ -58,15 +57,15 @@ def _progress(step: jax.Array, warmup_steps: int, steps: int) -> jax.Array:
     return jnp.clip((step - warmup_steps) / max(steps - warmup_steps, 1), 0.0, 1.0)
 
 
-def make_schedule(config: OptimizerConfig, *, d_model: int, steps: int) -> schedules.Schedule:
+def make_schedule(config: OptimizerConfig, *, d_model: int, steps: int) -> Schedule:
     """The learning rate by step, counted from 1. `d_model` scales noam; linear and cosine end at `steps`."""
     if config.schedule == 'noam':
-        return schedules.noam(d_model, config.warmup_steps, config.learning_rate)
+        return noam(d_model, config.warmup_steps, config.learning_rate)
     if config.schedule == 'inverse_sqrt':
-        return schedules.inverse_sqrt(config.learning_rate, config.warmup_steps)
+        return inverse_sqrt(config.learning_rate, config.warmup_steps)
     if config.schedule == 'constant':
-        return schedules.constant(config.learning_rate, config.warmup_steps)
-    make = schedules.linear if config.schedule == 'linear' else schedules.cosine
+        return constant(config.learning_rate, config.warmup_steps)
+    make = linear if config.schedule == 'linear' else cosine
     return make(config.learning_rate, config.warmup_steps, config.schedule_steps or steps)
 
 
