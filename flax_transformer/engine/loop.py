@@ -8,9 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import jax
 
 from flax_transformer.common.errors import Interrupted, UserError
-from flax_transformer.engine.monitor.early_stopping import checkpoint_metrics
 from flax_transformer.engine.monitor.profiler import Profiler
-from flax_transformer.engine.monitor.progress import Progress
+from flax_transformer.engine.monitor.progress import Progress, checkpoint_metrics
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.preemption import Stop
 from flax_transformer.engine.step import TrainState

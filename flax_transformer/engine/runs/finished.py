@@ -6,7 +6,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.config import LoopConfig
-from flax_transformer.engine.monitor.early_stopping import EarlyStopping
+from flax_transformer.engine.monitor.progress import EarlyStopping
 from flax_transformer.engine.runs.checksums import faults, has_manifest
 from flax_transformer.engine.runs.run_directory import RunDirectory
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from flax_transformer.common.config_json import changed_fields, flat_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import marked
-from flax_transformer.engine.monitor.early_stopping import is_lower_better
+from flax_transformer.engine.monitor.progress import is_lower_better
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, read_metrics
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.plots.curves import plot_learning_curves

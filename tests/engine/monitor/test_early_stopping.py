@@ -13,7 +13,7 @@ from toy_task import CircleConfig
 
 from flax_transformer.common.errors import Interrupted
 from flax_transformer.engine.config import LoopConfig
-from flax_transformer.engine.monitor.early_stopping import EarlyStopping, checkpoint_metrics
+from flax_transformer.engine.monitor.progress import EarlyStopping, checkpoint_metrics
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.step import TrainState

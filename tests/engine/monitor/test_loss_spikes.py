@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from loop_doubles import CountingTrainer, Saved, SilentReporter, run_loop
 
-from flax_transformer.engine.monitor.loss_spikes import LossSpikes
+from flax_transformer.engine.monitor.progress import LossSpikes
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.step import TrainState
 
