@@ -13,8 +13,7 @@ from flax_transformer.common.quiet import say
 from flax_transformer.engine.monitor.append_file import AppendFile, end_last_line
 from flax_transformer.engine.monitor.progress import describe_spike
 from flax_transformer.engine.monitor.progress_bar import ProgressBar, TimeLeft, columns, is_terminal
-from flax_transformer.engine.monitor.tensorboard import TensorBoardFile
-from flax_transformer.engine.monitor.trackers import End, Tracker
+from flax_transformer.engine.monitor.trackers import End, TensorBoardFile, Tracker
 
 METRICS_FILE = 'metrics.jsonl'
 _MOST_METRICS = 256 << 20  # bytes, some 600,000 records
