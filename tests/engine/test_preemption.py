@@ -21,7 +21,7 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import EXIT_CODE, Interrupted
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.preemption import stop_on_signals
-from flax_transformer.engine.runs.damaged_files import reading
+from flax_transformer.engine.runs.checksums import reading
 from flax_transformer.engine.step import TrainState
 
 

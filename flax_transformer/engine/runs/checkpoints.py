@@ -17,8 +17,7 @@ from etils import epath
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.devices import multihost
-from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, write_manifest
-from flax_transformer.engine.runs.damaged_files import reading
+from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, reading, write_manifest
 from flax_transformer.engine.runs.full_disk import is_full_disk, no_space_left, room_for_checkpoint
 from flax_transformer.engine.runs.reading import CheckpointReader, say_on_stderr, training_part
 from flax_transformer.engine.step import TrainState
