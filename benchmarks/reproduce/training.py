@@ -24,8 +24,8 @@ from flax_transformer.common.fields import marked
 from flax_transformer.common.files import sha256_of
 from flax_transformer.common.locks import in_use, lock
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.engine.runs.environment import environment
 from flax_transformer.engine.runs.finished import finished
+from flax_transformer.engine.runs.run_directory import environment
 from flax_transformer.tasks.find import task_module
 
 COMMAND = (sys.executable, '-m', 'flax_transformer.cli')

@@ -14,8 +14,8 @@ from flax_transformer.cli.options import C, note, parse, read_config_file
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
-from flax_transformer.engine.runs.environment import environment
 from flax_transformer.engine.runs.finished import finished
+from flax_transformer.engine.runs.run_directory import environment
 from flax_transformer.tasks.find import read_run_config, run_of, train
 
 DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), a JSON or YAML file of the same fields, or

@@ -10,7 +10,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import marked
 from flax_transformer.config import Config, DecodingConfig, ParallelConfig, TrainingConfig
 from flax_transformer.engine.runs.averaging import average
-from flax_transformer.engine.runs.environment import environment
+from flax_transformer.engine.runs.run_directory import environment
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
