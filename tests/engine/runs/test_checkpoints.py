@@ -14,7 +14,8 @@ from toy_runs import train_circle
 from toy_task import CircleConfig
 
 from flax_transformer.engine.config import LoopConfig
-from flax_transformer.engine.runs.checkpoints import REPLACED, Checkpoints, set_aside, steps_of
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.places import REPLACED, set_aside, steps_of
 
 
 @pytest.mark.parametrize('ema', [False, True])
