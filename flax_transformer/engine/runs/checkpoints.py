@@ -17,8 +17,8 @@ from etils import epath
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, reading, write_manifest
+from flax_transformer.engine.runs.finished import DAMAGED, DELETED, remove_unfinished, replaced_steps, set_aside, settle
 from flax_transformer.engine.runs.full_disk import is_full_disk, no_space_left, room_for_checkpoint
-from flax_transformer.engine.runs.places import DAMAGED, DELETED, remove_unfinished, replaced_steps, set_aside, settle
 from flax_transformer.engine.runs.reading import CheckpointReader, say_on_stderr, training_part
 from flax_transformer.engine.step import TrainState
 

@@ -18,10 +18,8 @@ from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.engine.monitor.progress import rank_of_checkpoint
-from flax_transformer.engine.runs.checkpoints import place_of, steps_of
 from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, reading, strange_files
-from flax_transformer.engine.runs.damaged_files import reading
-from flax_transformer.engine.runs.places import place_of, steps_of
+from flax_transformer.engine.runs.finished import place_of, steps_of
 from flax_transformer.engine.step import TrainState
 
 T = TypeVar('T')

@@ -15,7 +15,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs import reading
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.checksums import MANIFEST
-from flax_transformer.engine.runs.places import DAMAGED, DELETED, REPLACED, set_aside, steps_of
+from flax_transformer.engine.runs.finished import DAMAGED, DELETED, REPLACED, set_aside, steps_of
 
 
 @pytest.fixture(scope='module')
