@@ -25,7 +25,7 @@ from flax_transformer.config import (
     TrainingConfig,
     TransformerConfig,
 )
-from flax_transformer.engine.step import count_parameters
+from flax_transformer.engine.task import count_parameters
 from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.translation.inference.ids import Vocabulary, translate_ids
 from flax_transformer.tasks.translation.model import make_model

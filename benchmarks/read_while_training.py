@@ -28,7 +28,7 @@ import optax
 from absl import logging
 
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.step import TrainState
+from flax_transformer.engine.task import TrainState
 
 
 def make_state(step: int) -> TrainState:

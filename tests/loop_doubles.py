@@ -7,8 +7,7 @@ from flax_transformer.engine.config import EngineConfig, LoopConfig, OptimizerCo
 from flax_transformer.engine.loop import Loop
 from flax_transformer.engine.monitor.progress import Progress
 from flax_transformer.engine.preemption import Stop
-from flax_transformer.engine.step import TrainState
-from flax_transformer.engine.task import Task
+from flax_transformer.engine.task import Task, TrainState
 
 
 class PointTask(Task):

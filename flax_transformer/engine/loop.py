@@ -12,8 +12,7 @@ from flax_transformer.engine.monitor.profiler import Profiler
 from flax_transformer.engine.monitor.progress import Progress, checkpoint_metrics
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.preemption import Stop
-from flax_transformer.engine.step import TrainState
-from flax_transformer.engine.task import Batch, Sums
+from flax_transformer.engine.task import Batch, Sums, TrainState
 from flax_transformer.engine.trainer import Trainer
 
 Scores = dict[str, Any]

@@ -1,13 +1,16 @@
-"""What the engine trains, and the batches that it reads."""
+"""The interface of what the engine trains, and the state that training carries from step to step."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import grain
 import jax
+import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from flax_transformer.engine.devices.sharding import Rules
+
+if TYPE_CHECKING:  # reading checkpoints should not wait for optax to load
+    import optax
 
 Params = Any  # a tree of arrays
 Batch = Any  # a tree of arrays [rows, ...]
@@ -73,45 +76,34 @@ class Task(Protocol):
         """A global batch as jax.ShapeDtypeStruct, to compile the step without data."""
 
 
-class NumberedBatches(grain.IterDataset):
-    """Endless batches that are made from their numbers: resuming needs only the number of the next one.
+class TrainState(NamedTuple):
+    """Step, parameters, optimizer state and, optionally, the moving average of the parameters."""
 
-    A subclass has `batch`, this process's rows of a global batch, and the identity of its data: `name` for messages,
-    and `fingerprint`, a hash of all examples and their order.
-    """
+    step: jax.Array  # updates done, int32
+    params: Any
+    opt_state: Any
+    ema: Any  # like params, or None
 
-    name: str
-    fingerprint: str
-
-    def batch(self, number: int) -> Batch:
-        """This process's rows of a global batch."""
-        raise NotImplementedError
-
-    def describe(self, place: Any) -> dict[str, Any]:
-        """Names the examples of the batch at a place; JSON."""
-        return dict(place)
-
-    def epoch(self, place: Any) -> float | None:
-        """Passes over the data before a place; None: not counted."""
-        return None
-
-    def __iter__(self) -> 'NumberedIterator':
-        return NumberedIterator(self)
+    @property
+    def params_to_keep(self) -> Any:
+        """The parameters to evaluate and use: the moving average if there is one."""
+        return self.params if self.ema is None else self.ema
 
 
-class NumberedIterator(grain.DatasetIterator):
-    """Reads on from a place, the number of the next batch."""
+def init_state(
+    init: Callable[[jax.Array], Any],
+    key: jax.Array,
+    tx: 'optax.GradientTransformation',
+    *,
+    has_ema: bool = False,
+    params: Any = None,
+) -> TrainState:
+    """The state before the first step, from `params` if given, else from `init(key)`."""
+    params = jax.jit(init)(key) if params is None else params  # one jit: starts faster than op by op
+    # A copy: the step donates its input, and a buffer cannot be donated twice.
+    ema = jax.tree.map(jnp.copy, params) if has_ema else None
+    return TrainState(jnp.zeros((), jnp.int32), params, jax.jit(tx.init)(params), ema)
 
-    def __init__(self, batches: NumberedBatches) -> None:
-        super().__init__()
-        self._batches, self._next = batches, 0
 
-    def __next__(self) -> Batch:
-        self._next += 1
-        return self._batches.batch(self._next - 1)
-
-    def get_state(self) -> dict[str, int]:
-        return {'batch': self._next}
-
-    def set_state(self, state: dict[str, int]) -> None:
-        self._next = int(state['batch'])
+def count_parameters(params: Any) -> int:
+    return sum(leaf.size for leaf in jax.tree.leaves(params))

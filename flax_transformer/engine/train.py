@@ -25,8 +25,7 @@ from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.finished import nothing_left
 from flax_transformer.engine.runs.full_disk import tolerate_full_disk
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.step import TrainState, count_parameters
-from flax_transformer.engine.task import Params
+from flax_transformer.engine.task import Params, TrainState, count_parameters
 from flax_transformer.engine.trainer import Trainer
 
 Validate = Callable[[TrainState, Reporter], Scores]

@@ -13,17 +13,8 @@ from flax_transformer.engine.config import EngineConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.optimizer import Schedule, make_optimizer, make_schedule
-from flax_transformer.engine.step import (
-    TrainState,
-    eval_step,
-    frozen_by,
-    gradients,
-    init_state,
-    make_passes,
-    stop_gradients,
-    train_step,
-)
-from flax_transformer.engine.task import Batch, Params, Sums, Task
+from flax_transformer.engine.step import eval_step, frozen_by, gradients, make_passes, stop_gradients, train_step
+from flax_transformer.engine.task import Batch, Params, Sums, Task, TrainState, init_state
 
 
 class Memory(NamedTuple):

@@ -20,7 +20,7 @@ from flax_transformer.common.errors import Interrupted
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.finished import REPLACED
-from flax_transformer.engine.step import TrainState
+from flax_transformer.engine.task import TrainState
 
 LOSSES = {10: 0.9, 20: 0.5, 30: 0.1, 40: 0.6, 50: 0.7, 60: 0.3}  # the best of those saved, at 20, 40 and 60, comes last
 

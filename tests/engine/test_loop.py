@@ -8,7 +8,7 @@ from loop_doubles import CountingTrainer, Saved, SilentReporter, run_loop
 
 from flax_transformer.common.errors import Interrupted
 from flax_transformer.engine.preemption import Stop
-from flax_transformer.engine.step import TrainState
+from flax_transformer.engine.task import TrainState
 
 
 class RecordedMetric:

@@ -22,7 +22,7 @@ from flax_transformer.common.errors import EXIT_CODE, Interrupted
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.preemption import stop_on_signals
 from flax_transformer.engine.runs.checksums import reading
-from flax_transformer.engine.step import TrainState
+from flax_transformer.engine.task import TrainState
 
 
 def test_a_deferred_signal_is_noted_and_the_handlers_come_back(capfd: pytest.CaptureFixture[str]) -> None:

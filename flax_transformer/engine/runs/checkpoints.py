@@ -20,7 +20,7 @@ from flax_transformer.engine.runs.checksums import faults, format_faults, has_ma
 from flax_transformer.engine.runs.finished import DAMAGED, DELETED, remove_unfinished, replaced_steps, set_aside, settle
 from flax_transformer.engine.runs.full_disk import is_full_disk, no_space_left, room_for_checkpoint
 from flax_transformer.engine.runs.reading import CheckpointReader, say_on_stderr, training_part
-from flax_transformer.engine.step import TrainState
+from flax_transformer.engine.task import TrainState
 
 
 class Checkpoints(CheckpointReader):

@@ -20,7 +20,7 @@ from flax_transformer.common.trees import named_leaves
 from flax_transformer.engine.monitor.progress import rank_of_checkpoint
 from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, reading, strange_files
 from flax_transformer.engine.runs.finished import place_of, steps_of
-from flax_transformer.engine.step import TrainState
+from flax_transformer.engine.task import TrainState
 
 T = TypeVar('T')
 Which = int | str | None  # a step, 'last', or the best

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.data.order import Order
-from flax_transformer.engine.task import NumberedBatches
+from flax_transformer.engine.batches import NumberedBatches
 from flax_transformer.tasks.classification.vocabulary import PAD_ID
 
 

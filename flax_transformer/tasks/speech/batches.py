@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.data.order import Order
-from flax_transformer.engine.task import NumberedBatches
+from flax_transformer.engine.batches import NumberedBatches
 from flax_transformer.tasks.speech.examples import Examples, Strings
 
 BLOCK = 16  # batches whose examples are sorted by length

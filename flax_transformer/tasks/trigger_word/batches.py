@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flax_transformer.engine.task import NumberedBatches
+from flax_transformer.engine.batches import NumberedBatches
 from flax_transformer.tasks.trigger_word.scenes import Scenes
 
 

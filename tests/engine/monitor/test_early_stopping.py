@@ -16,7 +16,7 @@ from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.monitor.progress import EarlyStopping, checkpoint_metrics
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.step import TrainState
+from flax_transformer.engine.task import TrainState
 
 SCORES = [(5.0, 10.0), (1.0, 12.0), (2.0, 30.0), (3.0, 20.0), (4.0, 11.0)]  # loss and BLEU of steps 1 to 5
 

@@ -11,7 +11,7 @@ from loop_doubles import CountingTrainer, Saved, SilentReporter, run_loop
 
 from flax_transformer.engine.monitor.progress import LossSpikes
 from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.step import TrainState
+from flax_transformer.engine.task import TrainState
 
 
 def losses(count: int, **others: float) -> list[dict[str, float]]:

@@ -20,7 +20,7 @@ from flax_transformer.common.errors import Interrupted, UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.step import TrainState
+from flax_transformer.engine.task import TrainState
 from flax_transformer.tasks.classification.batches import Batch, EncodedTexts, padded
 from flax_transformer.tasks.classification.config import ClassifierConfig, Config, TrainingConfig
 from flax_transformer.tasks.classification.model import ClassifierModel, parameter_shapes, probabilities

@@ -18,7 +18,7 @@ from flax_transformer.common.errors import Interrupted, UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.step import TrainState
+from flax_transformer.engine.task import TrainState
 from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.speech.batches import Batch, fill
 from flax_transformer.tasks.speech.config import Config, PerturbationConfig

@@ -1,0 +1,51 @@
+"""Endless batches of which batch n is a pure function of n."""
+
+from typing import Any
+
+import grain
+
+from flax_transformer.engine.task import Batch
+
+
+class NumberedBatches(grain.IterDataset):
+    """Endless batches that are made from their numbers: resuming needs only the number of the next one.
+
+    A subclass has `batch`, this process's rows of a global batch, and the identity of its data: `name` for messages,
+    and `fingerprint`, a hash of all examples and their order.
+    """
+
+    name: str
+    fingerprint: str
+
+    def batch(self, number: int) -> Batch:
+        """This process's rows of a global batch."""
+        raise NotImplementedError
+
+    def describe(self, place: Any) -> dict[str, Any]:
+        """Names the examples of the batch at a place; JSON."""
+        return dict(place)
+
+    def epoch(self, place: Any) -> float | None:
+        """Passes over the data before a place; None: not counted."""
+        return None
+
+    def __iter__(self) -> 'NumberedIterator':
+        return NumberedIterator(self)
+
+
+class NumberedIterator(grain.DatasetIterator):
+    """Reads on from a place, the number of the next batch."""
+
+    def __init__(self, batches: NumberedBatches) -> None:
+        super().__init__()
+        self._batches, self._next = batches, 0
+
+    def __next__(self) -> Batch:
+        self._next += 1
+        return self._batches.batch(self._next - 1)
+
+    def get_state(self) -> dict[str, int]:
+        return {'batch': self._next}
+
+    def set_state(self, state: dict[str, int]) -> None:
+        self._next = int(state['batch'])
