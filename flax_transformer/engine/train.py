@@ -21,9 +21,8 @@ from flax_transformer.engine.monitor.progress_bar import showing
 from flax_transformer.engine.monitor.reporter import NoReporter, Reporter
 from flax_transformer.engine.optimizer import make_schedule
 from flax_transformer.engine.preemption import Stop, stop_on_signals
-from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.checkpoints import Checkpoints, tolerate_full_disk
 from flax_transformer.engine.runs.finished import nothing_left
-from flax_transformer.engine.runs.full_disk import tolerate_full_disk
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.task import Params, TrainState, count_parameters
 from flax_transformer.engine.trainer import Trainer

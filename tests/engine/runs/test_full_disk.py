@@ -23,8 +23,7 @@ from flax_transformer.cli.process import drop_late_errors
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.monitor.append_file import AppendFile
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
-from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.runs.full_disk import Room, is_full_disk, no_space_left, room_for_checkpoint
+from flax_transformer.engine.runs.checkpoints import Checkpoints, Room, is_full_disk, no_space_left, room_for_checkpoint
 
 TRAIN = {
     'loss': 2.0,
