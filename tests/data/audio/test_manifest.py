@@ -11,7 +11,7 @@ from conftest import corpus
 from wav_files import tone, wav_bytes
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.audio import archives
+from flax_transformer.data.audio import manifest as archives
 from flax_transformer.data.audio.manifest import Utterance, open_audio, read_all, read_manifest
 
 HEADER = 'file\tdigit\tspeaker\tsplit\n'
