@@ -11,7 +11,7 @@ from conftest import corpus
 from wav_files import tone, wav_bytes
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.audio import manifest as archives
+from flax_transformer.data.audio import manifest
 from flax_transformer.data.audio.manifest import Utterance, open_audio, read_all, read_manifest
 
 HEADER = 'file\tdigit\tspeaker\tsplit\n'
@@ -135,7 +135,7 @@ def test_files_in_the_folder_come_before_those_of_the_archive(tmp_path: Path) ->
 def test_a_compressed_archive_of_too_much_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / 'index.tsv').write_text(TABLE)
     write_tar(tmp_path / 'a.tar.gz', mode='w:gz')
-    monkeypatch.setattr(archives, 'MOST_UNPACKED', 5 * len(clip(ROWS[0][0])))
+    monkeypatch.setattr(manifest, 'MOST_UNPACKED', 5 * len(clip(ROWS[0][0])))
     with pytest.raises(
         UserError, match=r'a.tar.gz is compressed, and its recordings take more than .* tar -xf .*a.tar.gz -C'
     ):
