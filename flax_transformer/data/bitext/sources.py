@@ -53,7 +53,7 @@ def open_corpus(name: str, config: DataConfig, languages: Languages | None = Non
     if form == 'two paths' and name.count(',') == 1:
         return AlignedFiles(name, _aligned(name.split(','), root))
     if form in ('.tsv', '.jsonl'):
-        from flax_transformer.data.bitext.table_files import JsonLines, TsvFiles
+        from flax_transformer.data.bitext.text_files import JsonLines, TsvFiles
 
         path, columns = columns_of(name)
         files = matching_files(path, root)
