@@ -16,7 +16,7 @@ from flax_transformer.data.audit.report import Example, Finding, Report, sorted_
 from flax_transformer.data.audit.vocabulary import Vocabulary
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
-from flax_transformer.data.bitext.number_words import NumberWords
+from flax_transformer.data.bitext.library_corpora import NumberWords
 from flax_transformer.data.bitext.sources import open_corpus, read_corpus
 
 

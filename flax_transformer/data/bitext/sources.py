@@ -25,7 +25,7 @@ def read_corpus(name: str, config: DataConfig, languages: Languages | None = Non
     `languages` default to those of the config. Raises UserError if the corpus cannot be read.
     """
     if name.startswith('sacrebleu:'):
-        from flax_transformer.data.bitext.sacrebleu_source import read_sacrebleu
+        from flax_transformer.data.bitext.library_corpora import read_sacrebleu
 
         return read_sacrebleu(name)
     source, *targets = name.split(',')
@@ -39,11 +39,11 @@ def open_corpus(name: str, config: DataConfig, languages: Languages | None = Non
     languages = languages or (config.source_language, config.target_language)
     root = data_root(config.root)
     if name.startswith('number_words:'):
-        from flax_transformer.data.bitext.number_words import NumberWords
+        from flax_transformer.data.bitext.library_corpora import NumberWords
 
         return NumberWords(name, config, languages)
     if name.startswith('tfds:'):
-        from flax_transformer.data.bitext.tfds_source import TfdsCorpus
+        from flax_transformer.data.bitext.library_corpora import TfdsCorpus
 
         return TfdsCorpus(name, root, languages)
     form = _form(name, root)
