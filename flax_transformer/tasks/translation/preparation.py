@@ -7,11 +7,11 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from flax_transformer.data.bitext import cache as data_cache
+from flax_transformer.data.bitext.batches import loss_batches
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.data.bitext.corpus import Corpus
 from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.data.bitext.tokenized import TokenizedPairs
-from flax_transformer.data.bitext.validation_batches import loss_batches
 from flax_transformer.data.file_listing import Listed, listed
 from flax_transformer.data.pretrained import PretrainedRows, pretrained_rows
 from flax_transformer.engine.devices.multihost import say

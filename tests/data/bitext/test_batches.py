@@ -12,11 +12,10 @@ import grain
 import numpy as np
 import pytest
 
-from flax_transformer.data.bitext.batches import Batch, PackedBatches, Place
+from flax_transformer.data.bitext.batches import Batch, PackedBatches, Place, validation_batches
 from flax_transformer.data.bitext.packing import join_rows
 from flax_transformer.data.bitext.plan import PackingPlan
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten
-from flax_transformer.data.bitext.validation_batches import validation_batches
 from flax_transformer.data.order import Order
 
 PAD, SOURCE, TARGET, ROWS = 9, 32, 24, 8
