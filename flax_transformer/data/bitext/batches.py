@@ -8,8 +8,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.data.bitext.packing import Rows, join_rows, one_pair_a_row, packed
-from flax_transformer.data.bitext.plan import PackingPlan
+from flax_transformer.data.bitext.packing import PackingPlan, Rows, join_rows, one_pair_a_row, packed
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, joined
 from flax_transformer.data.bitext.workers import Workers
 

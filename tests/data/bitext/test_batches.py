@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.data.bitext.batches import Batch, PackedBatches, Place, validation_batches
-from flax_transformer.data.bitext.packing import join_rows
-from flax_transformer.data.bitext.plan import PackingPlan
+from flax_transformer.data.bitext.packing import PackingPlan, join_rows
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten
 from flax_transformer.data.order import Order
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from flax_transformer.config import DataConfig
 from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.corpus import Pairs
-from flax_transformer.data.bitext.packing import packed
-from flax_transformer.data.bitext.plan import PackingPlan, Sampling
+from flax_transformer.data.bitext.packing import PackingPlan, Sampling, packed
 from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten, tokenize

@@ -17,7 +17,7 @@ import pytest
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.batches import Batch, PackedBatches
-from flax_transformer.data.bitext.plan import PackingPlan, Sampling
+from flax_transformer.data.bitext.packing import PackingPlan, Sampling
 from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.bitext.workers import Workers, default_workers
 from flax_transformer.data.order import Order
