@@ -18,7 +18,7 @@ import numpy as np
 
 from flax_transformer.config import Config, DataConfig
 from flax_transformer.data.audit.checking import audit
-from flax_transformer.data.audit.vocabulary import Vocabulary
+from flax_transformer.data.audit.config import Vocabulary
 
 LETTERS = {'en': 'eeeeeettttaaaoooiiinnnsshhrrddlucmfwygpbvk', 'de': 'eeeeeeennnniiisssrrraattdhulcgmobwfkzpväüö'}
 

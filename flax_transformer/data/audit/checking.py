@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 
 from flax_transformer.data.audit.changes import changed_since
 from flax_transformer.data.audit.chunks import EXAMPLES, FORMS
-from flax_transformer.data.audit.config import CheckConfig
+from flax_transformer.data.audit.config import CheckConfig, Vocabulary
 from flax_transformer.data.audit.kinds import KINDS, Severity
 from flax_transformer.data.audit.language import is_language
 from flax_transformer.data.audit.reading import CorpusFacts, find_overlaps, read_facts
 from flax_transformer.data.audit.report import Example, Finding, Report, sorted_report
-from flax_transformer.data.audit.vocabulary import Vocabulary
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
 from flax_transformer.data.bitext.library_corpora import NumberWords

@@ -13,11 +13,10 @@ import numpy as np
 from flax_transformer.common.signals import signals_blocked
 from flax_transformer.data.audit.alignment import Stretch, shifted_stretches
 from flax_transformer.data.audit.chunks import EXAMPLES, NO_PAIRS, Facts, Hit, Model, PairFacts, inspect, learn, shown
-from flax_transformer.data.audit.config import CheckConfig
+from flax_transformer.data.audit.config import CheckConfig, Vocabulary
 from flax_transformer.data.audit.kinds import REJECTED
 from flax_transformer.data.audit.language import is_language, language_of_side
 from flax_transformer.data.audit.repeats import NO_KEY, contradictions, repeated_pairs, shared_pairs
-from flax_transformer.data.audit.vocabulary import Vocabulary
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Records
 

@@ -19,9 +19,9 @@ from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfi
 from flax_transformer.data.audit import reading
 from flax_transformer.data.audit.changes import changed_since
 from flax_transformer.data.audit.checking import audit
+from flax_transformer.data.audit.config import Vocabulary
 from flax_transformer.data.audit.kinds import KINDS
 from flax_transformer.data.audit.report import Report
-from flax_transformer.data.audit.vocabulary import Vocabulary
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
 
