@@ -1,5 +1,6 @@
 """Statistics of one chunk, given those of the first pairs."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -10,7 +11,6 @@ from flax_transformer.data.audit import characters, language
 from flax_transformer.data.audit.alignment import length_byte
 from flax_transformer.data.audit.characters import DIGIT, LAST, LETTER, Text, bits_of_characters, lay_out
 from flax_transformer.data.audit.language import SideModel
-from flax_transformer.data.audit.numbers import numbers_differ, numbers_of
 from flax_transformer.data.audit.repeats import NO_KEY, exact_keys, keys_of
 from flax_transformer.data.bitext.corpus import Records
 from flax_transformer.text.tokenizer import Tokenizer
@@ -20,6 +20,9 @@ _SMOOTHING = 10  # characters added to both lengths: short lines often have larg
 
 FORMS = ('composed', 'decomposed')
 Note = Callable[..., None]  # kind, indices of lines, side: adds them to what was found
+_NUMBER = re.compile(r"\d+(?:[.,'’:\u00a0\u202f ]\d{3}(?!\d)|[.,:]\d+)*")
+_SEPARATORS = re.compile(r'\D')
+SPELLED = 12  # numbers up to this are often spelled out on one side only
 
 
 class Model(NamedTuple):
@@ -252,3 +255,25 @@ def _examples(parts: list[tuple[np.ndarray, int]], records: Records) -> list[Hit
             hits.setdefault(line, side)
     first = sorted(hits.items())[:EXAMPLES]
     return [Hit(i, side, shown(records.sources[i]), shown(records.targets[i])) for i, side in first]
+
+
+def numbers_of(line: str) -> Counter[str]:
+    """The numbers of a line without their separators and leading zeros: 1,234.50 and 1.234,50 are the same."""
+    return Counter(str(int(_SEPARATORS.sub('', number)[:1000])) for number in _NUMBER.findall(line))
+
+
+def numbers_differ(source: Counter[str], target: Counter[str]) -> bool:
+    """Whether one side has a number that the other lacks and is unlikely to spell out.
+
+    Grouping does not matter: 10 000 is 10000. If one side has no digits at all, only numbers like 1987 count.
+    """
+    if source == target:
+        return False
+    alone = [*(source - target), *(target - source)]
+    if not source or not target:
+        return any(len(number) > 2 and number[-1] != '0' for number in alone)
+    return any(len(number) > 2 or int(number) > SPELLED for number in alone) and _digits(source) != _digits(target)
+
+
+def _digits(numbers: Counter[str]) -> str:
+    return ''.join(sorted(numbers.elements()))
