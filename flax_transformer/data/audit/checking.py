@@ -3,9 +3,10 @@
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
-from flax_transformer.data.audit.changes import changed_since
+from flax_transformer.common.files import sha256_of
 from flax_transformer.data.audit.chunks import EXAMPLES, FORMS
 from flax_transformer.data.audit.config import CheckConfig, Vocabulary
 from flax_transformer.data.audit.kinds import KINDS, Severity
@@ -248,3 +249,29 @@ def _vocabulary(check: CheckConfig, vocabulary: Vocabulary, training: list[Corpu
         severity = 'note' if vocabulary.config.byte_fallback else 'warning'
         detail = f'{len(uncovered):,} characters, {uncovered.total():,} times in {characters:,}'
         yield Finding(KINDS['uncovered'], severity, 'training', len(uncovered), 0, tuple(examples), detail)
+
+
+def changed_since(recorded: dict[str, tuple[int, str]] | None, files: Iterable[Path] = ()) -> Iterator[Finding]:
+    """The finding for files that differ from what a run recorded, if any.
+
+    Args:
+      recorded: absolute path -> (bytes, SHA-256 in hexadecimal) of each file the run began with; None: no run.
+      files: the corpora's files now; one that was not recorded is new, which is a change too.
+    """
+    if recorded is None:
+        return
+    changed = []
+    for name, (size, digest) in recorded.items():
+        path = Path(name)
+        if not path.is_file():
+            changed.append(Example(name, 'is no longer there'))
+        elif path.stat().st_size != size:
+            changed.append(Example(name, f'has {path.stat().st_size:,} bytes, had {size:,}'))
+        elif sha256_of(path) != digest:
+            changed.append(Example(name, 'has other bytes, though as many'))
+    changed += [
+        Example(str(file), 'is new') for file in dict.fromkeys(map(Path.absolute, files)) if str(file) not in recorded
+    ]
+    if changed:
+        total = len(recorded.keys() | {example.place for example in changed})
+        yield Finding(KINDS['changed'], 'error', 'files', len(changed), total, tuple(changed[:5]))

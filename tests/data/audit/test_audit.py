@@ -17,8 +17,7 @@ from conftest import corpus as real_corpus
 
 from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig, TransformerConfig
 from flax_transformer.data.audit import reading
-from flax_transformer.data.audit.changes import changed_since
-from flax_transformer.data.audit.checking import audit
+from flax_transformer.data.audit.checking import audit, changed_since
 from flax_transformer.data.audit.config import Vocabulary
 from flax_transformer.data.audit.kinds import KINDS
 from flax_transformer.data.audit.report import Report
