@@ -34,7 +34,7 @@ from flax_transformer.common.locks import lock
 from flax_transformer.data.bitext.cache_checks import DamagedCache, checked, checksums, fingerprint
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
 from flax_transformer.data.bitext.tokenized import Chosen, Side, TokenizedPairs, choose
-from flax_transformer.data.file_listing import Listed, stat, unchanged
+from flax_transformer.data.lines import Listed, stat, unchanged
 from flax_transformer.text.tokenizer import Tokenizer
 
 META_FILE = 'meta.json'

@@ -10,7 +10,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import shows_progress
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.sources import open_corpus
-from flax_transformer.data.file_listing import Listed, unchanged
+from flax_transformer.data.lines import Listed, unchanged
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.run import Run
 

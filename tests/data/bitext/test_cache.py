@@ -14,7 +14,7 @@ import pytest
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import own_partial
 from flax_transformer.config import DataConfig
-from flax_transformer.data import file_listing as listing
+from flax_transformer.data import lines as listing
 from flax_transformer.data.bitext import cache, cache_checks
 from flax_transformer.data.bitext.cache import Settings, cached_pairs, find_cached
 from flax_transformer.data.bitext.sources import open_corpus
