@@ -1,4 +1,4 @@
-"""A corpus read once, in chunks, by one process or several, keeping 24 bytes a pair; and corpora compared by what was kept."""
+"""A corpus read once, in chunks, by one process or several; then corpora compared by the 24 bytes kept of each pair."""
 
 import copy
 import itertools
@@ -90,7 +90,7 @@ def read_facts(
     reasons: list[np.ndarray] = []
     first = 0
     for part in _inspected(itertools.chain(facts.head, records), model, processes if count >= HEAD else 1):
-        _add(facts, part, first)
+        _add_chunk(facts, part, first)
         kept.append(part.pairs)
         if keep_reasons:
             reasons.append(_reasons(part))
@@ -138,7 +138,7 @@ def _languages_fit(facts: CorpusFacts) -> bool:
     )
 
 
-def _add(facts: CorpusFacts, part: Facts, first: int) -> None:
+def _add_chunk(facts: CorpusFacts, part: Facts, first: int) -> None:
     """Adds what a chunk shows; `first` is the index of its first pair."""
     for kind, lines in part.found.items():
         facts.counts[kind] += len(lines)
