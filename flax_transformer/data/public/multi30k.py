@@ -9,15 +9,15 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import written_whole
 from flax_transformer.data.public.download import Progress, Unreachable, download
 
-COMMIT = 'a3d2e0d26b56f3846f66a952536ffed4e401d05a'
-URL = f'https://raw.githubusercontent.com/multi30k/dataset/{COMMIT}/data/task1/raw'
-TOKENIZED_URL = f'https://raw.githubusercontent.com/multi30k/dataset/{COMMIT}/data/task1/tok'
-LICENCE = (
+MULTI30K_COMMIT = 'a3d2e0d26b56f3846f66a952536ffed4e401d05a'
+MULTI30K_URL = f'https://raw.githubusercontent.com/multi30k/dataset/{MULTI30K_COMMIT}/data/task1/raw'
+MULTI30K_TOKENIZED_URL = f'https://raw.githubusercontent.com/multi30k/dataset/{MULTI30K_COMMIT}/data/task1/tok'
+MULTI30K_LICENCE = (
     'Multi30k states no licence; its README speaks of non-commercial research and education. '
     'Please cite Elliott et al. 2016 (W16-3210) and 2017 (W17-4718), Barrault et al. 2018'
 )
 # SHA-256 of the files in that commit.
-FILES = {
+MULTI30K_FILES = {
     'train.en.gz': 'd79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f',
     'train.de.gz': '726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6',
     'train.fr.gz': '622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c',
@@ -32,7 +32,7 @@ FILES = {
     'test_2016_flickr.cs.gz': '200a4a74cc9560f051924abb9803be008d1908d77f747e9141aeb86dfd2797f1',
 }
 # Lower-cased, normalized and tokenized by Moses' scripts: what most published scores are of. Not compressed.
-TOKENIZED = {
+MULTI30K_TOKENIZED = {
     'train.lc.norm.tok.en': '08925f8e0572bcd5a006702fc5fe20e2d77c6917d4eebd576fc20de6693c2119',
     'train.lc.norm.tok.de': 'cb5a23529b65ec2061f1dc446192a9c37382b63cc75f81a0be59d34894b3a505',
     'val.lc.norm.tok.en': '46573ce391ae227f1c72f873392436a20ef18e0a6d518098cfbd70b77c8572ec',
@@ -50,7 +50,10 @@ def prepare_multi30k(
     Its tokenized form goes into the folder tok_lc there. Raises UserError if a file does not come or is another one.
     """
     folder = root / 'multi30k'
-    for files, url, below in ((FILES, URL, folder), (TOKENIZED, TOKENIZED_URL, folder / 'tok_lc')):
+    for files, url, below in (
+        (MULTI30K_FILES, MULTI30K_URL, folder),
+        (MULTI30K_TOKENIZED, MULTI30K_TOKENIZED_URL, folder / 'tok_lc'),
+    ):
         for name, sha256 in files.items():
             try:
                 found = download(f'{mirror or url}/{name}', below / name, sha256=sha256, progress=progress)

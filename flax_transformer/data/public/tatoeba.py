@@ -15,8 +15,10 @@ from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import sha256_of
 from flax_transformer.data.public.download import Downloaded, Progress, Unreachable, download
 
-URL = 'https://downloads.tatoeba.org/exports/per_language'
-LICENCE = 'Tatoeba is licensed under CC BY 2.0 FR (some sentences CC0): name "Tatoeba, tatoeba.org" where you use it'
+TATOEBA_URL = 'https://downloads.tatoeba.org/exports/per_language'
+TATOEBA_LICENCE = (
+    'Tatoeba is licensed under CC BY 2.0 FR (some sentences CC0): name "Tatoeba, tatoeba.org" where you use it'
+)
 HELD_OUT = 2000  # sources in dev and in test, but at most one in twenty of all
 # Tatoeba names languages by ISO 639-3; the others go by those three letters here too.
 CODES = {
@@ -55,7 +57,7 @@ def prepare_tatoeba(
         say(f"{folder} is there already; move it away to download this week's sentences")
         return folder
     exports = folder.with_name(folder.name + '.exports')
-    files = _exports(source, target, exports, mirror or URL, say, progress)
+    files = _exports(source, target, exports, mirror or TATOEBA_URL, say, progress)
     split = split_pairs(_pairs(*(exports / name for name in files)))
     if not split.dev:
         raise UserError(f'Tatoeba has {len(split.train):,} pairs {source}-{target}: too few to train and test on')
@@ -65,7 +67,7 @@ def prepare_tatoeba(
     _write(made, split, (source, target))
     record = {
         'date': time.strftime('%Y-%m-%d'),
-        'licence': LICENCE,
+        'licence': TATOEBA_LICENCE,
         'files': [each._asdict() for each in files.values()],
     }
     (made / 'source.json').write_text(json.dumps(record, indent=2) + '\n', encoding='utf-8')
@@ -92,7 +94,7 @@ def _exports(
         except Unreachable as error:
             names = ', '.join(places)
             raise UserError(
-                f'{error}. Without a network, copy {names} from {URL} into {folder} and run the command again'
+                f'{error}. Without a network, copy {names} from {TATOEBA_URL} into {folder} and run the command again'
             ) from None
         say(f'{file}: {found[name].bytes:,} bytes, SHA-256 {found[name].sha256}')
     return found

@@ -173,7 +173,7 @@ def test_a_proxy_of_the_environment_is_used(server: Server, file: Path, monkeypa
 @pytest.fixture
 def upstream_multi30k(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     """The files of data/task1/raw and data/task1/tok, with other text."""
-    for files in ('FILES', 'TOKENIZED'):
+    for files in ('MULTI30K_FILES', 'MULTI30K_TOKENIZED'):
         sums = {}
         for name in getattr(multi30k, files):
             text = (f'eins {name}\n' * (3 if name.startswith('train') else 2)).encode()
@@ -222,10 +222,12 @@ def test_a_mirror_that_is_no_address_is_refused(tmp_path: Path, capsys: pytest.C
 
 
 def test_the_recorded_sums_are_those_of_the_files(tmp_path: Path) -> None:
-    assert len(multi30k.FILES) == 12
-    assert len(multi30k.TOKENIZED) == 6
-    assert all(len(bytes.fromhex(digest)) == 32 for digest in (multi30k.FILES | multi30k.TOKENIZED).values())
-    assert f'/{multi30k.COMMIT}/data/task1/raw' in multi30k.URL
+    assert len(multi30k.MULTI30K_FILES) == 12
+    assert len(multi30k.MULTI30K_TOKENIZED) == 6
+    assert all(
+        len(bytes.fromhex(digest)) == 32 for digest in (multi30k.MULTI30K_FILES | multi30k.MULTI30K_TOKENIZED).values()
+    )
+    assert f'/{multi30k.MULTI30K_COMMIT}/data/task1/raw' in multi30k.MULTI30K_URL
 
 
 # --------------------------------------------------------------------------------- Tatoeba
