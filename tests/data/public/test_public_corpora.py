@@ -16,11 +16,11 @@ import pytest
 from flax_transformer.cli import main
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
+from flax_transformer.data import public_corpora as multi30k
 from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.data.public import download as downloading
-from flax_transformer.data.public import multi30k
 from flax_transformer.data.public.download import download
-from flax_transformer.data.public.tatoeba import split_pairs
+from flax_transformer.data.public_corpora import split_pairs
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
