@@ -16,10 +16,10 @@ import pytest
 from flax_transformer.cli import main
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
-from flax_transformer.data import public_corpora as multi30k
+from flax_transformer.data import download as downloading
+from flax_transformer.data import public_corpora
 from flax_transformer.data.bitext.sources import read_corpus
-from flax_transformer.data.public import download as downloading
-from flax_transformer.data.public.download import download
+from flax_transformer.data.download import download
 from flax_transformer.data.public_corpora import split_pairs
 
 
@@ -175,12 +175,12 @@ def upstream_multi30k(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server
     """The files of data/task1/raw and data/task1/tok, with other text."""
     for files in ('MULTI30K_FILES', 'MULTI30K_TOKENIZED'):
         sums = {}
-        for name in getattr(multi30k, files):
+        for name in getattr(public_corpora, files):
             text = (f'eins {name}\n' * (3 if name.startswith('train') else 2)).encode()
             content = gzip.compress(text, mtime=0) if name.endswith('.gz') else text
             (server.folder / name).write_bytes(content)
             sums[name] = hashlib.sha256(content).hexdigest()
-        monkeypatch.setattr(multi30k, files, sums)
+        monkeypatch.setattr(public_corpora, files, sums)
     return server
 
 
@@ -222,12 +222,13 @@ def test_a_mirror_that_is_no_address_is_refused(tmp_path: Path, capsys: pytest.C
 
 
 def test_the_recorded_sums_are_those_of_the_files(tmp_path: Path) -> None:
-    assert len(multi30k.MULTI30K_FILES) == 12
-    assert len(multi30k.MULTI30K_TOKENIZED) == 6
+    assert len(public_corpora.MULTI30K_FILES) == 12
+    assert len(public_corpora.MULTI30K_TOKENIZED) == 6
     assert all(
-        len(bytes.fromhex(digest)) == 32 for digest in (multi30k.MULTI30K_FILES | multi30k.MULTI30K_TOKENIZED).values()
+        len(bytes.fromhex(digest)) == 32
+        for digest in (public_corpora.MULTI30K_FILES | public_corpora.MULTI30K_TOKENIZED).values()
     )
-    assert f'/{multi30k.MULTI30K_COMMIT}/data/task1/raw' in multi30k.MULTI30K_URL
+    assert f'/{public_corpora.MULTI30K_COMMIT}/data/task1/raw' in public_corpora.MULTI30K_URL
 
 
 # --------------------------------------------------------------------------------- Tatoeba
