@@ -14,7 +14,7 @@ import pytest
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import own_partial
 from flax_transformer.config import DataConfig
-from flax_transformer.data import lines
+from flax_transformer.data import lines as text_lines
 from flax_transformer.data.bitext import cache, cache_checks
 from flax_transformer.data.bitext.cache import Settings, cached_pairs, find_cached
 from flax_transformer.data.bitext.sources import open_corpus
@@ -172,7 +172,9 @@ def test_a_file_that_was_only_touched_is_read_once_to_see_that(folder, tmp_path,
     never_tokenized()
     os.utime(folder / 'train.en', ns=(0, 12345))
     read = []
-    monkeypatch.setattr(lines, 'sha256_of', lambda file, real=lines.sha256_of: read.append(file) or real(file))
+    monkeypatch.setattr(
+        text_lines, 'sha256_of', lambda file, real=text_lines.sha256_of: read.append(file) or real(file)
+    )
     for _ in range(2):
         cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     assert read == [folder / 'train.en']
@@ -398,7 +400,7 @@ CHILD = """
 import os, sys
 from pathlib import Path
 from flax_transformer.config import DataConfig
-from flax_transformer.data import lines
+from flax_transformer.data import lines as text_lines
 from flax_transformer.data.bitext import cache, cache_checks
 from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
