@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.common.checks import check
+from flax_transformer.common.fields import check
 
 _ACTIVE_SHARE = 1e-3  # of the loudest block's power, -30 dB: quieter blocks are pauses
 _BLOCKS_PER_SECOND = 50

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from flax_transformer.common.checks import check, check_positive, check_types
+from flax_transformer.common.fields import check, check_positive, check_types
 from flax_transformer.text.config import TokenizerConfig
 from flax_transformer.text.tokenizer import Tokenizer
 

@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from flax_transformer.common.checks import check, check_rates, check_types
-from flax_transformer.common.fields import setting
+from flax_transformer.common.fields import check, check_rates, check_types, setting
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from flax_transformer.common.checks import check, check_types
-from flax_transformer.common.fields import setting
+from flax_transformer.common.fields import check, check_types, setting
 
 
 @dataclass(frozen=True)

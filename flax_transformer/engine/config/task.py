@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from flax_transformer.common.checks import check, check_types
-from flax_transformer.common.fields import section
+from flax_transformer.common.fields import check, check_types, section
 from flax_transformer.engine.config.loop import LoopConfig
 from flax_transformer.engine.config.optimizer import OptimizerConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
