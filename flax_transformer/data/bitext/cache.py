@@ -28,9 +28,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import open_regular, own_partial, read_limited, sha256_of, written_whole
+from flax_transformer.common.files import lock, open_regular, own_partial, read_limited, sha256_of, written_whole
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.common.locks import lock
 from flax_transformer.data.bitext.cache_checks import DamagedCache, checked, checksums, fingerprint
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
 from flax_transformer.data.bitext.tokenized import Chosen, Side, TokenizedPairs, choose
