@@ -10,7 +10,7 @@ from flax_transformer.engine.config.optimizer import OptimizerConfig
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.tasks.translation.config import Config, TrainingConfig
-from flax_transformer.text.config import TokenizerConfig
+from flax_transformer.text.tokenizer import TokenizerConfig
 from flax_transformer.transformer.config import TransformerConfig
 
 __all__ = [

@@ -5,8 +5,7 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from flax_transformer.common.fields import check, check_positive, check_types
-from flax_transformer.text.config import TokenizerConfig
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer, TokenizerConfig
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import LoopConfig, TaskConfig
 from flax_transformer.rnn.config import RecurrentConfig
-from flax_transformer.text.config import TokenizerConfig
+from flax_transformer.text.tokenizer import TokenizerConfig
 from flax_transformer.transformer.config import TransformerConfig
 
 ModelConfig = TransformerConfig | RecurrentConfig
