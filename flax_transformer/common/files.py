@@ -15,6 +15,11 @@ from typing import BinaryIO
 
 from flax_transformer.common.errors import UserError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 MOST_TEXT = 16 << 20  # bytes of a file of settings; JSON takes some 25 times as much in memory
 
 # Opening never waits, whatever the file is; and what Windows needs in place of that, where its bytes are not text.
@@ -107,12 +112,6 @@ def sha256_of(file: Path) -> str:
     """The file's SHA-256 in hexadecimal."""
     with open_regular(file) as opened:
         return hashlib.file_digest(opened, 'sha256').hexdigest()
-
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ import pytest
 from conftest import ROOT, copy_config
 
 from flax_transformer import train
-from flax_transformer.common import files as locks
+from flax_transformer.common import files
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import LOCK_FILE, in_use
 
@@ -105,7 +105,7 @@ def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_a_system_without_locks_says_so_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As Windows, which has no module fcntl."""
-    monkeypatch.setattr(locks, 'fcntl', None)
+    monkeypatch.setattr(files, 'fcntl', None)
     said = []
     with in_use(tmp_path / 'run', say=said.append):
         (tmp_path / 'run' / 'config.json').touch()
@@ -138,7 +138,7 @@ for found in pkgutil.walk_packages(flax_transformer.__path__, 'flax_transformer.
 
 def test_posix_only_modules_are_imported_by_the_locks_alone() -> None:
     """And there only where they are."""
-    package, found = Path(locks.__file__).parents[1], set()
+    package, found = Path(files.__file__).parents[1], set()
     for file in package.rglob('*.py'):
         assert not re.search(r'os\.O_(NO|CLOEXEC)', file.read_text('utf-8')), f'{file}: getattr, as in common/files.py'
         for node in ast.walk(ast.parse(file.read_text('utf-8'))):
