@@ -9,9 +9,9 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
 
+from flax_transformer.common import __version__
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import sha256_of
-from flax_transformer.common import __version__
 
 BLOCK = 1 << 16  # bytes read at a time
 TRIES = 4  # of a file whose connection breaks
