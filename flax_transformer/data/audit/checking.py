@@ -9,10 +9,10 @@ from pathlib import Path
 from flax_transformer.common.files import sha256_of
 from flax_transformer.data.audit.chunks import EXAMPLES, FORMS
 from flax_transformer.data.audit.config import CheckConfig, Vocabulary
-from flax_transformer.data.audit.kinds import KINDS, Severity
+from flax_transformer.data.audit.kinds import KINDS, Kind
 from flax_transformer.data.audit.language import is_language
 from flax_transformer.data.audit.reading import CorpusFacts, find_overlaps, read_facts
-from flax_transformer.data.audit.report import Example, Finding, Report, sorted_report
+from flax_transformer.data.audit.report import Example, Finding, Report, findings_of, sorted_report
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
 from flax_transformer.data.bitext.library_corpora import NumberWords
@@ -133,21 +133,19 @@ def weigh(
 ) -> Report:
     """Compares the corpora, and reports how serious the findings are."""
     training = [facts for facts in corpora if facts.role == 'train']
+    kinds = {name: kind._replace(share=getattr(check, name, 0.0)) for name, kind in KINDS.items()}
     findings = list(changed_since(recorded, [file for facts in training for file in facts.corpus.files]))
     details = find_overlaps(corpora)
     for number, facts in enumerate(corpora):
         findings += _of_sides(facts)
         hits = itertools.chain.from_iterable(facts.examples.values())
         texts = facts.texts(hit.index for hit in hits if not hit.source + hit.target)
-        for kind in KINDS:
+        for kind in kinds:
             if facts.counts[kind]:
                 examples = _examples(facts, kind, texts)
-                severity = _severity(check, kind, facts.counts[kind] / len(facts))
                 detail = details.get((number, kind)) or _detail(facts, kind)
-                findings.append(
-                    Finding(KINDS[kind], severity, facts.name, facts.counts[kind], len(facts), examples, detail)
-                )
-    findings += _normalization(check, corpora)
+                findings += findings_of(kinds[kind], facts.name, facts.counts[kind], len(facts), examples, detail)
+    findings += _normalization(kinds['normalization'], corpora)
     findings += _vocabulary(check, vocabulary, training)
     made = tuple(facts.name for facts in corpora if isinstance(facts.corpus, _Beginning))
     return sorted_report(findings, {facts.name: len(facts) for facts in corpora}, made)
@@ -164,18 +162,9 @@ def _detail(facts: CorpusFacts, kind: str) -> str:
     return ''
 
 
-def _severity(check: CheckConfig, kind: str, share: float) -> Severity:
-    gravity = KINDS[kind].gravity
-    if gravity == 'share':
-        return 'warning' if share >= getattr(check, kind) else 'note'
-    return gravity
-
-
-def _examples(facts: CorpusFacts, kind: str, texts: dict[int, tuple[str, str]]) -> tuple[Example, ...]:
-    return tuple(
-        Example(facts.place(hit), *((hit.source, hit.target) if hit.source + hit.target else texts[hit.index]))
-        for hit in facts.examples[kind][:EXAMPLES]
-    )
+def _examples(facts: CorpusFacts, kind: str, texts: dict[int, tuple[str, str]]) -> Iterator[Example]:
+    for hit in facts.examples[kind]:
+        yield Example(facts.place(hit), *((hit.source, hit.target) if hit.source + hit.target else texts[hit.index]))
 
 
 def _of_sides(facts: CorpusFacts) -> Iterator[Finding]:
@@ -202,28 +191,20 @@ def _of_sides(facts: CorpusFacts) -> Iterator[Finding]:
             yield Finding(KINDS['other_language'], 'warning', facts.name, size, size, examples[side], detail)
 
 
-def _normalization(check: CheckConfig, corpora: list[CorpusFacts]) -> Iterator[Finding]:
+def _normalization(kind: Kind, corpora: list[CorpusFacts]) -> Iterator[Finding]:
     """The rarer Unicode form of each language, over all corpora: they are trained on and scored together."""
     for language in sorted({language for facts in corpora for language in facts.languages}):
         sides = [(facts, i) for facts in corpora for i in (0, 1) if facts.languages[i] == language]
         counts = {form: sum(facts.counts[f'{form}:{side}'] for facts, side in sides) for form in FORMS}
         rarer = min(FORMS, key=lambda form: (counts[form], form == 'composed'))
-        if counts[rarer]:
-            total = sum(len(facts) for facts, _ in sides)
-            examples = [
-                Example(facts.place(hit), hit.source, hit.target)
-                for facts, side in sides
-                for hit in facts.examples.get(f'{rarer}:{side}', [])
-            ]
-            yield Finding(
-                KINDS['normalization'],
-                _severity(check, 'normalization', counts[rarer] / total),
-                f'language {language}',
-                counts[rarer],
-                total,
-                tuple(examples[:EXAMPLES]),
-                f'{counts["composed"]:,} lines are composed, {counts["decomposed"]:,} decomposed',
-            )
+        total = sum(len(facts) for facts, _ in sides)
+        examples = (
+            Example(facts.place(hit), hit.source, hit.target)
+            for facts, side in sides
+            for hit in facts.examples.get(f'{rarer}:{side}', [])
+        )
+        detail = f'{counts["composed"]:,} lines are composed, {counts["decomposed"]:,} decomposed'
+        yield from findings_of(kind, f'language {language}', counts[rarer], total, examples, detail)
 
 
 def _vocabulary(check: CheckConfig, vocabulary: Vocabulary, training: list[CorpusFacts]) -> Iterator[Finding]:

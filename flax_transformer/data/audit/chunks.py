@@ -12,10 +12,10 @@ from flax_transformer.data.audit.alignment import length_byte
 from flax_transformer.data.audit.characters import DIGIT, LAST, LETTER, Text, bits_of_characters, lay_out
 from flax_transformer.data.audit.language import SideModel
 from flax_transformer.data.audit.repeats import NO_KEY, exact_keys, keys_of
+from flax_transformer.data.audit.report import EXAMPLES
 from flax_transformer.data.bitext.corpus import Records
 from flax_transformer.text.tokenizer import Tokenizer
 
-EXAMPLES = 5  # of each kind
 _SMOOTHING = 10  # characters added to both lengths: short lines often have large ratios
 
 FORMS = ('composed', 'decomposed')
