@@ -15,7 +15,6 @@ from flax_transformer.data.audit.reading import CorpusFacts, find_overlaps, read
 from flax_transformer.data.audit.report import Example, Finding, Report, findings_of, sorted_report
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
-from flax_transformer.data.bitext.library_corpora import NumberWords
 from flax_transformer.data.bitext.sources import open_corpus, read_corpus
 
 
@@ -74,7 +73,7 @@ def _open_all(data: DataConfig) -> Iterator[CorpusFacts]:
     """The corpora, opened, with nothing read yet."""
     for part in data.corpora:
         languages = (part.source_language, part.target_language)
-        yield CorpusFacts(part.name, 'train', _open(part.train, data, languages), languages)
+        yield CorpusFacts(part.name, 'train', open_corpus(part.train, data, languages), languages)
         if part.has_validation:
             name = f'{part.name} validation' if data.mixture else 'validation'
             yield CorpusFacts(name, 'validation', _open_held_out(part.validation, data, languages), languages)
@@ -83,31 +82,12 @@ def _open_all(data: DataConfig) -> Iterator[CorpusFacts]:
         yield CorpusFacts('test', 'test', _open_held_out(data.test, data, languages), languages)
 
 
-def _open(name: str, data: DataConfig, languages: tuple[str, str]) -> Corpus:
-    corpus = open_corpus(name, data, languages)
-    return _Beginning(corpus) if isinstance(corpus, NumberWords) else corpus
-
-
 def _open_held_out(name: str, data: DataConfig, languages: tuple[str, str]) -> Corpus:
     if name.startswith('sacrebleu:'):
         return _InMemory(name, read_corpus(name, data))
     if name.count(',') > 1 and '#' not in name:
         name = ','.join(name.split(',')[:2])  # of several references, the first
-    return _open(name, data, languages)
-
-
-class _Beginning(Corpus):
-    """The first chunk of generated text: generating all of it takes longer than its check is worth."""
-
-    def __init__(self, corpus: Corpus) -> None:
-        super().__init__(corpus.name)
-        self._corpus = corpus
-
-    def records(self) -> Iterator[Records]:
-        yield from itertools.islice(self._corpus.records(), 1)
-
-    def place(self, index: int, side: int) -> str:
-        return self._corpus.place(index, side)
+    return open_corpus(name, data, languages)
 
 
 class _InMemory(Corpus):
@@ -147,7 +127,7 @@ def weigh(
                 findings += findings_of(kinds[kind], facts.name, facts.counts[kind], len(facts), examples, detail)
     findings += _normalization(kinds['normalization'], corpora)
     findings += _vocabulary(check, vocabulary, training)
-    made = tuple(facts.name for facts in corpora if isinstance(facts.corpus, _Beginning))
+    made = tuple(facts.name for facts in corpora if facts.is_made)
     return sorted_report(findings, {facts.name: len(facts) for facts in corpora}, made)
 
 
@@ -213,7 +193,7 @@ def _vocabulary(check: CheckConfig, vocabulary: Vocabulary, training: list[Corpu
     tally = sum((facts.characters for facts in training), Counter())
     characters = tally.total()
     needed = check.characters_per_piece * vocabulary.size
-    made = any(isinstance(facts.corpus, _Beginning) for facts in training)
+    made = any(facts.is_made for facts in training)
     if total and characters < needed and not made:
         detail = f'{characters:,} characters for model.vocab_size={vocabulary.size:,}; expected {needed:,}'
         yield Finding(KINDS['few_pairs'], 'warning', 'training', total, total, detail=detail)

@@ -19,6 +19,7 @@ from flax_transformer.data.audit.language import is_language, language_of_side
 from flax_transformer.data.audit.repeats import NO_KEY, contradictions, repeated_pairs, shared_pairs
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Records
+from flax_transformer.data.bitext.library_corpora import NumberWords
 
 HEAD = 65_536  # first pairs, kept in memory: they teach what the corpus is like, and most examples are among them
 _MODEL: list[Model] = []  # of an inspecting process
@@ -44,6 +45,10 @@ class CorpusFacts:
 
     def __len__(self) -> int:
         return len(self.pairs.exact)
+
+    @property
+    def is_made(self) -> bool:
+        return isinstance(self.corpus, NumberWords)
 
     def reject(self, kind: str, indices: np.ndarray) -> None:
         """Marks pairs, for `clean`, as rejected by a kind, if it is one that rejects."""
@@ -81,7 +86,8 @@ def read_facts(
     progress: Callable[[int], object] | None,
 ) -> None:
     """Reads a corpus to its end and adds what it shows. `processes` inspect a corpus of more than HEAD pairs."""
-    records = iter(facts.corpus.records())
+    # Generating all text of a corpus that is made takes longer than its check is worth.
+    records = itertools.islice(facts.corpus.records(), 1 if facts.is_made else None)
     facts.head, count = _head(records)
     if not count:
         return

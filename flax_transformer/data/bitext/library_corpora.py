@@ -2,9 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -43,27 +41,23 @@ class NumberWords(Corpus):
         settings = {'below': config.numbers_below, 'train': config.numbers_train, 'held_out': config.numbers_held_out}
         super().__init__(name, settings={**settings, 'languages': languages})
 
-    def pairs(self) -> Iterator[Pairs]:
+    def records(self) -> Iterator[Records]:
         for first in range(0, len(self._numbers), CHUNK):
             numbers = self._numbers[first : first + CHUNK]
-            yield Pairs(*(_spell(numbers, language) for language in self._languages))
-
-    def records(self) -> Iterator[Records]:
-        for pairs in self.pairs():
-            yield Records(*([text.encode() for text in side] for side in (pairs.sources, pairs.targets)))
+            yield Records(*(_spell(numbers, language) for language in self._languages))
 
     def place(self, index: int, side: int) -> str:
         return f'{self.name}, the number {self._numbers[index]} in {self._languages[side]!r}'
 
 
-def _spell(numbers: np.ndarray, language: str) -> list[str]:
+def _spell(numbers: np.ndarray, language: str) -> list[bytes]:
     from num2words import CONVERTER_CLASSES, num2words
 
     if language not in CONVERTER_CLASSES:
         known = ', '.join(sorted(CONVERTER_CLASSES))
         raise UserError(f'num2words knows no language {language!r}; it knows {known}')
     try:
-        return [num2words(int(number), lang=language) for number in numbers]
+        return [num2words(int(number), lang=language).encode() for number in numbers]
     except Exception as error:  # of many kinds; some of its languages fail on any number
         raise UserError(
             f'num2words cannot spell all numbers in {language!r} ({error!r}); choose another language'
@@ -109,30 +103,11 @@ def read_sacrebleu(name: str) -> Pairs:
     if not os.path.isdir(folder) or not os.listdir(folder):
         raise UserError(f'corpus {name!r}: sacrebleu has no {test_set} in {folder}. Download it once:\n{command}')
     try:
-        with _no_downloads():
-            files = [dataset.get_source_file(languages), *dataset.get_reference_files(languages)]
-    except FileNotFoundError as error:
-        raise UserError(
-            f'corpus {name!r}: {error.filename} is missing; remove {folder} and download it again:\n{command}'
-        ) from None
+        files = [dataset.get_source_file(languages), *dataset.get_reference_files(languages)]
+    except OSError as error:  # a file is missing, and sacrebleu cannot download it now
+        raise UserError(f'corpus {name!r}: {error}; remove {folder} and download it again:\n{command}') from None
     sources, *references = sides = [read_lines(file) for file in files]
     if not sources or not references or len(set(map(len, sides))) > 1:
         counts = ', '.join(f'{file} {len(lines)}' for file, lines in zip(files, sides, strict=True))
         raise UserError(f'corpus {name!r}: expected a source and references of as many lines, got {counts}')
     return Pairs(sources, references[0], tuple(references[1:]))
-
-
-@contextmanager
-def _no_downloads() -> Iterator[None]:
-    """Within it, sacrebleu raises FileNotFoundError instead of downloading."""
-    from sacrebleu.dataset import base
-
-    def keep(url: str, path: str, **_: Any) -> None:
-        if not os.path.exists(path):
-            raise FileNotFoundError(2, 'not downloaded', path)
-
-    before, base.download_file = base.download_file, keep
-    try:
-        yield
-    finally:
-        base.download_file = before

@@ -172,16 +172,6 @@ def test_workers_end_with_a_process_that_is_killed(plan: PackingPlan, tmp_path: 
     assert errors == ''
 
 
-@pytest.mark.parametrize(('name', 'value'), [('executable', ''), ('executable', None), ('frozen', True)])
-def test_a_program_without_an_interpreter_never_starts_itself(
-    plan: PackingPlan, monkeypatch: pytest.MonkeyPatch, name: str, value: object
-) -> None:
-    monkeypatch.setattr(sys, name, value, raising=False)
-    assert default_workers(10**9, is_drawn=True) == 0
-    with pytest.raises(UserError, match=r'data\.workers=2: .* expected 0'):
-        Workers(plan, 2).rows(0)
-
-
 def test_small_corpora_are_planned_in_the_thread_that_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, 'sched_getaffinity', lambda _: set(range(4)))
     sizes = (1, 1 << 13, (1 << 13) + 1, 1 << 16, (1 << 16) + 1, 10**9)
