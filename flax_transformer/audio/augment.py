@@ -52,13 +52,6 @@ def mixed(samples, noise, snr_db, rate: int, is_sample=None):
     return samples + noise * scale.astype(samples.dtype)
 
 
-def add_noise(key: jax.Array, samples: jax.Array, noise: jax.Array, snr_db, rate: int, is_sample=None) -> jax.Array:
-    """Samples [T] with noise [N] mixed in from a random place on, round and round, at a ratio as `mixed` defines it."""
-    start = jax.random.randint(key, (), 0, noise.shape[-1])
-    places = (start + jnp.arange(samples.shape[-1])) % noise.shape[-1]
-    return mixed(samples, noise[places], snr_db, rate, is_sample)
-
-
 def speed(samples: jax.Array, factor, num_samples, size: int) -> tuple[jax.Array, jax.Array]:
     """The first num_samples of [T] played `factor` times as fast: [size] padded by 0, and their number.
 
