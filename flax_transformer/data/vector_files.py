@@ -10,7 +10,7 @@ A file may be compressed (.gz, .xz, .bz2, .zst).
 import re
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def read_vectors(file: Path, form: Format | None = None, *, only: Container[str]
     vectors of another width, a word that occurs twice or is not UTF-8, and numbers that are not finite.
     """
     file = Path(file)
-    form = _checked(form) or ('binary' if content_suffix(file) == '.bin' else None)
+    form = _form_of(file, form, otherwise=None)
     try:
         found = _read_binary(file) if form == 'binary' else _read_text(file, form)
         return _gathered(file, found, only)
@@ -52,10 +52,10 @@ def read_vectors(file: Path, form: Format | None = None, *, only: Container[str]
         raise UserError(f'{file} could not be read: {error}') from None
 
 
-def _checked(form: Format | None) -> Format | None:
+def _form_of(file: Path, form: Format | None, otherwise: Format | None) -> Format | None:
     if form not in (None, *get_args(Format)):
         raise UserError(f'form={form!r}: expected {", ".join(get_args(Format))}, or None to choose by the file')
-    return form
+    return form or ('binary' if content_suffix(file) == '.bin' else otherwise)
 
 
 Entry = tuple[str, str, np.ndarray]  # the place, the word, the vector [D] float32
@@ -122,8 +122,6 @@ def _line(file: Path, number: int, line: bytes, width: int) -> Entry:
     if _NO_WORD.search(word):
         raise UserError(f'{file}, {place}: {word!r} is no word; expected no control characters')
     try:
-        if '_' in rest:  # which Python allows between digits
-            raise ValueError(f'could not convert string to float: {next(each for each in numbers if "_" in each)!r}')
         with np.errstate(over='ignore'):  # an infinity is found later
             return place, word, np.fromiter(map(float, numbers), np.float64, width).astype(np.float32)
     except ValueError as error:
@@ -140,47 +138,36 @@ def _read_binary(file: Path) -> Iterator[Entry]:
                 "`30000 100`; is it word2vec's binary format?"
             )
         count, width = _sizes(file, header)
-        yield from _binary_words(file, opened, count, width)
+        announced = f'{count:,} words that its first line announces'
+        buffer, start, size = b'', 0, width * _FLOAT.itemsize
 
+        def fill(needed: int) -> bool:
+            """Whether there are `needed` more bytes."""
+            nonlocal buffer, start
+            if len(buffer) - start < needed:
+                buffer, start = buffer[start:] + opened.read(max(_CHUNK, needed)), 0
+            return len(buffer) - start >= needed
 
-def _binary_words(file: Path, opened: BinaryIO, count: int, width: int) -> Iterator[Entry]:
-    buffer, start, size = b'', 0, width * _FLOAT.itemsize
-
-    def fill(needed: int) -> bool:
-        """Whether there are `needed` more bytes."""
-        nonlocal buffer, start
-        if len(buffer) - start < needed:
-            buffer, start = buffer[start:] + opened.read(max(_CHUNK, needed)), 0
-        return len(buffer) - start >= needed
-
-    for number in range(1, count + 1):
-        place = f'word {number:,}'
-        fill(_LONGEST_WORD + 1)
-        space = buffer.find(b' ', start, start + _LONGEST_WORD)
-        if space < 0:
-            if len(buffer) - start >= _LONGEST_WORD:
-                raise UserError(
-                    f'{file}, {place}: no space in {_LONGEST_WORD:,} bytes; expected one after the word: is the width '
-                    f'{width}, as the first line says?'
-                )
-            raise UserError(f'{file} ends after {number - 1:,} of the {count:,} words that its first line announces')
-        name = buffer[start:space].removeprefix(b'\n')
-        try:
-            word = name.decode('utf-8')
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f'{file}, {place}: byte 0x{name[error.start]:02x} is not valid UTF-8; is the width {width}, as the '
-                'first line says?'
-            ) from None
-        if not word or _NO_WORD.search(word):
-            raise UserError(f'{file}, {place}: {word!r} is no word; is the width {width}, as the first line says?')
-        start = space + 1
-        if not fill(size):
-            raise UserError(f'{file} ends in the vector of {word!r}, word {number:,} of {count:,}')
-        yield place, word, np.frombuffer(buffer, _FLOAT, width, start).astype(np.float32)
-        start += size
-    if (buffer[start:] + opened.read(_CHUNK)).strip(b'\n'):
-        raise UserError(f'{file} goes on after the {count:,} words that its first line announces')
+        for number in range(1, count + 1):
+            place = f'word {number:,}'
+            hint = f'is the width {width}, as the first line says?'
+            fill(_LONGEST_WORD + 1)
+            space = buffer.find(b' ', start, start + _LONGEST_WORD)
+            if space < 0:
+                if len(buffer) - start >= _LONGEST_WORD:
+                    raise UserError(f'{file}, {place}: no space in {_LONGEST_WORD:,} bytes; {hint}')
+                raise UserError(f'{file} ends after {number - 1:,} of the {announced}')
+            name = buffer[start:space].removeprefix(b'\n')
+            word = name.decode('utf-8', 'replace')
+            if not word or _NO_WORD.search(word) or word.encode() != name:
+                raise UserError(f'{file}, {place}: {name!r} is no word in UTF-8; {hint}')
+            start = space + 1
+            if not fill(size):
+                raise UserError(f'{file} ends in the vector of {word!r}, word {number:,} of {count:,}')
+            yield place, word, np.frombuffer(buffer, _FLOAT, width, start).astype(np.float32)
+            start += size
+        if (buffer[start:] + opened.read(_CHUNK)).strip(b'\n'):
+            raise UserError(f'{file} goes on after the {announced}')
 
 
 def _sizes(file: Path, header: re.Match[bytes]) -> tuple[int, int]:
@@ -204,7 +191,7 @@ def write_vectors(file: Path, words: Sequence[str], matrix: np.ndarray, form: Fo
     characters or lone surrogates; and if the file cannot be written.
     """
     file = Path(file)
-    form = _checked(form) or ('binary' if content_suffix(file) == '.bin' else 'text')
+    form = _form_of(file, form, otherwise='text')
     for word in words:
         if not word or _NO_WORD.search(word):
             raise UserError(f'{word!r} cannot be written to {file}: expected valid Unicode without white space')

@@ -45,11 +45,6 @@ class Source(NamedTuple):
             return io.BytesIO(opened.read(self.size))
 
 
-def archives_in(folder: Path) -> list[Path]:
-    """The tar archives of a folder, sorted by name."""
-    return sorted(file for file in folder.iterdir() if file.name.endswith(SUFFIXES) and file.is_file())
-
-
 def members_of(archive: Path, wanted: Collection[str]) -> dict[str, Source]:
     """The files of an archive that are wanted, by name; those that it lacks are left out.
 
@@ -70,20 +65,16 @@ def members_of(archive: Path, wanted: Collection[str]) -> dict[str, Source]:
                 source = Source(archive, f'{archive}:{names[0]}', member.offset_data, member.size)
                 if not is_plain:
                     held += member.size
-                    _check_size(archive, held)
+                    if held > MOST_UNPACKED:
+                        raise UserError(
+                            f'{archive} is compressed, and its recordings take more than {MOST_UNPACKED / 2**30:g} GiB '
+                            f'of memory; unpack it where it is: tar -xf {archive} -C {archive.parent}'
+                        )
                     source = source._replace(content=opened.extractfile(member).read())
                 found |= dict.fromkeys(names, source)
     except (tarfile.TarError, *broken_file()) as error:
         raise BadInput(f'{archive} could not be read: {error}; expected a whole tar archive') from None
     return found
-
-
-def _check_size(archive: Path, held: int) -> None:
-    if held > MOST_UNPACKED:
-        raise UserError(
-            f'{archive} is compressed, and its recordings take more than {MOST_UNPACKED / 2**30:g} GiB of memory; '
-            f'unpack it where it is: tar -xf {archive} -C {archive.parent}'
-        )
 
 
 class Utterance(NamedTuple):
@@ -121,7 +112,7 @@ def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
     text = column_among((parts.text,) if parts.text else TEXTS, names, parts.path, remedy)
     speaker = next((name for name in SPEAKERS if name in names), '')
     utterances, faults = [], []
-    for row, source, reason in zip(rows, *_sources(rows), strict=True):
+    for row, (source, reason) in zip(rows, _sources(rows), strict=True):
         try:
             said, who = row.cell(text).strip(), row.columns.get(speaker, '').strip()
             header = _header(row, source, reason)
@@ -171,7 +162,7 @@ def _read(utterance: Utterance, rate: int) -> Audio:
         raise BadInput(f'{utterance.place}: {error}') from None
 
 
-def _sources(rows: list[Row]) -> tuple[list[Source | None], list[str]]:
+def _sources(rows: list[Row]) -> list[tuple[Source | None, str]]:
     """Where the recording of each row is, or why it is nowhere."""
     missing: dict[Path, set[str]] = {}
     are_there = [os.path.isfile(row.path) for row in rows]  # False for a name that is too long, where Path raises
@@ -179,21 +170,17 @@ def _sources(rows: list[Row]) -> tuple[list[Source | None], list[str]]:
         if not is_there:
             missing.setdefault(row.folder, set()).add(row.name)
     archived = {folder: _archived(folder, names) for folder, names in missing.items()}
-    sources, reasons = [], []
+    found = []
     for row, is_there in zip(rows, are_there, strict=True):
-        if is_there:
-            sources.append(Source(row.path, str(row.path)))
-            reasons.append('')
-        else:
-            members, reason = archived[row.folder]
-            sources.append(members.get(row.name))
-            reasons.append(reason)
-    return sources, reasons
+        members, reason = archived.get(row.folder, ({}, ''))
+        found.append((Source(row.path, str(row.path)), '') if is_there else (members.get(row.name), reason))
+    return found
 
 
 def _archived(folder: Path, names: set[str]) -> tuple[dict[str, Source], str]:
     """The recordings of the only archive in a folder, and what to say of those that it lacks."""
-    archives = archives_in(folder) if folder.is_dir() else []
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    archives = [file for file in files if file.name.endswith(SUFFIXES) and file.is_file()]
     if len(archives) == 1:
         return members_of(archives[0], names), f'neither there nor in {archives[0].name}'
     if archives:
@@ -206,8 +193,6 @@ def _header(row: Row, source: Source | None, reason: str) -> Header:
     if source is None:
         if os.path.isdir(row.path):
             raise BadInput(f'{row.place}: {row.name} is a folder, expected a recording')
-        if len(row.name) > 1000:
-            raise BadInput(f'{row.place}: {row.name[:40]}... has {len(row.name):,} characters, expected a path')
         raise BadInput(f'{row.place}: {row.name} is {reason}')
     try:
         with source.open() as opened:

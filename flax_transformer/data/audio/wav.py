@@ -12,7 +12,6 @@ import numpy as np
 from flax_transformer.common.errors import BadInput
 
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE  # format tags
-_MOST_CHUNKS = 1000  # before the samples; real files have a few
 _UNKNOWN_SIZE = 0x7FFFF000  # what writes into a pipe cannot know the size: it declares this or more
 _MOST_BYTES = 1 << 16  # read at a time; whatever has come is passed on at once
 
@@ -38,7 +37,7 @@ def read_wav_header(file: BinaryIO) -> Wav | None:
     file.seek(0)
     riff_size = struct.unpack('<4xI4x', file.read(12))[0]
     found, wide_size = None, None
-    for _ in range(_MOST_CHUNKS):
+    while True:
         head = file.read(8)
         if len(head) < 8:
             raise BadInput('the WAV file ends before its samples; expected a whole file')
@@ -51,8 +50,6 @@ def read_wav_header(file: BinaryIO) -> Wav | None:
         elif name == b'ds64':  # of RF64: sizes of 64 bits
             wide_size = struct.unpack('<8xQ', file.read(16).ljust(16, b'\0'))[0]
         file.seek(start + declared + declared % 2)
-    else:
-        raise BadInput(f'the WAV file has {_MOST_CHUNKS} chunks and no samples; expected a chunk named data')
     if found is None:
         raise BadInput('the WAV file does not say how its samples are coded; expected a chunk named fmt before them')
     tag, channels, rate, block, bits = found

@@ -131,17 +131,10 @@ def _model(facts: CorpusFacts, data: DataConfig, check: CheckConfig, vocabulary:
     if all(model.languages):
         sides = ([line for chunk in facts.head for line in chunk[side] if line] for side in (0, 1))
         facts.languages_found = tuple(language_of_side([shown(line) for line in lines]) for lines in sides)
-    if not _languages_fit(facts):
-        model = model._replace(languages=(None, None))  # every line would be foreign: reported once for the side
+    for found, expected in zip(facts.languages_found, facts.languages, strict=True):
+        if found is not None and not (found[1] > 0.5 and is_language(found[0], expected)):
+            model = model._replace(languages=(None, None))  # every line would be foreign: reported once for the side
     return model
-
-
-def _languages_fit(facts: CorpusFacts) -> bool:
-    """Whether the library finds the configured language in most lines of each side, or has too few to tell."""
-    return all(
-        found is None or (found[1] > 0.5 and is_language(found[0], expected))
-        for found, expected in zip(facts.languages_found, facts.languages, strict=True)
-    )
 
 
 def _add_chunk(facts: CorpusFacts, part: Facts, first: int) -> None:
@@ -201,7 +194,6 @@ def find_overlaps(corpora: list[CorpusFacts]) -> dict[tuple[int, str], str]:
             _add(facts, 'shifted', indices, [stretch.first for stretch in stretches])
             details[number, 'shifted'] = '; '.join(map(_described, stretches[:EXAMPLES]))
     _compare_training([facts for facts in corpora if facts.role == 'train'])
-    _compare_with_training(corpora)
     _compare_held_out(corpora)
     return details
 
@@ -213,12 +205,12 @@ def _described(stretch: Stretch) -> str:
     )
 
 
-def _add(facts: CorpusFacts, kind: str, indices: np.ndarray, shown: list[int] | None = None, side: int = 0) -> None:
+def _add(facts: CorpusFacts, kind: str, indices: np.ndarray, shown: list[int] | None = None) -> None:
     """Counts pairs, the first of them as examples; their text is read later."""
     if len(indices):
         facts.counts[kind] += len(indices)
         first = indices[:EXAMPLES].tolist() if shown is None else shown[:EXAMPLES]
-        facts.examples.setdefault(kind, []).extend(Hit(index, side, '', '') for index in first)
+        facts.examples.setdefault(kind, []).extend(Hit(index, 0, '', '') for index in first)
         facts.reject(kind, indices)
 
 
@@ -237,8 +229,8 @@ def _compare_training(training: list[CorpusFacts]) -> None:
                 _add(facts, kind, indices[(indices >= first) & (indices < last)] - first)
 
 
-def _compare_with_training(corpora: list[CorpusFacts]) -> None:
-    """Held-out sentences in the training data, on either side, language by language."""
+def _compare_held_out(corpora: list[CorpusFacts]) -> None:
+    """Held-out sentences in the training data, language by language, and test pairs that a validation set has."""
     training = [facts for facts in corpora if facts.role == 'train']
     held_out = [facts for facts in corpora if facts.role != 'train']
     for facts in held_out:
@@ -248,6 +240,9 @@ def _compare_with_training(corpora: list[CorpusFacts]) -> None:
                 shared = shared_pairs(*facts.pairs.keys, other.pairs.keys) if other.languages == facts.languages else []
                 if len(facts) and len(shared) >= _MEMORISED * len(facts):
                     _add(facts, 'test_is_training', np.asarray(shared))
+            for other in held_out:
+                if other.role == 'validation' and other.languages == facts.languages:
+                    _add(facts, 'validation_is_test', shared_pairs(*facts.pairs.keys, other.pairs.keys))
     for facts in training:
         if facts.reasons is not None:
             facts.reject('leaked', _found_in(facts, held_out))
@@ -262,10 +257,3 @@ def _found_in(facts: CorpusFacts, others: list[CorpusFacts]) -> np.ndarray:
                 if other_language == language:
                     found |= np.isin(keys, other_keys) & (keys != NO_KEY)
     return np.flatnonzero(found)
-
-
-def _compare_held_out(corpora: list[CorpusFacts]) -> None:
-    for test in corpora:
-        for other in corpora:
-            if test.role == 'test' and other.role == 'validation' and test.languages == other.languages:
-                _add(test, 'validation_is_test', shared_pairs(*test.pairs.keys, other.pairs.keys))

@@ -124,10 +124,7 @@ class PackedBatches(grain.IterDataset):
 
 
 class PackedIterator(grain.DatasetIterator):
-    """Reads on from a place.
-
-    Its state is one integer, and the number of sentences before it, which follows from it, for reports.
-    """
+    """Reads on from a place: one integer; the number of sentences before it follows from it and is for reports."""
 
     _workers: Workers | None = None
 
