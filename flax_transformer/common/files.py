@@ -22,8 +22,6 @@ except ImportError:  # Windows
 
 MOST_TEXT = 16 << 20  # bytes of a file of settings; JSON takes some 25 times as much in memory
 
-# Opening never waits, whatever the file is; and what Windows needs in place of that, where its bytes are not text.
-_NOT_WAITING = sum(getattr(os, name, 0) for name in ('O_NONBLOCK', 'O_CLOEXEC', 'O_BINARY'))
 LOCK_FILE = 'lock'
 
 
@@ -33,21 +31,12 @@ def open_regular(file: Path) -> BinaryIO:
     Opening a FIFO would wait for ever, reading a device may never end, and opening one may have effects.
     """
     check_regular(file)
-    opened = os.fdopen(os.open(file, os.O_RDONLY | _NOT_WAITING), 'rb')
-    try:
-        _check_regular(file, os.fstat(opened.fileno()).st_mode)
-    except UserError:
-        opened.close()
-        raise
-    return opened
+    return Path(file).open('rb')
 
 
 def check_regular(file: Path) -> None:
     """Raises UserError as `open_regular` does: for files that a library opens."""
-    _check_regular(file, os.stat(file).st_mode)
-
-
-def _check_regular(file: Path, mode: int) -> None:
+    mode = os.stat(file).st_mode
     if not stat.S_ISREG(mode):
         raise UserError(f'{file} is a {kind_of(mode)}, expected a regular file')
 
@@ -60,7 +49,7 @@ def kind_of(mode: int) -> str:
 def read_limited(file: Path, most: int = MOST_TEXT) -> bytes:
     """The content of a regular file. Raises UserError for any other file, and for one of more than `most` bytes."""
     with open_regular(file) as opened:
-        content = opened.read(most + 1) or b''  # None: /proc has regular files that would wait
+        content = opened.read(most + 1)
     if len(content) > most:
         raise UserError(f'{file} is larger than {most:,} bytes; expected a small file')
     return content
