@@ -33,12 +33,8 @@ def pretrained_rows(
     A token is a word, or a SentencePiece piece, whose word-begin mark does not count. If the file lacks it as it is, it
     gets the vector of its lower case.
 
-    Args:
-      name: of the file, relative to the data root.
-      tokens: by id; None for one that is no word.
-      width: of the embedding, D.
-
-    Raises UserError if there is no such file, it cannot be read, has another width, or knows none of the tokens.
+    `tokens` has one for each id, None for what is no word. Raises UserError if there is no such file, it cannot be
+    read, has other vectors than of `width` values, or knows none of the tokens.
     """
     path = path_below(name, data_root(root))
     file = existing_file(path)

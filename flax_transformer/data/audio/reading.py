@@ -52,13 +52,8 @@ def read_audio(file: Path | str | BinaryIO, rate: int, *, name: str = '') -> Aud
     WAV of any rate, width and number of channels; by soundfile where it is installed, FLAC, OGG, MP3 and more. Channels
     are averaged. A file that was cut is read as far as it goes, with a remark; so are silent and clipped ones.
 
-    Args:
-      file: a path, or an open binary file.
-      name: what messages call an open file.
-
-    Raises:
-      BadInput: in one line, with the name, for a file that is missing, empty, damaged, not audio, or longer than
-        MOST_HOURS, and for samples that are not finite.
+    `name` is what messages call an open file. Raises BadInput, in one line with the name, for a file that is missing,
+    empty, damaged, not audio, or longer than MOST_HOURS, and for samples that are not finite.
     """
     if file == '':  # as a Path it would be the folder
         raise BadInput("got the name '' (empty); expected a recording")

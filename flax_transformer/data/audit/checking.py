@@ -29,17 +29,11 @@ def audit(
 ) -> Report:
     """What is wrong with the training, validation and test corpora. KINDS lists what is looked for.
 
-    Each corpus is read once to its end (and again as far as the examples reach). Of number words, which cannot be
-    damaged, only the first 4,096 pairs are read. Memory: 24 bytes a pair, twice that while pairs are compared, and the
-    first 65,536 pairs of each corpus.
+    Each corpus is read once to its end (and again as far as the examples reach). Memory: 24 bytes a pair, twice that
+    while pairs are compared, and the first 65,536 pairs of each corpus. More than one of `processes`, which inspect a
+    larger one, needs `if __name__ == '__main__':` in the calling script, as multiprocessing always does.
 
-    Args:
-      recorded: file -> (size, SHA-256) when the run began; see `changed_since`.
-      processes: how many inspect a corpus of more than 65,536 pairs. More than one needs
-        `if __name__ == '__main__':` in the calling script, as multiprocessing always does.
-      progress: called with the number of pairs read since the last call.
-
-    Raises UserError if a corpus cannot be read at all.
+    `recorded` is as in `changed_since`. Raises UserError if a corpus cannot be read at all.
     """
     corpora = read_all(data, check, vocabulary, processes=processes, progress=progress)
     return weigh(check, vocabulary, corpora, recorded=recorded)
@@ -213,11 +207,9 @@ def _vocabulary(check: CheckConfig, vocabulary: Vocabulary, training: list[Corpu
 
 
 def changed_since(recorded: dict[str, tuple[int, str]] | None, files: Iterable[Path] = ()) -> Iterator[Finding]:
-    """The finding for files that differ from what a run recorded, if any.
+    """The finding for files that differ from what a run recorded, if any; a new one differs, too.
 
-    Args:
-      recorded: absolute path -> (bytes, SHA-256 in hexadecimal) of each file the run began with; None: no run.
-      files: the corpora's files now; one that was not recorded is new, which is a change too.
+    `recorded`: absolute path -> (bytes, SHA-256 in hexadecimal) of each file the run began with; None: no run.
     """
     if recorded is None:
         return

@@ -147,25 +147,21 @@ def shown(line: bytes | None) -> str:
 
 def _decoded(lines: Sequence[bytes | None]) -> tuple[list[str], list[int]]:
     """The lines as text, and those that are not UTF-8."""
-    try:
-        return [line.decode() for line in lines], []
-    except (AttributeError, UnicodeDecodeError):
-        decoded, invalid = [], []
-        for i, line in enumerate(lines):
-            try:
-                decoded.append((line or b'').decode())
-            except UnicodeDecodeError:
-                decoded.append('?')
-                invalid.append(i)
-        return decoded, invalid
+    decoded, invalid = [], []
+    for i, line in enumerate(lines):
+        try:
+            decoded.append((line or b'').decode())
+        except UnicodeDecodeError:
+            decoded.append('?')
+            invalid.append(i)
+    return decoded, invalid
 
 
 def _too_long(text: Text, slots: int, tokenizer: Tokenizer | None) -> np.ndarray:
     """The lines with more tokens than slots, EOS included; without a tokenizer, with more words, a lower bound."""
     if tokenizer is not None:
         # Only these can be: a token has at least one byte, except the space that SentencePiece puts before a line.
-        doubtful = [i for i, line in enumerate(text.lines) if len(line) * 4 + 2 > slots]
-        doubtful = [i for i in doubtful if len(text.lines[i].encode('utf-8', 'replace')) + 2 > slots]
+        doubtful = [i for i, line in enumerate(text.lines) if len(line.encode('utf-8', 'replace')) + 2 > slots]
         counts = [len(ids) for ids in tokenizer.encode([text.lines[i] for i in doubtful])] if doubtful else []
         return np.array([i for i, count in zip(doubtful, counts, strict=True) if count > slots], np.int64)
     space = (text.codes == 0x20) | (text.codes == 0x0A)
