@@ -37,9 +37,7 @@ class VectorFile(NamedTuple):
 def read_vectors(file: Path, form: Format | None = None, *, only: Container[str] | None = None) -> VectorFile:
     """The words and vectors of a file, in its order; of the words in `only` if that is given.
 
-    Args:
-      form: its format; None: binary if it is named so (.bin), else text with a first line of two numbers, or without.
-
+    Without a form: binary if the file is named so (.bin), else text with a first line of two numbers, or without.
     Raises UserError, with line or word, for a file that is missing, cut short or too long, a header that does not fit,
     vectors of another width, a word that occurs twice or is not UTF-8, and numbers that are not finite.
     """
@@ -184,11 +182,8 @@ def _shown(line: bytes) -> str:
 def write_vectors(file: Path, words: Sequence[str], matrix: np.ndarray, form: Format | None = None) -> None:
     """Writes words and their vectors [V, D] whole, as gensim does; reading them gives the same float32 to the bit.
 
-    Args:
-      form: None: binary if the file is named so (.bin), else text.
-
-    Raises UserError for a word that no reader would find again: one that is empty, or that has white space, control
-    characters or lone surrogates; and if the file cannot be written.
+    Without a form: binary if the file is named so (.bin), else text. Raises UserError for a word that no reader would
+    find again (empty, or with white space, control characters or lone surrogates), and if the file cannot be written.
     """
     file = Path(file)
     form = _form_of(file, form, otherwise='text')

@@ -1,6 +1,5 @@
 """Parallel text in files: two aligned files with a sentence on each line, or both sides in columns or JSON."""
 
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -21,9 +20,14 @@ class TextFiles(Corpus):
         self._parts = parts
         self._starts: list[int] = []  # index of the first pair of each part begun so far
 
-    @abstractmethod
     def records_of(self, *files: Path) -> Iterator[Records]:
-        """The records of one part."""
+        """The records of one part: as here, of a file with a pair on each line."""
+        for lines in lines_of(*files):
+            yield Records(*zip(*map(self.parse, lines), strict=True))
+
+    def parse(self, line: bytes) -> Pair:
+        """The two sides of a line; None is a side that it lacks."""
+        raise NotImplementedError
 
     def records(self) -> Iterator[Records]:
         self._starts, index = [], 0
@@ -101,19 +105,7 @@ def _references(line: bytes) -> list[bytes]:
     return [column for column in line.split(b'\t') if column.strip()] or [b'']
 
 
-class TableFiles(TextFiles):
-    """Files with a pair on each line; a side that a line lacks is None."""
-
-    def records_of(self, *files: Path) -> Iterator[Records]:
-        for lines in lines_of(*files):
-            yield Records(*zip(*map(self.parse, lines), strict=True))
-
-    @abstractmethod
-    def parse(self, line: bytes) -> Pair:
-        """The two sides of a line."""
-
-
-class TsvFiles(TableFiles):
+class TsvFiles(TextFiles):
     """Columns separated by tabs; nothing is quoted."""
 
     def __init__(self, name: str, files: list[Path], columns: tuple[int, int] = (1, 2)) -> None:
@@ -130,7 +122,7 @@ class TsvFiles(TableFiles):
         return f'the source in column {source} and the target in column {target}, with tabs between columns'
 
 
-class JsonLines(TableFiles):
+class JsonLines(TextFiles):
     """A JSON object on each line."""
 
     def __init__(self, name: str, files: list[Path], languages: tuple[str, str]) -> None:
