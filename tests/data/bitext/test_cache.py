@@ -299,15 +299,6 @@ def test_what_earlier_versions_stored_beside_the_arrays_does_no_harm(folder, tmp
     assert_same(cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache'), first)
 
 
-@pytest.mark.parametrize('name', ['source.offsets', 'target.offsets'])
-def test_offsets_that_were_never_written_are_noticed(folder, tmp_path, name):
-    """As a machine that lost its power may leave a file: as long as it was, all zeros."""
-    cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
-    (file,) = (tmp_path / 'cache').rglob(name)
-    file.write_bytes(bytes(file.stat().st_size))
-    assert_same(cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache'), in_memory(folder))
-
-
 @pytest.mark.parametrize('content', [b'', b'{', b'[]', b'null', b'{"files": 3}', b'{"files": [3, 4]}', b'{}', b'\xff'])
 def test_a_damaged_meta_file_is_made_again(folder, tmp_path, content):
     cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
