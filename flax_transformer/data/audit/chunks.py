@@ -116,7 +116,12 @@ def inspect(records: Records, model: Model) -> Facts:
     keys = np.stack([keys_of(text.lines) for text in texts])
     present = (keys != NO_KEY).all(axis=0)
     for side, text in enumerate(texts):
-        _note_characters(text, bits[side], side, note)
+        note('control', characters.lines_with_controls(text, bits[side]), side)
+        note('entity', characters.lines_with_entities(text), side)
+        note('mojibake', characters.lines_with_mojibake(text), side)
+        note('odd_spaces', characters.lines_with_odd_spaces(text, bits[side]), side)
+        for form, lines in zip(FORMS, characters.composed_and_decomposed(text, bits[side]), strict=True):
+            note(f'{form}:{side}', lines, side)
         note('too_long', _too_long(text, model.slots[side], model.tokenizer), side)
     has_letter = (of_lines[0] & LETTER) != 0
     note('copy', np.flatnonzero(present & (keys[0] == keys[1]) & has_letter))
@@ -180,15 +185,6 @@ def _differing_numbers(texts: list[Text], with_digits: np.ndarray, signs: np.nda
         if numbers_differ(*both):
             differ.append(i)
     return differ
-
-
-def _note_characters(text: Text, bits: np.ndarray, side: int, note: Note) -> None:
-    note('control', characters.lines_with_controls(text, bits), side)
-    note('entity', characters.lines_with_entities(text), side)
-    note('mojibake', characters.lines_with_mojibake(text), side)
-    note('odd_spaces', characters.lines_with_odd_spaces(text, bits), side)
-    for form, lines in zip(FORMS, characters.composed_and_decomposed(text, bits), strict=True):
-        note(f'{form}:{side}', lines, side)
 
 
 def _note_languages(texts: list[Text], model: Model, comparable: np.ndarray, note: Note) -> None:
