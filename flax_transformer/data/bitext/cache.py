@@ -18,7 +18,7 @@ import json
 import mmap
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +86,8 @@ def find_cached(
         if files is None:
             return None
         pairs = _mapped(folder, {**meta, 'files': files})
-        _check(folder, meta)
+        if _fingerprint(folder, meta['sizes']) != meta['fingerprint']:
+            raise _DamagedCache('its arrays are not those that were written')
         if files != meta['files']:
             with contextlib.suppress(OSError):  # a shared cache may be read-only
                 _write_meta(folder, {**meta, 'files': files})
@@ -168,8 +169,14 @@ def _write(
     if before != [stat(file) for file in corpus.files]:
         raise UserError(f'{corpus.name} was changed while it was read; start again when it is whole')
     listed = [{**stat, 'sha256': digest} for stat, digest in zip(before, digests, strict=True)]
-    meta = {'corpus': corpus.name, **counts, 'files': listed, 'fingerprint': arrays.fingerprint()}
-    meta['sizes'] = {file.name: file.stat().st_size for file in folder.iterdir()}
+    sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
+    meta = {
+        'corpus': corpus.name,
+        **counts,
+        'files': listed,
+        'fingerprint': _fingerprint(folder, sizes),
+        'sizes': sizes,
+    }
     _write_meta(folder, meta)
     return meta
 
@@ -202,16 +209,12 @@ class _Arrays:
     def __init__(self, folder: Path, files: contextlib.ExitStack) -> None:
         self._folder, self._files = folder, files
         self._opened: dict[str, BinaryIO] = {}
-        self._digests: dict[str, Any] = {}
         self._ends: dict[str, int] = {}
 
     def append(self, name: str, values: np.ndarray) -> None:
         if name not in self._opened:
             self._opened[name] = self._files.enter_context((self._folder / name).open('wb'))
-            self._digests[name] = hashlib.sha256()
-        content = values.tobytes()
-        self._opened[name].write(content)
-        self._digests[name].update(content)
+        self._opened[name].write(values.tobytes())
 
     def append_lengths(self, name: str, lengths: np.ndarray) -> None:
         """Adds the ends of sentences to an array of offsets, which begins with 0."""
@@ -222,23 +225,14 @@ class _Arrays:
         self.append(name, ends)
         self._ends[name] = int(ends[-1]) if len(ends) else self._ends[name]
 
-    def fingerprint(self) -> str:
-        """A hash of all arrays: a position in the data means nothing in other arrays."""
-        return _fingerprint({name: digest.hexdigest() for name, digest in self._digests.items()})
 
-
-def _fingerprint(digests: Mapping[str, str]) -> str:
-    """A hash of all arrays from the SHA-256 of each."""
-    named = [f'{name} {digest}' for name, digest in sorted(digests.items())]
-    return hashlib.sha256('\n'.join(named).encode()).hexdigest()
-
-
-def _check(folder: Path, meta: dict[str, Any]) -> None:
-    """Raises _DamagedCache unless all arrays are as they were written."""
+def _fingerprint(folder: Path, names: Iterable[str]) -> str:
+    """A hash of all arrays: a position in the data means nothing in other arrays."""
+    names = sorted(names)
     with ThreadPoolExecutor() as threads:
-        digests = threads.map(sha256_of, [folder / name for name in meta['sizes']])
-        if _fingerprint(dict(zip(meta['sizes'], digests, strict=True))) != meta['fingerprint']:
-            raise _DamagedCache('its arrays are not those that were written')
+        digests = threads.map(sha256_of, [folder / name for name in names])
+        named = [f'{name} {digest}' for name, digest in zip(names, digests, strict=True)]
+    return hashlib.sha256('\n'.join(named).encode()).hexdigest()
 
 
 def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
