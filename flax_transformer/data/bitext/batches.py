@@ -1,7 +1,7 @@
 """Packed batches of static shape, read by Grain: the plan says which pair goes where, the position is one integer."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import grain
 import numpy as np
@@ -170,19 +170,9 @@ class PackedIterator(grain.DatasetIterator):
             self._workers.close()
 
 
-class Limits(Protocol):
-    """What batches need to know of a model's config."""
-
-    pad_id: int
-
-    @property
-    def max_positions(self) -> int | None:
-        """The longest source or target; None: any length."""
-
-
 def loss_batches(
     corpora: Sequence[TokenizedPairs],
-    model: Limits,
+    model: Any,
     data: DataConfig,
     *,
     num_rows: int,
@@ -190,7 +180,8 @@ def loss_batches(
 ) -> Iterator[Batch]:
     """`validation_batches` of `num_rows` rows as long as in training, rounded up to a multiple of the devices.
 
-    Raises UserError if a sentence has more tokens than there are learned positions.
+    `model` is a model's config, with a pad_id and max_positions (None: any length). Raises UserError if a sentence has
+    more tokens than there are learned positions.
     """
     longest = max(_longest(corpora, 'source'), _longest(corpora, 'target'))
     if model.max_positions is not None and longest > model.max_positions:
