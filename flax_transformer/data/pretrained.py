@@ -14,7 +14,7 @@ from flax_transformer.data.vector_files import read_vectors
 
 _FIELD = 'model.embedding_from'
 _WORD_BEGIN = '\u2581'  # SentencePiece's mark of a space
-_NO_WORD = re.compile('<(0x[0-9A-F]{2}|/?s|unk|pad)>')  # pieces for bytes, and for control
+_NO_TOKEN = re.compile('<(0x[0-9A-F]{2}|/?s|unk|pad)>')  # pieces for bytes, and for control
 _SHOWN = 5  # tokens without a vector that a message names
 
 
@@ -42,7 +42,7 @@ def pretrained_rows(
         start = f'relative paths start at --data.root, else ${ROOT_VARIABLE}, else data/'
         raise UserError(f'{_FIELD}: {no_such_file(path)}; {start}')
     spelled = [
-        None if token is None or _NO_WORD.fullmatch(token) else token.removeprefix(_WORD_BEGIN) for token in tokens
+        None if token is None or _NO_TOKEN.fullmatch(token) else token.removeprefix(_WORD_BEGIN) for token in tokens
     ]
     wanted = {form for word in spelled if word for form in (word, word.lower())}
     words, matrix = _read(file, wanted)
