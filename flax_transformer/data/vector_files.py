@@ -1,14 +1,14 @@
 """Word vectors in files: word2vec's two formats and GloVe's; read strictly, written as gensim writes them.
 
-binary: `V D\\n`, then for each word its UTF-8, a space and D little-endian float32; a line break after each is optional
-text:   `V D\\n`, then for each word a line: the word and D numbers, separated by single spaces
+binary: `V D\n`, then for each word its UTF-8, a space and D little-endian float32; a line break after each is optional
+text:   `V D\n`, then for each word a line: the word and D numbers, separated by single spaces
 glove:  the same lines without the first one
 
 A file may be compressed (.gz, .xz, .bz2, .zst).
 """
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -16,7 +16,16 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import written_whole
-from flax_transformer.data.lines import broken_file, compressing, content_suffix, lines_of, not_utf8, open_binary
+from flax_transformer.data.lines import (
+    broken_file,
+    compressing,
+    content_suffix,
+    lines_of,
+    no_such_file,
+    not_utf8,
+    open_binary,
+)
+from flax_transformer.data.named_files import ROOT_VARIABLE, data_root, existing_file, path_below
 
 Format = Literal['binary', 'text', 'glove']
 _HEADER = re.compile(rb'\s*(\d{1,12})\s+(\d{1,12})\s*')
@@ -25,6 +34,11 @@ _FLOAT = np.dtype('<f4')
 _LONGEST_WORD = 4096  # bytes; without a space in so many, the file is not what its header says
 _CHUNK = 1 << 20  # bytes
 _NO_WORD = re.compile('[\\0-\\x20\\x7f\\ud800-\\udfff]')  # white space and control characters; lone surrogates
+Entry = tuple[str, str, np.ndarray]  # the place, the word, the vector [D] float32
+_FIELD = 'model.embedding_from'
+_WORD_BEGIN = '\u2581'  # SentencePiece's mark of a space
+_NO_TOKEN = re.compile('<(0x[0-9A-F]{2}|/?s|unk|pad)>')  # pieces for bytes, and for control
+_SHOWN = 5  # tokens without a vector that a message names
 
 
 class VectorFile(NamedTuple):
@@ -54,9 +68,6 @@ def _form_of(file: Path, form: Format | None, otherwise: Format | None) -> Forma
     if form not in (None, *get_args(Format)):
         raise UserError(f'form={form!r}: expected {", ".join(get_args(Format))}, or None to choose by the file')
     return form or ('binary' if content_suffix(file) == '.bin' else otherwise)
-
-
-Entry = tuple[str, str, np.ndarray]  # the place, the word, the vector [D] float32
 
 
 def _gathered(file: Path, entries: Iterator[Entry], only: Container[str] | None) -> VectorFile:
@@ -203,3 +214,66 @@ def write_vectors(file: Path, words: Sequence[str], matrix: np.ndarray, form: Fo
     except OSError as error:
         hint = '' if file.parent.is_dir() else f' (the folder {file.parent} does not exist)'
         raise UserError(f'{file} could not be written: {error.strerror}{hint}') from None
+
+
+class PretrainedRows(NamedTuple):
+    """Rows of an embedding table."""
+
+    ids: np.ndarray  # [N] int32, the tokens
+    rows: np.ndarray  # [N, D] float32, their vectors
+
+
+def pretrained_rows(
+    name: str, root: str | None, tokens: Sequence[str | None], width: int, *, say: Callable[[str], None]
+) -> PretrainedRows:
+    """The vectors of the tokens that a file knows; says how many it lacks.
+
+    A token is a word, or a SentencePiece piece, whose word-begin mark does not count. If the file lacks it as it is, it
+    gets the vector of its lower case.
+
+    `tokens` has one for each id, None for what is no word. Raises UserError if there is no such file, it cannot be
+    read, has other vectors than of `width` values, or knows none of the tokens.
+    """
+    path = path_below(name, data_root(root))
+    file = existing_file(path)
+    if file is None:
+        start = f'relative paths start at --data.root, else ${ROOT_VARIABLE}, else data/'
+        raise UserError(f'{_FIELD}: {no_such_file(path)}; {start}')
+    spelled = [
+        None if token is None or _NO_TOKEN.fullmatch(token) else token.removeprefix(_WORD_BEGIN) for token in tokens
+    ]
+    wanted = {form for word in spelled if word for form in (word, word.lower())}
+    words, matrix = _read(file, wanted)
+    if matrix.shape[1] != width:
+        raise UserError(
+            f'{_FIELD}: {file} has vectors of {matrix.shape[1]} values, but model.d_model={width}; set --model.d-model '
+            f'{matrix.shape[1]}'
+        )
+    places = {word: number for number, word in enumerate(words)}
+    found = [None if not word else places.get(word, places.get(word.lower())) for word in spelled]
+    known = [token for token, place in enumerate(found) if place is not None]
+    if not known:
+        raise UserError(f'{_FIELD}: {file} has none of the {len(tokens):,} tokens of the vocabulary')
+    lacking = [token for word, place, token in zip(spelled, found, tokens, strict=True) if word and place is None]
+    shown = f' ({", ".join(lacking[:_SHOWN])}{", ..." if len(lacking) > _SHOWN else ""})' if lacking else ''
+    say(f'{name}: vectors of {len(known):,} tokens; {len(lacking):,} start at random{shown}')
+    return PretrainedRows(np.array(known, np.int32), matrix[[found[token] for token in known]])
+
+
+def _read(file: Path, wanted: set[str]) -> tuple[list[str], np.ndarray]:
+    try:
+        return read_vectors(file, only=wanted)
+    except UserError as error:
+        raise UserError(f'{_FIELD}: {error}') from None
+
+
+def with_pretrained(table: np.ndarray, pretrained: PretrainedRows) -> np.ndarray:
+    """A fresh table [V, D] with the pretrained rows in it, all scaled by one factor to the size of the table's values.
+
+    The model then begins as it would from random numbers: what it multiplies embeddings by and adds to them fits.
+    """
+    table = np.array(table)
+    size = np.sqrt(np.mean(np.square(pretrained.rows, dtype=np.float64)))
+    scale = np.sqrt(np.mean(np.square(table, dtype=np.float64))) / size if size else 1.0
+    table[pretrained.ids] = pretrained.rows * np.float32(scale)
+    return table

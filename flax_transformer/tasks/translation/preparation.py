@@ -13,7 +13,7 @@ from flax_transformer.data.bitext.corpus import Corpus
 from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.data.bitext.tokenized import TokenizedPairs
 from flax_transformer.data.lines import Listed, listed
-from flax_transformer.data.pretrained import PretrainedRows, pretrained_rows
+from flax_transformer.data.vector_files import PretrainedRows, pretrained_rows
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.monitor.progress_bar import is_terminal
 from flax_transformer.engine.runs.places import steps_of
