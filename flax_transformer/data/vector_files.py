@@ -1,7 +1,7 @@
-"""Word vectors in files: word2vec's two formats and GloVe's; read strictly, written as gensim writes them.
+"""Word vectors in files: word2vec's two formats and GloVe's, read strictly; and embeddings that start from them.
 
-binary: `V D\n`, then for each word its UTF-8, a space and D little-endian float32; a line break after each is optional
-text:   `V D\n`, then for each word a line: the word and D numbers, separated by single spaces
+binary: `V D\\n`, then for each word its UTF-8, a space and D little-endian float32; a line break after each is optional
+text:   `V D\\n`, then for each word a line: the word and D numbers, separated by single spaces
 glove:  the same lines without the first one
 
 A file may be compressed (.gz, .xz, .bz2, .zst).
