@@ -8,8 +8,8 @@ TYPE_CHECKING = False  # as type checkers know it; Ctrl-C during the import of `
 if TYPE_CHECKING:
     from typing import Any
 
+    from flax_transformer.common import __version__
     from flax_transformer.common.errors import UserError
-    from flax_transformer.common.version import __version__
     from flax_transformer.tasks.classification.classifier import Classifier
     from flax_transformer.tasks.classification.result import Classification
     from flax_transformer.tasks.embeddings.vectors import WordVectors
@@ -34,7 +34,7 @@ _HOMES = {
     'Translator': 'tasks.translation.inference.translator',
     'UserError': 'common.errors',
     'WordVectors': 'tasks.embeddings.vectors',
-    '__version__': 'common.version',
+    '__version__': 'common',
     'load_config': 'tasks.find',
     'train': 'tasks.find',
 }

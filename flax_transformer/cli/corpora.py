@@ -43,12 +43,14 @@ def main(argv: list[str]) -> None:
     with progress_bar(None, 'B') as bar:
         how = {'mirror': mirror, 'say': note, 'progress': bar.update}
         if argv[0] == 'multi30k':
-            from flax_transformer.data.public.multi30k import LICENCE, prepare_multi30k
+            from flax_transformer.data.public_corpora import MULTI30K_LICENCE as LICENCE
+            from flax_transformer.data.public_corpora import prepare_multi30k
 
             folder = prepare_multi30k(options.root, **how)
             following = [f'flax-transformer train multi30k_en_de{root_option}']
         else:
-            from flax_transformer.data.public.tatoeba import LICENCE, prepare_tatoeba
+            from flax_transformer.data.public_corpora import TATOEBA_LICENCE as LICENCE
+            from flax_transformer.data.public_corpora import prepare_tatoeba
 
             source, target = _languages(argv[0])
             folder = prepare_tatoeba(options.root, source, target, **how)

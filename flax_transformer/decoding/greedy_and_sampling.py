@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.common.decode_state import DecodeState, Step
+from flax_transformer.common.trees import DecodeState, Step
 from flax_transformer.decoding.blockwise import blockwise_argmax
 from flax_transformer.decoding.loop import gather_beams, next_log_probs, repeat, run_search
 from flax_transformer.decoding.problem import Hypotheses, SearchProblem

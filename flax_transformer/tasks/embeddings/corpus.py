@@ -17,8 +17,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import own_partial, read_limited, sha256_of, write_whole, written_whole
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.data.file_listing import listed, unchanged
-from flax_transformer.data.lines import lines_of, not_utf8
+from flax_transformer.data.lines import lines_of, listed, not_utf8, unchanged
 from flax_transformer.tasks.embeddings.config import WordsConfig
 from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
 

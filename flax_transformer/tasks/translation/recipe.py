@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 
-from flax_transformer.data.pretrained import with_pretrained
+from flax_transformer.data.vector_files import with_pretrained
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.recipe import Recipe
 from flax_transformer.engine.trainer import Trainer

@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from flax_transformer.common.installing import install_command
-from flax_transformer.data.bitext.batches import Batch
-from flax_transformer.data.bitext.validation_batches import loss_batches
+from flax_transformer.data.bitext.batches import Batch, loss_batches
 from flax_transformer.engine import recipe as validation
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import Reporter

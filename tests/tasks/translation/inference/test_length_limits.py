@@ -11,9 +11,9 @@ import pytest
 from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig, DecodingConfig, TransformerConfig
+from flax_transformer.data.bitext.batches import loss_batches
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.tokenized import tokenize
-from flax_transformer.data.bitext.validation_batches import loss_batches
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.decoding.search import max_lengths, output_slots
 from flax_transformer.tasks.translation.attention_map import attention_map
