@@ -19,8 +19,8 @@ import numpy as np
 
 from flax_transformer import Detector
 from flax_transformer.tasks.trigger_word import hits
+from flax_transformer.tasks.trigger_word.clips import read_part
 from flax_transformer.tasks.trigger_word.config import Config
-from flax_transformer.tasks.trigger_word.recordings import read_part
 from flax_transformer.tasks.trigger_word.run import Run
 from flax_transformer.tasks.trigger_word.scenes import Scenes
 

@@ -41,8 +41,8 @@ def evaluate(
     runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
 ) -> None:
     """Prints the scores of a run."""
+    from flax_transformer.tasks.trigger_word.clips import read_part
     from flax_transformer.tasks.trigger_word.detector import Detector
-    from flax_transformer.tasks.trigger_word.recordings import read_part
     from flax_transformer.tasks.trigger_word.run import Run
     from flax_transformer.tasks.trigger_word.scoring import score
     from flax_transformer.tasks.trigger_word.trusted_data import check_recordings

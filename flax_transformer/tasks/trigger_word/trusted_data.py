@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable
 
 from flax_transformer.engine.runs.trust import check_trusted, leads_out, seal_test_set
+from flax_transformer.tasks.trigger_word.clips import PREFIX
 from flax_transformer.tasks.trigger_word.config import TriggerWordDataConfig
-from flax_transformer.tasks.trigger_word.melodies import PREFIX
 from flax_transformer.tasks.trigger_word.run import Run
 
 

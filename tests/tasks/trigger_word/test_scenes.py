@@ -8,11 +8,9 @@ from tiny_trigger_word import RATE, tiny_config
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.trigger_word.batches import TrainingBatches, batch_of
-from flax_transformer.tasks.trigger_word.clips import Clip, by_trigger, extent
+from flax_transformer.tasks.trigger_word.clips import SIZES, Clip, Clips, by_trigger, extent, melodies
 from flax_transformer.tasks.trigger_word.config import SceneConfig
 from flax_transformer.tasks.trigger_word.corpus_checks import audit
-from flax_transformer.tasks.trigger_word.melodies import SIZES, melodies
-from flax_transformer.tasks.trigger_word.recordings import Clips
 from flax_transformer.tasks.trigger_word.scenes import Scenes, colored_noise
 
 
