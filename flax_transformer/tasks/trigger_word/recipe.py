@@ -2,11 +2,11 @@
 
 from flax_transformer.engine.recipe import Recipe
 from flax_transformer.engine.trainer import Trainer
-from flax_transformer.tasks.trigger_word.batches import TrainingBatches
 from flax_transformer.tasks.trigger_word.config import Config
 from flax_transformer.tasks.trigger_word.loading import load_run
 from flax_transformer.tasks.trigger_word.preparation import Prepared, initial_params, keep, prepare_run
 from flax_transformer.tasks.trigger_word.run import Run
+from flax_transformer.tasks.trigger_word.scenes import TrainingBatches
 from flax_transformer.tasks.trigger_word.task import TriggerWordTask
 from flax_transformer.tasks.trigger_word.validation import Validation
 

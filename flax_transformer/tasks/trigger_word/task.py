@@ -8,9 +8,9 @@ import numpy as np
 import optax
 
 from flax_transformer.engine.task import Params, Sums, Task
-from flax_transformer.tasks.trigger_word.batches import Batch
 from flax_transformer.tasks.trigger_word.config import Config
 from flax_transformer.tasks.trigger_word.model import TriggerWordModel, init_params
+from flax_transformer.tasks.trigger_word.scenes import Batch
 
 _COLOR = (0.5, 0.7, 0.5)  # how much the color of training scenes varies, in deviations of a band
 _MOST_MASKED = 8  # bands

@@ -11,10 +11,9 @@ from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.task import Params
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.trigger_word import hits
-from flax_transformer.tasks.trigger_word.batches import Batch, batches_of
 from flax_transformer.tasks.trigger_word.config import Config
 from flax_transformer.tasks.trigger_word.model import TriggerWordModel
-from flax_transformer.tasks.trigger_word.scenes import Scenes
+from flax_transformer.tasks.trigger_word.scenes import Batch, Scenes, batches_of
 
 
 class Validation(validation.Validation):
