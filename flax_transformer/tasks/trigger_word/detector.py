@@ -15,8 +15,8 @@ from flax_transformer.common.errors import BadInput, UserError
 from flax_transformer.tasks.trigger_word import hits
 from flax_transformer.tasks.trigger_word.config import DetectorConfig, HitConfig
 from flax_transformer.tasks.trigger_word.hits import Hit
-from flax_transformer.tasks.trigger_word.loading import load_run
 from flax_transformer.tasks.trigger_word.model import StreamState, TriggerWordModel
+from flax_transformer.tasks.trigger_word.run import load_run
 
 BLOCKS = (64, 8, 1)  # output frames that a compiled program computes; a chunk is cut into the largest that fit
 TAIL = 0.5  # seconds of silence after the end, so that a word is still heard that ends with the recording

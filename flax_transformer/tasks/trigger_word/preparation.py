@@ -10,9 +10,8 @@ from flax_transformer.engine.devices.multihost import say
 from flax_transformer.tasks.trigger_word.clips import PARTS, Clips, read_parts
 from flax_transformer.tasks.trigger_word.config import Config
 from flax_transformer.tasks.trigger_word.corpus_checks import audit
-from flax_transformer.tasks.trigger_word.loading import LoadedRun
 from flax_transformer.tasks.trigger_word.model import init_params, with_statistics
-from flax_transformer.tasks.trigger_word.run import Run
+from flax_transformer.tasks.trigger_word.run import LoadedRun, Run
 from flax_transformer.tasks.trigger_word.scenes import Scenes
 from flax_transformer.tasks.trigger_word.trusted_data import seal_data
 

@@ -15,10 +15,9 @@ from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.trigger_word import hits
 from flax_transformer.tasks.trigger_word.config import Config
-from flax_transformer.tasks.trigger_word.loading import load_run
 from flax_transformer.tasks.trigger_word.model import TriggerWordModel, init_params
 from flax_transformer.tasks.trigger_word.preparation import Prepared, initial_params, keep, prepare_run
-from flax_transformer.tasks.trigger_word.run import Run
+from flax_transformer.tasks.trigger_word.run import Run, load_run
 from flax_transformer.tasks.trigger_word.scenes import Batch, Scenes, TrainingBatches, batches_of
 
 _COLOR = (0.5, 0.7, 0.5)  # how much the color of training scenes varies, in deviations of a band
