@@ -10,7 +10,7 @@ import numpy as np
 
 from flax_transformer.data.order import Order
 from flax_transformer.engine.batches import NumberedBatches
-from flax_transformer.tasks.speech.examples import Examples, Strings
+from flax_transformer.tasks.speech.recordings import Examples, Strings
 
 BLOCK = 16  # batches whose examples are sorted by length
 _CANDIDATES = 64  # quantiles of the examples' lengths, of which the lengths of batches are chosen

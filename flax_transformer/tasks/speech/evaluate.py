@@ -10,9 +10,8 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.speech.config import Config, SpeechDataConfig, StringsConfig
-from flax_transformer.tasks.speech.examples import Examples, Single, Strings
 from flax_transformer.tasks.speech.metrics import RESAMPLES, confusion, errors, scores
-from flax_transformer.tasks.speech.recordings import read_corpus
+from flax_transformer.tasks.speech.recordings import Examples, Single, Strings, read_corpus
 
 if TYPE_CHECKING:
     from tqdm import tqdm

@@ -8,10 +8,10 @@ from flax_transformer.engine.recipe import Recipe
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.speech.batches import TrainingBatches
 from flax_transformer.tasks.speech.config import Config
-from flax_transformer.tasks.speech.examples import Strings
 from flax_transformer.tasks.speech.loading import load_run
 from flax_transformer.tasks.speech.model import resolve_dtype
 from flax_transformer.tasks.speech.preparation import Prepared, keep, prepare_run
+from flax_transformer.tasks.speech.recordings import Strings
 from flax_transformer.tasks.speech.run import Run
 from flax_transformer.tasks.speech.task import SpeechTask
 from flax_transformer.tasks.speech.validation import Validation

@@ -9,9 +9,9 @@ from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.ctc import log_probability
 from flax_transformer.tasks.speech.decoding import decode
-from flax_transformer.tasks.speech.examples import Examples
 from flax_transformer.tasks.speech.metrics import errors, rate
 from flax_transformer.tasks.speech.prediction import Predictor
+from flax_transformer.tasks.speech.recordings import Examples
 from flax_transformer.tasks.speech.units import Units
 
 SHOWN = 2  # transcripts that are reported

@@ -7,8 +7,7 @@ import pytest
 
 from flax_transformer.tasks.speech.batches import TrainingBatches, faster, lengths_for
 from flax_transformer.tasks.speech.config import StringsConfig
-from flax_transformer.tasks.speech.examples import Examples, Single, Strings
-from flax_transformer.tasks.speech.recordings import Tones
+from flax_transformer.tasks.speech.recordings import Examples, Single, Strings, Tones
 
 RATE, MOST = 8_000, 8_000
 NUMBERS = {key: number for number, key in enumerate('0123456789ABCD*#', start=1)}
