@@ -10,7 +10,7 @@ from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.audio.reading import in_full_scale, num_clipped, read_audio
 from flax_transformer.tasks.speech.config import Config
-from flax_transformer.tasks.speech.decoding import Decoded, decode, most_beam_size
+from flax_transformer.tasks.speech.ctc import Decoded, decode, most_beam_size
 from flax_transformer.tasks.speech.loading import load_run
 from flax_transformer.tasks.speech.prediction import Predictor
 from flax_transformer.tasks.speech.result import Transcript, Word

@@ -7,8 +7,7 @@ from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.task import Params
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.speech.config import Config
-from flax_transformer.tasks.speech.ctc import log_probability
-from flax_transformer.tasks.speech.decoding import decode
+from flax_transformer.tasks.speech.ctc import decode, log_probability
 from flax_transformer.tasks.speech.metrics import errors, rate
 from flax_transformer.tasks.speech.prediction import Predictor
 from flax_transformer.tasks.speech.recordings import Examples

@@ -12,7 +12,7 @@ from scipy.io import wavfile
 from flax_transformer import Transcriber
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.speech.decoding import most_beam_size
+from flax_transformer.tasks.speech.ctc import most_beam_size
 from flax_transformer.tasks.speech.recordings import Tones
 
 RATE = 8_000
