@@ -2,19 +2,120 @@
 
 from dataclasses import replace
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flax_transformer.engine import validation
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.recipe import Recipe
+from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
-from flax_transformer.tasks.speech.batches import TrainingBatches
+from flax_transformer.tasks.speech.batches import Batch, TrainingBatches
 from flax_transformer.tasks.speech.config import Config
+from flax_transformer.tasks.speech.ctc import ctc_cost, decode, log_probability
+from flax_transformer.tasks.speech.front_end import features_of, training_features
 from flax_transformer.tasks.speech.loading import load_run
-from flax_transformer.tasks.speech.model import resolve_dtype
+from flax_transformer.tasks.speech.metrics import errors, rate
+from flax_transformer.tasks.speech.model import SpeechModel, init_params, resolve_dtype
+from flax_transformer.tasks.speech.prediction import Predictor
 from flax_transformer.tasks.speech.preparation import Prepared, keep, prepare_run
-from flax_transformer.tasks.speech.recordings import Strings
+from flax_transformer.tasks.speech.recordings import Examples, Strings
 from flax_transformer.tasks.speech.run import Run
-from flax_transformer.tasks.speech.task import SpeechTask
-from flax_transformer.tasks.speech.validation import Validation
+from flax_transformer.tasks.speech.units import Units
+
+
+class SpeechTask(Task):
+    """The config's model and the CTC cost of transcripts.
+
+    A batch's rows are as long as one of a few lengths; `slots_per_row` and `batch_shapes` are those of the longest,
+    with as many labels as could fit.
+    """
+
+    slot_name = 'frame_slots'
+    counts = ('labels', 'utterances')
+
+    def __init__(self, config: Config) -> None:
+        self.rows_per_step, self.slots_per_row = config.training.batch_size, config.most_frames
+        self.row_name = f'{self.slots_per_row} feature frames'
+        self.d_model, self.dtype = config.model.d_model, config.model.dtype
+        self._config, self._model = config, SpeechModel(config.model)
+
+    def init(self, key: jax.Array) -> Params:
+        return init_params(self._config.model, self._config.features.num_mels, key)
+
+    def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
+        config, rngs = self._config, {}
+        if key is None:
+            features, num_frames = features_of(batch.samples, batch.num_samples, config.features)
+        else:
+            perturbing, dropout = jax.random.split(key)
+            rngs = {'dropout': dropout}
+            features, num_frames = training_features(
+                perturbing, batch.samples, batch.num_samples, config.features, config.perturbation
+            )
+        logits, num_frames = self._model.apply(
+            {'params': params}, features, num_frames, deterministic=key is None, rngs=rngs
+        )
+        cost, fits = ctc_cost(logits, num_frames, batch.labels, batch.num_labels)
+        is_utterance = batch.num_samples > 0
+        counts = is_utterance & fits
+        sums = {
+            'labels': jnp.where(counts, batch.num_labels, 0).sum(),
+            'utterances': counts.sum(),
+            'too_short': (is_utterance & ~fits).sum(),  # for their labels
+        }
+        return jnp.where(counts, cost, 0.0).sum(), sums
+
+    def summarize(self, sums: dict[str, float]) -> dict[str, float]:
+        return {
+            'loss': sums['loss'] / max(sums['labels'], 1.0),
+            'utterances': sums['utterances'],
+            'too_short': sums['too_short'],
+        }
+
+    def batch_shapes(self) -> Batch:
+        config, rows = self._config, self.rows_per_step
+        integers = jax.ShapeDtypeStruct((rows,), jnp.int32)
+        return Batch(
+            jax.ShapeDtypeStruct((rows, config.most_samples), jnp.float32),
+            integers,
+            jax.ShapeDtypeStruct((rows, -(-config.most_frames // config.model.stride)), jnp.int32),
+            integers,
+        )
+
+
+SHOWN = 2  # transcripts that are reported
+
+
+class Validation(validation.Validation):
+    def __init__(self, config: Config, trainer: Trainer, examples: Examples, numbers: list[int], units: Units) -> None:
+        """`numbers`: the examples to score."""
+        super().__init__(trainer)
+        self._units = units
+        self._predictor = Predictor(config, units.size)
+        self._waveforms = [examples.samples(i) for i in numbers]
+        self._references = [units.normalized(examples.text(i)) for i in numbers]
+
+    def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, float]:
+        """Loss, in nats a label, and word and character error rate; shows some transcripts."""
+        log_probs = self._predictor(params, self._waveforms)
+        transcripts = [self._units.decode(decode(each).labels) for each in log_probs]
+        for reference, transcript in list(zip(self._references, transcripts, strict=True))[:SHOWN]:
+            reporter.say(f'  {reference!r} is heard as {transcript!r}')
+        words, characters = (
+            errors(self._references, transcripts),
+            errors(self._references, transcripts, of='characters'),
+        )
+        labels = [self._units.encode(reference) for reference in self._references]
+        costs = np.array([-log_probability(*each) for each in zip(log_probs, labels, strict=True)])
+        return {
+            'loss': float(costs[np.isfinite(costs)].sum() / max(sum(map(len, labels)), 1)),
+            'word_error_rate': rate(words),
+            'character_error_rate': rate(characters),
+        }
 
 
 def _make_task(config: Config, devices: Devices) -> SpeechTask:
