@@ -8,9 +8,8 @@ from flax_transformer.engine.devices.multihost import say
 from flax_transformer.tasks.speech import metrics
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.corpus_checks import CORPORA, audit, read_corpora, usable
-from flax_transformer.tasks.speech.loading import LoadedRun, check_units
 from flax_transformer.tasks.speech.recordings import Corpus, Examples, Single, Strings
-from flax_transformer.tasks.speech.run import Run
+from flax_transformer.tasks.speech.run import LoadedRun, Run, check_units
 from flax_transformer.tasks.speech.trusted_data import seal_data
 from flax_transformer.tasks.speech.units import Units
 

@@ -17,13 +17,12 @@ from flax_transformer.tasks.speech.batches import Batch, TrainingBatches
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.ctc import ctc_cost, decode, log_probability
 from flax_transformer.tasks.speech.front_end import features_of, training_features
-from flax_transformer.tasks.speech.loading import load_run
 from flax_transformer.tasks.speech.metrics import errors, rate
 from flax_transformer.tasks.speech.model import SpeechModel, init_params, resolve_dtype
 from flax_transformer.tasks.speech.prediction import Predictor
 from flax_transformer.tasks.speech.preparation import Prepared, keep, prepare_run
 from flax_transformer.tasks.speech.recordings import Examples, Strings
-from flax_transformer.tasks.speech.run import Run
+from flax_transformer.tasks.speech.run import Run, load_run
 from flax_transformer.tasks.speech.units import Units
 
 

@@ -11,9 +11,9 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.audio.reading import in_full_scale, num_clipped, read_audio
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.ctc import Decoded, decode, most_beam_size
-from flax_transformer.tasks.speech.loading import load_run
 from flax_transformer.tasks.speech.prediction import Predictor
 from flax_transformer.tasks.speech.result import Transcript, Word
+from flax_transformer.tasks.speech.run import load_run
 from flax_transformer.tasks.speech.units import Units
 
 TOO_SHORT = 'too short: less than a frame'
