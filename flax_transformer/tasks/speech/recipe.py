@@ -19,10 +19,10 @@ from flax_transformer.tasks.speech.ctc import ctc_cost, decode, log_probability
 from flax_transformer.tasks.speech.front_end import features_of, training_features
 from flax_transformer.tasks.speech.metrics import errors, rate
 from flax_transformer.tasks.speech.model import SpeechModel, init_params, resolve_dtype
-from flax_transformer.tasks.speech.prediction import Predictor
 from flax_transformer.tasks.speech.preparation import Prepared, keep, prepare_run
 from flax_transformer.tasks.speech.recordings import Examples, Strings
 from flax_transformer.tasks.speech.run import Run, load_run
+from flax_transformer.tasks.speech.transcriber import Predictor
 from flax_transformer.tasks.speech.units import Units
 
 
