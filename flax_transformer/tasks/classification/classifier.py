@@ -10,10 +10,9 @@ import numpy as np
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.classification.config import ClassifierConfig
-from flax_transformer.tasks.classification.loading import load_run
 from flax_transformer.tasks.classification.prediction import Predictor
 from flax_transformer.tasks.classification.result import Classification
-from flax_transformer.tasks.classification.run import Labels
+from flax_transformer.tasks.classification.run import Labels, load_run
 from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary
 
 CHUNK = 2048  # lines of a stream that are in memory at once

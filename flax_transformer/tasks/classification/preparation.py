@@ -14,11 +14,10 @@ from flax_transformer.engine.runs.places import steps_of
 from flax_transformer.tasks.classification.batches import EncodedTexts, padded
 from flax_transformer.tasks.classification.config import Config
 from flax_transformer.tasks.classification.corpus_checks import CORPORA, audit, read_corpora
-from flax_transformer.tasks.classification.loading import LoadedRun, check_vocabulary
 from flax_transformer.tasks.classification.model import init_params
 from flax_transformer.tasks.classification.naive_bayes import with_naive_bayes
 from flax_transformer.tasks.classification.reading import Examples
-from flax_transformer.tasks.classification.run import Labels, Run
+from flax_transformer.tasks.classification.run import Labels, LoadedRun, Run, check_vocabulary
 from flax_transformer.tasks.classification.trusted_data import seal_data
 from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID, Vocabulary
 

@@ -7,10 +7,9 @@ from flax_transformer.engine.recipe import Recipe
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.classification.batches import TrainingBatches
 from flax_transformer.tasks.classification.config import Config
-from flax_transformer.tasks.classification.loading import load_run
 from flax_transformer.tasks.classification.model import resolve_dtype
 from flax_transformer.tasks.classification.preparation import Prepared, initial_params, keep, prepare_run
-from flax_transformer.tasks.classification.run import Run
+from flax_transformer.tasks.classification.run import Run, load_run
 from flax_transformer.tasks.classification.task import ClassificationTask
 from flax_transformer.tasks.classification.validation import Validation
 

@@ -6,12 +6,13 @@ labels.json        the labels, and how many training examples have each
 """
 
 import json
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
 from flax_transformer.engine.runs.tokenizer_digest import DIGEST_FILE, check_digest, write_digest
 from flax_transformer.tasks.classification.config import Config
 from flax_transformer.tasks.classification.vocabulary import Vocabulary, load_vocabulary
@@ -66,3 +67,44 @@ class Run(RunDirectory[Config]):
         vocabulary = load_vocabulary(self.path / 'tokenizer')
         check_digest(self.path, vocabulary.digest)
         return vocabulary
+
+
+class LoadedRun(NamedTuple):
+    """All that it takes to classify."""
+
+    config: Config
+    params: Any
+    vocabulary: Vocabulary
+    labels: Labels
+
+
+def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
+    """The config, parameters, vocabulary and labels of a run.
+
+    Without `@which` and `step`: the best checkpoint (training.best_by), or the mean of the newest if
+    training.average_last is above 1. `@average` is that mean, or the mean of all kept checkpoints.
+    """
+    from flax_transformer.engine.runs.named_params import named_params
+    from flax_transformer.tasks.classification.model import parameter_shapes
+
+    run = Run(split_reference(reference)[0])
+    config = run.read_config()
+    like = parameter_shapes(config.model)
+    params = named_params(reference, run, config.training, like, step=step)
+    vocabulary, labels = run.read_vocabulary(), run.read_labels()
+    check_vocabulary(vocabulary, config)
+    if len(labels.names) != config.model.num_classes:
+        raise UserError(
+            f'{run.path} has {len(labels.names)} labels, but model.num_classes={config.model.num_classes}; restore the '
+            'labels.json that the run was trained with'
+        )
+    return LoadedRun(config, params, vocabulary, labels)
+
+
+def check_vocabulary(vocabulary: Vocabulary, config: Config) -> None:
+    """Raises UserError if the model has no row for a token."""
+    if vocabulary.size > config.model.vocab_size:
+        raise UserError(
+            f'model.vocab_size={config.model.vocab_size}, but the vocabulary has {vocabulary.size} tokens; set '
+            f'--model.vocab-size {vocabulary.size}'
+        )

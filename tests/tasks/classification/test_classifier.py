@@ -10,8 +10,7 @@ import pytest
 from flax_transformer import Classifier
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.classification.config import ClassifierConfig, Config, VocabularyConfig
-from flax_transformer.tasks.classification.loading import load_run
-from flax_transformer.tasks.classification.run import Run
+from flax_transformer.tasks.classification.run import Run, load_run
 from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary, load_vocabulary
 
 
