@@ -10,8 +10,7 @@ if TYPE_CHECKING:
 
     from flax_transformer.common.errors import UserError
     from flax_transformer.common.version import __version__
-    from flax_transformer.tasks.classification.classifier import Classifier
-    from flax_transformer.tasks.classification.result import Classification
+    from flax_transformer.tasks.classification.classifier import Classification, Classifier
     from flax_transformer.tasks.embeddings.vectors import WordVectors
     from flax_transformer.tasks.find import load_config, train
     from flax_transformer.tasks.speech.transcriber import Transcriber, Transcript
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from flax_transformer.tasks.trigger_word.hits import Hit
 
 _HOMES = {
-    'Classification': 'tasks.classification.result',
+    'Classification': 'tasks.classification.classifier',
     'Classifier': 'tasks.classification.classifier',
     'Config': 'config',
     'Detector': 'tasks.trigger_word.detector',

@@ -16,8 +16,7 @@ from flax_transformer.tasks.classification.reading import Examples, read_example
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-    from flax_transformer.tasks.classification.classifier import Classifier
-    from flax_transformer.tasks.classification.result import Classification
+    from flax_transformer.tasks.classification.classifier import Classification, Classifier
 
 DESCRIPTION = """Score a trained classifier: accuracy with its interval, macro-F1, calibration error, confusion matrix,
 and the texts that it got most wrong. Without --test the test set of its config is used."""

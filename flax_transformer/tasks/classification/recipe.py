@@ -14,10 +14,10 @@ from flax_transformer.engine.recipe import Recipe
 from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.classification.batches import Batch, EncodedTexts, TrainingBatches
+from flax_transformer.tasks.classification.classifier import Predictor
 from flax_transformer.tasks.classification.config import Config
 from flax_transformer.tasks.classification.metrics import accuracy, confusion_matrix, macro_f1
 from flax_transformer.tasks.classification.model import ClassifierModel, init_params, resolve_dtype
-from flax_transformer.tasks.classification.prediction import Predictor
 from flax_transformer.tasks.classification.preparation import Prepared, initial_params, keep, prepare_run
 from flax_transformer.tasks.classification.run import Run, load_run
 from flax_transformer.tasks.classification.vocabulary import PAD_ID
