@@ -5,9 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
-from flax_transformer.tasks.embeddings.corpus import END_OF_LINE
+from flax_transformer.tasks.embeddings.corpus import END_OF_LINE, Vocabulary
 from flax_transformer.tasks.embeddings.huffman import paths_of
-from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
 
 CHUNK = 1 << 16  # consecutive ids of the corpus that are read together
 _DRAWS = 1 << 22  # entries of the table that negatives are drawn from

@@ -11,9 +11,9 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.named_params import named_params
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.embeddings.config import Config
+from flax_transformer.tasks.embeddings.corpus import Vocabulary
 from flax_transformer.tasks.embeddings.glove import glove_vectors, init_glove
 from flax_transformer.tasks.embeddings.run import Run
-from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
 from flax_transformer.tasks.embeddings.word2vec import init_tables
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.tasks.embeddings.config import Config
-from flax_transformer.tasks.embeddings.corpus import DESCRIPTION_FILE, IDS_FILE
-from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
+from flax_transformer.tasks.embeddings.corpus import DESCRIPTION_FILE, IDS_FILE, Vocabulary
 
 VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.pairs'
 
