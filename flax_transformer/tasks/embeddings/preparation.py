@@ -15,8 +15,7 @@ from flax_transformer.tasks.embeddings.config import Config
 from flax_transformer.tasks.embeddings.cooccurrences import PAIR, count_pairs
 from flax_transformer.tasks.embeddings.corpus import Corpus, Vocabulary, encode, load_corpus, prepare_corpus
 from flax_transformer.tasks.embeddings.glove import PairChunks
-from flax_transformer.tasks.embeddings.loading import LoadedRun, check_vocabulary
-from flax_transformer.tasks.embeddings.run import Run
+from flax_transformer.tasks.embeddings.run import LoadedRun, Run, check_vocabulary
 
 
 class Prepared(NamedTuple):

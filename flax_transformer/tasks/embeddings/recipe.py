@@ -6,9 +6,8 @@ from flax_transformer.engine.task import Task
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.embeddings.batches import TrainingBatches
 from flax_transformer.tasks.embeddings.config import Config
-from flax_transformer.tasks.embeddings.loading import load_run
 from flax_transformer.tasks.embeddings.preparation import Prepared, keep, prepare_run
-from flax_transformer.tasks.embeddings.run import Run
+from flax_transformer.tasks.embeddings.run import Run, load_run
 from flax_transformer.tasks.embeddings.task import GloVeTask, Word2VecTask
 from flax_transformer.tasks.embeddings.validation import Validation
 
