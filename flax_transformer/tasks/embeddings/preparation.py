@@ -12,9 +12,8 @@ from flax_transformer.engine.devices.multihost import say
 from flax_transformer.tasks.embeddings.batches import Chunks
 from flax_transformer.tasks.embeddings.blocks import BlockMaker, TextBlocks, TextChunks, keep_probabilities
 from flax_transformer.tasks.embeddings.config import Config
-from flax_transformer.tasks.embeddings.cooccurrences import PAIR, count_pairs
 from flax_transformer.tasks.embeddings.corpus import Corpus, Vocabulary, encode, load_corpus, prepare_corpus
-from flax_transformer.tasks.embeddings.glove import PairChunks
+from flax_transformer.tasks.embeddings.glove import PAIR, PairChunks, count_pairs
 from flax_transformer.tasks.embeddings.run import LoadedRun, Run, check_vocabulary
 
 

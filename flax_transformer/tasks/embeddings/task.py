@@ -10,8 +10,14 @@ from flax_transformer.engine.task import Params, Share, Sums, Task
 from flax_transformer.tasks.embeddings.blocks import Blocks, PathBlocks, TextBlocks
 from flax_transformer.tasks.embeddings.config import Config
 from flax_transformer.tasks.embeddings.glove import Pairs, init_glove, sums_of_block, update_block
-from flax_transformer.tasks.embeddings.hierarchical import cbow_tree, skip_gram_tree
-from flax_transformer.tasks.embeddings.word2vec import apply_updates, cbow, init_tables, skip_gram
+from flax_transformer.tasks.embeddings.word2vec import (
+    apply_updates,
+    cbow,
+    cbow_tree,
+    init_tables,
+    skip_gram,
+    skip_gram_tree,
+)
 
 _UPDATES = {
     ('skip_gram', 'negative_sampling'): skip_gram,
