@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.embeddings.nearest import normalized
-from flax_transformer.tasks.embeddings.vectors import WordVectors
+from flax_transformer.tasks.embeddings.vectors import WordVectors, normalized
 
 _COMMON = 10_000  # words, the first of the vocabulary, whose mean stands for no feature
 

@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.embeddings.bias import association, biases, direct_bias, remaining_bias
-from flax_transformer.tasks.embeddings.debiasing import bias_direction, debiased, equalize, neutralize
+from flax_transformer.tasks.embeddings.bias import (
+    association,
+    bias_direction,
+    biases,
+    debiased,
+    direct_bias,
+    equalize,
+    neutralize,
+    remaining_bias,
+)
 from flax_transformer.tasks.embeddings.gender_words import (
     DEFINING_PAIRS,
     EQUAL_PAIRS,

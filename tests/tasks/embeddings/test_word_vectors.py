@@ -8,8 +8,7 @@ import pytest
 from conftest import TESTS
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.embeddings.nearest import normalized
-from flax_transformer.tasks.embeddings.vectors import WordVectors
+from flax_transformer.tasks.embeddings.vectors import WordVectors, normalized
 
 FOLDER = TESTS / 'fixtures' / 'word_vectors'
 GENSIM = json.loads((FOLDER / 'gensim.json').read_text('utf-8'))
