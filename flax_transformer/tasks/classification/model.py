@@ -1,6 +1,5 @@
 """The classifier: tokens in, logits of the labels out."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,13 +10,9 @@ import jax.numpy as jnp
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout, kept
 from flax_transformer.ops.embedding import Embedding
-from flax_transformer.rnn.layers import BidirectionalLayer
 from flax_transformer.tasks.classification.config import ClassifierConfig
 from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID
-from flax_transformer.transformer.attention import padding_mask
-from flax_transformer.transformer.config import TransformerConfig
-from flax_transformer.transformer.encoder import Encoder
-from flax_transformer.transformer.layers import Positions
+from flax_transformer.tasks.encoders import recurrent_layer, resolve_dtype, transformer_encoder, with_positions
 
 
 def mean_of(x: jax.Array, is_token: jax.Array) -> jax.Array:
@@ -82,9 +77,7 @@ class RecurrentEncoder(nn.Module):
         x = embed(config)(tokens)
         for number in range(config.num_layers):
             x = Dropout(config.encoder_dropout_rate)(x, deterministic=deterministic)
-            name = f'layers_{number}'
-            layer = BidirectionalLayer(x.shape[-1], config.hidden_size, config.cell, x.dtype, name=name)
-            x = layer(x, is_token.astype(jnp.int32))
+            x = recurrent_layer(config, number, x, is_token)
         return POOLS[config.pool](x, is_token)
 
 
@@ -92,37 +85,21 @@ class TransformerEncoder(nn.Module):
     """The pooled memory of the Transformer's encoder (Vaswani et al. 2017, section 3.1)."""
 
     config: ClassifierConfig
-    remat: bool = False
 
     @nn.compact
     def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
         """[B, D] of tokens [B, S]."""
-        config, length = self.config, tokens.shape[1]
-        x = embed(config, scale=True)(tokens)
-        x = Positions(config.d_model, dtype=x.dtype)(x, jnp.arange(length)[None], length)
+        config, is_token = self.config, tokens != PAD_ID
+        x = with_positions(embed(config, scale=True)(tokens))
         x = Dropout(config.encoder_dropout_rate)(x, deterministic=deterministic)
-        encoder = Encoder(transformer_config(config), self.remat)
-        x, _ = encoder(x, padding_mask(tokens, PAD_ID), deterministic=deterministic)  # layer norm has no statistics
-        return POOLS[config.pool](x, tokens != PAD_ID)
+        rate = config.encoder_dropout_rate
+        x = transformer_encoder(config, x, is_token, deterministic=deterministic, dropout_rate=rate)
+        return POOLS[config.pool](x, is_token)
 
 
 def embed(config: ClassifierConfig, *, scale: bool = False) -> Embedding:
     """The table of the words, a parameter `embedding/table` of the encoder that asks for it."""
     return Embedding(config.vocab_size, config.d_model, PAD_ID, scale, dtype=jnp.dtype(config.dtype), name='embedding')
-
-
-def transformer_config(config: ClassifierConfig) -> TransformerConfig:
-    """The Transformer whose encoder a classifier uses."""
-    return TransformerConfig(
-        vocab_size=config.vocab_size,
-        d_model=config.d_model,
-        num_heads=config.num_heads,
-        d_ff=config.d_ff,
-        num_encoder_layers=config.num_layers,
-        dropout_rate=config.encoder_dropout_rate,
-        norm_first=True,
-        dtype=config.dtype,
-    )
 
 
 ENCODERS = {
@@ -148,13 +125,6 @@ class ClassifierModel(nn.Module):
         x = ENCODERS[config.encoder](config, name='encoder')(tokens, deterministic=deterministic)
         x = Dropout(config.dropout_rate)(x, deterministic=deterministic)
         return Dense(x.shape[-1], config.num_classes, name='output')(x.astype(jnp.float32))
-
-
-def resolve_dtype(config: ClassifierConfig, platform: str | None = None) -> ClassifierConfig:
-    """The config with the dtype that 'auto' stands for on a platform; None: JAX's default."""
-    if config.dtype != 'auto':
-        return config
-    return replace(config, dtype='float32' if (platform or jax.default_backend()) == 'cpu' else 'bfloat16')
 
 
 def init_params(config: ClassifierConfig, key: jax.Array) -> Any:

@@ -17,10 +17,11 @@ from flax_transformer.tasks.classification.batches import Batch, EncodedTexts, T
 from flax_transformer.tasks.classification.classifier import Predictor
 from flax_transformer.tasks.classification.config import Config
 from flax_transformer.tasks.classification.metrics import accuracy, confusion_matrix, macro_f1
-from flax_transformer.tasks.classification.model import ClassifierModel, init_params, resolve_dtype
+from flax_transformer.tasks.classification.model import ClassifierModel, init_params
 from flax_transformer.tasks.classification.preparation import Prepared, initial_params, keep, prepare_run
 from flax_transformer.tasks.classification.run import Run, load_run
 from flax_transformer.tasks.classification.vocabulary import PAD_ID
+from flax_transformer.tasks.encoders import resolve_dtype
 
 
 class ClassificationTask(Task):

@@ -13,12 +13,13 @@ from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.recipe import Recipe
 from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
+from flax_transformer.tasks.encoders import resolve_dtype
 from flax_transformer.tasks.speech.batches import Batch, TrainingBatches
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.ctc import ctc_cost, decode, log_probability
 from flax_transformer.tasks.speech.front_end import features_of, training_features
 from flax_transformer.tasks.speech.metrics import errors, rate
-from flax_transformer.tasks.speech.model import SpeechModel, init_params, resolve_dtype
+from flax_transformer.tasks.speech.model import SpeechModel, init_params
 from flax_transformer.tasks.speech.preparation import Prepared, keep, prepare_run
 from flax_transformer.tasks.speech.recordings import Examples, Strings
 from flax_transformer.tasks.speech.run import Run, load_run
