@@ -16,6 +16,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import read_lines
 from flax_transformer.data.named_files import ROOT_VARIABLE, data_root
+from flax_transformer.tasks.evaluation import only_run
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -172,8 +173,7 @@ def evaluate(
     runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
 ) -> None:
     """Prints the scores of a run, or of a file of vectors."""
-    if len(runs) > 1:
-        raise UserError(f'got {len(runs)} runs, expected one: word vectors form no ensemble')
+    run = only_run(runs, 'word vectors')
     if options.among < 1:
         raise UserError(f'--among {options.among}: expected at least 1')
     analogies, pairs = benchmark_files(options.analogies, options.pairs)
@@ -184,7 +184,7 @@ def evaluate(
 
     from flax_transformer.tasks.embeddings.vectors import WordVectors
 
-    vectors = WordVectors.open(runs[0], step=options.step)
+    vectors = WordVectors.open(run, step=options.step)
     sections, correlations = score(vectors, analogies, pairs, among=options.among)
     if options.json:
         print(json.dumps(_object(vectors, sections, correlations), ensure_ascii=False))

@@ -9,8 +9,9 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.tasks.evaluation import RESAMPLES, aligned, only_run
 from flax_transformer.tasks.speech.config import Config, SpeechDataConfig, StringsConfig
-from flax_transformer.tasks.speech.metrics import RESAMPLES, confusion, errors, scores
+from flax_transformer.tasks.speech.metrics import confusion, errors, scores
 from flax_transformer.tasks.speech.recordings import Examples, Single, Strings, read_corpus
 
 if TYPE_CHECKING:
@@ -50,17 +51,16 @@ def evaluate(
     runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
 ) -> None:
     """Prints the scores of a run."""
-    if len(runs) > 1:
-        raise UserError(f'got {len(runs)} runs, expected one: speech-to-text models form no ensemble')
+    run = only_run(runs, 'speech-to-text models')
     if options.examples < 0:
         raise UserError(f'--examples {options.examples}: expected at least 0')
     if not 0 <= options.count <= MOST_STRINGS:
         raise UserError(f'--count {options.count}: expected 0 to {MOST_STRINGS:,}')
-    source, data = _test_set(runs[0], options)
+    source, data = _test_set(run, options)
 
     from flax_transformer.tasks.speech.transcriber import Transcriber
 
-    transcriber = Transcriber.from_run(runs[0], step=options.step)
+    transcriber = Transcriber.from_run(run, step=options.step)
     corpus = read_corpus(source, data, transcriber.sample_rate, say=note)
     chosen = [i for i, each in enumerate(corpus.recordings) if each.num_samples]
     examples = _strings(corpus, chosen, options, transcriber) if options.count else Single(corpus, chosen)
@@ -203,11 +203,7 @@ def _confusion(found: dict[str, Any]) -> list[str]:
         ]
         header = ['said', *(found['written'][j] for j in used)]
         rows = [[word, *(str(row[j]) for j in used)] for word, row in zip(found['words'], found['counts'], strict=True)]
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        for row in (header, *rows):
-            cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
-            lines.append('  '.join([row[0].ljust(widths[0]), *cells]))
-        lines += ['(rows: the word said; columns: the word written)', '']
+        lines += [*aligned([header, *rows]), '(rows: the word said; columns: the word written)', '']
     for speaker, counts in found['wrong_by_speaker'].items():
         shown = ', '.join(f'{name} ({count})' for name, count in list(counts.items())[:5])
         lines.append(f'{speaker or "unknown speaker"}: {sum(counts.values())} wrong: {shown}')

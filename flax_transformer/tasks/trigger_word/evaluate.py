@@ -4,10 +4,11 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.tasks.evaluation import only_run
 from flax_transformer.tasks.trigger_word.config import Config, TriggerWordDataConfig
 
 if TYPE_CHECKING:
@@ -47,14 +48,13 @@ def evaluate(
     from flax_transformer.tasks.trigger_word.scoring import score
     from flax_transformer.tasks.trigger_word.trusted_data import check_recordings
 
-    if len(runs) > 1:
-        raise UserError(f'got {len(runs)} runs, expected one: detectors form no ensemble')
+    name = only_run(runs, 'detectors')
     if not getattr(options.data, options.part):
-        raise UserError(f'{runs[0]} has no {options.part} recordings (data.{options.part} is empty); name some')
-    run = Run(split_reference(runs[0])[0])
+        raise UserError(f'{name} has no {options.part} recordings (data.{options.part} is empty); name some')
+    run = Run(split_reference(name)[0])
     check_recordings(run, options.data, trust=options.trust_data)
     clips = read_part(replace(run.read_config(), data=options.data), options.part, say=note)
-    detector = Detector.from_run(runs[0], step=options.step, threshold=options.threshold)
+    detector = Detector.from_run(name, step=options.step, threshold=options.threshold)
     with progress_bar(None, 'recordings') as bar:
         found = score(detector, clips, progress=bar.update)
     print(json.dumps(asdict(found)) if options.json else '\n'.join(_lines(options.part, found)))
@@ -110,8 +110,3 @@ def _delay(found: 'Scores') -> str:
 
 def _minutes(hours: float) -> str:
     return f'{hours:.1f} h' if hours >= 2 else f'{60 * hours:.1f} min'
-
-
-def curve(found: 'Scores') -> dict[str, Any]:
-    """Arrays for a picture: `thresholds`, ascending, and `false_rejects` and `false_accepts_per_hour` at each."""
-    return {name: getattr(found, name) for name in ('thresholds', 'false_rejects', 'false_accepts_per_hour')}
