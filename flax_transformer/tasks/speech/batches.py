@@ -1,7 +1,7 @@
 """Examples in batches of a few static shapes, and the endless batches of training."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -137,12 +137,12 @@ class TrainingBatches(NumberedBatches):
     def _lengths(self, count: int, multiple: int) -> list[int]:
         """The lengths of rows: by those of some examples, played at random speeds."""
         numbers = range(self._examples.count if self._order else _DRAWN)
-        some = [self._examples.num_samples(i) for i in numbers[:: -(-len(numbers) // _DRAWN)]]
+        some = [self._examples.recording(i).num_samples for i in numbers[:: -(-len(numbers) // _DRAWN)]]
         speeds = self._generator(_SPEED, -1).uniform(-1, 1, len(some))
         drawn = [min(played(n, self._speed**x), self._most_samples) for n, x in zip(some, speeds, strict=True)]
         most = self._most_samples
         if self._order:
-            most = min(most, played(max(map(self._examples.num_samples, numbers)), 1 / self._speed))
+            most = min(most, played(max(self._examples.recording(i).num_samples for i in numbers), 1 / self._speed))
         return lengths_for(drawn, most, count, multiple=multiple)
 
     def _generator(self, purpose: int, number: int) -> np.random.Generator:
@@ -154,7 +154,7 @@ class TrainingBatches(NumberedBatches):
             numbers = np.arange(block * self._block_size, (block + 1) * self._block_size)
         else:
             numbers = self._order.block(block).indices
-        lengths = np.array([self._examples.num_samples(i) for i in numbers.tolist()])
+        lengths = np.array([self._examples.recording(i).num_samples for i in numbers.tolist()])
         generator = self._generator(_SPEED, block)
         # No slower than fits.
         speeds = np.maximum(self._speed ** generator.uniform(-1, 1, len(numbers)), lengths / self._most_samples)
@@ -185,7 +185,7 @@ class TrainingBatches(NumberedBatches):
                 labels.append([])
                 continue
             waveforms.append(faster(self._examples.samples(plan.numbers[row]), plan.speeds[row]))
-            labels.append(self._encode(self._examples.text(plan.numbers[row])))
+            labels.append(self._encode(self._examples.recording(plan.numbers[row]).text))
         return fill(waveforms, labels, slots=plan.slots, most_labels=self._most_labels)
 
     def padding(self) -> float:
@@ -193,7 +193,7 @@ class TrainingBatches(NumberedBatches):
         plans = self._block(0)
         slots = self._rows * sum(plan.slots for plan in plans)
         filled = sum(
-            played(self._examples.num_samples(number), speed)
+            played(self._examples.recording(number).num_samples, speed)
             for plan in plans
             for number, speed in zip(plan.numbers, plan.speeds, strict=True)
         )
@@ -204,24 +204,14 @@ class TrainingBatches(NumberedBatches):
         """A hash of what the examples are."""
         found = hashlib.sha256(f'{self.name} {self._examples.count}\n'.encode())
         for i in range(min(self._examples.count, 1 << 20)):
-            found.update(f'{self._examples.num_samples(i)} {self._encode(self._examples.text(i))}\n'.encode())
+            each = self._examples.recording(i)
+            found.update(f'{each.num_samples} {self._encode(each.text)}\n'.encode())
         return found.hexdigest()
 
     def describe(self, place: Any) -> dict[str, Any]:
         """The recordings of the batch at a place."""
-        return {'recordings': [self._examples.place(i) for i in self.planned(place['batch']).numbers]}
+        return {'recordings': [self._examples.recording(i).place for i in self.planned(place['batch']).numbers]}
 
     def epoch(self, place: Any) -> float:
         """Examples drawn before a place, by the number of examples."""
         return place['batch'] / self._batches_per_block * self._block_size / self._examples.count
-
-
-def batches_in_order(
-    examples: Examples, numbers: Sequence[int], encode: Callable[[str], list[int]], *, rows: int, most_labels: int
-) -> Iterator[Batch]:
-    """All examples by `numbers`, `rows` at a time, each batch as long as its longest."""
-    for first in range(0, len(numbers), rows):
-        chosen = numbers[first : first + rows]
-        waveforms = [examples.samples(i) for i in chosen]
-        labels = [encode(examples.text(i)) for i in chosen]
-        yield fill(waveforms, labels, slots=max(map(len, waveforms)), most_labels=most_labels)

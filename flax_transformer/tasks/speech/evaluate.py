@@ -12,7 +12,7 @@ from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.evaluation import RESAMPLES, aligned, only_run
 from flax_transformer.tasks.speech.config import Config, SpeechDataConfig, StringsConfig
 from flax_transformer.tasks.speech.metrics import confusion, errors, scores
-from flax_transformer.tasks.speech.recordings import Examples, Single, Strings, read_corpus
+from flax_transformer.tasks.speech.recordings import Corpus, Examples, Strings, read_corpus
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -62,8 +62,8 @@ def evaluate(
 
     transcriber = Transcriber.from_run(run, step=options.step)
     corpus = read_corpus(source, data, transcriber.sample_rate, say=note)
-    chosen = [i for i, each in enumerate(corpus.recordings) if each.num_samples]
-    examples = _strings(corpus, chosen, options, transcriber) if options.count else Single(corpus, chosen)
+    corpus = corpus.chosen([i for i, each in enumerate(corpus.recordings) if each.num_samples])
+    examples = _strings(corpus, options, transcriber) if options.count else corpus
     numbers = list(range(options.count or examples.count))
     with progress_bar(len(numbers), 'recordings') as bar:
         heard = transcribe_all(transcriber, examples, numbers, beam_size=options.beam_size, progress=bar.update)
@@ -88,7 +88,7 @@ def _test_set(run: str, options: EvaluateOptions) -> tuple[str, SpeechDataConfig
     return options.data.test, options.data
 
 
-def _strings(corpus: Any, chosen: list[int], options: EvaluateOptions, transcriber: 'Transcriber') -> Strings:
+def _strings(corpus: Corpus, options: EvaluateOptions, transcriber: 'Transcriber') -> Strings:
     """Strings of whole recordings, however long."""
     config = options.strings
     if config.most < 2:
@@ -96,10 +96,10 @@ def _strings(corpus: Any, chosen: list[int], options: EvaluateOptions, transcrib
             f'--count {options.count} joins recordings to strings, but strings.most={config.most}; give --strings.most '
             'N, of at least 2'
         )
-    longest = max((corpus.recordings[i].num_samples for i in chosen), default=0)
+    longest = max((each.num_samples for each in corpus.recordings), default=0)
     rate = transcriber.sample_rate
     most = config.most * longest + round((config.most + 1) * config.most_gap_ms * rate / 1000)
-    return Strings(corpus, chosen, config, rate=rate, most_samples=most, seed=SEED)
+    return Strings(corpus, config, rate=rate, most_samples=most, seed=SEED)
 
 
 def transcribe_all(
@@ -124,8 +124,8 @@ def scores_of(
     transcriber: 'Transcriber', examples: Examples, numbers: Sequence[int], heard: Sequence[str], *, shown: int = 0
 ) -> dict[str, Any]:
     """All scores, as JSON: of all utterances, by speaker, the confusion of single words, and the worst transcripts."""
-    references = [transcriber.units.normalized(examples.text(i)) for i in numbers]
-    speakers = [examples.speaker(i) for i in numbers]
+    references = [transcriber.units.normalized(examples.recording(i).text) for i in numbers]
+    speakers = [examples.recording(i).speaker for i in numbers]
     if not any(references):
         raise UserError(f'all {len(references):,} transcripts are empty: there is no word to count errors by')
     words = errors(references, heard)
@@ -143,7 +143,7 @@ def scores_of(
         result['confusion'] = _confusions(references, heard, speakers)
     worst = np.argsort(-words.count, kind='stable')[:shown].tolist()
     result['worst'] = [
-        {'place': examples.place(numbers[i]), 'reference': references[i], 'heard': heard[i]}
+        {'place': examples.recording(numbers[i]).place, 'reference': references[i], 'heard': heard[i]}
         for i in worst
         if words.count[i]
     ]

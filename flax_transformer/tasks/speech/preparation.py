@@ -8,7 +8,7 @@ from flax_transformer.engine.devices.multihost import say
 from flax_transformer.tasks.speech import metrics
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.corpus_checks import CORPORA, audit, read_corpora, usable
-from flax_transformer.tasks.speech.recordings import Corpus, Examples, Single, Strings
+from flax_transformer.tasks.speech.recordings import Corpus, Examples, Strings
 from flax_transformer.tasks.speech.run import LoadedRun, Run, check_units
 from flax_transformer.tasks.speech.trusted_data import seal_data
 from flax_transformer.tasks.speech.units import Units
@@ -60,16 +60,15 @@ def keep(run: Run, config: Config, prepared: Prepared) -> None:
 
 def examples_of(corpus: Corpus, config: Config, units: Units, *, seed: int, is_training: bool = False) -> Examples:
     """The usable recordings of a corpus, by themselves or in strings. Raises UserError if there are none."""
-    chosen = usable(corpus, config, units)
-    if not chosen:
+    examples = corpus.chosen(usable(corpus, config, units))
+    if not examples.count:
         raise UserError(
             f'{corpus.name} has no recording with a transcript that fits data.max_seconds={config.data.max_seconds:g}'
         )
     if not config.strings.most:
-        return Single(corpus, chosen)
+        return examples
     return Strings(
-        corpus,
-        chosen,
+        examples,
         config.strings,
         rate=config.features.sample_rate,
         most_samples=config.most_samples,

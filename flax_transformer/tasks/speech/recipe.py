@@ -97,7 +97,7 @@ class Validation(validation.Validation):
         self._units = units
         self._predictor = Predictor(config, units.size)
         self._waveforms = [examples.samples(i) for i in numbers]
-        self._references = [units.normalized(examples.text(i)) for i in numbers]
+        self._references = [units.normalized(examples.recording(i).text) for i in numbers]
 
     def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, float]:
         """Loss, in nats a label, and word and character error rate; shows some transcripts."""

@@ -1,9 +1,14 @@
-"""Recordings with transcripts by name: manifests, folders, generated touch-tones."""
+"""Recordings with transcripts by name: manifests, folders, generated touch-tones; and strings of several of them.
+
+An example to train or score on is a recording or a string. It has a number; its samples and transcript are a pure
+function of it and the seed.
+"""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,14 +30,24 @@ class Recording(NamedTuple):
     num_samples: int  # at the features' rate
 
 
-class Corpus(Protocol):
-    """Recordings with transcripts."""
+@dataclass(frozen=True)
+class Corpus:
+    """Recordings with transcripts, each of which may be an example to train or score on."""
 
     name: str
     recordings: list[Recording]
+    samples: Callable[[int], np.ndarray]  # of a recording, float32 [num_samples] in -1..1
 
-    def samples(self, index: int) -> np.ndarray:
-        """The samples of a recording, float32 [num_samples] in -1..1."""
+    @property
+    def count(self) -> int:
+        return len(self.recordings)
+
+    def recording(self, number: int) -> Recording:
+        return self.recordings[number]
+
+    def chosen(self, numbers: Sequence[int]) -> 'Corpus':
+        """Some of the recordings, numbered anew."""
+        return Corpus(self.name, [self.recordings[i] for i in numbers], lambda i: self.samples(numbers[i]))
 
 
 def read_corpus(source: str, data: SpeechDataConfig, rate: int, *, say: Say) -> Corpus:
@@ -41,45 +56,36 @@ def read_corpus(source: str, data: SpeechDataConfig, rate: int, *, say: Say) -> 
     Raises one UserError for all recordings that cannot be read, with their places.
     """
     if source.partition(':')[0] == 'tones':
-        return Tones(source, rate)
-    return Recordings(source, read_manifest(source, data_root(data.root), say=say), rate, say=say)
+        return tones_corpus(source, rate)
+    utterances = read_manifest(source, data_root(data.root), say=say)
+    recordings = [Recording(each.text, each.speaker, each.place, _num_samples(each, rate)) for each in utterances]
+    is_small = sum(each.num_samples for each in recordings) <= MOST_HELD
+    held = read_all(utterances, rate, say=say) if is_small else None
+
+    def samples(index: int) -> np.ndarray:
+        found = open_audio(utterances[index], rate) if held is None else held[index]
+        return fitted(found, recordings[index].num_samples)
+
+    return Corpus(source, recordings, samples)
 
 
-class Recordings:
-    """The recordings of a manifest."""
+def tones_corpus(name: str, rate: int) -> Corpus:
+    """`tones:train`, `tones:validation` or `tones:test`: the sixteen keys of a telephone under noise.
 
-    def __init__(self, name: str, utterances: list[Utterance], rate: int, *, say: Say) -> None:
-        self.name, self._utterances, self._rate = name, utterances, rate
-        self.recordings = [
-            Recording(each.text, each.speaker, each.place, _num_samples(each, rate)) for each in utterances
-        ]
-        is_small = sum(each.num_samples for each in self.recordings) <= MOST_HELD
-        self._held = read_all(utterances, rate, say=say) if is_small else None
-
-    def samples(self, index: int) -> np.ndarray:
-        held = self._held
-        found = open_audio(self._utterances[index], self._rate) if held is None else held[index]
-        return fitted(found, self.recordings[index].num_samples)
-
-
-class Tones:
-    """`tones:train`, `tones:validation` and `tones:test`: see `tasks.speech.recordings`."""
-
-    def __init__(self, name: str, rate: int) -> None:
-        self.name, self._split = name, name.partition(':')[2]
-        if self._split not in SIZES:
-            raise UserError(
-                f'{name!r}: expected one of {", ".join(f"tones:{split}" for split in SIZES)}.'
-                f'{nearest(self._split, SIZES)}'
-            )
-        self.recordings = []
-        for index in range(SIZES[self._split]):
-            key, line, seconds = tone(self._split, index)
-            self.recordings.append(Recording(key, line, f'{name}:{index + 1}', round(seconds * rate)))
-        self._held = [tone_samples(self._split, index, rate) for index in range(SIZES[self._split])]
-
-    def samples(self, index: int) -> np.ndarray:
-        return self._held[index]
+    A key's tone is the sum of one of four low and one of four high frequencies (ITU-T Q.23). Lengths, levels and noise
+    vary from recording to recording, and pitch by up to 3 % from line to line, the corpus's speakers.
+    """
+    split = name.partition(':')[2]
+    if split not in SIZES:
+        known = ', '.join(f'tones:{split}' for split in SIZES)
+        raise UserError(f'{name!r}: expected one of {known}.{nearest(split, SIZES)}')
+    pressed = [tone(split, index) for index in range(SIZES[split])]
+    recordings = [
+        Recording(key, line, f'{name}:{number}', round(seconds * rate))
+        for number, (key, line, seconds) in enumerate(pressed, start=1)
+    ]
+    held = [tone_samples(split, index, rate) for index in range(len(pressed))]
+    return Corpus(name, recordings, held.__getitem__)
 
 
 def fitted(samples: np.ndarray, count: int) -> np.ndarray:
@@ -137,50 +143,10 @@ def _generator(split: str, index: int) -> np.random.Generator:
 QUIET, LOUD = -80.0, -50.0  # dB of full scale: the noise that a string's gaps are filled with
 
 
-class Examples(Protocol):
-    """Examples by number."""
-
-    count: int  # of different examples; those of strings do not end, and this many are as good as an epoch
-
-    def num_samples(self, number: int) -> int: ...
-
-    def text(self, number: int) -> str: ...
-
-    def speaker(self, number: int) -> str: ...
-
-    def place(self, number: int) -> str:
-        """Names the recordings for messages."""
-
-    def samples(self, number: int) -> np.ndarray:
-        """Float32 [num_samples(number)] in -1..1."""
-
-
-class Single:
-    """The recordings of a corpus, some of them: an example each."""
-
-    def __init__(self, corpus: Corpus, chosen: list[int]) -> None:
-        self._corpus, self._chosen, self.count = corpus, chosen, len(chosen)
-
-    def num_samples(self, number: int) -> int:
-        return self._corpus.recordings[self._chosen[number]].num_samples
-
-    def text(self, number: int) -> str:
-        return self._corpus.recordings[self._chosen[number]].text
-
-    def speaker(self, number: int) -> str:
-        return self._corpus.recordings[self._chosen[number]].speaker
-
-    def place(self, number: int) -> str:
-        return self._corpus.recordings[self._chosen[number]].place
-
-    def samples(self, number: int) -> np.ndarray:
-        return self._corpus.samples(self._chosen[number])
-
-
 class _String(NamedTuple):
     clips: tuple[int, ...]  # numbers of recordings
     starts: tuple[int, ...]  # in samples
-    num_samples: int
+    whole: Recording
 
 
 class Strings:
@@ -194,7 +160,6 @@ class Strings:
     def __init__(
         self,
         corpus: Corpus,
-        chosen: list[int],
         config: StringsConfig,
         *,
         rate: int,
@@ -202,17 +167,17 @@ class Strings:
         seed: int,
         is_training: bool = False,
     ) -> None:
-        """`most_samples`: no string is longer; it may end early. Each of the chosen recordings must fit."""
+        """`most_samples`: no string is longer; it may end early. Each recording must fit."""
         self._corpus, self._seed = corpus, seed
         self._most_gap, self._most_samples = round(config.most_gap_ms * rate / 1000), most_samples
         self._of_speaker: dict[str, list[int]] = {}
-        for index in chosen:
-            self._of_speaker.setdefault(corpus.recordings[index].speaker, []).append(index)
+        for index, recording in enumerate(corpus.recordings):
+            self._of_speaker.setdefault(recording.speaker, []).append(index)
         self._speakers = sorted(self._of_speaker)
         self._lengths = np.arange(config.fewest, config.most + 1)
         shares = 1 / self._lengths if is_training else np.ones(len(self._lengths))
         self._shares = shares / shares.sum()
-        self.count = max(round(len(chosen) / float(self._shares @ self._lengths)), 1)
+        self.count = max(round(corpus.count / float(self._shares @ self._lengths)), 1)
         self._string = lru_cache(4096)(self._drawn)
 
     def _generator(self, number: int, purpose: int) -> np.random.Generator:
@@ -235,25 +200,22 @@ class Strings:
             chosen.append(clip)
             starts.append(end + gap)
             end += gap + length
-        return _String(tuple(chosen), tuple(starts), min(end + gaps[-1], self._most_samples))
+        texts, speakers, places, _ = zip(*map(self._corpus.recording, chosen), strict=True)
+        num_samples = min(end + gaps[-1], self._most_samples)
+        whole = Recording(' '.join(texts), speakers[0], ' + '.join(places), num_samples)
+        return _String(tuple(chosen), tuple(starts), whole)
 
-    def num_samples(self, number: int) -> int:
-        return self._string(number).num_samples
-
-    def text(self, number: int) -> str:
-        return ' '.join(self._corpus.recordings[clip].text for clip in self._string(number).clips)
-
-    def speaker(self, number: int) -> str:
-        return self._corpus.recordings[self._string(number).clips[0]].speaker
-
-    def place(self, number: int) -> str:
-        return ' + '.join(self._corpus.recordings[clip].place for clip in self._string(number).clips)
+    def recording(self, number: int) -> Recording:
+        return self._string(number).whole
 
     def samples(self, number: int) -> np.ndarray:
         string, generator = self._string(number), self._generator(number, 1)
         level = 10 ** (generator.uniform(QUIET, LOUD) / 20)
-        found = level * generator.standard_normal(string.num_samples, np.float32)
+        found = level * generator.standard_normal(string.whole.num_samples, np.float32)
         for clip, start in zip(string.clips, string.starts, strict=True):
             samples = self._corpus.samples(clip)
             found[start : start + len(samples)] += samples
         return np.clip(found, -1, 1).astype(np.float32)
+
+
+Examples = Corpus | Strings  # by number; `count` of them are an epoch, though strings never end
