@@ -15,7 +15,7 @@ from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
 from flax_transformer.engine.runs.tokenizer_digest import DIGEST_FILE, check_digest, write_digest
 from flax_transformer.tasks.classification.config import Config
-from flax_transformer.tasks.classification.vocabulary import Vocabulary, load_vocabulary
+from flax_transformer.tasks.classification.vocabulary import Vocabulary
 
 LABELS_FILE = 'labels.json'
 
@@ -64,7 +64,7 @@ class Run(RunDirectory[Config]):
 
     def read_vocabulary(self) -> Vocabulary:
         """The run's vocabulary. Raises UserError if it is not the one that the run began with."""
-        vocabulary = load_vocabulary(self.path / 'tokenizer')
+        vocabulary = Vocabulary.load(self.path / 'tokenizer')
         check_digest(self.path, vocabulary.digest)
         return vocabulary
 

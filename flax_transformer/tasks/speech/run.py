@@ -11,7 +11,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
 from flax_transformer.engine.runs.tokenizer_digest import DIGEST_FILE, check_digest, write_digest
 from flax_transformer.tasks.speech.config import Config
-from flax_transformer.tasks.speech.units import Units, load_units
+from flax_transformer.tasks.speech.units import Units
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE
 
 
@@ -31,7 +31,7 @@ class Run(RunDirectory[Config]):
 
     def read_units(self) -> Units:
         """The run's units. Raises UserError if they are not those that the run began with."""
-        units = load_units(self.path / 'tokenizer')
+        units = Units.load(self.path / 'tokenizer')
         check_digest(self.path, units.digest)
         return units
 
