@@ -221,24 +221,13 @@ def score(
     return sections, correlations
 
 
-def _with_total(sections: list[SectionScore]) -> list[SectionScore]:
-    """Sections and the score of all; a section of that name is shown as another, so that `all` is always the total."""
-    if not sections:
-        return []
-    total, names = total_of(sections), {each.name for each in sections}
-    other = f'{total.name} (section)'
-    while other in names:
-        other += "'"
-    return [*(each._replace(name=other) if each.name == total.name else each for each in sections), total]
-
-
 def lines_of(
     vectors: 'WordVectors', sections: list[SectionScore], correlations: list[PairScore], among: int = AMONG
 ) -> list[str]:
     """The scores for people."""
     lines = [f'{len(vectors):,} words, {vectors.matrix.shape[1]} values each']
     if sections:
-        shown = _with_total(sections)
+        shown = [*sections, total_of(sections)]
         width = max(len(each.name) for each in shown)
         lines += ['', f'analogies (3CosAdd) among the {min(among, len(vectors)):,} most frequent words']
         lines += [
@@ -266,7 +255,7 @@ def _object(vectors: 'WordVectors', sections: list[SectionScore], correlations: 
         'width': vectors.matrix.shape[1],
         'analogies': {
             each.name: {**each._asdict(), 'accuracy': each.accuracy if each.asked else None}
-            for each in _with_total(sections)
+            for each in ([*sections, total_of(sections)] if sections else [])
         },
         'pairs': {
             each.name: {**each._asdict(), 'spearman': each.spearman if each.spearman == each.spearman else None}

@@ -58,7 +58,7 @@ class LoadedRun(NamedTuple):
         return np.asarray(self.params['input'])[: len(self.vocabulary)]
 
 
-def load_run(reference: Path | str) -> LoadedRun:
+def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
     """The config, tables and words of a run.
 
     Without `@which`: the best checkpoint (training.best_by), or the mean of the newest if training.average_last is
@@ -74,7 +74,7 @@ def load_run(reference: Path | str) -> LoadedRun:
     config = run.read_config()
     init = init_glove if config.model.method == 'glove' else init_tables
     like = jax.eval_shape(lambda key: init(config.model, key), jax.random.key(0))
-    params = named_params(reference, run, config.training, like)
+    params = named_params(reference, run, config.training, like, step=step)
     vocabulary = run.read_vocabulary()
     check_vocabulary(vocabulary, config)
     return LoadedRun(config, params, vocabulary)
