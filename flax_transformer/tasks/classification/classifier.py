@@ -21,8 +21,6 @@ from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary
 
 @dataclass(frozen=True)
 class Classification:
-    """The label of a text."""
-
     label: str  # the most probable
     probability: float  # of that label
     probabilities: dict[str, float]  # of every label; they sum to 1
@@ -155,7 +153,6 @@ class Classifier:
             yield from self(some)
 
     def _flags(self, ids: Sequence[int], is_replaced: bool) -> tuple[str, ...]:
-        """As at `Classification.flags`."""
         found = {
             'empty': not ids,
             'truncated': len(ids) > self.max_length,

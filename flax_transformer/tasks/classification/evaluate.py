@@ -44,7 +44,6 @@ def defaults(config: Config) -> EvaluateOptions:
 def evaluate(
     runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
 ) -> None:
-    """Prints the scores of a run."""
     run = only_run(runs, 'classifiers')
     if options.examples < 0:
         raise UserError(f'--examples {options.examples}: expected at least 0')

@@ -42,7 +42,6 @@ class PairScores(NamedTuple):
 
 
 def negation_pairs() -> list[Pair]:
-    """The pairs."""
     rows = [line.split('\t') for line in PAIRS_FILE.read_text(encoding='utf-8').splitlines()]
     return [
         Pair(plain, negated, label == POSITIVE)
@@ -168,8 +167,6 @@ def _split_of(text: str) -> str:
 
 
 class _Draw:
-    """Choices by a random generator."""
-
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
 

@@ -62,7 +62,6 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
 
 
 def keep(run: Run, config: Config, prepared: Prepared) -> None:
-    """Writes vocabulary and labels of a new run."""
     seal_data(run, config.data, say=say)
     if not run.is_prepared():
         run.write_vocabulary(prepared.vocabulary)
@@ -70,7 +69,6 @@ def keep(run: Run, config: Config, prepared: Prepared) -> None:
 
 
 def initial_params(config: Config, prepared: Prepared) -> Any:
-    """The parameters that a new run starts from; None: fresh ones."""
     if config.training.start == 'random' and prepared.pretrained is None:
         return None
     params = init_params(config.model, jax.random.key(config.seed))
@@ -83,7 +81,6 @@ def initial_params(config: Config, prepared: Prepared) -> Any:
 
 
 def _pretrained(config: Config, vocabulary: Vocabulary) -> PretrainedRows:
-    """The vectors that the embeddings start from."""
     special = (PAD_ID, UNK_ID)
     tokens = [None if i in special else token for i, token in enumerate(vocabulary.tokens(range(vocabulary.size)))]
     return pretrained_rows(config.model.embedding_from, config.data.root, tokens, config.model.d_model, say=say)

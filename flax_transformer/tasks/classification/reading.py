@@ -64,7 +64,6 @@ def read_examples(source: str, data: ClassificationDataConfig) -> Examples:
 
 
 def _described(fault: str, places: list[str]) -> str:
-    """A fault and where it is."""
     first, *others = places
     more = f' (and {", ".join(others[:_PLACES])}{", ..." * (len(others) > _PLACES)}: {len(places):,} in all)'
     return f'{first}: {fault}{more if others else ""}'
@@ -137,7 +136,6 @@ def _json_row(line: bytes) -> Example:
 
 
 def _json_label(label: Any) -> tuple[str, str]:
-    """A label and its type."""
     if isinstance(label, str):
         return _label(label), _TEXT
     if isinstance(label, bool):

@@ -28,7 +28,6 @@ class Labels(NamedTuple):
 
     @property
     def prior(self) -> tuple[float, ...]:
-        """The share of each label in the training data."""
         return tuple(count / sum(self.counts) for count in self.counts)
 
 

@@ -30,8 +30,6 @@ def direct_bias(vectors: WordVectors, words: Iterable[str], direction: np.ndarra
 
 
 class Association(NamedTuple):
-    """A word embedding association test."""
-
     effect: float  # in standard deviations, from -2 to 2; 0 is none
     p: float  # the share of partitions of the target words whose difference is at least as large
     words: tuple[int, int, int, int]  # in the vocabulary, of the four lists

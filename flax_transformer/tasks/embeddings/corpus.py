@@ -45,7 +45,6 @@ class Vocabulary:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of words and counts."""
         return hashlib.sha256(self._text().encode()).hexdigest()
 
     def _text(self) -> str:
@@ -94,7 +93,6 @@ class Corpus:
 
 
 def words_of(line: str, config: WordsConfig) -> list[str]:
-    """The words of a line."""
     line = line.lower() if config.lower_case else line
     return line.split() if config.pattern == r'\S+' else re.findall(config.pattern, line)
 

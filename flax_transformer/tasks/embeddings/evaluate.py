@@ -172,7 +172,6 @@ def defaults(config: Any) -> EvaluateOptions:
 def evaluate(
     runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
 ) -> None:
-    """Prints the scores of a run, or of a file of vectors."""
     run = only_run(runs, 'word vectors')
     if options.among < 1:
         raise UserError(f'--among {options.among}: expected at least 1')
@@ -224,7 +223,6 @@ def score(
 def lines_of(
     vectors: 'WordVectors', sections: list[SectionScore], correlations: list[PairScore], among: int = AMONG
 ) -> list[str]:
-    """The scores for people."""
     lines = [f'{len(vectors):,} words, {vectors.matrix.shape[1]} values each']
     if sections:
         shown = [*sections, total_of(sections)]

@@ -94,7 +94,6 @@ def update_block(
 
 
 def sums_of_block(params: Params, pairs: Pairs, x_max: float) -> Sums:
-    """The sums of a block."""
     ids = jnp.concatenate([pairs.first, pairs.second])
     return _gradients(rows_of(params['input'], ids), rows_of(params['output'], ids), pairs, x_max)[1]
 

@@ -55,7 +55,6 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
 
 
 def keep(run: Run, config: Config, prepared: Prepared) -> None:
-    """Writes the words of a new run."""
     if not run.is_prepared():
         run.write_vocabulary(prepared.vocabulary)
 

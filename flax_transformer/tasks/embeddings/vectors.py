@@ -253,6 +253,5 @@ class WordVectors:
         return min(count, among), among
 
     def _named(self, scores: jax.Array, ids: jax.Array) -> list[Neighbour]:
-        """The words of one query."""
         pairs = zip(np.asarray(ids)[0].tolist(), np.asarray(scores)[0].tolist(), strict=True)
         return [Neighbour(self.words[i], score) for i, score in pairs if score > -np.inf]

@@ -37,7 +37,6 @@ class Planned(NamedTuple):
 
 
 def fill(waveforms: Sequence[np.ndarray], labels: Sequence[Sequence[int]], *, slots: int, most_labels: int) -> Batch:
-    """A batch with a row for each waveform and its labels."""
     rows = len(waveforms)
     batch = Batch(
         np.zeros((rows, slots), np.float32),
@@ -149,7 +148,6 @@ class TrainingBatches(NumberedBatches):
         return np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, purpose, number + 1])))
 
     def _planned(self, block: int) -> list[Planned]:
-        """The batches of a block."""
         if self._order is None:
             numbers = np.arange(block * self._block_size, (block + 1) * self._block_size)
         else:
@@ -172,11 +170,9 @@ class TrainingBatches(NumberedBatches):
         ]
 
     def planned(self, number: int) -> Planned:
-        """What is in a global batch."""
         return self._block(number // self._batches_per_block)[number % self._batches_per_block]
 
     def batch(self, number: int) -> Batch:
-        """This process's rows of a batch."""
         plan = self.planned(number)
         waveforms, labels = [], []
         for row in self._own_rows.tolist():
@@ -209,9 +205,7 @@ class TrainingBatches(NumberedBatches):
         return found.hexdigest()
 
     def describe(self, place: Any) -> dict[str, Any]:
-        """The recordings of the batch at a place."""
         return {'recordings': [self._examples.recording(i).place for i in self.planned(place['batch']).numbers]}
 
     def epoch(self, place: Any) -> float:
-        """Examples drawn before a place, by the number of examples."""
         return place['batch'] / self._batches_per_block * self._block_size / self._examples.count

@@ -50,7 +50,6 @@ def defaults(config: Config) -> EvaluateOptions:
 def evaluate(
     runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
 ) -> None:
-    """Prints the scores of a run."""
     run = only_run(runs, 'speech-to-text models')
     if options.examples < 0:
         raise UserError(f'--examples {options.examples}: expected at least 0')
@@ -110,7 +109,6 @@ def transcribe_all(
     beam_size: int = 1,
     progress: Callable[[int], Any] | None = None,
 ) -> list[str]:
-    """The transcripts of examples, by their numbers."""
     heard = []
     for first in range(0, len(numbers), CHUNK):
         some = [examples.samples(i) for i in numbers[first : first + CHUNK]]

@@ -52,7 +52,6 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
 
 
 def keep(run: Run, config: Config, prepared: Prepared) -> None:
-    """Writes the units of a new run."""
     seal_data(run, config.data, say=say)
     if not run.is_prepared():
         run.write_units(prepared.units)

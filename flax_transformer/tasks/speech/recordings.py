@@ -106,8 +106,6 @@ SIZES = {'train': 480, 'validation': 96, 'test': 96}
 
 
 class Tone(NamedTuple):
-    """One press of a key."""
-
     key: str
     line: str  # as a speaker
     seconds: float

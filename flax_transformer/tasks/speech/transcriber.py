@@ -100,7 +100,6 @@ class Predictor:
         return found
 
     def num_frames(self, num_samples: int) -> int:
-        """Frames of so many samples."""
         return -(-num_frames(num_samples, self._features) // self._model.stride)
 
     def __call__(
@@ -271,7 +270,6 @@ class Transcriber:
         )
 
     def _words(self, decoded: Decoded, seconds: float) -> tuple[Word, ...]:
-        """The words of the text with the times of their labels."""
         frame = self.seconds_per_frame
         spans: list[tuple[int, int]] = []  # of each word, in frames
         for (first, last), word in zip(decoded.spans, self.units.word_numbers(decoded.labels), strict=True):

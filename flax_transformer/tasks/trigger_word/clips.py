@@ -20,8 +20,6 @@ _PAUSE = 0.2  # seconds of less within a word
 
 
 class Clip(NamedTuple):
-    """A short recording."""
-
     samples: np.ndarray  # float32 [T] in -1..1
     text: str
     start: int  # the first sample of the word, by its energy

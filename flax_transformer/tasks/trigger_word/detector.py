@@ -85,7 +85,6 @@ class Detector:
         return np.concatenate([*self._probabilities([samples]), np.zeros(0, np.float32)])
 
     def start(self) -> DetectorState:
-        """The state before the first sample."""
         return DetectorState(self._model.start(1), np.zeros(0, np.float32))
 
     def step(self, state: DetectorState, chunk: np.ndarray) -> tuple[DetectorState, np.ndarray]:

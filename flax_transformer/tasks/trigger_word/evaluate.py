@@ -41,7 +41,6 @@ def defaults(config: Config) -> EvaluateOptions:
 def evaluate(
     runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
 ) -> None:
-    """Prints the scores of a run."""
     from flax_transformer.tasks.trigger_word.clips import read_part
     from flax_transformer.tasks.trigger_word.detector import Detector
     from flax_transformer.tasks.trigger_word.run import Run

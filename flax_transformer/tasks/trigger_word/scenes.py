@@ -170,7 +170,6 @@ def batch_of(scenes: Scenes, numbers: range, rows: int) -> Batch:
 
 
 def batches_of(scenes: Scenes, count: int, rows: int) -> Iterator[Batch]:
-    """The first `count` scenes."""
     for first in range(0, count, rows):
         yield batch_of(scenes, range(first, min(first + rows, count)), rows)
 
@@ -186,11 +185,9 @@ class TrainingBatches(NumberedBatches):
         self._own_rows = range(batch_size) if own_rows is None else own_rows.tolist()
 
     def batch(self, number: int) -> Batch:
-        """This process's rows of a batch."""
         found = [self._scenes.scene(number * self._rows + row) for row in self._own_rows]
         return Batch(*(np.stack([getattr(scene, name) for scene in found]) for name in Batch._fields))
 
     def describe(self, place: Any) -> dict[str, Any]:
-        """The numbers of the first and the last scene of the batch at a place."""
         first = place['batch'] * self._rows
         return {'scenes': [first, first + self._rows - 1]}

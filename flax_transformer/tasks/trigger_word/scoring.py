@@ -18,8 +18,6 @@ THRESHOLDS = tuple(np.round(1 / (1 + np.exp(-np.linspace(-6, 8, 57))), 6).tolist
 
 @dataclass(frozen=True)
 class Wrong:
-    """A false accept."""
-
     place: str  # of the recording
     seconds: float  # from its start
     confidence: float
@@ -77,7 +75,6 @@ class _Heard:
 
 
 def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object] | None = None) -> Scores:
-    """The detector's scores on recordings."""
     heard = _listen(detector, clips, progress or (lambda count: None))
     found = heard.matched(detector.rule)
     hours: dict[str, float] = defaultdict(float)
