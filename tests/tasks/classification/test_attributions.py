@@ -10,10 +10,10 @@ import pytest
 
 from flax_transformer import Classifier
 from flax_transformer.common.errors import UserError
+from flax_transformer.plots.classification import plot_attributions, plot_pairs
 from flax_transformer.tasks.classification.attributions import _log_odds, attributions, log_odds
 from flax_transformer.tasks.classification.config import ClassifierConfig
 from flax_transformer.tasks.classification.model import parameter_shapes
-from flax_transformer.tasks.classification.plots import plot_attributions, plot_pairs
 from flax_transformer.tasks.classification.run import Labels
 from flax_transformer.tasks.classification.vocabulary import Vocabulary
 
