@@ -45,6 +45,14 @@ class Vocabulary:
         content = self.pieces.digest if self.pieces else self.hashed()
         return hashlib.sha256(f'{self.lower_case}\n{content}'.encode()).hexdigest()
 
+    def check_fits(self, vocab_size: int) -> None:
+        """Raises UserError if a model of this vocab_size has no row for an id."""
+        if self.size > vocab_size:
+            raise UserError(
+                f'model.vocab_size={vocab_size}, but the vocabulary has {self.size} tokens; set --model.vocab-size '
+                f'{self.size}'
+            )
+
     def hashed(self) -> str:
         """What of the units is in the digest."""
         raise NotImplementedError

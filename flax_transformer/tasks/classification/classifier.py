@@ -10,8 +10,8 @@ from typing import Any, Self, overload
 import jax
 import numpy as np
 
+from flax_transformer.common.checks import check_numbers
 from flax_transformer.common.compilation_cache import use_compilation_cache
-from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.classification.batches import padded
 from flax_transformer.tasks.classification.config import ClassifierConfig
 from flax_transformer.tasks.classification.model import ClassifierModel, probabilities
@@ -139,11 +139,7 @@ class Classifier:
         """`probabilities` of N texts as ids. Raises UserError if the model computes no numbers."""
         found = self._predictor(self.params, [text[: self.max_length] for text in ids], progress)
         found[[not text for text in ids]] = self._prior
-        if not np.isfinite(found).all():
-            raise UserError(
-                'the model computes no numbers (NaN): its parameters are damaged, or its training diverged; choose '
-                'another checkpoint, as in RUN@12000'
-            )
+        check_numbers(found)
         return found
 
     def stream(self, lines: Iterable[str | bytes], *, chunk: int = CHUNK) -> Iterator[Classification]:

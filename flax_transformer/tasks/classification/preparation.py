@@ -16,7 +16,7 @@ from flax_transformer.tasks.classification.config import Config
 from flax_transformer.tasks.classification.corpus_checks import CORPORA, audit, read_corpora
 from flax_transformer.tasks.classification.model import init_params
 from flax_transformer.tasks.classification.reading import Examples
-from flax_transformer.tasks.classification.run import Labels, LoadedRun, Run, check_vocabulary
+from flax_transformer.tasks.classification.run import Labels, LoadedRun, Run
 from flax_transformer.tasks.classification.trusted_data import seal_data
 from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID, Vocabulary
 
@@ -50,7 +50,7 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
         else:
             vocabulary = start.vocabulary
             check_same_labels(start.labels, labels)
-    check_vocabulary(vocabulary, config)
+    vocabulary.check_fits(config.model.vocab_size)
     train = encode(examples, vocabulary, labels, config, 'data.train')
     validation = None
     if 'validation' in corpora:
@@ -90,11 +90,6 @@ def labels_of(examples: Examples, config: Config) -> Labels:
     """The labels of the training data. Raises UserError unless there are model.num_classes of them."""
     counts = Counter(examples.labels)
     names = sorted(counts)
-    if len(names) < 2:
-        raise UserError(
-            f'{config.data.train}: {len(examples.texts):,} texts with {len(names)} label(s), {", ".join(names)!r}; '
-            'expected at least two different labels'
-        )
     if len(names) != config.model.num_classes:
         shown = ', '.join(names[:10]) + (', ...' if len(names) > 10 else '')
         raise UserError(

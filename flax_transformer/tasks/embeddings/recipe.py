@@ -36,17 +36,35 @@ _UPDATES = {
 }
 
 
-class Word2VecTask(Task):
-    """Skip-gram or CBOW: each block updates the rows of its words before the next one reads them."""
+class _TaskOfBlocks(Task):
+    """Each block updates the rows of its words before the next one reads them."""
+
+    def __init__(self, config: Config) -> None:
+        self.rows_per_step, self.slots_per_row = config.training.blocks_per_step, config.training.block_size
+        self.row_name = f'{config.training.block_size} {self.counts[0]}'
+        self.d_model, self.dtype = config.model.d_model, 'float32'
+        self._config = config.model
+
+    def sums(self, params: Params, block: Any) -> Sums:
+        """The sums of a block, the loss among them."""
+        raise NotImplementedError
+
+    def loss(self, params: Params, batch: Any, key: jax.Array | None) -> tuple[jax.Array, Sums]:
+        sums = jax.tree.map(jnp.sum, jax.lax.map(partial(self.sums, params), batch))
+        return sums.pop('loss'), sums
+
+    def summarize(self, sums: dict[str, float]) -> dict[str, float]:
+        return {'loss': sums['loss'] / max(sums[self.counts[0]], 1.0)}
+
+
+class Word2VecTask(_TaskOfBlocks):
+    """Skip-gram or CBOW."""
 
     slot_name = 'word_slots'
     counts = ('words', 'predictions')
 
     def __init__(self, config: Config) -> None:
-        self.rows_per_step, self.slots_per_row = config.training.blocks_per_step, config.training.block_size
-        self.row_name = f'{config.training.block_size} words'
-        self.d_model, self.dtype = config.model.d_model, 'float32'
-        self._config = config.model
+        super().__init__(config)
         self._updates = partial(_UPDATES[config.model.method, config.model.output], config=config.model)
 
     def init(self, key: jax.Array) -> Params:
@@ -69,13 +87,8 @@ class Word2VecTask(Task):
         params, sums = jax.lax.scan(one_block, params, batch)
         return params, memory, jax.tree.map(jnp.sum, sums)
 
-    def loss(self, params: Params, batch: TextBlocks, key: jax.Array | None) -> tuple[jax.Array, Sums]:
-        sums = jax.lax.map(lambda block: self._updates(params, block, 1.0)[1], batch)
-        sums = jax.tree.map(jnp.sum, sums)
-        return sums.pop('loss'), sums
-
-    def summarize(self, sums: dict[str, float]) -> dict[str, float]:
-        return {'loss': sums['loss'] / max(sums['words'], 1.0)}
+    def sums(self, params: Params, block: TextBlocks) -> Sums:
+        return self._updates(params, block, 1.0)[1]
 
     def batch_shapes(self) -> TextBlocks:
         rows, size = self.rows_per_step, self.slots_per_row
@@ -88,17 +101,11 @@ class Word2VecTask(Task):
         return PathBlocks(words, reach, reach, shape(jnp.int32, *path), shape(jnp.int8, *path))
 
 
-class GloVeTask(Task):
-    """GloVe by AdaGrad: each block of pairs updates the rows of its words before the next one reads them."""
+class GloVeTask(_TaskOfBlocks):
+    """GloVe by AdaGrad."""
 
     slot_name = 'pair_slots'
     counts = ('pairs',)
-
-    def __init__(self, config: Config) -> None:
-        self.rows_per_step, self.slots_per_row = config.training.blocks_per_step, config.training.block_size
-        self.row_name = f'{config.training.block_size} pairs'
-        self.d_model, self.dtype = config.model.d_model, 'float32'
-        self._config = config.model
 
     def init(self, key: jax.Array) -> Params:
         return init_glove(self._config, key)
@@ -116,13 +123,8 @@ class GloVeTask(Task):
         (params, memory), sums = jax.lax.scan(one_block, (params, memory), batch)
         return params, memory, jax.tree.map(jnp.sum, sums)
 
-    def loss(self, params: Params, batch: Pairs, key: jax.Array | None) -> tuple[jax.Array, Sums]:
-        sums = jax.lax.map(lambda pairs: sums_of_block(params, pairs, self._config.x_max), batch)
-        sums = jax.tree.map(jnp.sum, sums)
-        return sums.pop('loss'), sums
-
-    def summarize(self, sums: dict[str, float]) -> dict[str, float]:
-        return {'loss': sums['loss'] / max(sums['pairs'], 1.0)}
+    def sums(self, params: Params, block: Pairs) -> Sums:
+        return sums_of_block(params, block, self._config.x_max)
 
     def batch_shapes(self) -> Pairs:
         shape = (self.rows_per_step, self.slots_per_row)

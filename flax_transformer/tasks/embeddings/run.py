@@ -59,11 +59,7 @@ class LoadedRun(NamedTuple):
 
 
 def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
-    """The config, tables and words of a run.
-
-    Without `@which`: the best checkpoint (training.best_by), or the mean of the newest if training.average_last is
-    above 1. `@average` is that mean, or the mean of all kept checkpoints.
-    """
+    """The config, tables and words of a run; `named_params` says of which checkpoint."""
     import jax
 
     from flax_transformer.engine.runs.named_params import named_params

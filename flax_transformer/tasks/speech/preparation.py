@@ -9,7 +9,7 @@ from flax_transformer.tasks.speech import metrics
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.corpus_checks import CORPORA, audit, read_corpora, usable
 from flax_transformer.tasks.speech.recordings import Corpus, Examples, Strings
-from flax_transformer.tasks.speech.run import LoadedRun, Run, check_units
+from flax_transformer.tasks.speech.run import LoadedRun, Run
 from flax_transformer.tasks.speech.trusted_data import seal_data
 from flax_transformer.tasks.speech.units import Units
 
@@ -40,9 +40,8 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
         if config.strings.most > 1:
             transcripts = [*transcripts, ' '.join(transcripts[:2])]  # with the space between words
         units = Units.learn(transcripts, config.tokenizer, config.model.vocab_size) if start is None else start.units
-        check_units(units, config)
         audit(corpora, config, units).announce(say)
-    check_units(units, config)
+    units.check_fits(config.model.vocab_size)
     train = examples_of(corpora['train'], config, units, seed=config.seed, is_training=True)
     validation = None
     if 'validation' in corpora:

@@ -7,7 +7,6 @@ tokenizer.sha256   their digest when the run began
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
 from flax_transformer.engine.runs.tokenizer_digest import DIGEST_FILE, check_digest, write_digest
 from flax_transformer.tasks.speech.config import Config
@@ -45,11 +44,7 @@ class LoadedRun(NamedTuple):
 
 
 def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
-    """The config, parameters and units of a run.
-
-    Without `@which` and `step`: the best checkpoint (training.best_by), or the mean of the newest if
-    training.average_last is above 1. `@average` is that mean, or the mean of all kept checkpoints.
-    """
+    """The config, parameters and units of a run; `named_params` says of which checkpoint."""
     from flax_transformer.engine.runs.named_params import named_params
     from flax_transformer.tasks.speech.model import parameter_shapes
 
@@ -58,14 +53,5 @@ def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
     like = parameter_shapes(config.model, config.features.num_mels)
     params = named_params(reference, run, config.training, like, step=step)
     units = run.read_units()
-    check_units(units, config)
+    units.check_fits(config.model.vocab_size)
     return LoadedRun(config, params, units)
-
-
-def check_units(units: Units, config: Config) -> None:
-    """Raises UserError if the model has no logit for a unit."""
-    if units.size > config.model.vocab_size:
-        raise UserError(
-            f'model.vocab_size={config.model.vocab_size}, but there are {units.size} units, the blank included; set '
-            f'--model.vocab-size {units.size}'
-        )

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from flax_transformer.audio.features import num_frames
+from flax_transformer.common.checks import check_numbers
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.audio.reading import in_full_scale, num_clipped, read_audio
@@ -227,11 +228,7 @@ class Transcriber:
         Raises UserError if the model computes no numbers.
         """
         found = self._predictor(self.params, waveforms, progress)
-        if not all(np.isfinite(each).all() for each in found):
-            raise UserError(
-                'the model computes no numbers (NaN): its parameters are damaged, or its training diverged; choose '
-                'another checkpoint, as in RUN@12000'
-            )
+        check_numbers(*found)
         return found
 
     def read(self, recording: Recorded) -> Waveform:
@@ -240,10 +237,6 @@ class Transcriber:
             return recording
         if isinstance(recording, (Path, str)):
             return Waveform(*read_audio(recording, self.sample_rate))
-        if not hasattr(recording, '__array__'):
-            raise UserError(
-                f'got a recording of type {type(recording).__name__}: expected a path, or samples in an array'
-            )
         recording = np.asarray(recording)
         if recording.ndim != 1 or recording.dtype not in (np.int16, np.float32, np.float64):
             raise UserError(

@@ -10,8 +10,9 @@ import jax
 import numpy as np
 
 from flax_transformer.audio.features import FeatureConfig
+from flax_transformer.common.checks import check_numbers
 from flax_transformer.common.compilation_cache import use_compilation_cache
-from flax_transformer.common.errors import BadInput, UserError
+from flax_transformer.common.errors import BadInput
 from flax_transformer.tasks.trigger_word import hits
 from flax_transformer.tasks.trigger_word.config import DetectorConfig, HitConfig
 from flax_transformer.tasks.trigger_word.hits import Hit
@@ -101,11 +102,7 @@ class Detector:
                 found.append(probabilities)
                 place += width
         found = [np.asarray(each) for each in found]
-        if not all(np.isfinite(each).all() for each in found):
-            raise UserError(
-                'the model computes no numbers (NaN): its parameters are damaged, or its training diverged; choose '
-                'another checkpoint, as in RUN@12000'
-            )
+        check_numbers(*found)
         rest = unread[place:].copy()  # not a view, which would keep the chunk
         return DetectorState(model, rest), np.concatenate([*found, np.zeros(0, np.float32)])
 

@@ -21,11 +21,7 @@ class LoadedRun(NamedTuple):
 
 
 def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
-    """The config and parameters of a run.
-
-    Without `@which` and `step`: the best checkpoint (training.best_by), or the mean of the newest if
-    training.average_last is above 1. `@average` is that mean, or the mean of all kept checkpoints.
-    """
+    """The config and parameters of a run; `named_params` says of which checkpoint."""
     from flax_transformer.engine.runs.named_params import named_params
     from flax_transformer.tasks.trigger_word.model import parameter_shapes
 

@@ -160,7 +160,7 @@ class Batch(NamedTuple):
     weight: np.ndarray  # [R, N] float32
 
 
-def batch_of(scenes: Scenes, numbers: range, rows: int) -> Batch:
+def batch_of(scenes: Scenes, numbers: Sequence[int], rows: int) -> Batch:
     """The scenes of these numbers, and empty rows after them."""
     found = [scenes.scene(number) for number in numbers]
     columns = ([getattr(scene, name) for scene in found] for name in Batch._fields)
@@ -185,8 +185,8 @@ class TrainingBatches(NumberedBatches):
         self._own_rows = range(batch_size) if own_rows is None else own_rows.tolist()
 
     def batch(self, number: int) -> Batch:
-        found = [self._scenes.scene(number * self._rows + row) for row in self._own_rows]
-        return Batch(*(np.stack([getattr(scene, name) for scene in found]) for name in Batch._fields))
+        numbers = [number * self._rows + row for row in self._own_rows]
+        return batch_of(self._scenes, numbers, len(numbers))
 
     def describe(self, place: Any) -> dict[str, Any]:
         first = place['batch'] * self._rows

@@ -128,7 +128,7 @@ def test_a_beam_is_no_less_probable(transcriber: Transcriber, tones: Corpus) -> 
         (np.array([0.0, np.nan]), 'some samples are NaN or infinite'),
         ('nowhere.wav', 'nowhere.wav'),
         ('', r"got the name '' \(empty\); expected a recording"),
-        ([0.5, 0.25], 'got a recording of type float: expected a path, or samples in an array'),
+        ([0.5, 0.25], r'samples of shape \(\) and type float64: expected one channel'),
     ],
 )
 def test_what_is_no_recording_is_refused(transcriber: Transcriber, recording: object, message: str) -> None:
