@@ -15,8 +15,6 @@ from flax_transformer.tasks.classification.reading import Examples, read_example
 from flax_transformer.tasks.evaluation import RESAMPLES, aligned, only_run
 
 if TYPE_CHECKING:
-    from tqdm import tqdm
-
     from flax_transformer.tasks.classification.classifier import Classification, Classifier
 
 DESCRIPTION = """Score a trained classifier: accuracy with its interval, macro-F1, calibration error, confusion matrix,
@@ -42,7 +40,7 @@ def defaults(config: Config) -> EvaluateOptions:
 
 
 def evaluate(
-    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
+    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
     run = only_run(runs, 'classifiers')
     if options.examples < 0:

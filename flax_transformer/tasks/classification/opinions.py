@@ -73,17 +73,8 @@ _SEED = 2017  # fixed, so that every run holds out the same sentences
 ONE = (
     *('the film', 'the story', 'the plot', 'the script', 'the ending', 'the acting', 'the cast', 'the comedy'),
     *('the dialogue', 'the music', 'the direction', 'the thriller', 'the drama', 'the food', 'the service', 'the menu'),
-    *(
-        'the kitchen',
-        'the waiter',
-        'the host',
-        'the soup',
-        'the sauce',
-        'the salad',
-        'the steak',
-        'the pasta',
-        'the wine',
-    ),
+    *('the kitchen', 'the waiter', 'the host', 'the soup', 'the sauce', 'the salad', 'the steak', 'the pasta'),
+    'the wine',
     *('the bread', 'the dessert', 'the meal', 'the dinner', 'the room', 'the evening', 'this place', 'this restaurant'),
     *('this film', 'this story', 'this comedy', 'the love story', 'the hero'),
 )

@@ -19,8 +19,6 @@ from flax_transformer.data.named_files import ROOT_VARIABLE, data_root
 from flax_transformer.tasks.evaluation import only_run
 
 if TYPE_CHECKING:
-    from tqdm import tqdm
-
     from flax_transformer.tasks.embeddings.vectors import WordVectors
 
 
@@ -170,7 +168,7 @@ def defaults(config: Any) -> EvaluateOptions:
 
 
 def evaluate(
-    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
+    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
     run = only_run(runs, 'word vectors')
     if options.among < 1:

@@ -10,6 +10,7 @@ import numpy as np
 
 from flax_transformer.data.order import Order
 from flax_transformer.engine.batches import NumberedBatches
+from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.recordings import Examples, Strings
 
 BLOCK = 16  # batches whose examples are sorted by length
@@ -99,38 +100,25 @@ class TrainingBatches(NumberedBatches):
 
     def __init__(
         self,
+        config: Config,
         examples: Examples,
         encode: Callable[[str], list[int]],
         *,
-        batch_size: int,
-        speed: float,
-        most_samples: int,
-        num_lengths: int,
-        multiple: int,
         most_labels: int,
-        seed: int,
-        name: str,
         own_rows: np.ndarray | None = None,
     ) -> None:
-        """
-        Args:
-          encode: the ids of a transcript.
-          speed: examples are played up to so much faster or slower.
-          most_samples: of the longest row; slower playing keeps to it.
-          num_lengths: how many lengths rows have at most, in samples, each a multiple of `multiple`.
-          own_rows: the numbers of the rows of a global batch that this process needs; None: all.
-        """
+        """`encode` gives the ids of a transcript; `own_rows` are the rows of a global batch that this process needs."""
         super().__init__()
-        self.name, self._examples, self._encode = name, examples, encode
-        self._rows, self._speed, self._most_samples, self._seed = batch_size, speed, most_samples, seed
-        self._most_labels = most_labels
+        self.name, self._examples, self._encode, self._most_labels = config.data.train, examples, encode, most_labels
+        self._rows = batch_size = config.training.batch_size
+        self._speed, self._most_samples, self._seed = config.perturbation.speed, config.most_samples, config.seed
         self._own_rows = np.arange(batch_size) if own_rows is None else own_rows
         self._order = None
         if not isinstance(examples, Strings):
-            self._order = Order([examples.count], [Fraction(1)], block_size=BLOCK * batch_size, seed=seed)
+            self._order = Order([examples.count], [Fraction(1)], block_size=BLOCK * batch_size, seed=config.seed)
         self._block_size = BLOCK * batch_size if self._order is None else min(BLOCK * batch_size, examples.count)
         self._batches_per_block = -(-self._block_size // batch_size)
-        self.lengths = self._lengths(num_lengths, multiple)
+        self.lengths = self._lengths(config.data.num_lengths, config.features.hop * config.model.stride)
         self._block = lru_cache(4)(self._planned)
 
     def _lengths(self, count: int, multiple: int) -> list[int]:

@@ -15,8 +15,6 @@ from flax_transformer.tasks.speech.metrics import confusion, errors, scores
 from flax_transformer.tasks.speech.recordings import Corpus, Examples, Strings, read_corpus
 
 if TYPE_CHECKING:
-    from tqdm import tqdm
-
     from flax_transformer.tasks.speech.transcriber import Transcriber
 
 DESCRIPTION = """Score a trained speech-to-text model: word and character error rate with their interval, by speaker,
@@ -48,7 +46,7 @@ def defaults(config: Config) -> EvaluateOptions:
 
 
 def evaluate(
-    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
+    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
     run = only_run(runs, 'speech-to-text models')
     if options.examples < 0:

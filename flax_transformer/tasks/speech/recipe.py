@@ -125,16 +125,10 @@ def _make_task(config: Config, devices: Devices) -> SpeechTask:
 def training_batches(config: Config, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
     """The batches of a run; with several processes, this one's rows of them. Reports their lengths."""
     batches = TrainingBatches(
+        config,
         prepared.train,
         prepared.units.encode,
-        batch_size=config.training.batch_size,
-        speed=config.perturbation.speed,
-        most_samples=config.most_samples,
-        num_lengths=config.data.num_lengths,
-        multiple=config.features.hop * config.model.stride,
         most_labels=prepared.most_labels,
-        seed=config.seed,
-        name=config.data.train,
         own_rows=trainer.devices.own_rows(config.training.batch_size),
     )
     lengths = ', '.join(f'{length / config.features.sample_rate:.1f}' for length in batches.lengths)

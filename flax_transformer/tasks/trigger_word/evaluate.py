@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from statistics import median
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.run_directory import split_reference
@@ -12,8 +12,6 @@ from flax_transformer.tasks.evaluation import only_run
 from flax_transformer.tasks.trigger_word.config import Config, TriggerWordDataConfig
 
 if TYPE_CHECKING:
-    from tqdm import tqdm
-
     from flax_transformer.tasks.trigger_word.scoring import Scores
 
 DESCRIPTION = """Score a trained trigger word on the test recordings of its config, heard one after another as one
@@ -39,7 +37,7 @@ def defaults(config: Config) -> EvaluateOptions:
 
 
 def evaluate(
-    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
+    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
     from flax_transformer.tasks.trigger_word.clips import read_part
     from flax_transformer.tasks.trigger_word.detector import Detector

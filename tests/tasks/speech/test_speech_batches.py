@@ -1,9 +1,11 @@
 """Examples and batches: pure functions of the seed and a number."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from tiny_speech import tiny_config
 
 from flax_transformer.tasks.speech.batches import TrainingBatches, faster, lengths_for
 from flax_transformer.tasks.speech.config import StringsConfig
@@ -31,9 +33,11 @@ def make_strings(tones: Corpus, *, seed: int = 0, most_samples: int = MOST) -> S
     return Strings(tones, StringsConfig(most=4), rate=RATE, most_samples=most_samples, seed=seed)
 
 
-def make_batches(examples: Examples, **settings: object) -> TrainingBatches:
-    common = {'batch_size': 8, 'speed': 1.1, 'most_samples': MOST, 'num_lengths': 3, 'multiple': 320}
-    return TrainingBatches(examples, encode, **common | {'most_labels': 4, 'seed': 0, 'name': 'tones'} | settings)
+def make_batches(examples: Examples, *, batch_size: int = 8, own_rows: np.ndarray | None = None) -> TrainingBatches:
+    config = tiny_config(batch_size=batch_size)
+    data = replace(config.data, max_seconds=MOST / RATE, num_lengths=3)
+    config = replace(config, data=data, perturbation=replace(config.perturbation, speed=1.1))
+    return TrainingBatches(config, examples, encode, most_labels=4, own_rows=own_rows)
 
 
 def test_tones_are_those_of_a_telephone(tones: Corpus) -> None:
