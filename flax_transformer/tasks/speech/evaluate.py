@@ -12,7 +12,7 @@ from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.evaluation import RESAMPLES, aligned, only_run
 from flax_transformer.tasks.speech.config import Config, SpeechDataConfig, StringsConfig
 from flax_transformer.tasks.speech.metrics import confusion, errors, scores
-from flax_transformer.tasks.speech.recordings import Corpus, Examples, Strings, read_corpus
+from flax_transformer.tasks.speech.recordings import Corpus, Recording, Strings, read_corpus
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.speech.transcriber import Transcriber
@@ -61,10 +61,15 @@ def evaluate(
     corpus = read_corpus(source, data, transcriber.sample_rate, say=note)
     corpus = corpus.chosen([i for i, each in enumerate(corpus.recordings) if each.num_samples])
     examples = _strings(corpus, options, transcriber) if options.count else corpus
-    numbers = list(range(options.count or examples.count))
-    with progress_bar(len(numbers), 'recordings') as bar:
-        heard = transcribe_all(transcriber, examples, numbers, beam_size=options.beam_size, progress=bar.update)
-    result = scores_of(transcriber, examples, numbers, heard, shown=options.examples)
+    recordings = [examples.recording(i) for i in range(options.count or examples.count)]
+    heard = []
+    with progress_bar(len(recordings), 'recordings') as bar:
+        for first in range(0, len(recordings), CHUNK):
+            some = [examples.samples(i) for i in range(first, min(first + CHUNK, len(recordings)))]
+            heard += [each.text for each in transcriber(some, beam_size=options.beam_size)]
+            bar.update(len(some))
+    references = [transcriber.units.normalized(each.text) for each in recordings]
+    result = scores_of(recordings, references, heard, shown=options.examples)
     name = source + (f', {options.count:,} strings' if options.count else '')
     print(json.dumps({'set': name, **result}, ensure_ascii=False) if options.json else '\n'.join(_lines(name, result)))
 
@@ -99,29 +104,11 @@ def _strings(corpus: Corpus, options: EvaluateOptions, transcriber: 'Transcriber
     return Strings(corpus, config, rate=rate, most_samples=most, seed=SEED)
 
 
-def transcribe_all(
-    transcriber: 'Transcriber',
-    examples: Examples,
-    numbers: Sequence[int],
-    *,
-    beam_size: int = 1,
-    progress: Callable[[int], Any] | None = None,
-) -> list[str]:
-    heard = []
-    for first in range(0, len(numbers), CHUNK):
-        some = [examples.samples(i) for i in numbers[first : first + CHUNK]]
-        heard += [each.text for each in transcriber(some, beam_size=beam_size)]
-        if progress:
-            progress(len(some))
-    return heard
-
-
 def scores_of(
-    transcriber: 'Transcriber', examples: Examples, numbers: Sequence[int], heard: Sequence[str], *, shown: int = 0
+    recordings: Sequence[Recording], references: Sequence[str], heard: Sequence[str], *, shown: int
 ) -> dict[str, Any]:
     """All scores, as JSON: of all utterances, by speaker, the confusion of single words, and the worst transcripts."""
-    references = [transcriber.units.normalized(examples.recording(i).text) for i in numbers]
-    speakers = [examples.recording(i).speaker for i in numbers]
+    speakers = [each.speaker for each in recordings]
     if not any(references):
         raise UserError(f'all {len(references):,} transcripts are empty: there is no word to count errors by')
     words = errors(references, heard)
@@ -135,18 +122,16 @@ def scores_of(
             key: getattr(found, key) for key in ('word_error_rate', 'character_error_rate', 'exact', 'num_utterances')
         }
     result = {**asdict(scores(references, heard)), 'by_speaker': by_speaker}
-    if references and all(len(reference.split()) == 1 for reference in references):
+    if all(len(reference.split()) == 1 for reference in references):
         result['confusion'] = _confusions(references, heard, speakers)
     worst = np.argsort(-words.count, kind='stable')[:shown].tolist()
     result['worst'] = [
-        {'place': examples.recording(numbers[i]).place, 'reference': references[i], 'heard': heard[i]}
-        for i in worst
-        if words.count[i]
+        {'place': recordings[i].place, 'reference': references[i], 'heard': heard[i]} for i in worst if words.count[i]
     ]
     return result
 
 
-def _confusions(references: list[str], heard: Sequence[str], speakers: list[str]) -> dict[str, Any]:
+def _confusions(references: Sequence[str], heard: Sequence[str], speakers: list[str]) -> dict[str, Any]:
     """The confusion matrix, and for each speaker how often each word was taken for another."""
     words, columns, table = confusion(references, heard)
     wrong: dict[str, dict[str, int]] = {}

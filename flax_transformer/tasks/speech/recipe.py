@@ -91,13 +91,13 @@ SHOWN = 2  # transcripts that are reported
 
 
 class Validation(validation.Validation):
-    def __init__(self, config: Config, trainer: Trainer, examples: Examples, numbers: list[int], units: Units) -> None:
-        """`numbers`: the examples to score."""
+    def __init__(self, config: Config, trainer: Trainer, examples: Examples, count: int, units: Units) -> None:
+        """`count`: of the examples, the first so many are scored."""
         super().__init__(trainer)
         self._units = units
         self._predictor = Predictor(config, units.size)
-        self._waveforms = [examples.samples(i) for i in numbers]
-        self._references = [units.normalized(examples.recording(i).text) for i in numbers]
+        self._waveforms = [examples.samples(i) for i in range(count)]
+        self._references = [units.normalized(examples.recording(i).text) for i in range(count)]
 
     def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, float]:
         """Loss, in nats a label, and word and character error rate; shows some transcripts."""
@@ -144,7 +144,7 @@ def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> Validat
         return None
     is_endless = isinstance(prepared.validation, Strings)
     count = config.strings.validation if is_endless else prepared.validation.count
-    return Validation(config, trainer, prepared.validation, list(range(count)), prepared.units)
+    return Validation(config, trainer, prepared.validation, count, prepared.units)
 
 
 RECIPE = Recipe(
