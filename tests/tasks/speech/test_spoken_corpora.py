@@ -10,7 +10,7 @@ from tiny_speech import tiny_config
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.speech.corpus_checks import read_corpora, report_of, usable
-from flax_transformer.tasks.speech.preparation import examples_of, prepare_run
+from flax_transformer.tasks.speech.recipe import examples_of, prepare_run
 from flax_transformer.tasks.speech.run import Run
 from flax_transformer.tasks.speech.units import Units
 
