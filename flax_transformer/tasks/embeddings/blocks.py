@@ -74,7 +74,7 @@ class PathBlocks(NamedTuple):
     left: np.ndarray  # [R, L] int8
     right: np.ndarray  # [R, L] int8
     nodes: np.ndarray  # [R, L, P] int32
-    signs: np.ndarray  # [R, L, P] int8, as in `huffman.Paths`
+    signs: np.ndarray  # [R, L, P] int8, as in `Paths`
 
 
 TextBlocks = Blocks | PathBlocks

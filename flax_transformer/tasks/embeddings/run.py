@@ -2,7 +2,7 @@
 
 vocabulary.txt     `word count`, the most frequent first
 corpus.ids, .json  the text, see `corpus`; resuming reads them
-corpus.pairs       how often words occur together, see `cooccurrences`; GloVe
+corpus.pairs       how often words occur together, see `glove`
 """
 
 from pathlib import Path

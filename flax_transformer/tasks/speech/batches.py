@@ -16,7 +16,7 @@ from flax_transformer.tasks.speech.recordings import Examples, Strings
 BLOCK = 16  # batches whose examples are sorted by length
 _CANDIDATES = 64  # quantiles of the examples' lengths, of which the lengths of batches are chosen
 _DRAWN = 1024  # examples whose lengths decide the lengths of batches
-_SPEED = 2  # what random numbers are for: examples.py has 0 and 1
+_SPEED = 2  # what random numbers are for: `Strings` has 0 and 1
 _ORDER = 3
 
 

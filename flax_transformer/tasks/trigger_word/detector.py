@@ -36,7 +36,8 @@ class Detector:
     def __init__(self, params: Any, model: DetectorConfig, features: FeatureConfig, rule: HitConfig) -> None:
         self.params, self.rule = jax.device_put(params), rule
         self.sample_rate = features.sample_rate  # Hz, of all samples
-        self._step = model.stride * features.hop  # samples
+        self.samples_per_output = model.stride * features.hop  # from one output frame to the next
+        self.seconds_per_output = self.samples_per_output / self.sample_rate
         self._model = TriggerWordModel(model, features)
         self._advance = jax.jit(partial(_advance, model=self._model))
 
@@ -51,16 +52,6 @@ class Detector:
         config, params = load_run(path, step=step)
         rule = config.hits if threshold is None else replace(config.hits, threshold=threshold)
         return cls(params, config.model, config.features, rule)
-
-    @property
-    def samples_per_output(self) -> int:
-        """From one output frame to the next."""
-        return self._step
-
-    @property
-    def seconds_per_output(self) -> float:
-        """From one output frame to the next."""
-        return self._step / self.sample_rate
 
     def __call__(self, samples: np.ndarray) -> list[Hit]:
         """The hits in a recording [T] at `sample_rate`: floats in -1..1 (what is beyond is clipped), or 16-bit
@@ -96,7 +87,7 @@ class Detector:
         unread, found, model = np.concatenate([state.unread, as_samples(chunk)]), [], state.model
         place = 0
         for size in BLOCKS:
-            width = size * self._step
+            width = size * self.samples_per_output
             while len(unread) - place >= width:
                 probabilities, model = self._advance(self.params, unread[None, place : place + width], model)
                 found.append(probabilities)
@@ -111,7 +102,7 @@ class Detector:
         for chunk in chunks:
             state, found = self.step(state, chunk)
             yield found
-        silence = np.zeros(round(TAIL * self.sample_rate) + self._step - 1, np.float32)
+        silence = np.zeros(round(TAIL * self.sample_rate) + self.samples_per_output - 1, np.float32)
         yield self.step(state, silence)[1]
 
 
