@@ -10,8 +10,7 @@ from flax_transformer.cli.options import note, parse, positional, progress_bar, 
 from flax_transformer.common.errors import UserError
 
 if TYPE_CHECKING:
-    from flax_transformer.tasks.speech.result import Transcript
-    from flax_transformer.tasks.speech.transcriber import Transcriber
+    from flax_transformer.tasks.speech.transcriber import Transcriber, Transcript
 
 DESCRIPTION = """Write down what is said in recordings: N files in, N lines out, in order. WAV of any rate and channels;
 FLAC, OGG and MP3 by the package soundfile. RUN is a run directory or one of its checkpoints: RUN@12000, RUN@last,

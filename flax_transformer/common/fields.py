@@ -43,6 +43,17 @@ def check(condition: bool, message: str) -> None:
         raise UserError(message)
 
 
+def check_numbers(*found: Any) -> None:
+    """Raises UserError unless all that a model computed, arrays of NumPy, is finite."""
+    import numpy as np
+
+    check(
+        all(np.isfinite(array).all() for array in found),
+        'the model computes no numbers (NaN): its parameters are damaged, or its training diverged; choose another '
+        'checkpoint, as in RUN@12000',
+    )
+
+
 def check_types(config: Any) -> None:
     """Raises UserError unless every field has its declared type; floats must also be finite."""
     for name, kind in typing.get_type_hints(type(config)).items():

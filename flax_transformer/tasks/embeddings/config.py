@@ -137,5 +137,4 @@ class Config(TaskConfig):
 
     @property
     def engine(self) -> EngineConfig:
-        """The sections that the engine needs."""
         return EngineConfig(self.optimizer.engine, self.training, self.parallel, self.seed)

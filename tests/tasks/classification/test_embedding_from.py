@@ -15,9 +15,8 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.vector_files import PretrainedRows, with_pretrained, write_vectors
 from flax_transformer.engine import launch
 from flax_transformer.tasks.classification.config import Config
-from flax_transformer.tasks.classification.loading import load_run
 from flax_transformer.tasks.classification.model import init_params
-from flax_transformer.tasks.classification.run import Run
+from flax_transformer.tasks.classification.run import Run, load_run
 from flax_transformer.tasks.classification.vocabulary import UNK_ID
 
 WORDS = ('good', 'bad', 'Film', 'elsewhere')
