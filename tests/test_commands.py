@@ -39,7 +39,7 @@ NOT_RUN = {
     r'^(pip|make|\.|cat|seq) ': 'builds environments or sites, or takes hours; targets of make are looked up',
     r'^sbatch|^ct2-|examples/|num-processes': 'wants a cluster or another program',
     r'train (?!my_config)|--init-from|--training\.profile': 'trains for minutes to days; tests train each task small',
-    r'prepare ': 'downloads',
+    r'prepare |flores200': 'downloads',
     r'--topology': 'wants libtpu',
     r'--backend ctranslate2': 'wants the extra ctranslate2',
     r'--watch': 'ends when training does',
@@ -103,6 +103,9 @@ def parse_ours(argv: list[str]) -> None:
 def parse_script(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Has a Python script of ours parse its arguments; those that are a config's go through `train`."""
     script, *rest = argv
+    if script == '-c':
+        compile(rest[0], 'command', 'exec')
+        return
     name = f'{rest.pop(0).replace(".", "/")}.py' if script == '-m' else script
     file = ROOT / name if (ROOT / name).exists() else (ROOT / name).with_suffix('') / '__main__.py'
     if name.startswith('pytest') or not file.exists():
