@@ -177,7 +177,7 @@ def copy_run(copy_folder: Path, shared_folder: Path) -> Path:
     """A run directory that has learned to copy. Read it only."""
     from flax_transformer import train
 
-    return made_once(shared_folder / 'copy', lambda run: train(copy_config(copy_folder, sample_translations=1), run))
+    return made_once(shared_folder / 'copy', lambda run: train(copy_config(copy_folder), run))
 
 
 @pytest.fixture(scope='session')
