@@ -27,7 +27,9 @@ def with_positions(x: jax.Array) -> jax.Array:
     return Positions(width, dtype=x.dtype)(x, jnp.arange(length)[None], length)
 
 
-def transformer_encoder(config: Any, x: jax.Array, counts: jax.Array, *, deterministic: bool, **rates: float) -> Any:
+def transformer_encoder(
+    config: Any, x: jax.Array, counts: jax.Array, *, deterministic: bool, **rates: float
+) -> jax.Array:
     """[B, T, D]: the Transformer's encoder (Vaswani et al. 2017, section 3.1), pre-LN, over the x [B, T, D] that count.
 
     `rates` are its dropout rates.
@@ -44,7 +46,7 @@ def transformer_encoder(config: Any, x: jax.Array, counts: jax.Array, *, determi
             **rates,
         )
     )
-    return encoder(x, counts[:, None, None, :], deterministic=deterministic)[0]  # layer norm has no statistics
+    return encoder(x, counts[:, None, None, :], deterministic=deterministic)
 
 
 def resolve_dtype(config: Any, platform: str | None = None) -> Any:
