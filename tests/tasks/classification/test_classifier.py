@@ -104,7 +104,7 @@ def test_pieces_instead_of_words(texts_folder: Path, tmp_path: Path) -> None:
 def test_ngrams_are_tokens(tmp_path: Path) -> None:
     vocabulary = Vocabulary.learn(['not a good film', 'not good', 'a good film'], VocabularyConfig(ngrams=3), 100)
     vocabulary.save(tmp_path)
-    for each in vocabulary(tmp_path):
+    for each in (vocabulary, Vocabulary.load(tmp_path)):
         (ids,) = each.encode(['Not a good play'])
         assert each.tokens(ids) == ['not', 'a', 'not a', 'good', 'a good', 'not a good', '<unk>']  # no unknown pairs
     with pytest.raises(UserError, match=r"ngrams=2 needs .* got algorithm='bpe'"):
