@@ -1,7 +1,7 @@
 """Preparation of a training run: the labels, the vocabulary, the texts as ids."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,8 +18,6 @@ from flax_transformer.tasks.classification.model import init_params
 from flax_transformer.tasks.classification.reading import Examples
 from flax_transformer.tasks.classification.run import Labels, LoadedRun, Run
 from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID, Vocabulary
-
-Say = Callable[[str], None]
 
 
 class Prepared(NamedTuple):
@@ -107,9 +105,7 @@ def check_same_labels(theirs: Labels, ours: Labels) -> None:
         )
 
 
-def encode(
-    examples: Examples, vocabulary: Vocabulary, labels: Labels, config: Config, field: str, say: Say = say
-) -> EncodedTexts:
+def encode(examples: Examples, vocabulary: Vocabulary, labels: Labels, config: Config, field: str) -> EncodedTexts:
     """The examples as ids, without empty texts. Raises UserError for a label that training does not know."""
     numbers = {name: number for number, name in enumerate(labels.names)}
     for label, place in zip(examples.labels, examples.places, strict=True):

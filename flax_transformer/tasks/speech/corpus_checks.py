@@ -9,13 +9,12 @@ from flax_transformer.data.audit.kinds import table
 from flax_transformer.data.audit.report import Finding, Report, TextExample, findings_of, sorted_report
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.ctc import fewest_frames
-from flax_transformer.tasks.speech.recordings import Corpus, Recording, read_corpus
+from flax_transformer.tasks.speech.recordings import Corpus, Recording, Say, read_corpus
 from flax_transformer.tasks.speech.run import Run
 from flax_transformer.tasks.speech.units import Units
 
 CORPORA = ('train', 'validation', 'test')
 Corpora = dict[str, Corpus]  # train, and perhaps the others
-Say = Callable[[str], None]
 
 
 def read_corpora(config: Config, names: Iterable[str] = CORPORA, *, say: Say) -> Corpora:

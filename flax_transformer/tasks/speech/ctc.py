@@ -17,8 +17,7 @@ import optax
 from flax_transformer.audio.augment import among_first
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.installing import install_command
-
-BLANK_ID = 0
+from flax_transformer.tasks.speech.units import BLANK_ID
 
 
 def collapse(path: Sequence[int]) -> list[int]:

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.tasks.speech.config import UnitConfig
-from flax_transformer.tasks.speech.ctc import BLANK_ID
 from flax_transformer.tasks.vocabulary import Vocabulary
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
+BLANK_ID = 0
 _SPACES = ' \u2581'  # how units write a space
 
 
