@@ -13,8 +13,7 @@ from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import NEG_INF, Hypotheses
 from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.ops.int8 import to_int8
-from flax_transformer.tasks.translation.inference.batch_runner import Runner
-from flax_transformer.tasks.translation.inference.batching import shapes
+from flax_transformer.tasks.translation.inference.batch_runner import Runner, shapes
 from flax_transformer.tasks.translation.inference.ids import Vocabulary, attend_ids, score_ids, translate_ids
 from flax_transformer.tasks.translation.model import TranslationModel, max_positions, require
 from flax_transformer.text.tokenizer import Tokenizer
