@@ -233,6 +233,6 @@ def _show_attention(translator: 'Translator', records: list[Record], translation
 
 
 def _pharaoh(translation: 'Translation') -> str:
-    from flax_transformer.tasks.translation.inference.word_alignment import pharaoh
+    from flax_transformer.tasks.translation.inference.result import pharaoh
 
     return pharaoh(translation.alignment or ())

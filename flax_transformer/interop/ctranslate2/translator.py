@@ -11,8 +11,7 @@ from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.scorers import length_penalty
 from flax_transformer.decoding.search import output_slots
 from flax_transformer.interop.ctranslate2.conversion import check, converted, import_ctranslate2
-from flax_transformer.tasks.translation.inference.n_best import make_translation
-from flax_transformer.tasks.translation.inference.result import Translation, distinct
+from flax_transformer.tasks.translation.inference.result import Translation, distinct, make_translation
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.transformer.model import Transformer
 

@@ -15,10 +15,16 @@ from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts
-from flax_transformer.tasks.translation.inference.n_best import best_of, make_translation
 from flax_transformer.tasks.translation.inference.programs import Programs
-from flax_transformer.tasks.translation.inference.result import Translation, Translations, joined, with_flags
-from flax_transformer.tasks.translation.inference.word_alignment import align_words
+from flax_transformer.tasks.translation.inference.result import (
+    Translation,
+    Translations,
+    align_words,
+    best_of,
+    joined,
+    make_translation,
+    with_flags,
+)
 from flax_transformer.tasks.translation.loading import load_ensemble
 from flax_transformer.tasks.translation.model import TranslationModel, make_model
 from flax_transformer.text.tokenizer import Tokenizer
