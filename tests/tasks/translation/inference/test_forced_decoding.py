@@ -10,7 +10,7 @@ import pytest
 from tiny_translation import MODEL
 
 from flax_transformer.config import DecodingConfig
-from flax_transformer.tasks.translation.inference import forced_decoding
+from flax_transformer.tasks.translation.inference import ids as forced_decoding
 from flax_transformer.tasks.translation.inference.ids import Vocabulary, score_ids
 from flax_transformer.transformer.model import Transformer, init_params, shift_right
 
