@@ -47,7 +47,7 @@ def main(argv: list[str]) -> None:
     prepare_devices(options.parallel.num_devices)
 
     from flax_transformer.tasks.translation.inference.translator import Translator
-    from flax_transformer.tasks.translation.score_tokens import note_on
+    from flax_transformer.tasks.translation.metrics import note_on
     from flax_transformer.tasks.translation.search_errors import analyse, recommendation, table
 
     tokens = tokens_of(options.data, options.decoding.target_language)

@@ -12,8 +12,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.tasks.translation.inference.result import Translation
 from flax_transformer.tasks.translation.inference.translator import Translator
-from flax_transformer.tasks.translation.metrics import make_metrics
-from flax_transformer.tasks.translation.score_tokens import ScoreTokens, score_tokens
+from flax_transformer.tasks.translation.metrics import ScoreTokens, make_metrics, score_tokens
 
 NEAR = 1e-5  # scores closer than this tie: two programs computed them, in float32
 

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.translation.metrics import make_metrics, reference_sets
-from flax_transformer.tasks.translation.score_tokens import SPACED, ScoreTokens
+from flax_transformer.tasks.translation.metrics import SPACED, ScoreTokens, make_metrics, reference_sets
 
 LEVEL = 0.05  # p-values below it are called significant
 _TIE = 1e-9  # differences of scores (0 to 100) that are as close as this are equal but for rounding

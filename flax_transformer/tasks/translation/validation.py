@@ -15,8 +15,7 @@ from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.translator import Translator
-from flax_transformer.tasks.translation.metrics import make_metrics
-from flax_transformer.tasks.translation.score_tokens import note_on
+from flax_transformer.tasks.translation.metrics import make_metrics, note_on
 from flax_transformer.tasks.translation.validation_sets import ValidationSet, interleaved, of_each_corpus
 from flax_transformer.text.tokenizer import Tokenizer
 

@@ -8,7 +8,7 @@ from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten, tokenize
-from flax_transformer.tasks.translation.score_tokens import SPACED, ScoreTokens, score_tokens
+from flax_transformer.tasks.translation.metrics import SPACED, ScoreTokens, score_tokens
 from flax_transformer.text.tokenizer import Tokenizer
 
 

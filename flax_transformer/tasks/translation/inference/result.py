@@ -9,7 +9,7 @@ import numpy as np
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.tasks.translation.inference.lines import Line
-from flax_transformer.tasks.translation.score_tokens import score_tokens
+from flax_transformer.tasks.translation.metrics import score_tokens
 from flax_transformer.text.scripts import count_unspaced
 from flax_transformer.text.tokenizer import Tokenizer
 
