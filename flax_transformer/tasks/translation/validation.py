@@ -16,7 +16,7 @@ from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.metrics import make_metrics, note_on
-from flax_transformer.tasks.translation.validation_sets import ValidationSet, interleaved, of_each_corpus
+from flax_transformer.tasks.translation.preparation import ValidationSet, interleaved, of_each_corpus
 from flax_transformer.text.tokenizer import Tokenizer
 
 Translated = dict[tuple[str, int], str]  # translations by name of the set and index of the sentence

@@ -44,8 +44,8 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
     from flax_transformer.engine.monitor.reporter import Reporter
     from flax_transformer.tasks.translation import attention_map as visualize
     from flax_transformer.tasks.translation.loading import load_run
+    from flax_transformer.tasks.translation.preparation import ValidationSet
     from flax_transformer.tasks.translation.validation import Validation
-    from flax_transformer.tasks.translation.validation_sets import ValidationSet
 
     config, params, tokenizer = load_run(copy_run)
 
