@@ -116,7 +116,7 @@ def prepare_stage(folder: Path) -> dict:
 def read_stage(folder: Path, began: float) -> dict:
     """From the start of a fresh process to the first batch; then many batches; then the tiny model on them."""
     from flax_transformer.tasks.translation.preparation import prepare
-    from flax_transformer.tasks.translation.training_data import TrainingData
+    from flax_transformer.tasks.translation.recipe import TrainingData
     from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
     settings = config(folder)

@@ -27,8 +27,8 @@ from flax_transformer.tasks.translation.preparation import (
     sample_lines,
     train_tokenizer,
 )
+from flax_transformer.tasks.translation.recipe import TrainingData
 from flax_transformer.tasks.translation.run import Run
-from flax_transformer.tasks.translation.training_data import TrainingData
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 
