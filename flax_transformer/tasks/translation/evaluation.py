@@ -20,10 +20,9 @@ from flax_transformer.engine.step import eval_step
 from flax_transformer.engine.trainer import add_up
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.inference.translator import Translation, Translator
-from flax_transformer.tasks.translation.loss import loss_sums
 from flax_transformer.tasks.translation.metrics import Scores, ScoreTokens, make_metrics, score, score_tokens
 from flax_transformer.tasks.translation.model import make_model
-from flax_transformer.tasks.translation.task import per_token
+from flax_transformer.tasks.translation.task import loss_sums, per_token
 from flax_transformer.text.tokenizer import Tokenizer
 
 
