@@ -224,7 +224,7 @@ def _fields(translation: 'Translation', n_best: int) -> dict[str, Any]:
 
 def _show_attention(translator: 'Translator', records: list[Record], translations: list['Translation']) -> None:
     """Draws on standard error, so that the output has translations alone."""
-    from flax_transformer.tasks.translation.attention_text import attention_text
+    from flax_transformer.tasks.translation.inspection import attention_text
 
     for record, translation in zip(records, translations, strict=True):
         drawn = attention_text(translator, record.text, translation, shutil.get_terminal_size().columns)

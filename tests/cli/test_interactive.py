@@ -13,9 +13,9 @@ import pytest
 from conftest import TESTS
 
 from flax_transformer.cli import interactive, main, translate
-from flax_transformer.tasks.translation import attention_text
-from flax_transformer.tasks.translation.attention_text import draw
+from flax_transformer.tasks.translation import inspection as attention_text
 from flax_transformer.tasks.translation.inference.result import Translation
+from flax_transformer.tasks.translation.inspection import draw
 
 RUN = TESTS / 'golden' / 'number_words'
 WELCOME = 'flax-transformer: type a line to translate; Ctrl-D ends\n'

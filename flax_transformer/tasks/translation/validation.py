@@ -99,7 +99,7 @@ class Validation(validation.Validation):
         self, params: Params, step: int, each: ValidationSet, line: str, translation: str, reporter: Reporter
     ) -> None:
         """Draws the attention over a sample for TensorBoard; without matplotlib, says so once and gives up."""
-        from flax_transformer.tasks.translation.attention_map import attention_png
+        from flax_transformer.tasks.translation.inspection import attention_png
 
         try:
             reporter.picture(step, 'attention', attention_png(self._translator_of(params, each), line, translation))

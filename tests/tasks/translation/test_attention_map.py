@@ -14,7 +14,7 @@ from flax_transformer.common.installing import install_command
 
 matplotlib.use('agg')
 
-from flax_transformer.tasks.translation.attention_map import attention_map, plot_attention, plot_positions
+from flax_transformer.tasks.translation.inspection import attention_map, plot_attention, plot_positions
 
 
 def test_the_map_of_a_copy_is_a_diagonal(copy_run: Path) -> None:
@@ -42,7 +42,7 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
     """Into TensorBoard, of the parameters that are evaluated; without matplotlib it says so, once."""
     from flax_transformer.data.bitext.corpus import Pairs
     from flax_transformer.engine.monitor.reporter import Reporter
-    from flax_transformer.tasks.translation import attention_map as visualize
+    from flax_transformer.tasks.translation import inspection as visualize
     from flax_transformer.tasks.translation.loading import load_run
     from flax_transformer.tasks.translation.preparation import ValidationSet
     from flax_transformer.tasks.translation.validation import Validation

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flax_transformer import Translator, UserError
-from flax_transformer.tasks.translation.beam_tree import _grow, beam_tree
+from flax_transformer.tasks.translation.inspection import _grow, beam_tree
 
 
 def test_the_tree_leads_to_the_translation_and_keeps_as_many_as_the_beam(copy_run: Path) -> None:
