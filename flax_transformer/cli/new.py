@@ -40,7 +40,7 @@ def main(argv: list[str]) -> None:
     file = Path(argv[0])
     _check(file, options)
 
-    from flax_transformer.tasks.translation.new_config.facts import fit_vocabulary, language_of, read_facts
+    from flax_transformer.tasks.translation.corpus_facts import fit_vocabulary, language_of, read_facts
     from flax_transformer.tasks.translation.new_config.sizes import sizes_of, tier_of
     from flax_transformer.tasks.translation.new_config.text import config_text
 
@@ -112,7 +112,7 @@ def _check(file: Path, options: NewOptions) -> None:
 
 def _corpora(file: Path, options: NewOptions, languages: tuple[str, str], held_out: int) -> 'Corpora':
     """The corpora of the config; holds out validation pairs if none are given."""
-    from flax_transformer.tasks.translation.new_config.facts import hold_out
+    from flax_transformer.tasks.translation.corpus_facts import hold_out
     from flax_transformer.tasks.translation.new_config.text import Corpora
 
     test = _name(options.test_source, options.test_target, languages)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.tasks.translation.new_config.facts import Facts, Pieces
+from flax_transformer.tasks.translation.corpus_facts import Facts, Pieces
 
 
 class Tier(NamedTuple):

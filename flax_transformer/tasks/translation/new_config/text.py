@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass
 
-from flax_transformer.tasks.translation.new_config.facts import Facts
+from flax_transformer.tasks.translation.corpus_facts import Facts
 from flax_transformer.tasks.translation.new_config.sizes import Sizes
 
 _TEXT = '''\
