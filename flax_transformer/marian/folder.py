@@ -10,12 +10,12 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.marian.json_files import read_object
 from flax_transformer.marian.settings import (
     faults_of_decoding,
     faults_of_model,
     read_decoding,
     read_model,
+    read_object,
     write_decoding,
     write_model,
 )
