@@ -157,7 +157,7 @@ def read_marian_folder(folder: Path) -> None:
 
 
 def read_weights(folder: Path) -> None:
-    from flax_transformer.marian.tensors import read_tensors
+    from flax_transformer.marian.weights import read_tensors
 
     read_tensors(folder)
 

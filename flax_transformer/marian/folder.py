@@ -19,9 +19,8 @@ from flax_transformer.marian.settings import (
     write_decoding,
     write_model,
 )
-from flax_transformer.marian.tensors import SAFETENSORS, read_tensors, write_safetensors
 from flax_transformer.marian.tokenizer import MarianTokenizer
-from flax_transformer.marian.weights import TIED, from_marian, to_marian
+from flax_transformer.marian.weights import SAFETENSORS, TIED, from_marian, read_tensors, to_marian, write_safetensors
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.config import TransformerConfig
 

@@ -27,8 +27,7 @@ from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.interop.marian_runs import import_marian
 from flax_transformer.marian.folder import read_marian
 from flax_transformer.marian.settings import read_decoding, read_model, write_decoding, write_model
-from flax_transformer.marian.tensors import read_tensors, write_safetensors
-from flax_transformer.marian.weights import from_marian, names, shapes, to_marian
+from flax_transformer.marian.weights import from_marian, names, read_tensors, shapes, to_marian, write_safetensors
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import Transformer, init_params
 
