@@ -141,7 +141,7 @@ def _load(runs: list[str], options: TranslateOptions) -> 'Translator':
     translator = Translator.from_run(*runs, step=options.step, parallel=options.parallel, **asdict(options.decoding))
     if options.backend == 'jax':
         return translator
-    from flax_transformer.interop.ctranslate2.translator import CTranslate2Translator
+    from flax_transformer.interop.ctranslate2 import CTranslate2Translator
 
     return CTranslate2Translator.of(translator, options.compute_type)
 
