@@ -226,7 +226,7 @@ def make_export(folder: Path) -> None:
 
 def read_export(folder: Path) -> None:
     from flax_transformer.common.errors import UserError
-    from flax_transformer.interop.stablehlo.export_loader import load
+    from flax_transformer.interop.export_loader import load
 
     try:
         load(folder)

@@ -27,7 +27,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves, refuse_non_finite
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.search import output_slots
-from flax_transformer.interop.stablehlo import export_loader
+from flax_transformer.interop import export_loader
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.translator import Translator
