@@ -219,7 +219,7 @@ def _corpus() -> tuple[Any, Any]:
 
 def make_export(folder: Path) -> None:
     from flax_transformer import Translator
-    from flax_transformer.interop.stablehlo.export import export_run
+    from flax_transformer.interop.stablehlo import export_run
 
     export_run(Translator.from_run(GOLDEN, beam_width=1, max_tokens=8), folder, platforms=['cpu'])
 

@@ -24,7 +24,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.interop import export_loader
 from flax_transformer.interop.ctranslate2 import CTranslate2Translator
-from flax_transformer.interop.stablehlo.export import PLATFORMS, export_run, lower
+from flax_transformer.interop.stablehlo import PLATFORMS, export_run, lower
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import init_params
 
