@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import Hypotheses
@@ -13,6 +14,7 @@ from flax_transformer.tasks.translation.metrics import score_tokens
 from flax_transformer.text.scripts import count_unspaced
 from flax_transformer.text.tokenizer import Tokenizer
 
+_SPACES = {'<0x09>', '<0x0A>', '<0x0B>', '<0x0C>', '<0x0D>', '<0x20>'}  # pieces of SentencePiece
 _LINE_BREAKS = {ord(character): ' ' for character in '\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029'}
 LONGEST_LOOP = 8  # tokens; a loop of up to this length is a repetition if it comes TIMES times in a row
 TIMES = 4
@@ -47,11 +49,6 @@ class Translations(list[Translation]):
     num_compilations: int = 0  # programs compiled, or loaded from the cache, for these lines
 
 
-def one_line(text: str) -> str:
-    """The text with a space for each Unicode line break, so that no reader takes it for two lines."""
-    return text.translate(_LINE_BREAKS)
-
-
 def with_flags(translation: Translation, line: Line, source_ids: Sequence[int]) -> Translation:
     """The translation of a line, with `repetition`, `untranslated` and `replaced` set."""
     repetition = has_loop(translation.token_ids) and not has_loop(source_ids)
@@ -67,13 +64,9 @@ def has_loop(ids: Sequence[int]) -> bool:
     """
     array = np.asarray(ids)
     for n in range(1, min(LONGEST_LOOP, len(array) // TIMES) + 1):
-        same = array[n:] == array[:-n]
         # n ids that come TIMES times in a row are n * (TIMES - 1) ids, each equal to the one n before it.
-        run = 0
-        for is_same in same.tolist():
-            run = run + 1 if is_same else 0
-            if run == n * (TIMES - 1):
-                return True
+        if sliding_window_view(array[n:] == array[:-n], n * (TIMES - 1)).all(axis=1).any():
+            return True
     return False
 
 
@@ -139,7 +132,7 @@ def make_translation(
 ) -> Translation:
     """The translation of these ids; `gains` are their log-probabilities in nats."""
     return Translation(
-        text=one_line(tokenizer.decode(ids)),
+        text=tokenizer.decode(ids).translate(_LINE_BREAKS),  # no reader takes it for two lines
         score=float(score),
         log_prob=float(np.sum(gains, dtype=np.float64)),
         num_tokens=len(ids),
@@ -182,8 +175,6 @@ def best_of(
 def _by_expected_utility(
     candidates: list[Translation], decoding: DecodingConfig, language: str | None
 ) -> list[Translation]:
-    from flax_transformer.tasks.translation.inference.result import expected_utilities
-
     log_probs = np.array([candidate.log_prob for candidate in candidates])
     # Samples come as often as they are probable; hypotheses of a beam come once, so they are weighted.
     weights = np.ones(len(candidates)) if decoding.search == 'sample' else np.exp(log_probs - log_probs.max())
@@ -215,19 +206,10 @@ def expected_utilities(
 
 @functools.cache
 def _utility(name: str, language: str | None) -> Callable[[str, str], float]:
-    # A slow import that no other search needs.
-    from sacrebleu.metrics import BLEU, CHRF
+    from sacrebleu.metrics import BLEU, CHRF  # a slow import that no other search needs
 
-    if name == 'bleu':
-        metric = BLEU(effective_order=True, tokenize=score_tokens(language).bleu)
-    elif name == 'chrf':
-        metric = CHRF()
-    else:
-        raise ValueError(f'utility={name!r}: expected bleu or chrf')
+    metric = BLEU(effective_order=True, tokenize=score_tokens(language).bleu) if name == 'bleu' else CHRF()
     return lambda ours, theirs: metric.sentence_score(ours, [theirs]).score
-
-
-_SPACES = {'<0x09>', '<0x0A>', '<0x0B>', '<0x0C>', '<0x0D>', '<0x20>'}
 
 
 def words_of(pieces: Sequence[str]) -> list[int | None]:
