@@ -32,14 +32,7 @@ from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import Transformer
 
 # Fields of DecodingConfig without a counterpart there: they must have their defaults.
-WITHOUT_COUNTERPART = (
-    'search',
-    'force_eos',
-    'word_reward',
-    'coverage_penalty',
-    'groups',
-    'mbr',
-)
+WITHOUT_COUNTERPART = ('search', 'force_eos', 'word_reward', 'coverage_penalty', 'groups', 'mbr')
 
 
 def import_ctranslate2() -> ModuleType:
@@ -260,11 +253,8 @@ class CTranslate2Translator(Translator):
 
     @cached_property
     def _options(self) -> dict[str, Any]:
-        decoding, tokenizer = self.decoding, self.tokenizer
-        banned = {*decoding.banned_ids, *tokenizer.tags_to_ban}
-        banned |= {tokenizer.pad_id} if decoding.ban_pad else set()
-        banned |= {tokenizer.unk_id} if decoding.ban_unk else set()
-        sequences = [(i,) for i in sorted(banned)] + list(self.programs.banned_sequences)
+        decoding = self.decoding
+        sequences = [(i,) for i in sorted(self.programs.banned)] + list(self.programs.banned_sequences)
         return {
             'beam_size': decoding.beam_width,
             'num_hypotheses': decoding.n_best,

@@ -199,10 +199,8 @@ def _search(translator: Translator, source: jax.Array, steps: list[np.ndarray]) 
     """The hypotheses of one source, as the translator finds them; fills `steps`."""
     decoding, tokenizer, limit = translator.decoding, translator.tokenizer, translator.programs.max_positions
     variables = {'params': translator.weights}
-    banned = [*tokenizer.tags_to_ban, *[tokenizer.unk_id] * decoding.ban_unk, *[tokenizer.pad_id] * decoding.ban_pad]
-    rules = make_rules(
-        decoding, eos_id=tokenizer.eos_id, banned=banned, banned_sequences=translator.programs.banned_sequences
-    )
+    banned = {'banned': translator.programs.banned, 'banned_sequences': translator.programs.banned_sequences}
+    rules = make_rules(decoding, eos_id=tokenizer.eos_id, **banned)
     problem = SearchProblem(
         start=jnp.full(1, tokenizer.pad_id, jnp.int32),
         max_lengths=max_lengths(decoding, source, tokenizer.pad_id, max_positions=limit),

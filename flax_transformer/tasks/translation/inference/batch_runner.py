@@ -23,14 +23,9 @@ def bucket(length: int) -> int:
     return next((slots for slots in _BUCKETS if length <= slots), -(-length // last) * last)
 
 
-def full_rows(slots: int, batch_tokens: int, multiple_of: int) -> int:
-    """Rows of a full batch, a multiple of `multiple_of` devices."""
-    return max(batch_tokens // slots // multiple_of, 1) * multiple_of
-
-
 def sizes(slots: int, batch_tokens: int, multiple_of: int = 1) -> list[int]:
-    """The batch sizes of a bucket."""
-    full = full_rows(slots, batch_tokens, multiple_of)
+    """The batch sizes of a bucket, multiples of `multiple_of` devices; the last is a full batch."""
+    full = max(batch_tokens // slots // multiple_of, 1) * multiple_of
     return sorted({*(-(-size // multiple_of) * multiple_of for size in _SIZES if size < full), full})
 
 
@@ -55,10 +50,8 @@ def plan(
     while order:
         slots = min(bucket(lengths[order[0]]), max(max_slots, lengths[order[0]]))
         if slots not in used:
-            used[slots] = next(
-                (rows for rows in sizes(slots, batch_tokens, multiple_of) if len(order) <= rows),
-                full_rows(slots, batch_tokens, multiple_of),
-            )
+            *smaller, full = sizes(slots, batch_tokens, multiple_of)
+            used[slots] = next((rows for rows in smaller if len(order) <= rows), full)
         rows = used[slots]
         yield order[:rows], rows, slots
         order = order[rows:]

@@ -12,8 +12,7 @@ from flax_transformer.common.errors import BadLine, UserError
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import NEG_INF, Hypotheses
 from flax_transformer.engine.config.parallel import ParallelConfig
-from flax_transformer.ops.int8 import to_int8
-from flax_transformer.tasks.translation.inference.batch_runner import Runner, shapes
+from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.ids import Vocabulary, attend_ids, score_ids, translate_ids
 from flax_transformer.tasks.translation.model import TranslationModel, max_positions, require
 from flax_transformer.text.tokenizer import Tokenizer
@@ -36,10 +35,13 @@ class Programs:
         size = tokenizer.target_vocab_size
         if any(i >= size for i in decoding.banned_ids):
             raise UserError(f'banned_ids={decoding.banned_ids}: expected ids below vocab_size={size}')
-        banned = {*decoding.banned_ids, *tokenizer.tags_to_ban}
-        banned |= {tokenizer.unk_id} if decoding.ban_unk else set()
-        banned |= {tokenizer.pad_id} if decoding.ban_pad else set()
-        if banned.issuperset(range(size)):
+        self.banned = {
+            *decoding.banned_ids,
+            *tokenizer.tags_to_ban,
+            *[tokenizer.unk_id] * decoding.ban_unk,
+            *[tokenizer.pad_id] * decoding.ban_pad,
+        }
+        if self.banned.issuperset(range(size)):
             raise UserError(
                 f'all {size} pieces are banned, by banned_ids, ban_unk, ban_pad or as tags: nothing is left to choose'
             )
@@ -53,10 +55,8 @@ class Programs:
     @cached_property
     def translate_ids(self) -> Callable[..., Hypotheses]:
         """`translate_ids(weights, source, prefix=None)`, jitted; see `ids.translate_ids`."""
-        banned = (*self.tokenizer.tags_to_ban, *[self.tokenizer.unk_id] * self.decoding.ban_unk)
-        return self._jitted(
-            translate_ids, decoding=self.decoding, banned=banned, banned_sequences=self.banned_sequences
-        )
+        banned = {'banned': tuple(self.banned), 'banned_sequences': self.banned_sequences}
+        return self._jitted(translate_ids, decoding=self.decoding, **banned)
 
     @cached_property
     def score_ids(self) -> Callable[..., tuple[jax.Array, jax.Array]]:
@@ -86,10 +86,6 @@ class Programs:
         """The ids of banned_texts, spelt as words within a line and at its beginning."""
         spelt = self.tokenizer.encode_target(list(self.decoding.banned_texts))
         return tuple(tuple(ids[:-1]) for ids in spelt if len(ids) > 1)
-
-    def weights_of(self, params: Any) -> Any:
-        """What the programs are given: the parameters, or their int8 form if decoding.weights asks for it."""
-        return to_int8(params) if self.decoding.weights == 'int8' else params
 
     @property
     def max_positions(self) -> int | None:
@@ -126,10 +122,3 @@ class Programs:
                 'the model computes no numbers (NaN): its parameters are damaged, or its training diverged; choose '
                 'another checkpoint, as in RUN@12000'
             )
-
-    def warm_up(self, weights: Any) -> int:
-        """Compiles, or loads, every shape in which lines are translated; returns their number."""
-        every = shapes(self.max_source_tokens, self.runner.batch_tokens, len(self.runner.devices))
-        for rows, slots in every:
-            self.runner.map(self.translate_ids, weights, [[[self.vocabulary.eos_id] * slots] * rows])
-        return len(every)
