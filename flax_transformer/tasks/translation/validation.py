@@ -130,9 +130,5 @@ class Validation(validation.Validation):
             'bleu': sum(scores.values()) / len(scores),
             **({f'bleu/{name}': score for name, score in scores.items()} if len(scores) > 1 else {}),
             'bleu_sentences': len(self._scored),
-            'bleu_signature': shared.pop() if len(shared) == 1 else _listed(signatures),
+            'bleu_signature': shared.pop() if len(shared) == 1 else '; '.join(map(' '.join, signatures.items())),
         }
-
-
-def _listed(signatures: dict[str, str]) -> str:
-    return '; '.join(f'{name} {signature}' for name, signature in signatures.items())
