@@ -4,9 +4,9 @@
     write_safetensors(file, to_marian(params, config))
 
 Files are safetensors or PyTorch's pickles, whole or in shards. torch is not needed: `pickles` reads its files, and runs
-nothing that they name."""
+nothing that they name.
+"""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import MOST_TEXT, open_regular, read_limited
+from flax_transformer.common.files import read_limited
 from flax_transformer.common.installing import install_command
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.trees import named_leaves
@@ -91,14 +91,15 @@ def from_marian(tensors: dict[str, np.ndarray], config: TransformerConfig) -> An
     for ours, theirs, change in names(config):
         if ours not in expected:
             continue
-        wanted = _their_shape(expected[ours], change)
+        shape = expected[ours]
+        wanted = {'same': shape, 'transposed': shape[::-1], 'as a row': (1, *shape)}[change]
         if theirs not in left:
             faults.append(f'{theirs}: missing, expected shape {wanted}')
         elif left[theirs].shape != wanted:
             faults.append(f'{theirs}: got shape {left.pop(theirs).shape}, expected {wanted}')
         else:
             tensor = left.pop(theirs)
-            tensor = tensor.T if change == 'transposed' else tensor.reshape(expected[ours])
+            tensor = tensor.T if change == 'transposed' else tensor.reshape(shape)
             params[ours] = jnp.asarray(_without_pad(ours, tensor, config))
     faults += [f'{name}: unexpected' for name in left]
     if faults:
@@ -117,7 +118,8 @@ def to_marian(params: Any, config: TransformerConfig) -> dict[str, np.ndarray]:
     for ours, theirs, change in names(config):
         array = flat.get(ours)
         if array is None and theirs.endswith('bias'):
-            array = np.zeros(_absent_bias(ours, config), np.float32)
+            # Ours may lack the biases of the logits, and those of the projections in attention.
+            array = np.zeros(config.vocab_size_of_target if ours == 'logits_bias' else config.d_model, np.float32)
         if array is not None:
             array = _without_pad(ours, array, config)
             tensors[theirs] = array.T if change == 'transposed' else array[None] if change == 'as a row' else array
@@ -127,15 +129,6 @@ def to_marian(params: Any, config: TransformerConfig) -> dict[str, np.ndarray]:
 def shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
     """The shape of every parameter of a config's model, by path."""
     return {name: leaf.shape for name, leaf in named_leaves(parameter_shapes(config))}
-
-
-def _their_shape(shape: tuple[int, ...], change: str) -> tuple[int, ...]:
-    return {'same': shape, 'transposed': shape[::-1], 'as a row': (1, *shape)}[change]
-
-
-def _absent_bias(ours: str, config: TransformerConfig) -> tuple[int]:
-    """The shape of a bias that our model may lack: of the logits, or of a projection in attention."""
-    return (config.vocab_size_of_target,) if ours == 'logits_bias' else (config.d_model,)
 
 
 def _without_pad(name: str, array: np.ndarray, config: TransformerConfig) -> np.ndarray:
@@ -211,25 +204,9 @@ def _safetensors() -> Any:
 def _read_safetensors(file: Path) -> dict[str, np.ndarray]:
     module = _safetensors()
     try:
-        _check_size(file)
         return module.numpy.load_file(file)
-    except UserError:
-        raise
     except Exception as error:  # a damaged file can raise anything
         raise UserError(f'{file} is damaged, or cut short: {error}; copy it again') from None
-
-
-def _check_size(file: Path) -> None:
-    """Raises ValueError unless the file is as long as its header says, before any of it is mapped into memory."""
-    with open_regular(file) as opened:
-        size = os.fstat(opened.fileno()).st_size
-        length = int.from_bytes(opened.read(8), 'little')
-        if length > min(size, MOST_TEXT):
-            raise ValueError(f'its header would have {length:,} bytes')
-        entries = parse_json(opened.read(length)).items()
-    end = max((entry['data_offsets'][1] for name, entry in entries if name != '__metadata__'), default=0)
-    if size != 8 + length + end:
-        raise ValueError(f'it has {size:,} bytes, and its header speaks of {8 + length + end:,}')
 
 
 def _read_shards(index: Path, read: Callable[[Path], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
