@@ -251,16 +251,6 @@ def test_a_pickle_of_more_than_tensors_is_refused(content, expected, form, folde
     assert 'this ran' not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize('name', ['zip.bin', 'legacy.bin'])
-def test_a_pickle_that_is_cut_short_is_refused(name: str, folder: Path) -> None:
-    (folder / 'model.safetensors').unlink()
-    whole = (FIXTURE / name).read_bytes()
-    for size in (10, len(whole) // 2, len(whole) - 40):
-        (folder / 'pytorch_model.bin').write_bytes(whole[:size])
-        with pytest.raises(UserError, match='damaged, or not what'):
-            read_marian(folder)
-
-
 @pytest.mark.parametrize(
     ('spoil', 'expected'),
     [
