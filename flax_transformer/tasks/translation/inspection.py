@@ -3,6 +3,7 @@
 Pictures need matplotlib (extra `plots`)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import jax
@@ -11,10 +12,8 @@ import numpy as np
 
 from flax_transformer.plots.attention import plot_map
 from flax_transformer.plots.look import png
-from flax_transformer.plots.positions import plot_positions as plot_table
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.model import require
-from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import shift_right
 
 if TYPE_CHECKING:
@@ -25,8 +24,8 @@ from typing import NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.beam_search import beam_search
-from flax_transformer.decoding.problem import History, Hypotheses, SearchProblem, Transform
-from flax_transformer.decoding.search import make_rules, make_scorer, max_lengths, output_slots
+from flax_transformer.decoding.problem import History, Hypotheses, Transform
+from flax_transformer.decoding.search import make_problem
 from flax_transformer.tasks.translation.inference.result import Translation
 
 
@@ -75,11 +74,6 @@ def plot_attention(attention: AttentionMap, *, layer: int = -1, head: int | None
 def attention_png(translator: Translator, line: str, translation: str) -> bytes:
     """`plot_attention` of the last layer as a PNG file. Raises ImportError without matplotlib."""
     return png(plot_attention(attention_map(translator, line, translation)))
-
-
-def plot_positions(length: int = 64, d_model: int = 128, layout: str = 'interleaved') -> 'Figure':
-    """The sinusoids: positions down, dimensions across (Vaswani et al. 2017, section 3.5)."""
-    return plot_table(sinusoids(length, d_model, layout))
 
 
 SHADES = ((0.60, '█'), (0.30, '▓'), (0.15, '▒'), (0.05, '░'), (0.0, ' '))  # from this weight on
@@ -197,22 +191,18 @@ def beam_tree(translator: Translator, line: str, *, dropped: int = 1) -> BeamTre
 
 def _search(translator: Translator, source: jax.Array, steps: list[np.ndarray]) -> Hypotheses:
     """The hypotheses of one source, as the translator finds them; fills `steps`."""
-    decoding, tokenizer, limit = translator.decoding, translator.tokenizer, translator.programs.max_positions
-    variables = {'params': translator.weights}
-    banned = {'banned': translator.programs.banned, 'banned_sequences': translator.programs.banned_sequences}
-    rules = make_rules(decoding, eos_id=tokenizer.eos_id, **banned)
-    problem = SearchProblem(
-        start=jnp.full(1, tokenizer.pad_id, jnp.int32),
-        max_lengths=max_lengths(decoding, source, tokenizer.pad_id, max_positions=limit),
-        length=output_slots(decoding, source.shape[1], max_positions=limit),
-        eos_id=tokenizer.eos_id,
-        pad_id=tokenizer.pad_id,
-        transforms=[*rules, _recorder(steps)],
-        scorer=make_scorer(decoding),
+    model, programs, variables = translator.model, translator.programs, {'params': translator.weights}
+    problem = make_problem(
+        translator.decoding,
+        source,
+        **programs.vocabulary._asdict(),
+        banned=programs.banned,
+        banned_sequences=programs.banned_sequences,
+        max_positions=programs.max_positions,
     )
-    model = translator.model
-    step = lambda tokens, state: model.apply(variables, tokens, state, method='decode')
-    found = beam_search(step, model.apply(variables, source, method='start'), problem, width=decoding.beam_width)
+    problem = problem._replace(transforms=[*problem.transforms, _recorder(steps)])
+    step, state = partial(model.apply, variables, method='decode'), model.apply(variables, source, method='start')
+    found = beam_search(step, state, problem, width=translator.decoding.beam_width)
     jax.effects_barrier()
     return found
 

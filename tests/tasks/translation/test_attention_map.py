@@ -7,14 +7,13 @@ from typing import ClassVar
 
 import matplotlib
 import numpy as np
-import pytest
 
 from flax_transformer import Translator
 from flax_transformer.common.installing import install_command
 
 matplotlib.use('agg')
 
-from flax_transformer.tasks.translation.inspection import attention_map, plot_attention, plot_positions
+from flax_transformer.tasks.translation.inspection import attention_map, plot_attention
 
 
 def test_the_map_of_a_copy_is_a_diagonal(copy_run: Path) -> None:
@@ -30,12 +29,6 @@ def test_the_map_of_a_copy_is_a_diagonal(copy_run: Path) -> None:
     np.testing.assert_allclose(
         plot_attention(attention, head=2).axes[0].images[0].get_array(), attention.weights[-1][2]
     )
-
-
-@pytest.mark.parametrize('layout', ['interleaved', 'concatenated'])
-def test_positions_are_drawn_by_layout(layout: str) -> None:
-    picture = plot_positions(10, 8, layout).axes[0].images[0].get_array()
-    assert picture.shape == (10, 8)
 
 
 def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, tmp_path: Path, monkeypatch) -> None:

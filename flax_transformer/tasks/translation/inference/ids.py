@@ -5,12 +5,13 @@ Shapes: B sentences, S source slots, T target slots, P prefix slots, W hypothese
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.common.decode_state import DecodeState, Step
+from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.ensemble import ensemble, ensemble_state
 from flax_transformer.decoding.problem import Hypotheses
@@ -48,9 +49,11 @@ def translate_ids(
     """
     steps, states = [], []
     for model, variables in _members(params, models):
-        step, state = _step(model, variables), model.apply(variables, source, method='start')
+        step = partial(model.apply, variables, method='decode')
+        state = model.apply(variables, source, method='start')
         if decoding.coverage_penalty:
-            step, state = with_coverage(_step(model, variables, 'decode_and_look'), state, *source.shape)
+            look = partial(model.apply, variables, method='decode_and_look')
+            step, state = with_coverage(look, state, *source.shape)
         steps.append(step)
         states.append(state)
     is_ensemble = len(models) > 1
@@ -116,13 +119,6 @@ def attend_ids(
 def _members(params: Any, models: Sequence[TranslationModel]) -> list[tuple[TranslationModel, Any]]:
     trees = (params,) if len(models) == 1 else params
     return [(model, {'params': tree}) for model, tree in zip(models, trees, strict=True)]
-
-
-def _step(model: TranslationModel, variables: Any, method: str = 'decode') -> Step:
-    def step(tokens: jax.Array, state: DecodeState):
-        return model.apply(variables, tokens, state, method=method)
-
-    return step
 
 
 CHUNK = 1024  # target slots whose logits are in memory at once
