@@ -41,8 +41,8 @@ class Pieces:
     lengths: np.ndarray  # [2, pairs]: of source and target
 
     @property
-    def per_pair(self) -> tuple[float, float]:
-        return tuple(float(side.mean()) for side in self.lengths)
+    def per_pair(self) -> np.ndarray:
+        return self.lengths.mean(axis=1)
 
 
 def read_facts(source: Path, target: Path) -> Facts:

@@ -30,21 +30,18 @@ def evaluate_translation(
     translator: Translator,
     pairs: Pairs,
     *,
-    more_references: Sequence[Sequence[str]] = (),
     tokens: ScoreTokens | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[Scores, list[Translation]]:
     """The translator's translations of the sources, and their scores against all references.
 
-    Args:
-      more_references: besides those of the pairs.
-      tokens: what BLEU counts; None: as sacreBLEU does in the translator's target language.
+    `tokens` are what BLEU counts; None: as sacreBLEU does in the translator's target language.
     """
     translations = translator(pairs.sources, progress=progress)
     truncated = sum(translation.truncated for translation in translations)
-    references = [pairs.targets, *pairs.references, *more_references]
     texts = [translation.text for translation in translations]
     tokens = tokens or score_tokens(translator.target_language)
+    references = [pairs.targets, *pairs.references]
     scores = score(texts, references, sources=pairs.sources, num_truncated=truncated, tokens=tokens)
     return scores, translations
 
@@ -118,11 +115,7 @@ def analyse(
     tokens: ScoreTokens | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[WidthReport]:
-    """The faults at each beam width, on pairs of source and reference. Raises UserError for int8 weights.
-
-    Args:
-      tokens: what BLEU counts; None: as sacreBLEU does in the translator's target language.
-    """
+    """The faults at each beam width, on pairs of source and reference. Raises UserError for int8 weights."""
     if translator.decoding.weights != 'float32':
         raise UserError(
             f"decoding.weights={translator.decoding.weights!r}: expected 'float32'; in int8 the scores that two "

@@ -166,24 +166,18 @@ def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Sa
         tokenizer = train_tokenizer(config, corpora)
     check_tokenizer(config, tokenizer)
     # First, so that an error in a validation set does not wait for a large corpus.
-    validation = _read_validation_sets(config.data, tokenizer, say)
-    found = []
+    validation, found = [], []
+    for corpus in config.data.corpora:
+        if corpus.has_validation:
+            validation.append(read_validation(config.data, corpus, tokenizer, say))
+        elif corpus.validation:
+            say(f'data.validation is still {corpus.validation}, not meant for {corpus.train}: no validation')
     for settings, corpus in zip(config.data.corpora, corpora, strict=True):
         pairs = _tokenized(config.data, settings, corpus, tokenizer, cache, say)
         name = f'{settings.name} ({corpus.name})' if config.data.mixture else corpus.name
         _report_filtered_pairs(name, pairs, config.data, say)
         found.append(pairs)
     return Prepared(tokenizer, found, validation, _list_files(config.data, found))
-
-
-def _read_validation_sets(data: DataConfig, tokenizer: Tokenizer, say: Say) -> list[ValidationSet]:
-    found = []
-    for corpus in data.corpora:
-        if corpus.has_validation:
-            found.append(read_validation(data, corpus, tokenizer, say))
-        elif corpus.validation:
-            say(f'data.validation is still {corpus.validation}, not meant for {corpus.train}: no validation')
-    return found
 
 
 def _list_files(data: DataConfig, corpora: Sequence[data_cache.PreparedPairs]) -> dict[str, list[Listed]]:
@@ -198,12 +192,8 @@ def _list_files(data: DataConfig, corpora: Sequence[data_cache.PreparedPairs]) -
 def _tokenized(
     data: DataConfig, settings: CorpusConfig, corpus: Corpus, tokenizer: Tokenizer, cache: Path, say: Say
 ) -> data_cache.PreparedPairs:
-    how = data_cache.Settings(
-        data.source_length,
-        data.target_length,
-        data.tag_of(settings),
-        keep_text=bool(data.bpe_dropout or data.unigram_alpha),
-    )
+    keep_text = bool(data.bpe_dropout or data.unigram_alpha)
+    how = data_cache.Settings(data.source_length, data.target_length, data.tag_of(settings), keep_text)
     look = {'unit': ' pairs', 'disable': not is_terminal(), 'leave': False, 'delay': 1}
     with tqdm(desc=f'tokenizing {corpus.name}', **look) as bar:
         return data_cache.cached_pairs(corpus, tokenizer, how, cache, say=say, progress=bar.update)

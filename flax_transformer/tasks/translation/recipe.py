@@ -68,10 +68,6 @@ def _make_task(config: Config, devices: Devices) -> TranslationTask:
     return TranslationTask(with_dtype(config, platform), row_parts=devices.row_parts_per_step, platform=platform)
 
 
-def _batches(config: Config, prepared: Prepared, trainer: Trainer) -> TrainingData:
-    return TrainingData(config, prepared, trainer.devices)
-
-
 def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> Validation | None:
     if not prepared.validation:
         return None
@@ -94,7 +90,7 @@ RECIPE = Recipe(
     make_task=_make_task,
     prepare=prepare_run,
     keep=keep,
-    batches=_batches,
+    batches=lambda config, prepared, trainer: TrainingData(config, prepared, trainer.devices),
     validation=_validation,
     initial_params=_initial_params,
     load=load_run,

@@ -65,7 +65,10 @@ class Validation(validation.Validation):
                 self._draw(params, step, each, line, translation, reporter)
         scores = self._score(translations)
         if scores and not self._is_explained:
-            self._explain(scores['bleu_signature'], reporter)
+            self._is_explained = True
+            notes = dict.fromkeys(note_on(each.tokens, each.pairs.targets) for each in self._sets)
+            for text in (f'BLEU is {scores["bleu_signature"]}', *filter(None, notes)):
+                reporter.say(text)
         return scores
 
     def _translate(self, params: Params) -> Translated:
@@ -106,13 +109,6 @@ class Validation(validation.Validation):
         except ImportError:
             reporter.say(f'no pictures of attention: matplotlib is not installed: {install_command("plots")}')
             self._can_draw = False
-
-    def _explain(self, signature: str, reporter: Reporter) -> None:
-        self._is_explained = True
-        reporter.say(f'BLEU is {signature}')
-        for note in dict.fromkeys(note_on(each.tokens, each.pairs.targets) for each in self._sets):
-            if note:
-                reporter.say(note)
 
     def _score(self, translations: Translated) -> dict[str, Any]:
         """BLEU; with several sets, that of each and their mean, since they may be in different languages."""
