@@ -7,8 +7,7 @@ as decimal numbers, so CTranslate2 takes and gives ids.
 import hashlib
 import os
 import tempfile
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -89,7 +88,6 @@ def converted(config: TransformerConfig, params: Any, slots: int) -> Path:
     if not folder.is_dir():
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=root) as made:
-            os.chmod(made, 0o755)
             write(Path(made) / 'model', config, params, slots)
             try:
                 os.replace(Path(made) / 'model', folder)
@@ -101,15 +99,13 @@ def converted(config: TransformerConfig, params: Any, slots: int) -> Path:
 
 def write(folder: Path, config: TransformerConfig, params: Any, slots: int) -> None:
     """Writes a model as a folder that `ctranslate2.Translator` loads."""
-    import_ctranslate2()
-    from ctranslate2.specs import Activation, TransformerSpec
-
+    specs = import_ctranslate2().specs
     params = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), params)
-    spec = TransformerSpec.from_config(
+    spec = specs.TransformerSpec.from_config(
         (config.num_encoder_layers, config.num_decoder_layers),
         config.num_heads,
         pre_norm=config.norm_first,
-        activation={'relu': Activation.RELU, 'gelu': Activation.GELU, 'swish': Activation.SWISH}[config.activation],
+        activation=specs.Activation[config.activation.upper()],
     )
     _embeddings(spec, config, params)
     for side, name, positions in ((spec.encoder, 'encoder', 'source'), (spec.decoder, 'decoder', 'target')):
@@ -234,7 +230,10 @@ class CTranslate2Translator(Translator):
         if prefixes is not None or alignment:
             raise UserError(f'CTranslate2 cannot do this: {"prefixes" if prefixes is not None else "alignments"}')
         found: list[Any] = [None] * len(sources)
-        for limit, chosen in self._by_limit(sources):
+        positions = self.programs.max_positions
+        limits = [output_slots(self.decoding, len(ids), max_positions=positions) for ids in sources]
+        for limit in sorted(set(limits), reverse=True):  # a call of CTranslate2 has one limit on the output
+            chosen = [i for i, own in enumerate(limits) if own == limit]
             results = self.engine.translate_batch(
                 [list(map(str, sources[i])) for i in chosen], max_decoding_length=limit, **self._options
             )
@@ -243,13 +242,6 @@ class CTranslate2Translator(Translator):
             if progress:
                 progress(len(chosen))
         return found
-
-    def _by_limit(self, sources: list[list[int]]) -> Iterator[tuple[int, list[int]]]:
-        """Each limit on the output with the numbers of its sentences: a call of CTranslate2 has one limit."""
-        groups = defaultdict(list)
-        for i, ids in enumerate(sources):
-            groups[output_slots(self.decoding, len(ids), max_positions=self.programs.max_positions)].append(i)
-        yield from sorted(groups.items(), reverse=True)
 
     @cached_property
     def _options(self) -> dict[str, Any]:
@@ -270,7 +262,6 @@ class CTranslate2Translator(Translator):
         }
 
     def _translation(self, result: Any) -> Translation:
-        """The best of a result, with the n best if decoding.n_best asks for them."""
         eos_id, decoding, every = self.tokenizer.eos_id, self.decoding, []
         power = self._options['length_penalty']
         for tokens, score in zip(result.hypotheses, result.scores, strict=True):
@@ -281,7 +272,7 @@ class CTranslate2Translator(Translator):
             worth = log_prob / float(length_penalty(len(ids), decoding.length_penalty, decoding.alpha))
             one = make_translation(self.tokenizer, ids, worth, (), is_finished=is_finished)
             every.append(replace(one, log_prob=log_prob))
-        if self.decoding.n_best == 1:
+        if decoding.n_best == 1:
             return every[0]
         n_best = distinct(every)
         return replace(n_best[0], n_best=n_best)
