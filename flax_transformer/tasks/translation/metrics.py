@@ -12,9 +12,11 @@ from flax_transformer.data.audit.language import code_of
 from flax_transformer.text.scripts import count_unspaced, is_unspaced
 
 # ISO 639-1 and 639-3, and what people write instead.
-_CHINESE = ('zh', 'zho', 'chi', 'cmn', 'yue', 'wuu', 'lzh', 'cn')
-_JAPANESE = ('ja', 'jpn', 'jp')
-_KOREAN = ('ko', 'kor')
+_TOKENIZERS = {
+    **dict.fromkeys(('zh', 'zho', 'chi', 'cmn', 'yue', 'wuu', 'lzh', 'cn'), 'zh'),
+    **dict.fromkeys(('ja', 'jpn', 'jp'), 'ja-mecab'),
+    **dict.fromkeys(('ko', 'kor'), 'ko-mecab'),
+}
 # Written without spaces too, and without a tokenizer in sacreBLEU: Thai, Lao, Khmer, Burmese, Tibetan, Dzongkha.
 _OTHERS = ('th', 'tha', 'lo', 'lao', 'km', 'khm', 'my', 'mya', 'bur', 'bo', 'bod', 'tib', 'dz', 'dzo')
 _PACKAGES = {'ja-mecab': 'sacrebleu[ja]', 'ko-mecab': 'sacrebleu[ko]'}
@@ -40,7 +42,8 @@ def score_tokens(language: str | None, tokenizer: str = 'auto') -> ScoreTokens:
     note. Raises UserError if another `tokenizer` of sacreBLEU's is not installed.
     """
     code = code_of(language or '')
-    is_asian = code in (*_CHINESE, *_JAPANESE) or tokenizer in ('zh', 'ja-mecab')
+    chosen = _TOKENIZERS.get(code, '13a')
+    is_asian = chosen in ('zh', 'ja-mecab') or tokenizer in ('zh', 'ja-mecab')
     if tokenizer != 'auto':
         if problem := _problem_with(tokenizer):
             raise UserError(f'data.bleu_tokenizer={tokenizer!r}: {problem}; or choose another, such as char')
@@ -52,8 +55,6 @@ def score_tokens(language: str | None, tokenizer: str = 'auto') -> ScoreTokens:
             'between spaces'
         )
         return ScoreTokens('char', is_asian, note)
-    choices = {**dict.fromkeys(_CHINESE, 'zh'), **dict.fromkeys(_JAPANESE, 'ja-mecab')}
-    chosen = (choices | dict.fromkeys(_KOREAN, 'ko-mecab')).get(code, '13a')
     if chosen != '13a' and (problem := _problem_with(chosen)):
         note = f"BLEU counts characters (tok:char) in place of sacreBLEU's tokenizer for {language}: {problem}"
         return ScoreTokens('char', is_asian, note)
@@ -194,21 +195,15 @@ def score(
         if len(translations) != len(theirs):
             raise ValueError(f'{len(translations)} translations, {len(theirs)} references; expected equal numbers')
     ours = list(translations)
-    metrics = make_metrics(tokens)
-    results = {name: metric.corpus_score(ours, references) for name, metric in metrics.items()}
-    signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
+    results, found = {}, {}
+    for name, metric in make_metrics(tokens).items():
+        results[name] = metric.corpus_score(ours, references)
+        found |= {name: results[name].score, f'{name}_signature': str(metric.get_signature())}
     bleu = results['bleu']
     same = sum(line in theirs for line, *theirs in zip(ours, *references, strict=True))
     return Scores(
-        bleu=bleu.score,
-        bleu_signature=signatures['bleu'],
+        **found,
         bleu_details=bleu.format(score_only=False).partition('= ')[2].partition(' ')[2],
-        chrf=results['chrf'].score,
-        chrf_signature=signatures['chrf'],
-        chrf_plus_plus=results['chrf++'].score,
-        chrf_plus_plus_signature=signatures['chrf++'],
-        ter=results['ter'].score,
-        ter_signature=signatures['ter'],
         exact=same / max(len(ours), 1),
         length_ratio=bleu.sys_len / max(bleu.ref_len, 1),
         num_lines=len(ours),
@@ -221,13 +216,13 @@ def score(
 
 
 def make_metrics(tokens: ScoreTokens = SPACED) -> dict[str, Any]:
-    """sacreBLEU's metrics with its default settings but for the target language's tokens, by our names."""
+    """sacreBLEU's metrics with its default settings but for the target language's tokens, by the names in `Scores`."""
     from sacrebleu.metrics import BLEU, CHRF, TER
 
     # TER's support for Chinese characters only works along with its normalization.
     ter = TER(normalized=True, asian_support=True) if tokens.is_asian else TER()
     bleu = BLEU(tokenize=tokens.bleu, force=tokens.bleu == 'none')  # no warning of tokenized text where it is meant
-    return {'bleu': bleu, 'chrf': CHRF(), 'chrf++': CHRF(word_order=2), 'ter': ter}
+    return {'bleu': bleu, 'chrf': CHRF(), 'chrf_plus_plus': CHRF(word_order=2), 'ter': ter}
 
 
 def reference_sets(references: Sequence[str] | Sequence[Sequence[str | None]]) -> list[list[str | None]]:
