@@ -8,7 +8,6 @@ from flax_transformer.common.installing import install_command
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.data.bitext.validation_batches import loss_batches
 from flax_transformer.engine import validation
-from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.task import Params
 from flax_transformer.engine.trainer import Trainer
@@ -89,8 +88,7 @@ class Validation(validation.Validation):
             params,
             self._tokenizer,
             replace(config.decoding, target_language=each.target_language),
-            # Each device translates its own lines with all parameters, however training splits them.
-            parallel=ParallelConfig(config.parallel.strategy, config.parallel.num_devices),
+            parallel=config.parallel,
             source_language=config.data.source_language,
             target_language=each.language,
             programs=self._programs,

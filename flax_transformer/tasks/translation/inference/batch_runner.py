@@ -61,9 +61,9 @@ Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...
 
 
 class Runner:
-    """Maps pure functions over sentences in batches, on one device or on several by pmap or a mesh.
+    """Maps pure functions over sentences in batches, on one device or on several.
 
-    Each device works on its own rows; nothing is exchanged between them.
+    Each device works on its own rows; nothing is exchanged between them, so how training splits its work has no say.
     """
 
     def __init__(
@@ -85,10 +85,8 @@ class Runner:
         # Each device has the whole model, whatever the mesh in training; each of several processes uses one device.
         if processes.count() > 1:
             self.devices = Devices(ParallelConfig(), jax.local_devices()[:1])
-        elif parallel:
-            self.devices = Devices(ParallelConfig(parallel.strategy, parallel.num_devices))
         else:
-            self.devices = Devices(ParallelConfig(num_devices=1))
+            self.devices = Devices(ParallelConfig('mesh', parallel.num_devices if parallel else 1))
         self.num_compilations = 0
         self._compiled: dict[Function, Function] = {}
         self._shapes: set[Any] = set()
@@ -153,21 +151,10 @@ class Runner:
         if len(self.devices) == 1:
             return jax.device_get(function(params, *arrays))
         if function not in self._compiled:
-            self._compiled[function] = self._on_all(function, len(arrays))
-        placed = self._compiled[function](self._everywhere(params), *map(self.devices.split, arrays))
-        result = jax.device_get(placed)
-        if self.devices.strategy == 'pmap':
-            result = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), result)
-        return result
-
-    def _on_all(self, function: Function, num_arrays: int) -> Function:
-        if self.devices.strategy == 'pmap':
-            return self.devices.pmap(function, in_axes=(None, *[0] * num_arrays))
-        rows = self.devices.by_rows.spec
-        specs = (PartitionSpec(), *[rows] * num_arrays)
-        return jax.jit(jax.shard_map(function, mesh=self.devices.mesh, in_specs=specs, out_specs=rows, check_vma=False))
-
-    def _everywhere(self, params: Any) -> Any:
+            rows, mesh = self.devices.by_rows.spec, self.devices.mesh
+            specs = (PartitionSpec(), *[rows] * len(arrays))
+            own = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=rows, check_vma=False)
+            self._compiled[function] = jax.jit(own)
         if self._placed is None or self._placed[0] is not params:
             self._placed = (params, self.devices.replicate(params))
-        return self._placed[1]
+        return jax.device_get(self._compiled[function](self._placed[1], *map(self.devices.split, arrays)))

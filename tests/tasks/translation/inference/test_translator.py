@@ -300,10 +300,8 @@ def test_a_coverage_penalty_lowers_scores_and_pairs_are_scored_alike(copy_run: P
             assert scored.score == pytest.approx(one.score, abs=1e-4)
 
 
-@pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
-def test_eight_devices_translate_as_one_does(strategy: str, copy_run: Path, translator: Translator) -> None:
-    lines = [*random_lines(21), '']
-    parallel = ParallelConfig(strategy=strategy, num_devices=8)
+def test_eight_devices_translate_as_one_does(copy_run: Path, translator: Translator) -> None:
+    lines, parallel = [*random_lines(21), ''], ParallelConfig(num_devices=8)
     for one, other in zip(Translator.from_run(copy_run, parallel=parallel)(lines), translator(lines), strict=True):
         assert one.token_ids == other.token_ids
         assert one.score == pytest.approx(other.score, abs=1e-5)
