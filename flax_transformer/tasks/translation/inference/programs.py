@@ -51,6 +51,8 @@ class Programs:
             require(models, 'supports_int8', "decoding.weights='int8'")
         self.models, self.tokenizer, self.decoding, self.parallel = tuple(models), tokenizer, decoding, parallel
         self.vocabulary = Vocabulary(tokenizer.pad_id, tokenizer.eos_id)
+        self.max_positions = max_positions(models)  # the longest source or target; None: any
+        self.max_source_tokens = min(decoding.max_source_tokens, self.max_positions or decoding.max_source_tokens)
 
     @cached_property
     def translate_ids(self) -> Callable[..., Hypotheses]:
@@ -77,25 +79,19 @@ class Programs:
     @cached_property
     def runner(self) -> Runner:
         """Puts batches onto the devices; its num_compilations counts the programs."""
-        batch_tokens, pad_id = self.decoding.batch_tokens, self.vocabulary.pad_id
-        limit = self.max_positions
-        return Runner(batch_tokens, self.max_source_tokens, pad_id, self.parallel, max_positions=limit)
+        return Runner(
+            self.decoding.batch_tokens,
+            self.max_source_tokens,
+            self.vocabulary.pad_id,
+            self.parallel,
+            max_positions=self.max_positions,
+        )
 
     @cached_property
     def banned_sequences(self) -> tuple[tuple[int, ...], ...]:
         """The ids of banned_texts, spelt as words within a line and at its beginning."""
         spelt = self.tokenizer.encode_target(list(self.decoding.banned_texts))
         return tuple(tuple(ids[:-1]) for ids in spelt if len(ids) > 1)
-
-    @property
-    def max_positions(self) -> int | None:
-        """The longest source or target that the models take; None: any."""
-        return max_positions(self.models)
-
-    @property
-    def max_source_tokens(self) -> int:
-        """The longest part of a line, which the models' positions may limit too."""
-        return min(self.decoding.max_source_tokens, self.max_positions or self.decoding.max_source_tokens)
 
     def check_lengths(self, name: str, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
         """Raises BadLine, which quotes the text, if one has more tokens than the models have positions."""
