@@ -30,6 +30,8 @@ from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import Transformer
 
+ComputeType = Literal['float32', 'int8']
+
 # Fields of DecodingConfig without a counterpart there: they must have their defaults.
 WITHOUT_COUNTERPART = ('search', 'force_eos', 'word_reward', 'coverage_penalty', 'groups', 'mbr')
 
@@ -172,9 +174,6 @@ def _dense(spec: Any, *parts: Any) -> None:
 
 def _norm(spec: Any, params: Any) -> None:
     spec.gamma, spec.beta = params['scale'], params['bias']
-
-
-ComputeType = Literal['float32', 'int8']
 
 
 class CTranslate2Translator(Translator):

@@ -25,6 +25,8 @@ from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import parameter_shapes
 
+SAFETENSORS, PICKLE = 'model.safetensors', 'pytorch_model.bin'
+
 # Ours, theirs, and the kind of module; {n} is the layer.
 MODULES = (
     ('embedding', 'model.shared', 'table'),
@@ -165,9 +167,6 @@ def _without_copies(
             if positions.shape != computed.shape or np.abs(positions - computed).max() > 5e-3:
                 faults.append(f'{name}: not the sinusoids of Marian; other positions are not supported')
     return left, faults
-
-
-SAFETENSORS, PICKLE = 'model.safetensors', 'pytorch_model.bin'
 
 
 def read_tensors(folder: Path) -> dict[str, np.ndarray]:

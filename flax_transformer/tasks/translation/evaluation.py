@@ -25,6 +25,8 @@ from flax_transformer.tasks.translation.model import make_model
 from flax_transformer.tasks.translation.task import loss_sums, per_token
 from flax_transformer.text.tokenizer import Tokenizer
 
+NEAR = 1e-5  # scores closer than this tie: two programs computed them, in float32
+
 
 def evaluate_translation(
     translator: Translator,
@@ -74,9 +76,6 @@ def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pair
         [tokenized], config.model, config.data, num_rows=config.rows_per_step, multiple_of=len(devices)
     )
     return per_token(add_up(compiled(placed, devices.split(batch), key) for batch in batches))
-
-
-NEAR = 1e-5  # scores closer than this tie: two programs computed them, in float32
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ from flax_transformer.decoding.problem import History, Hypotheses, Transform
 from flax_transformer.decoding.search import make_problem
 from flax_transformer.tasks.translation.inference.result import Translation
 
+SHADES = ((0.60, '█'), (0.30, '▓'), (0.15, '▒'), (0.05, '░'), (0.0, ' '))  # from this weight on
+
 
 @dataclass(frozen=True)
 class AttentionMap:
@@ -74,9 +76,6 @@ def plot_attention(attention: AttentionMap, *, layer: int = -1, head: int | None
 def attention_png(translator: Translator, line: str, translation: str) -> bytes:
     """`plot_attention` of the last layer as a PNG file. Raises ImportError without matplotlib."""
     return png(plot_attention(attention_map(translator, line, translation)))
-
-
-SHADES = ((0.60, '█'), (0.30, '▓'), (0.15, '▒'), (0.05, '░'), (0.0, ' '))  # from this weight on
 
 
 def attention_text(translator: Translator, line: str, translation: Translation, width: int) -> str | None:

@@ -11,6 +11,8 @@ from flax_transformer.common.installing import pip_install
 from flax_transformer.data.audit.language import code_of
 from flax_transformer.text.scripts import count_unspaced, is_unspaced
 
+BUCKETS = (10, 20, 30, 50)  # upper limits, in words or characters of the source; the last bucket has none
+
 # ISO 639-1 and 639-3, and what people write instead.
 _TOKENIZERS = {
     **dict.fromkeys(('zh', 'zho', 'chi', 'cmn', 'yue', 'wuu', 'lzh', 'cn'), 'zh'),
@@ -94,9 +96,6 @@ def _is_downloaded(tokenizer: str) -> bool:
 
     model = SPM_MODELS.get(tokenizer)
     return model is None or os.path.exists(os.path.join(SACREBLEU_DIR, 'models', os.path.basename(model['url'])))
-
-
-BUCKETS = (10, 20, 30, 50)  # upper limits, in words or characters of the source; the last bucket has none
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,12 @@ import numpy as np
 
 from flax_transformer.tasks.translation.corpus_facts import Facts, Pieces
 
+FILL = 0.95  # share of a packed row that tokens take
+ROWS = (64, 128, 256)  # slots of a row
+LEFT_OUT = 0.002  # share of pairs that may be too long for a row
+FEW_STEPS = 3000  # a model learns little in fewer: then batches are halved, and passes added up to this
+MOST_EPOCHS = 100
+
 
 class Tier(NamedTuple):
     """Sizes for corpora of up to so many pairs."""
@@ -41,11 +47,6 @@ TIERS = (
         'the base model of Vaswani et al. 2017 (table 3)',
     ),
 )
-FILL = 0.95  # share of a packed row that tokens take
-ROWS = (64, 128, 256)  # slots of a row
-LEFT_OUT = 0.002  # share of pairs that may be too long for a row
-FEW_STEPS = 3000  # a model learns little in fewer: then batches are halved, and passes added up to this
-MOST_EPOCHS = 100
 
 
 @dataclass(frozen=True)

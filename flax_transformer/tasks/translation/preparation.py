@@ -28,6 +28,8 @@ from flax_transformer.text.tokenizer import Tokenizer
 if TYPE_CHECKING:  # preparing needs no model
     from flax_transformer.tasks.translation.loading import LoadedRun
 
+Say = Callable[[str], None]
+
 
 class ValidationSet(NamedTuple):
     """A validation set, as text and as ids."""
@@ -68,9 +70,6 @@ def of_each_corpus(data: DataConfig, sets: Sequence[ValidationSet]) -> list[Toke
     """The validation set of every corpus, empty if it has none, since the loss numbers corpora by their order."""
     known = {each.name: each.tokenized for each in sets}
     return [known.get(corpus.name, TokenizedPairs(flatten([]), flatten([]))) for corpus in data.corpora]
-
-
-Say = Callable[[str], None]
 
 
 class Prepared(NamedTuple):

@@ -13,6 +13,8 @@ from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.devices import multihost as processes
 from flax_transformer.engine.devices.devices import Devices
 
+Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
+
 _BUCKETS = (16, 32, 64, 128, 256)  # slots; beyond, multiples of the last
 _SIZES = (1, 8, 64)  # rows; or as many as batch_tokens allows
 
@@ -55,9 +57,6 @@ def plan(
         rows = used[slots]
         yield order[:rows], rows, slots
         order = order[rows:]
-
-
-Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
 
 
 class Runner:

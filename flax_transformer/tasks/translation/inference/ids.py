@@ -22,6 +22,8 @@ from flax_transformer.engine.losses import cross_entropy
 from flax_transformer.tasks.translation.model import TranslationModel, max_positions
 from flax_transformer.transformer.model import shift_right
 
+CHUNK = 1024  # target slots whose logits are in memory at once
+
 
 class Vocabulary(NamedTuple):
     """The ids that have a meaning of their own."""
@@ -119,9 +121,6 @@ def attend_ids(
 def _members(params: Any, models: Sequence[TranslationModel]) -> list[tuple[TranslationModel, Any]]:
     trees = (params,) if len(models) == 1 else params
     return [(model, {'params': tree}) for model, tree in zip(models, trees, strict=True)]
-
-
-CHUNK = 1024  # target slots whose logits are in memory at once
 
 
 def target_log_probs(
