@@ -40,8 +40,8 @@ class TranslationTask(Task):
             label_smoothing=config.training.label_smoothing,
             corpora=tuple(corpus.name for corpus in config.data.corpora),
             loss_chunk=row_parts * (config.parallel.loss_chunk or automatic_chunk(config.model, platform)),
+            r_drop_alpha=config.training.r_drop_alpha,
         )
-        self._r_drop_alpha = config.training.r_drop_alpha
 
     def flops_per_slot(self) -> dict[str, float]:
         return self._row_flops.times(1 / self.slots_per_row)._asdict()
@@ -50,7 +50,7 @@ class TranslationTask(Task):
         return self._family.init_params(self._model_config, key)
 
     def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
-        return self._loss(params, batch, key, r_drop_alpha=self._r_drop_alpha)
+        return self._loss(params, batch, key)
 
     def absorb(self, params: Params, statistics: Any) -> Params:
         return self._family.absorb(params, statistics)
