@@ -32,7 +32,7 @@ def main(argv: list[str]) -> None:
         description=DESCRIPTION,
         default=lambda run: ExportOptions(tyro.MISSING, decoding=read_run_config(run, 'translation').decoding),
     )
-    from flax_transformer.interop.stablehlo.export import export_run
+    from flax_transformer.interop.stablehlo import export_run
     from flax_transformer.tasks.translation.inference.translator import Translator
 
     translator = Translator.from_run(argv[0], step=options.step, **asdict(options.decoding))

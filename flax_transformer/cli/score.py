@@ -43,8 +43,8 @@ def main(argv: list[str]) -> None:
     prepare_devices(options.parallel.num_devices)
 
     from flax_transformer.data.bitext.text_files import read_text_files
+    from flax_transformer.tasks.translation.inference.result import pharaoh
     from flax_transformer.tasks.translation.inference.translator import Translator
-    from flax_transformer.tasks.translation.inference.word_alignment import pharaoh
 
     pairs = read_text_files(options.source, options.target)
     translator = Translator.from_run(*positional(argv), parallel=options.parallel, **asdict(options.decoding))
