@@ -25,9 +25,20 @@ from flax_transformer.rnn.attention import (
     context_of,
     multiplicative_energies,
 )
-from flax_transformer.rnn.cells import GATES, State, advance, zero_state
 from flax_transformer.rnn.config import RecurrentConfig
-from flax_transformer.rnn.layers import RecurrentLayer, batch_first, begins, final_states, over_time, reset, run
+from flax_transformer.rnn.layers import (
+    GATES,
+    RecurrentLayer,
+    State,
+    advance,
+    batch_first,
+    begins,
+    final_states,
+    over_time,
+    reset,
+    run,
+    zero_state,
+)
 from flax_transformer.rnn.recurrence import Times, recur
 
 

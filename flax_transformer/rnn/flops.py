@@ -6,8 +6,8 @@ one of the forward pass.
 """
 
 from flax_transformer.ops.flops import Flops
-from flax_transformer.rnn.cells import GATES
 from flax_transformer.rnn.config import RecurrentConfig
+from flax_transformer.rnn.layers import GATES
 
 
 def forward_flops(model: RecurrentConfig, source: int, target: int) -> Flops:
