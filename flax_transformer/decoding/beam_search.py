@@ -10,10 +10,17 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.decode_state import DecodeState, Step
-from flax_transformer.decoding.blockwise import blockwise_top_k
 from flax_transformer.decoding.greedy_and_sampling import greedy_search
-from flax_transformer.decoding.loop import gather_beams, next_log_probs, repeat, run_search
-from flax_transformer.decoding.problem import NEG_INF, Hypotheses, SearchProblem
+from flax_transformer.decoding.problem import (
+    NEG_INF,
+    Hypotheses,
+    SearchProblem,
+    blockwise_top_k,
+    gather_beams,
+    next_log_probs,
+    repeat,
+    run_search,
+)
 
 
 class _Live(NamedTuple):
