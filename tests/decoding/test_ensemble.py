@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.common.decode_state import DecodeState
-from flax_transformer.decoding.ensemble import ensemble, ensemble_state
+from flax_transformer.decoding.search import ensemble, ensemble_state
 
 LOGITS = [jnp.array([[0.5, -1.0, 2.0], [0.0, 0.0, 0.0]]), jnp.array([[1.5, 1.0, -2.0], [3.0, 0.0, 1.0]])]
 

@@ -30,10 +30,10 @@ from decoding_toys import (
 from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
-from flax_transformer.decoding.ensemble import ensemble, ensemble_state
 from flax_transformer.decoding.greedy_and_sampling import greedy_search
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.decoding.scorers import add, coverage_penalty, length_normalized, with_coverage, word_reward
+from flax_transformer.decoding.search import ensemble, ensemble_state
 
 SOURCE = 3  # slots of the toys' source
 IS_SOURCE = np.arange(SOURCE)[None] <= np.arange(BATCH)[:, None] % SOURCE

@@ -21,7 +21,7 @@ def target_log_probs(
     *,
     mean: str = 'log_probability',
 ) -> jax.Array:
-    """Log-probabilities [B, T] of the target ids under the mean of the models, as `decoding.ensemble` computes it.
+    """Log-probabilities [B, T] of the target ids under the mean of the models, as `decoding.search` computes it.
 
     Logits of CHUNK slots of each model are in memory at once, or of one slot of each sentence if B is larger: 131 MB
     for 32,000 pieces. For a model without `hidden` and `project` those of all slots are.

@@ -12,10 +12,9 @@ import jax.numpy as jnp
 
 from flax_transformer.common.decode_state import DecodeState, Step
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.decoding.ensemble import ensemble, ensemble_state
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.decoding.scorers import Covered, with_coverage
-from flax_transformer.decoding.search import make_scorer, search
+from flax_transformer.decoding.search import ensemble, ensemble_state, make_scorer, search
 from flax_transformer.tasks.translation.inference.forced_decoding import target_log_probs
 from flax_transformer.tasks.translation.model import TranslationModel, max_positions
 from flax_transformer.transformer.model import shift_right
