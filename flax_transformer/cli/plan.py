@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
         description=DESCRIPTION,
         default=lambda name: PlanOptions(config=read_config(name)),
     )
-    from flax_transformer.cost.topologies import LOCAL, prepare_compiler, topology_devices
+    from flax_transformer.cost.chips import LOCAL, prepare_compiler, topology_devices
     from flax_transformer.engine.devices.devices import prepare_devices
 
     config, devices = options.config, None
