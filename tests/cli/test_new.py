@@ -9,7 +9,7 @@ import pytest
 from flax_transformer.cli import main
 from flax_transformer.common.config_files import load_config
 from flax_transformer.config import DataConfig, TransformerConfig
-from flax_transformer.cost.measured import training_flops
+from flax_transformer.cost.step_cost import training_flops
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.tasks.translation.new_config.facts import Facts, Pieces, hold_out, language_of
