@@ -158,7 +158,7 @@ def _curves(names: Sequence[str]) -> 'Figure':
 
 
 def _lengths(names: Sequence[str]) -> 'Figure':
-    from flax_transformer.plots.lines import plot_lengths
+    from flax_transformer.plots.curves import plot_lengths
 
     tables = {name: _read_scores(Path(name)) for name in names}
     first = next(iter(tables.values()))
@@ -205,7 +205,7 @@ def _schedule(names: Sequence[str]) -> 'Figure':
     import numpy as np
 
     from flax_transformer.engine.config.parallel import ParallelConfig
-    from flax_transformer.plots.lines import plot_schedule
+    from flax_transformer.plots.curves import plot_schedule
 
     rates = {}
     longest = max(read_config(name).training.steps for name in names)
