@@ -5,8 +5,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, MARKERS, SIGNED, clear_frame, color_of, make_panels, plain
-from flax_transformer.plots.tokens import readable, use_fonts
+from flax_transformer.plots.look import (
+    COLORS,
+    MARKERS,
+    SIGNED,
+    clear_frame,
+    color_of,
+    make_panels,
+    plain,
+    readable,
+    use_fonts,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,11 +11,10 @@ from matplotlib.colors import to_rgb
 import flax_transformer
 from flax_transformer.plots.attention import plot_alignment, plot_heads, plot_layers, plot_map, plot_masks
 from flax_transformer.plots.curves import plot_lengths, plot_lines, plot_schedule
-from flax_transformer.plots.look import COLORS, png
+from flax_transformer.plots.look import COLORS, MISSING, png, readable
 from flax_transformer.plots.norms import SIZES, averaged, plot_norm_axes
 from flax_transformer.plots.positions import plot_positions
 from flax_transformer.plots.search import plot_beam_tree
-from flax_transformer.plots.tokens import MISSING, readable
 from flax_transformer.transformer.norms import make_norm, normalize
 
 SOURCE, TARGET = ['▁a', 'b$^2', '</s>'], ['c', '</s>']
