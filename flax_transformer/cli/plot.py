@@ -219,7 +219,7 @@ def _schedule(names: Sequence[str]) -> 'Figure':
 
 
 def _positions(names: Sequence[str]) -> 'Figure':
-    from flax_transformer.plots.positions import plot_positions
+    from flax_transformer.plots.model_parts import plot_positions
     from flax_transformer.transformer.layers import sinusoids
 
     tables = {}

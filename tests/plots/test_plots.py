@@ -12,8 +12,7 @@ import flax_transformer
 from flax_transformer.plots.attention import plot_alignment, plot_heads, plot_layers, plot_map, plot_masks
 from flax_transformer.plots.curves import plot_lengths, plot_lines, plot_schedule
 from flax_transformer.plots.look import COLORS, MISSING, png, readable
-from flax_transformer.plots.norms import SIZES, averaged, plot_norm_axes
-from flax_transformer.plots.positions import plot_positions
+from flax_transformer.plots.model_parts import SIZES, averaged, plot_norm_axes, plot_positions
 from flax_transformer.plots.search import plot_beam_tree
 from flax_transformer.transformer.norms import make_norm, normalize
 
@@ -148,7 +147,7 @@ def test_no_picture_uses_pyplot() -> None:
 
 
 def test_shards_name_the_devices_that_hold_each_part() -> None:
-    from flax_transformer.plots.shards import Placement, plot_shards
+    from flax_transformer.plots.model_parts import Placement, plot_shards
 
     whole = Placement((4, 6), {number: (slice(None), slice(None)) for number in range(4)})
     cut = Placement((4, 6), {number: (slice(number // 2 * 2, number // 2 * 2 + 2), slice(None)) for number in range(4)})

@@ -9,7 +9,7 @@ import numpy as np
 
 from flax_transformer.plots.attention import plot_map
 from flax_transformer.plots.look import png
-from flax_transformer.plots.positions import plot_positions as plot_table
+from flax_transformer.plots.model_parts import plot_positions as plot_table
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.model import require
 from flax_transformer.transformer.layers import sinusoids
