@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flax_transformer.cli.options import parse, positional
-from flax_transformer.cli.pictures import check_format, write_picture
+from flax_transformer.cli.plot import check_format, write_picture
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.find import open_run, read_run_config
 

@@ -1,13 +1,13 @@
 """`flax-transformer plot KIND NAME ... [--output FILE]`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flax_transformer.cli.options import parse, positional, read_config
-from flax_transformer.cli.pictures import check_format, write_picture
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.installing import install_command
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.tasks.find import make_trainer, read_run_config, task_module
 
@@ -41,6 +41,9 @@ word comes from which; tree, the n-best translations as branches. Of a run and a
 each frame; trigger, the probability of the trigger word and the hits. Of runs: curves. Of what `evaluate --json`
 printed: lengths, scores by the length of the source; confusion, spoken words taken for others; detection, false rejects
 against false accepts. Of configs or runs: schedule, the learning rate; positions, the table of sinusoids."""
+
+
+FORMATS = ('.png', '.svg', '.pdf')
 
 
 @dataclass(frozen=True)
@@ -231,3 +234,25 @@ def _positions(names: Sequence[str]) -> 'Figure':
             raise UserError(f'{name}: {got}; expected a table of sinusoids, which a config determines')
         tables[f'{name} ({layout})'] = sinusoids(64, model.d_model, layout)
     return plot_positions(tables)
+
+
+def check_format(output: Path) -> None:
+    """Raises UserError for a name of another format."""
+    if output.suffix not in FORMATS:
+        raise UserError(f'--output {output}: expected a file name ending in {", ".join(FORMATS)}')
+
+
+def write_picture(output: Path, draw: 'Callable[[], Figure]', *, what: str) -> None:
+    """Draws into a file that is whole at any time, for viewers that read it again.
+
+    Raises UserError without matplotlib, saying that `what` needs it.
+    """
+    try:
+        figure = draw()
+    except ImportError as error:
+        if error.name is not None and not error.name.startswith('matplotlib'):
+            raise
+        raise UserError(f'{what} needs matplotlib: {install_command("plots")}') from None
+    partial = output.with_name(f'.{output.name}.partial')
+    figure.savefig(partial, format=output.suffix[1:], dpi=150)
+    partial.replace(output)
