@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from flax_transformer.cli.word_vectors import neighbour_lines, open_vectors, parse_words
+from flax_transformer.cli.neighbours import neighbour_lines, open_vectors, parse_words
 
 DESCRIPTION = """What is to C as B is to A, by word vectors: `analogy RUN man woman king` begins with queen if all is
 well. Prints `score<TAB>word`, best first; the three words are no answer. RUN is a run or file, as for `neighbours`."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from flax_transformer.cli.word_vectors import open_vectors, parse_words
+from flax_transformer.cli.neighbours import open_vectors, parse_words
 
 DESCRIPTION = """The cosine of two words' vectors, from -1 to 1. RUN is a run or a file, as for `neighbours`."""
 
