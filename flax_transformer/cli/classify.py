@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from flax_transformer.cli.interactive import explained_if_slow, typed_lines
 from flax_transformer.cli.lines import CHUNK, LineWriter, chunks
 from flax_transformer.cli.options import note, parse, progress_bar, read_run_config
-from flax_transformer.cli.records import Record, read_records, write_record
+from flax_transformer.cli.records import Record, explained_if_slow, read_records, typed_lines, write_record
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.classification.classifier import Classifier

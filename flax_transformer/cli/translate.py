@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from flax_transformer.cli.interactive import explained_if_slow, typed_lines
 from flax_transformer.cli.lines import CHUNK, KEPT, LineWriter, chunks
 from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
-from flax_transformer.cli.records import Record, read_records, write_record
+from flax_transformer.cli.records import Record, explained_if_slow, read_records, typed_lines, write_record
 from flax_transformer.common.errors import BadInput, BadLine, UserError
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config.parallel import ParallelConfig

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from conftest import TESTS
 
-from flax_transformer.cli import interactive, main, translate
+from flax_transformer.cli import main, translate
+from flax_transformer.cli import records as interactive
 from flax_transformer.tasks.translation import attention_text
 from flax_transformer.tasks.translation.attention_text import draw
 from flax_transformer.tasks.translation.inference.result import Translation
