@@ -1,4 +1,4 @@
-"""The search that a DecodingConfig describes: its transforms, scorer, loop and models, of which several are one step."""
+"""The search that a DecodingConfig describes: its transforms, scorer and loop, and several models as one step."""
 
 from collections.abc import Sequence
 
