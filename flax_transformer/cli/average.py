@@ -11,7 +11,7 @@ from flax_transformer.cli.options import parse
 from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config.parallel import ParallelConfig
-from flax_transformer.tasks.find import make_trainer, open_run, read_run_config, recipe_named
+from flax_transformer.tasks.find import make_trainer, open_run, recipe_named
 
 DESCRIPTION = """Make a run directory, OUT, whose parameters are the mean of several checkpoints of a run. Like
 any other, it can be translated with, evaluated, exported, and used to start training from (--init-from)."""
@@ -26,7 +26,7 @@ class AverageOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse('average', AverageOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults)
+    options = parse('average', AverageOptions, argv, DESCRIPTION)
     if options.out is None:
         raise UserError(f'average: got {argv[0]} alone, expected RUN and OUT')
     steps = options.steps.split(',') if options.steps else []
@@ -60,8 +60,3 @@ def _parameter_shapes(config: Any) -> Any:
     config = replace(config, parallel=ParallelConfig())
     trainer = make_trainer(config, jax.devices()[:1])
     return shapes_on_one_device(trainer.shapes.params)
-
-
-def _defaults(run: str) -> AverageOptions:
-    read_run_config(run)  # for its errors: no run, or one of a later version
-    return AverageOptions()

@@ -25,14 +25,8 @@ class CleanOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse(
-        'clean',
-        CleanOptions,
-        argv,
-        first='CONFIG',
-        description=DESCRIPTION,
-        default=lambda name: CleanOptions(config=read_config_file(name, Config.task)),
-    )
+    default = lambda name: CleanOptions(config=read_config_file(name, Config.task))
+    options = parse('clean', CleanOptions, argv, DESCRIPTION, first='CONFIG', default=default)
     tokenizer = read_run_tokenizer(options.workdir)
     if options.output is None:
         raise UserError(f'clean: expected a folder to write to: flax-transformer clean {argv[0]} --output FOLDER')

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from flax_transformer.cli.lines import to_json
-from flax_transformer.cli.options import note, parse, positional, read_run_config
+from flax_transformer.cli.options import note, parse, positional
 from flax_transformer.common.errors import BadInput, UserError
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ class DetectOptions:
 
 
 def main(argv: list[str]) -> int:
-    first = 'RUN FILE ...'
-    options = parse('detect', DetectOptions, argv, first=first, description=DESCRIPTION, default=_defaults, most=None)
+    options = parse('detect', DetectOptions, argv, DESCRIPTION, first='RUN FILE ...', task='trigger_word', most=None)
     run, *files = positional(argv)
     if not files or ('-' in files and len(files) > 1):
         got = ' '.join(files) or 'no recording'
@@ -57,11 +56,6 @@ def main(argv: list[str]) -> int:
             continue
         _write(detector(samples), file, options.format, is_named=len(files) > 1)
     return 2 if failed else 0
-
-
-def _defaults(run: str) -> DetectOptions:
-    read_run_config(run, 'trigger_word')  # for its errors: no run, or one of another task
-    return DetectOptions()
 
 
 def _samples(file: str, detector: 'Detector') -> np.ndarray:

@@ -16,8 +16,7 @@ def main(argv: list[str]) -> None:
         'evaluate',
         module.EvaluateOptions,
         argv,
-        first='RUN',
-        description=module.DESCRIPTION,
+        module.DESCRIPTION,
         default=lambda run: module.defaults(None if is_file else read_run_config(run)),
         most=None,
     )

@@ -1,11 +1,11 @@
 """`flax-transformer neighbours RUN word ...`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from flax_transformer.cli.options import parse, positional, read_run_config
+from flax_transformer.cli.options import parse, positional
 from flax_transformer.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ class NeighboursOptions:
 
 
 def main(argv: list[str]) -> None:
-    options, words = parse_words(
-        'neighbours', NeighboursOptions, argv, words='WORD ...', count=None, description=DESCRIPTION
-    )
-    vectors = open_vectors(argv[0], options.step)
+    options, vectors, words = open_vectors('neighbours', NeighboursOptions, argv, DESCRIPTION, words='WORD ...')
     found = [
         neighbour_lines(vectors.neighbours(word, count=options.count, among=options.among)) for word in words
     ]  # before the first is printed: one of them may be refused
@@ -38,34 +35,25 @@ def main(argv: list[str]) -> None:
         print('\n'.join(each))
 
 
-def parse_words(
-    command: str, options: Callable[[], T], argv: list[str], *, words: str, count: int | None, description: str
-) -> tuple[T, list[str]]:
-    """The options of a command and the words after its first argument, a run or a file of vectors.
+def open_vectors(
+    command: str, options: type[T], argv: list[str], description: str, *, words: str, count: int | None = None
+) -> 'tuple[T, WordVectors, list[str]]':
+    """The options of a command, the vectors that its first argument names, a run or a file, and the words after it.
 
     Args:
       words: what they are, for messages: 'A B C'.
       count: how many are expected; None: one or more.
     """
-
-    def defaults(name: str) -> T:
-        if not Path(name).is_file():
-            read_run_config(name, 'embeddings')  # for its errors: no run, or one of another task
-        return options()
-
-    found = parse(command, options, argv, first='RUN', description=description, default=defaults, most=None)
-    given = positional(argv)[1:]
+    name, *given = positional(argv) or ['']
+    default = (lambda _: options()) if Path(name).is_file() else None
+    found = parse(command, options, argv, description, task='embeddings', default=default, most=None)
     if len(given) != count if count else not given:
         got = ' '.join(given) or 'nothing'
-        raise UserError(f'{command}: got {got} after {argv[0]}, expected {words}: {command} RUN {words}')
-    return found, given
+        raise UserError(f'{command}: got {got} after {name}, expected {words}: {command} RUN {words}')
 
-
-def open_vectors(name: str, step: int | None = None) -> 'WordVectors':
-    """The vectors of a run, `RUN` or `RUN@which`, or of a file."""
     from flax_transformer.tasks.embeddings.vectors import WordVectors
 
-    return WordVectors.open(name, step=step)
+    return found, WordVectors.open(name, step=found.step), given
 
 
 def neighbour_lines(found: 'Sequence[Neighbour]') -> list[str]:

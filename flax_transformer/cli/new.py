@@ -34,9 +34,7 @@ class NewOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse(
-        'new', NewOptions, argv, first='MY_CONFIG.py', description=DESCRIPTION, default=lambda _: NewOptions()
-    )
+    options = parse('new', NewOptions, argv, DESCRIPTION, first='MY_CONFIG.py', default=lambda _: NewOptions())
     file = Path(argv[0])
     _check(file, options)
 

@@ -53,9 +53,7 @@ class PlotOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse(
-        'plot', PlotOptions, argv, first='KIND NAME ...', description=DESCRIPTION, default=_defaults, most=None
-    )
+    options = parse('plot', PlotOptions, argv, DESCRIPTION, first='KIND NAME ...', default=_defaults, most=None)
     kind, *names = positional(argv)
     _check_names(kind, names)
     output = options.output or Path(f'{kind}.png')

@@ -38,14 +38,8 @@ def main(argv: list[str]) -> None:
         return _prepare_tfds(argv)
     if argv and _is_public(argv[0]):
         return _prepare_public(argv)
-    options = parse(
-        'prepare',
-        TrainOptions,
-        argv,
-        first='CONFIG',
-        description=DESCRIPTION,
-        default=lambda name: train_options(name, argv, 'translation'),
-    )
+    default = lambda name: train_options(name, argv, 'translation')
+    options = parse('prepare', TrainOptions, argv, DESCRIPTION, first='CONFIG', default=default)
 
     from flax_transformer.engine.launch import prepare
     from flax_transformer.tasks.translation.loading import LoadedRun
@@ -66,14 +60,8 @@ def _prepare_tfds(argv: list[str]) -> None:
     from flax_transformer.data.named_files import data_root
     from flax_transformer.data.tfds_builders import prepare_tfds
 
-    options = parse(
-        'prepare',
-        TfdsOptions,
-        argv,
-        first='tfds:NAME/CONFIG:SPLIT',
-        description=TFDS_DESCRIPTION,
-        default=lambda _: TfdsOptions(data_root(None)),
-    )
+    first, default = 'tfds:NAME/CONFIG:SPLIT', lambda _: TfdsOptions(data_root(None))
+    options = parse('prepare', TfdsOptions, argv, TFDS_DESCRIPTION, first=first, default=default)
     folder = prepare_tfds(argv[0], options.root)
     note(f'{argv[0]} is prepared in {folder}')
 
@@ -86,14 +74,8 @@ def _is_public(name: str) -> bool:
 def _prepare_public(argv: list[str]) -> None:
     from flax_transformer.data.named_files import data_root
 
-    options = parse(
-        'prepare',
-        CorpusOptions,
-        argv,
-        first=argv[0],
-        description=CORPUS_DESCRIPTION,
-        default=lambda _: CorpusOptions(data_root(None)),
-    )
+    default = lambda _: CorpusOptions(data_root(None))
+    options = parse('prepare', CorpusOptions, argv, CORPUS_DESCRIPTION, first=argv[0], default=default)
     mirror = options.mirror and options.mirror.rstrip('/')
     if mirror is not None and not mirror.startswith(('http://', 'https://')):
         raise UserError(f'--mirror {options.mirror}: expected an address such as https://host/folder')

@@ -5,11 +5,13 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO, NamedTuple
 
-from flax_transformer.cli.lines import KEPT, chunks, to_json, without_line_breaks
-from flax_transformer.cli.options import note
+from tqdm import tqdm
+
+from flax_transformer.cli.lines import CHUNK, KEPT, chunks, to_json, without_line_breaks
+from flax_transformer.cli.options import note, progress_bar
 from flax_transformer.common.errors import BadInput
 from flax_transformer.tasks.translation.inference.lines import as_text
 
@@ -110,6 +112,28 @@ def _members(source: str) -> Iterator[tuple[str, str]]:
         _, end = _DECODER.raw_decode(source, skipped(end))
         yield name, source[at:end]
         at = skipped(end)
+
+
+def lines_from(
+    stream: BinaryIO, options: Any, done: int, model: Callable[[str], Any], prompt: str, command: str
+) -> Iterator[list[str | bytes]]:
+    """The lines of a command's input after the first `done`: chunks of the stream, or what a person types.
+
+    Args:
+      options: have the fields `input` and `invalid`.
+      model: compiled before a person is asked.
+    """
+    if options.input is None and stream.isatty():
+        with explained_if_slow('compiling'):
+            model('a')
+        return typed_lines(prompt, command)
+    return chunks(stream, invalid=options.invalid, size=1 if stream.isatty() else CHUNK, skip=done)
+
+
+def bar_of_lines(options: Any) -> tqdm:
+    """A bar, unless it would be drawn into the prompts, or into results on the same screen."""
+    is_screen = (options.input is None and sys.stdin.isatty()) or (options.output is None and sys.stdout.isatty())
+    return progress_bar(None, 'lines', is_shown=not is_screen)
 
 
 def typed_lines(prompt: str, command: str = 'translate') -> Iterator[list[str | bytes]]:

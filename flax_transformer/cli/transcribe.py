@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from flax_transformer.cli.lines import LineWriter, to_json
-from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
+from flax_transformer.cli.options import note, parse, positional, progress_bar
 from flax_transformer.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -37,9 +37,7 @@ class _Remarks:
 
 
 def main(argv: list[str]) -> int:
-    options = parse(
-        'transcribe', TranscribeOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults, most=None
-    )
+    options = parse('transcribe', TranscribeOptions, argv, DESCRIPTION, task='speech', most=None)
     files = positional(argv)[1:]
     if not files:
         raise UserError(f'transcribe: got nothing after {argv[0]}, expected recordings: transcribe RUN FILE ...')
@@ -54,11 +52,6 @@ def main(argv: list[str]) -> int:
     if remarks.broken:
         note(f'{remarks.broken} of {len(files)} recordings could not be read')
     return 2 if remarks.broken else 0
-
-
-def _defaults(run: str) -> TranscribeOptions:
-    read_run_config(run, 'speech')  # for its errors: no run, or one of another task
-    return TranscribeOptions()
 
 
 def _transcribe(
