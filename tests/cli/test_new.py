@@ -140,11 +140,6 @@ def test_few_pairs_are_passed_over_more_often_up_to_a_hundred_times() -> None:
     assert steps == [1500, 3000, 4600, 5800]
 
 
-def test_a_name_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(['new']) == 2
-    assert 'expected MY_CONFIG.py first: flax-transformer new MY_CONFIG.py' in capsys.readouterr().err
-
-
 def test_the_largest_tier_is_the_papers_base_model() -> None:
     tier = sizes_of(Facts(5_000_000, (1, 1), 1, Pairs([], [])), Pieces(1, np.full((2, 9), 30))).tier
     paper = TransformerConfig()
