@@ -127,10 +127,9 @@ def _name(source: Path | None, target: Path | None, languages: tuple[str, str]) 
     if source is None:
         return ''
     paths = [str(path.absolute()) for path in (source, target)]
-    for path, language, other in ((paths[0], *languages),):
-        head, _, tail = path.rpartition(f'.{language}')
-        if head and f'{head}.{other}{tail}' == paths[1]:
-            return f'{head}.{{lang}}{tail}'
+    head, _, tail = paths[0].rpartition(f'.{languages[0]}')
+    if head and f'{head}.{languages[1]}{tail}' == paths[1]:
+        return f'{head}.{{lang}}{tail}'
     return ','.join(paths)
 
 

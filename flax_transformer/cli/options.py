@@ -13,13 +13,14 @@ from tqdm import tqdm
 from flax_transformer.cli.help import short_help, wants_help
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import is_quiet, shows_progress
+from flax_transformer.engine.config.parallel import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.tasks.find import config_class, load_config, open_run, read_run_config
+from flax_transformer.tasks.find import config_class, load_config, make_trainer, read_run_config
 from flax_transformer.tasks.translation.config import Config as TranslationConfig
 
 if TYPE_CHECKING:
+    from flax_transformer.engine.trainer import Trainer
     from flax_transformer.tasks.translation.inference.translator import Translator
-    from flax_transformer.text.tokenizer import Tokenizer
 
 T = typing.TypeVar('T')
 C = typing.TypeVar('C')  # a task's config; options generic in it serve any task
@@ -108,9 +109,11 @@ def open_translator(runs: list[str], options: Any) -> 'Translator':
     return Translator.from_run(*runs, step=step, parallel=options.parallel, **decoding)
 
 
-def read_run_tokenizer(path: Path | None) -> 'Tokenizer | None':
-    """The tokenizer of a translation run's directory; None for None."""
-    return None if path is None else open_run(path, 'translation').read_tokenizer()
+def trainer_on_one_device(config: Any) -> 'Trainer':
+    """The trainer of a config, perhaps of a run from another machine, which had other devices."""
+    import jax
+
+    return make_trainer(dataclasses.replace(config, parallel=ParallelConfig()), jax.devices()[:1])
 
 
 def progress_bar(total: int | None, unit: str, *, is_shown: bool = True) -> tqdm:

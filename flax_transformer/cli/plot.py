@@ -1,15 +1,15 @@
 """`flax-transformer plot KIND NAME ... [--output FILE]`."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flax_transformer.cli.options import parse, positional, read_config
+from flax_transformer.cli.options import parse, positional, read_config, trainer_on_one_device
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.installing import install_command
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.tasks.find import make_trainer, read_run_config, task_module
+from flax_transformer.tasks.find import read_run_config, task_module
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -202,20 +202,17 @@ def _read_json(file: Path, expected: str) -> Any:
 
 
 def _schedule(names: Sequence[str]) -> 'Figure':
-    import jax
     import numpy as np
 
-    from flax_transformer.engine.config.parallel import ParallelConfig
     from flax_transformer.plots.curves import plot_schedule
 
     rates = {}
     longest = max(read_config(name).training.steps for name in names)
     steps = np.unique(np.linspace(1, max(longest, 1), 2000).round().astype(int))
     for name in names:
-        config = replace(read_config(name), parallel=ParallelConfig())
-        trainer = make_trainer(config, jax.devices()[:1])
+        trainer = trainer_on_one_device(read_config(name))
         rate = np.asarray(trainer.learning_rate(steps))
-        rates[name] = np.where(steps <= config.training.steps, rate, np.nan)
+        rates[name] = np.where(steps <= trainer.config.training.steps, rate, np.nan)
     return plot_schedule(rates, steps=steps)
 
 

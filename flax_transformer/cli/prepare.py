@@ -93,15 +93,9 @@ def _prepare_public(argv: list[str]) -> None:
             source, target = _languages(argv[0])
             folder = prepare_tatoeba(options.root, source, target, **how)
             files = [
-                f'--{name} {shlex.quote(f"{folder}/{file}")}'
-                for name, file in (
-                    ('source', f'train.{source}.gz'),
-                    ('target', f'train.{target}.gz'),
-                    ('valid-source', f'dev.{source}'),
-                    ('valid-target', f'dev.{target}'),
-                    ('test-source', f'test.{source}'),
-                    ('test-target', f'test.{target}'),
-                )
+                f'--{kind}{side} {shlex.quote(f"{folder}/{name}.{language}{suffix}")}'
+                for kind, name, suffix in (('', 'train', '.gz'), ('valid-', 'dev', ''), ('test-', 'test', ''))
+                for side, language in (('source', source), ('target', target))
             ]
             following = [f'flax-transformer new {argv[0]}.py \\', *(f'  {option} \\' for option in files)]
             following[-1] = following[-1].removesuffix(' \\')

@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIZES = (3, 4, 4)  # sentences, positions, features
-KINDS = ('layer', 'group', 'batch', 'instance')
-OVER = {
-    'layer': 'features of one token',
-    'rms': 'features of one token',
-    'group': 'a group of features of one token',
-    'batch': 'one feature, over all tokens',
-    'instance': 'one feature, over one sentence',
+# What shares the statistics of the first sentence, position and feature, and in words.
+NORMS = {
+    'layer': (np.s_[0, 0, :], 'features of one token'),
+    'rms': (np.s_[0, 0, :], 'features of one token'),
+    'group': (np.s_[0, 0, :2], 'a group of features of one token'),
+    'batch': (np.s_[:, :, 0], 'one feature, over all tokens'),
+    'instance': (np.s_[0, :, 0], 'one feature, over one sentence'),
 }
+KINDS = ('layer', 'group', 'batch', 'instance')
 
 
 def plot_positions(tables: np.ndarray | dict[str, np.ndarray]) -> 'Figure':
@@ -37,23 +38,14 @@ def plot_positions(tables: np.ndarray | dict[str, np.ndarray]) -> 'Figure':
     return figure
 
 
-def averaged(kind: str, group_size: int = 2) -> np.ndarray:
+def averaged(kind: str) -> np.ndarray:
     """Which of [sentences, positions, features] share the statistics of the first sentence, position and feature.
 
     >>> [int(averaged(kind).sum()) for kind in KINDS]
     [4, 2, 12, 4]
     """
     found = np.zeros(SIZES, bool)
-    chosen = {
-        'layer': np.s_[0, 0, :],
-        'rms': np.s_[0, 0, :],
-        'group': np.s_[0, 0, :group_size],
-        'batch': np.s_[:, :, 0],
-        'instance': np.s_[0, :, 0],
-    }
-    if kind not in chosen:
-        raise ValueError(f'kind={kind!r}: expected one of {", ".join(chosen)}')
-    found[chosen[kind]] = True
+    found[NORMS[kind][0]] = True
     return found
 
 
@@ -78,7 +70,7 @@ def plot_norm_axes(kinds: tuple[str, ...] = KINDS) -> 'Figure':
             axis.set_pane_color('white')
             axis.line.set_color('none')
         axes.grid(visible=False)
-        axes.set_title(f'{kind} norm\n{OVER[kind]}', fontsize=11, y=0.98)
+        axes.set_title(f'{kind} norm\n{NORMS[kind][1]}', fontsize=11, y=0.98)
     return figure
 
 

@@ -103,8 +103,6 @@ def test_norm_axes_have_a_cube_for_each_norm() -> None:
         'layer',
         'batch',
     ]
-    with pytest.raises(ValueError, match="kind='both': expected one of layer"):
-        averaged('both')
 
 
 def test_the_best_path_of_a_beam_tree_is_coloured() -> None:
