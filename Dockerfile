@@ -16,7 +16,8 @@ RUN pip --python /opt/venv/bin/python install --no-cache-dir --constraint requir
 
 FROM python:3.11-slim-bookworm
 COPY --from=build /opt/venv /opt/venv
-ENV PATH="/opt/venv/bin:$PATH" PYTHONUNBUFFERED=1
+# The last: training on CPUs is faster with huge pages.
+ENV PATH="/opt/venv/bin:$PATH" PYTHONUNBUFFERED=1 GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 RUN useradd --create-home --uid 1000 transformer \
     && install --directory --owner transformer /data
 USER 1000

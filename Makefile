@@ -6,6 +6,9 @@ BIN := .venv/bin
 
 .PHONY: quickstart reproduce test test-slow lint format notebooks docs links lock clean
 
+# Training on CPUs is faster with huge pages.
+quickstart reproduce: export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
+
 # About three minutes of CPU time.
 quickstart: .venv/installed
 	$(BIN)/flax-transformer train number_words --workdir runs/number_words

@@ -4,8 +4,7 @@
 
 Prints one line of JSON: target tokens a second of batches of 65,536 slots, by the number of workers, plain and with
 BPE-dropout at 0.1; for a consumer that takes 5 million tokens a second (500,000 with BPE-dropout), the share of time
-that it waits; and whether all made the same batches. The text is repeated to --pairs; without --train it is that of
-benchmarks/data.py.
+that it waits; and whether all made the same batches. The text is repeated to --pairs; without --train it is generated.
 """
 
 import argparse
@@ -17,7 +16,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import data as generated
+import generated_text as generated
 import grain
 import numpy as np
 
@@ -27,12 +26,11 @@ from flax_transformer.tasks.translation.preparation import Prepared, open_corpor
 from flax_transformer.tasks.translation.training_data import TrainingData
 
 SPEEDS = {'plain': 5e6, 'bpe_dropout': 5e5}  # target tokens a second
-WARM_UP = 3.0  # seconds: a run compiles its first step for longer
 
 
 def corpus(folder: Path, args: argparse.Namespace) -> Config:
     """The config of the text, which is written to the folder and repeated to so many pairs."""
-    config = generated.config(folder)
+    config = generated.config(folder, args.vocab_size)
     if not args.train:
         generated.write_corpus(folder, args.pairs)
     else:
@@ -42,16 +40,15 @@ def corpus(folder: Path, args: argparse.Namespace) -> Config:
         for language, lines in zip(generated.LANGUAGES, (pairs.sources, pairs.targets), strict=True):
             repeated = itertools.islice(itertools.cycle(lines), args.pairs)
             (folder / f'train.{language}').write_text(''.join(f'{line}\n' for line in repeated), encoding='utf-8')
-    config = replace(config, model=replace(config.model, vocab_size=args.vocab_size))
     return replace(config, training=replace(config.training, tokens_per_step=65_536))
 
 
-def measure(config: Config, prepared: Prepared, speed: float, seconds: float) -> dict[str, float | str]:
+def measure(config: Config, prepared: Prepared, speed: float, seconds: float, warm_up: float) -> dict[str, float | str]:
     """Tokens a second, the share of waiting at a speed, and a hash of the first batches."""
     batches = iter(grain.experimental.ThreadPrefetchIterDataset(TrainingData(config, prepared), prefetch_buffer_size=8))
     first = [next(batches) for _ in range(20)]
     digest = hashlib.sha256(b''.join(array.tobytes() for batch in first for array in batch[:6])).hexdigest()
-    read(batches, WARM_UP, float('inf'))
+    read(batches, warm_up, float('inf'))
     tokens, elapsed, _ = read(batches, seconds, float('inf'))
     time.sleep(0.2)
     _, all_time, waited = read(batches, seconds, speed)
@@ -78,6 +75,7 @@ def main() -> None:
     parser.add_argument('--vocab-size', type=int, default=8000)
     parser.add_argument('--workers', type=int, nargs='+', default=[0, 1, 2, 4])
     parser.add_argument('--seconds', type=float, default=5.0, help='of each measurement')
+    parser.add_argument('--warm-up', type=float, default=3.0, help='seconds: a run compiles its first step for longer')
     args = parser.parse_args()
     results = {}
     with tempfile.TemporaryDirectory() as scratch:
@@ -90,7 +88,7 @@ def main() -> None:
             digests = set()
             for workers in args.workers:
                 with_workers = replace(config, data=replace(config.data, workers=workers))
-                measured = measure(with_workers, prepared, speed, args.seconds)
+                measured = measure(with_workers, prepared, speed, args.seconds, args.warm_up)
                 digests.add(measured.pop('digest'))
                 results |= {f'{name}_{workers}_{what}': value for what, value in measured.items()}
             results[f'{name}_same_batches'] = len(digests) == 1

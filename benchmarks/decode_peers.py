@@ -1,25 +1,33 @@
-"""Our decoding beside its peers, interleaved: `python benchmarks/decode_peers.py tiny|base [--cells 1x1,1x4,32x1,32x4]
-[--rounds 5] [--peer NAME=PYTHON[:FILE]] ...`; one line of JSON.
+"""Our decoding beside its peers, interleaved: `python benchmarks/decode_peers.py tiny|base [--cells 1x1 1x4 32x1 32x4]
+[--rounds 5] [--torch PYTHON]`; one line of JSON.
 
 A cell is sentences x beam. Every translator is a process of its own (`decode_worker.py`) that lives throughout; in each
 round each does each cell once, one after the other. Given are the medians of target tokens a second, and our ratio to
 each peer as [least, median, largest] over the rounds; the seconds from the start of a process to the end of its first
 translation, one process after the other; and the memory that it took in the end.
 
-`huggingface` wants an interpreter with torch and transformers; `ctranslate2` and `ctranslate2_int8` run in ours, with
-the extra ctranslate2, and `ours_int8` without; others come from a FILE of adapters.
+`--torch` is an interpreter with torch and transformers, for `huggingface`; the extra ctranslate2 is wanted in ours. A
+peer whose packages are not installed is skipped, and named.
 """
 
 import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 
+from measuring import Worker, missing
+
 WORKER = Path(__file__).with_name('decode_worker.py')
+PACKAGES = {
+    'ours': (),
+    'ours_int8': (),
+    'ctranslate2': ('ctranslate2',),
+    'ctranslate2_int8': ('ctranslate2',),
+    'huggingface': ('torch', 'transformers'),
+}
 # What makes each fast here: with MKL and two threads CTranslate2 falls to a seventh in float32.
 ENVIRONMENT = {
     'ctranslate2': {'CT2_USE_MKL': '0', 'OMP_NUM_THREADS': str(os.cpu_count())},
@@ -27,61 +35,53 @@ ENVIRONMENT = {
 }
 
 
-class Worker:
-    def __init__(self, name: str, where: str, size: str) -> None:
-        python, _, file = where.partition(':')
-        command = [python or sys.executable, str(WORKER), name, size, *([file] if file else [])]
-        environment = os.environ | ENVIRONMENT.get(name, {}) | {'STARTED': str(time.time())}
-        pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'stderr': subprocess.DEVNULL}
-        self.process = subprocess.Popen(command, text=True, env=environment, **pipes)
-
-    def measure(self, rows: int, beam: int) -> dict[str, float]:
-        self.process.stdin.write(f'{rows} {beam}\n')
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f'{self.process.args} ended: run it by hand to see why')
-        return json.loads(line)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('size', choices=['tiny', 'base'])
-    parser.add_argument('--cells', default='1x1,1x4,32x1,32x4')
+    parser.add_argument('--cells', nargs='+', default=['1x1', '1x4', '32x1', '32x4'])
     parser.add_argument('--rounds', type=int, default=5)
-    parser.add_argument('--peer', action='append', default=[])
+    parser.add_argument('--torch', metavar='PYTHON', default=sys.executable)
     options = parser.parse_args()
-    cells = [tuple(map(int, cell.split('x'))) for cell in options.cells.split(',')]
-    peers = dict(peer.partition('=')[::2] for peer in options.peer)
-    workers = {}
-    for name, where in ({'ours': ''} | peers).items():
-        workers[name] = Worker(name, where, options.size)
-        workers[name].measure(*cells[0])  # before the next one starts
-    found = {(name, cell): [] for cell in cells for name in workers}
+    cells = [cell.replace('x', ' ') for cell in options.cells]
+    workers, skipped = {}, {}
+    for name, packages in PACKAGES.items():
+        python = options.torch if 'torch' in packages else sys.executable
+        if lacking := missing(python, *packages):
+            skipped[name] = lacking
+            continue
+        started = {'STARTED': str(time.time())}
+        workers[name] = Worker(python, str(WORKER), name, options.size, **ENVIRONMENT.get(name, {}), **started)
+        workers[name].ask(cells[0])  # before the next one starts
     for cell in cells:
         for worker in workers.values():
-            worker.measure(*cell)  # compiles
+            worker.ask(cell)  # compiles
+    found = {(name, cell): [] for cell in cells for name in workers}
     for _ in range(options.rounds):
         for cell in cells:
             for name, worker in workers.items():
-                found[name, cell].append(worker.measure(*cell))
-    rate = lambda name, cell: [record['tokens_per_second'] for record in found[name, cell]]
-    record = {'benchmark': 'decode_peers', 'size': options.size, 'rounds': options.rounds, 'cells': {}}
-    for cell in cells:
-        rates = {name: round(statistics.median(rate(name, cell))) for name in workers}
-        ratios = {}
-        for own in (name for name in workers if name.startswith('ours')):
-            for name in (name for name in workers if not name.startswith('ours')):
-                pairs = [ours / theirs for ours, theirs in zip(rate(own, cell), rate(name, cell), strict=True)]
-                ratios[f'{own} to {name}'] = [round(x, 2) for x in (min(pairs), statistics.median(pairs), max(pairs))]
-        record['cells']['x'.join(map(str, cell))] = {'tokens_per_second': rates, 'ratios': ratios}
+                found[name, cell].append(worker.ask(cell))
+    record = {'benchmark': 'decode_peers', 'size': options.size, 'rounds': options.rounds, 'skipped': skipped}
+    record['cells'] = {}
+    for name, cell in zip(options.cells, cells, strict=True):
+        rates = {worker: [answer['tokens_per_second'] for answer in found[worker, cell]] for worker in workers}
+        medians = {worker: round(statistics.median(each)) for worker, each in rates.items()}
+        record['cells'][name] = {'tokens_per_second': medians, 'ratios': ratios(rates)}
     last = {name: found[name, cells[-1]][-1] for name in workers}
     record['first_seconds'] = {name: round(one['first_seconds'], 2) for name, one in last.items()}
     record['mib'] = {name: one['mib'] for name, one in last.items()}
     print(json.dumps(record))
     for worker in workers.values():
-        worker.process.stdin.close()
-        worker.process.wait()
+        worker.close()
+
+
+def ratios(rates: dict[str, list[float]]) -> dict[str, list[float]]:
+    """Returns the least, median and largest ratio of each of ours to each peer, over the rounds."""
+    found = {}
+    for ours in (name for name in rates if name.startswith('ours')):
+        for peer in (name for name in rates if not name.startswith('ours')):
+            pairs = [a / b for a, b in zip(rates[ours], rates[peer], strict=True)]
+            found[f'{ours} to {peer}'] = [round(x, 2) for x in (min(pairs), statistics.median(pairs), max(pairs))]
+    return found
 
 
 if __name__ == '__main__':

@@ -1,16 +1,14 @@
-"""One translator of the decoding benchmarks: `python decode_worker.py NAME SIZE [FILE]`.
+"""One translator of the decoding benchmarks: `python decode_worker.py NAME SIZE`.
 
 Answers each line `ROWS BEAM` on standard input with a line of JSON: target tokens a second over the batches of that
-many sentences, repeated for half a second and at least once. NAME is one of the functions below, or one of FILE's;
-each takes a Size and returns `translate(batch, beam)`, which gives the ids of each sentence. Weights are random.
-STARTED in the environment is the time at which the process was started.
+many sentences, repeated for half a second and at least once. NAME is one of TRANSLATORS: a function that takes a Size
+and returns `translate(batch, beam)`, which gives the ids of each sentence. Weights are random. STARTED in the
+environment is the time at which the process was started.
 """
 
 import functools
-import importlib.util
 import json
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -18,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from decode_work import EOS, FIRST, PAD, SIZES, Batch, Size, batches
-from sized_models import marian_config, our_config
+from measuring import peak_mib
+from workload import EOS, FIRST, PAD, SIZES, Batch, Size, decoding_batches, marian_config, our_config
 
 SPECIAL = tuple(range(FIRST))
 Translate = Callable[[Batch, int], list[list[int]]]
@@ -43,16 +41,17 @@ def ours(size: Size, weights: str = 'float32') -> Translate:
 
     from flax_transformer.config import DecodingConfig
     from flax_transformer.ops.int8 import to_int8
-    from flax_transformer.tasks.translation.inference.ids import translate_ids
+    from flax_transformer.tasks.translation.inference.ids import Vocabulary, translate_ids
     from flax_transformer.transformer.model import Transformer
 
     config, params = _model(size)
+    how = {'models': (Transformer(config),), 'vocabulary': Vocabulary(PAD, EOS)}
     params = to_int8(params) if weights == 'int8' else params
 
     @functools.cache
     def program(length: int, beam: int):
         decoding = DecodingConfig(beam_width=beam, max_tokens=length, banned_ids=SPECIAL)
-        return jax.jit(functools.partial(translate_ids, models=(Transformer(config),), decoding=decoding))
+        return jax.jit(functools.partial(translate_ids, **how, decoding=decoding))
 
     def translate(batch: Batch, beam: int) -> list[list[int]]:
         found = program(batch.length, beam)(params, batch.padded(batch.slots))
@@ -115,22 +114,16 @@ def huggingface(size: Size) -> Translate:
     return translate
 
 
-def load(name: str, file: str | None) -> Callable[[Size], Translate]:
-    if file is None:
-        return globals()[name]
-    spec = importlib.util.spec_from_file_location('adapter', file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return getattr(module, name)
+TRANSLATORS = {each.__name__: each for each in (ours, ours_int8, ctranslate2, ctranslate2_int8, huggingface)}
 
 
-def main(name: str, size: str, file: str | None = None) -> None:
-    translate = load(name, file)(SIZES[size])
+def main(name: str, size: str) -> None:
+    translate = TRANSLATORS[name](SIZES[size])
     first = None
     warm: set[tuple[int, int]] = set()
     for line in sys.stdin:
         rows, beam = map(int, line.split())
-        work = batches(SIZES[size], rows)
+        work = decoding_batches(SIZES[size], rows)
         if (rows, beam) not in warm:
             for batch in work:
                 found = translate(batch, beam)
@@ -144,9 +137,7 @@ def main(name: str, size: str, file: str | None = None) -> None:
                 translate(batch, beam)
             passes += 1
         rate = passes * tokens / (time.perf_counter() - started)
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        record = {'tokens_per_second': rate, 'first_seconds': first, 'mib': memory}
-        print(json.dumps(record), flush=True)
+        print(json.dumps({'tokens_per_second': rate, 'first_seconds': first, 'mib': peak_mib()}), flush=True)
 
 
 if __name__ == '__main__':

@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,11 +26,10 @@ from pathlib import Path
 os.environ['JAX_PLATFORMS'] = 'cpu'
 os.environ['JAX_NUM_CPU_DEVICES'] = '1'
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError
 from flax_transformer.config import ParallelConfig
 from flax_transformer.engine.devices import process_group
 from flax_transformer.engine.devices.multihost import SharedStop, agree, share
-from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 
 TIMEOUT = 20  # seconds of silence after which a process counts as lost
 
@@ -70,6 +70,7 @@ WAYS: dict[str, tuple[Callable[[int], None], tuple[int, int]]] = {
     'killed_1': (lambda number: _in_one(number, 1, lambda: os.kill(os.getpid(), 9)), (EXIT_CODE, -9)),
 }
 OUTSIDE = {'without_together': (0, 0), 'ctrl_c_outside': (130, 130)}  # these end between `start` and `together`
+CODES = {way: codes for way, (_, codes) in WAYS.items()} | OUTSIDE
 
 
 def take_part(way: str, number: int, port: int) -> int:
@@ -111,22 +112,9 @@ def free_port() -> int:
         return any_socket.getsockname()[1]
 
 
-def start_busy(count: int) -> list[int]:
-    """The ids of processes that only count, as long as this one lives."""
-    pids = []
-    for _ in range(count):
-        parent, pid = os.getpid(), os.fork()
-        if not pid:
-            while os.getppid() == parent:
-                sum(range(100_000))
-            os._exit(0)
-        pids.append(pid)
-    return pids
-
-
 def run(way: str, pairs: int, at_once: int) -> tuple[dict[str, int], str]:
     """How many pairs ended with which codes, and the logs of the first pair with others than expected."""
-    expected = WAYS[way][1] if way in WAYS else OUTSIDE[way]
+    expected = CODES[way]
     counts: dict[str, int] = collections.Counter()
     ended: dict[Path, dict[int, int]] = collections.defaultdict(dict)  # exit codes by process, by the pair's folder
     running: dict[int, tuple[Path, int]] = {}  # folder and number, by process
@@ -155,22 +143,18 @@ def main() -> None:
     parser.add_argument('--pairs', type=int, default=100)
     parser.add_argument('--at-once', type=int, default=2)
     parser.add_argument('--load', type=int, default=4)
-    parser.add_argument('--way', choices=[*WAYS, *OUTSIDE], default='done')
+    parser.add_argument('--way', choices=CODES, default='done')
     options = parser.parse_args()
     began = time.monotonic()
-    busy = start_busy(options.load)
-    counts, first = run(options.way, options.pairs, options.at_once)
-    for pid in busy:
-        os.kill(pid, 9)
-    expected = ' '.join(map(str, WAYS[options.way][1] if options.way in WAYS else OUTSIDE[options.way]))
-    result = {
-        'way': options.way,
-        'codes': counts,
-        'unexpected': options.pairs - counts.get(expected, 0),
-        'log': first,
-        'seconds': round(time.monotonic() - began, 1),
-    }
-    print(json.dumps(result))
+    busy = [subprocess.Popen([sys.executable, '-c', 'while True: pass']) for _ in range(options.load)]
+    try:
+        counts, first = run(options.way, options.pairs, options.at_once)
+    finally:
+        for process in busy:
+            process.kill()
+    unexpected = options.pairs - counts.get(' '.join(map(str, CODES[options.way])), 0)
+    result = {'way': options.way, 'codes': counts, 'unexpected': unexpected, 'log': first}
+    print(json.dumps(result | {'seconds': round(time.monotonic() - began, 1)}))
 
 
 if __name__ == '__main__':

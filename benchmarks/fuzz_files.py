@@ -9,7 +9,6 @@ each. What a fork may allocate in all is limited to 4 GB above what it began wit
 """
 
 import argparse
-import contextlib
 import importlib
 import json
 import os
@@ -25,6 +24,8 @@ import traceback
 from collections import Counter
 from pathlib import Path
 from typing import IO, Any
+
+from measuring import in_fork
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1')
@@ -52,7 +53,7 @@ def fuzz(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]
     """What became of the damaged folders of a reader."""
     reader, sound = READERS[name], folder / 'sound'
     make_outside(folder / 'outside')
-    in_a_fork(lambda: reader.make(sound))
+    in_fork(reader.make, sound)
     began = time.monotonic()
     results, faults = Counter(), []
     done = options.first
@@ -123,7 +124,8 @@ def work(
     resource.setrlimit(resource.RLIMIT_AS, (memory('VmSize') + ADDRESS_SPACE, limit))
     for number in numbers:
         rng = random.Random(f'{options.seed} {name} {number}')
-        fresh(here, folder / 'sound')
+        shutil.rmtree(here, ignore_errors=True)
+        shutil.copytree(folder / 'sound', here)
         how = damage(here, folder / 'outside', rng)
         reader.prepare(here, rng)
         print(json.dumps([number, how]), file=answers, flush=True)
@@ -157,25 +159,9 @@ def work(
         print(json.dumps([result, text[-5000:], megabytes]), file=answers, flush=True)
 
 
-def fresh(here: Path, sound: Path) -> None:
-    shutil.rmtree(here, ignore_errors=True)
-    shutil.copytree(sound, here)
-
-
 def memory(name: str) -> int:
     """Bytes of this process: VmSize, VmRSS, VmHWM."""
     return int(re.search(rf'{name}:\s+(\d+) kB', Path('/proc/self/status').read_text())[1]) << 10
-
-
-def in_a_fork(make: Any) -> None:
-    pid = os.fork()
-    if not pid:
-        with contextlib.suppress(BaseException):
-            make()
-            os._exit(0)
-        traceback.print_exc()
-        os._exit(1)
-    assert os.waitpid(pid, 0)[1] == 0
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ as a process: through pipes in pieces of any size, in files, killed and resumed,
 first line that is lost, broken or wrongly flagged; its files stay in the folder that is named at the start.
 """
 
+import argparse
 import gzip
 import json
 import os
@@ -28,7 +29,7 @@ from random_lines import check_lines, random_line, tiny_run, tiny_translator
 from random_records import check_record, random_bad_record, random_record
 
 ROOT = Path(__file__).parents[1]
-CHUNK = 20_000  # lines that each way is given in turn
+CHUNK = 20_000  # most lines that each way is given in turn
 SAMPLE = 200  # lines that are also translated in this process
 ENVIRONMENT = {**os.environ, 'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(ROOT)}
 
@@ -93,7 +94,8 @@ class Fuzzer:
 
 def random_lines(rng: np.random.Generator, count: int) -> list[bytes]:
     lines = [random_line(rng) for _ in range(count)]
-    lines[rng.integers(count)] = b'word ' * 10_000 if rng.integers(2) else b'y' * 50_000
+    if rng.random() < count / CHUNK:
+        lines[rng.integers(count)] = b'word ' * 10_000 if rng.integers(2) else b'y' * 50_000
     return lines
 
 
@@ -175,15 +177,21 @@ WAYS: list[Callable[[Fuzzer, int], Counter]]
 WAYS = [in_this_process, through_pipes, json_lines, killed_and_resumed, json_lines, in_shards]
 
 
-def main(num_lines: int = 1_000_000, seed: int = 0) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('lines', type=int, nargs='?', default=1_000_000)
+    parser.add_argument('seed', type=int, nargs='?', default=0)
+    options = parser.parse_args()
+    num_lines, seed = options.lines, options.seed
     folder = Path(tempfile.mkdtemp(prefix='fuzz_lines_'))
     fuzzer = Fuzzer(folder, np.random.default_rng(seed))
     counts: Counter = Counter()
     started = time.perf_counter()
     print(f'files in {folder}', file=sys.stderr, flush=True)
-    for turn in range(-(-num_lines // CHUNK)):
+    chunk = min(CHUNK, -(-num_lines // len(WAYS)))
+    for turn in range(-(-num_lines // chunk)):
         way = WAYS[turn % len(WAYS)]
-        found = way(fuzzer, min(CHUNK, num_lines - counts['lines']))
+        found = way(fuzzer, min(chunk, num_lines - counts['lines']))
         counts += found + Counter({way.__name__: found['lines']})
         print(f'{counts["lines"]:,} lines, {time.perf_counter() - started:.0f} s', file=sys.stderr, flush=True)
     shutil.rmtree(folder)
@@ -192,4 +200,4 @@ def main(num_lines: int = 1_000_000, seed: int = 0) -> None:
 
 
 if __name__ == '__main__':
-    main(*map(int, sys.argv[1:]))
+    main()

@@ -5,36 +5,18 @@ word2vec's binary format and prints, as JSON, effective words per second and mic
 """
 
 import json
-import logging
-import re
 import sys
 import time
 
 from gensim.models import Word2Vec
 from gensim.models.word2vec import LineSentence
 
-EFFECTIVE = re.compile(r'training on \d+ raw words \((\d+) effective words\) took')
-
-
-class Words(logging.Handler):
-    """Counts the effective words that gensim reports at the end."""
-
-    count = 0
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
-        if 'EPOCH' not in text and (found := EFFECTIVE.search(text)):
-            self.count = int(found[1])
-
 
 def main(tokens: str, out: str, settings: dict) -> None:
-    words, log = Words(), logging.getLogger('gensim')
-    log.addHandler(words)
-    log.setLevel(logging.INFO)
     model = Word2Vec(**settings)
     model.build_vocab(LineSentence(tokens))
     began, cpu = time.perf_counter(), time.process_time()
-    model.train(
+    words, _ = model.train(
         LineSentence(tokens),
         total_examples=model.corpus_count,
         total_words=model.corpus_total_words,
@@ -42,7 +24,7 @@ def main(tokens: str, out: str, settings: dict) -> None:
     )
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     model.wv.save_word2vec_format(out, binary=True)
-    speed = {'words_per_second': round(words.count / seconds), 'cpu_microseconds': round(1e6 * cpu / words.count, 2)}
+    speed = {'words_per_second': round(words / seconds), 'cpu_microseconds': round(1e6 * cpu / words, 2)}
     print(json.dumps(speed))
 
 

@@ -31,10 +31,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from measuring import write_config
 from num2words import num2words
 from scipy.io import wavfile
 
-ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(Path(__file__).parents[1] / 'tests'))
+
+from tiny_classification import write_texts
+
+ROOT = Path(__file__).resolve().parents[1]
 RUN = ROOT / 'tests' / 'golden' / 'number_words'
 READY = 9  # the descriptor on which a command says that it begins
 PROGRAM = f"""
@@ -53,59 +58,13 @@ SIGNS = (
 )
 MOST_STARTS = 3  # for each interrupt, since a command may end before its moment
 PATIENCE = 300  # seconds from the signal to the end, after which a command counts as hanging
-CONFIG = """
-from flax_transformer.config import *
-
-def get_config():
-    return Config(
-        model=TransformerConfig(
-            vocab_size=60, d_model=32, num_heads=2, d_ff=64, num_encoder_layers=1, num_decoder_layers=1
-        ),
-        tokenizer=TokenizerConfig(byte_fallback=False),
-        data=DataConfig(
-            source_language='en', target_language='de', train='train.{{lang}}', validation='held.{{lang}}',
-            test='held.{{lang}}', root={root!r}, source_length=96, target_length=96, block_size=256,
-        ),
-        training=TrainingConfig(
-            steps=40, tokens_per_step=960, log_every=5, evaluate_every=20, checkpoint_every=10,
-            sample_translations=1, draw_attention=False,
-        ),
-        decoding=DecodingConfig(beam_width=1),
-    )
-"""
-CLASSIFIER = """
-from flax_transformer.tasks.classification.config import *
-
-def get_config():
-    return Config(
-        model=ClassifierConfig(d_model=8),
-        data=ClassificationDataConfig(train='opinions:train'),
-        training=TrainingConfig(steps=20, log_every=20, checkpoint_every=20),
-    )
-"""
-TONES = """
-from flax_transformer.audio.features import FeatureConfig
-from flax_transformer.tasks.speech.config import *
-
-def get_config():
-    return Config(
-        model=SpeechConfig(channels=(4, 4), d_model=16, num_layers=1, num_heads=2, d_ff=16),
-        features=FeatureConfig(sample_rate=8_000),
-        strings=StringsConfig(most=2),
-        data=SpeechDataConfig(train='tones:train', max_seconds=4.0, num_lengths=1),
-        training=TrainingConfig(steps=4, batch_size=8, log_every=4, checkpoint_every=4),
-    )
-"""
-MELODIES = """
-from flax_transformer.audio.features import FeatureConfig
-from flax_transformer.tasks.trigger_word.config import *
-
-def get_config():
-    return Config(
-        features=FeatureConfig(sample_rate=8_000),
-        training=TrainingConfig(steps=4, batch_size=2, log_every=4, checkpoint_every=4),
-    )
-"""
+# Steps enough to be interrupted in, of small models.
+CONFIGS = {
+    'config': 'kill_config.everything_on(HERE, 40)',
+    'classifier': 'tiny_classification.tiny_config(HERE)',
+    'tones': 'tiny_speech.tiny_config(steps=4, evaluate_every=4)',
+    'melodies': 'tiny_trigger_word.tiny_config(steps=4, evaluate_every=4)',
+}
 # {top}: files that are only read; {own}: a new folder for each try. What follows `<` is the standard input.
 FILES = '--source {top}/held.en --reference {top}/held.de'
 COMMANDS = {
@@ -153,10 +112,10 @@ def write_files(top: Path) -> None:
         for language in ('en', 'de'):
             lines = ''.join(num2words(number, lang=language) + '\n' for number in numbers)
             (top / f'{name}.{language}').write_text(lines, encoding='utf-8')
-    (top / 'config.py').write_text(CONFIG.format(root=str(top)))
     shutil.copytree(RUN, top / 'run')
-    for name, config in (('classifier', CLASSIFIER), ('tones', TONES), ('melodies', MELODIES)):
-        (top / f'{name}.py').write_text(config)
+    write_texts(top)
+    for name, call in CONFIGS.items():
+        write_config(top / f'{name}.py', call)
     for name, seconds in (('long', 120), ('short', 2)):
         wavfile.write(top / f'{name}.wav', 8000, (3000 * np.sin(np.arange(8000 * seconds) / 9)).astype(np.int16))
     (top / 'full').mkdir()

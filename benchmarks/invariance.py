@@ -40,9 +40,10 @@ def main() -> None:
         'run': Path(run).name,
         'weights': weights,
         'beam_width': translator.decoding.beam_width,
+        'lines': len(lines),
+        'smallest_gap_of_best_and_second': min(gaps),
+        'gaps_below_1e-4': sum(gap < 1e-4 for gap in gaps),
     }
-    about |= {'lines': len(lines), 'smallest_gap_of_best_and_second': min(gaps)}
-    about['gaps_below_1e-4'] = sum(gap < 1e-4 for gap in gaps)
 
     def report(name: str, found: list[Translation]) -> None:
         differ = [i for i, (x, y) in enumerate(zip(base, found, strict=True)) if x.token_ids != y.token_ids]

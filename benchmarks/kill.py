@@ -1,18 +1,17 @@
 """Training that is killed again and again must end as if nothing had happened, to the bit.
 
-    python benchmarks/kill.py [--kills 1000] [--strategy pmap mesh fsdp] [--real 30] [--model table] [--seed 0]
+    python benchmarks/kill.py [--kills 1000] [--strategy pmap mesh fsdp] [--real 30] [--seed 0]
 
-A tiny model trains with all that has a state or draws at random switched on: dropout, a moving average, a mixture of
-two corpora by weights, BPE-dropout, evaluations, on two simulated devices. It saves every second step, keeps one or two
-checkpoints, and is ended at random moments of every phase (kill_lives.PHASES), by SIGKILL, SIGTERM and SIGINT, once,
-twice, or SIGTERM and then SIGKILL. Each life is a fork of this process, which has imported everything and touched no
-device. `--real` of the kills are of `flax-transformer train` itself, at any time from its start, imports included;
-they train the Transformer with everything that it has, R-Drop and two passes a step among them. For the forks a table
-of vectors takes its place unless --model says otherwise, since all that it would do here is compile.
+A tiny Transformer trains with all that has a state or draws at random switched on: dropout, R-Drop, a moving average, a
+mixture of two corpora by weights, BPE-dropout, evaluations, two passes a step, on two simulated devices. It saves every
+second step, keeps one or two checkpoints, and is ended at any time, or shortly after its files changed: so most often
+while a checkpoint is saved, replaced or deleted. It is ended by SIGKILL, SIGTERM and SIGINT, once, twice, or SIGTERM
+and then SIGKILL. Each life is a fork of this process, which has imported everything and touched no device; `--real` of
+the kills are of `flax-transformer train` itself, imports included.
 
 Each time that a run reaches its last step it is compared with one that was left alone, and another begins. Prints one
-line of JSON for each strategy and one for their sum: the runs, the kills, how many hit which phase by which signals,
-the exit codes, and what was not as it should be ([]: nothing):
+line of JSON for each strategy and one for their sum: the runs, the kills, how many hit which phase, the exit codes, and
+what was not as it should be ([]: nothing):
 - parameters, moments, average, data position, metrics (but for times), the best checkpoint;
 - metrics.jsonl repeats no record, and no file or folder is left of what was interrupted;
 - exit codes are 75 after SIGTERM and SIGINT, 130 after a second SIGINT, or 0 where the run was complete;
@@ -29,7 +28,6 @@ import shutil
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +36,9 @@ os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1')  # compiling takes 
 
 import jax
 import numpy as np
-from kill_config import everything_on, table_instead_of_transformer
-from killers import STEPS, Killer, RealKiller
+from kill_config import everything_on
+from killers import STEPS, Killer
+from measuring import in_fork, write_config
 
 from flax_transformer.config import Config
 from flax_transformer.engine.devices.devices import prepare_devices
@@ -99,23 +98,18 @@ def leftovers(run: Path) -> list[str]:
 
 
 def kill_again_and_again(
-    folder: Path, kills: int, *, strategy: str, seed: int = 0, is_real: bool = False, is_table: bool = True
+    folder: Path, kills: int, *, strategy: str, seed: int = 0, is_real: bool = False
 ) -> dict[str, Any]:
     """Kills so many lives of runs, and compares each run at its end with one that was left alone."""
     began, rng = time.monotonic(), random.Random(f'{seed} {strategy} {is_real}')
     config = everything_on(folder, STEPS, strategy=strategy)
+    file = folder / 'config.py'
+    write_config(file, f'kill_config.everything_on(HERE, {STEPS}, strategy={strategy!r})')
     cache = str(folder / 'compiled')
     os.environ['JAX_COMPILATION_CACHE_DIR'], os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = cache, '0'
     jax.config.update('jax_compilation_cache_dir', cache)
     jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)
-    if is_table and not is_real:
-        config = replace(
-            config,
-            parallel=replace(config.parallel, max_tokens_per_device=0),
-            training=replace(config.training, r_drop_alpha=0.0),
-        )
-        table_instead_of_transformer()
-    killer = (RealKiller if is_real else Killer)(config, folder, rng)
+    killer = Killer(config, file, folder, rng, is_real=is_real)
     alone, runs = folder / 'alone', 0
     killer.live(alone, is_killed=False)
     while (killer.counts.total() < kills or runs == 0) and len(killer.wrong) < 5:
@@ -124,7 +118,7 @@ def kill_again_and_again(
         while killer.live(run, is_killed=killer.counts.total() < kills) != 0:
             pass
         runs += 1
-        for what in in_fork(lambda run=run: leftovers(run) + compared(run, alone, config)):
+        for what in in_fork(faults, run, alone, config):
             killer.wrong.append(f'run {runs}: {what}')
         print(f'{strategy}: {runs} runs, {killer.counts.total()} kills, wrong: {len(killer.wrong)}', file=sys.stderr)
         if len(killer.wrong) == before:  # else it stays to be looked at
@@ -140,28 +134,9 @@ def kill_again_and_again(
     }
 
 
-def compared(run: Path, alone: Path, config: Config) -> list[str]:
+def faults(run: Path, alone: Path, config: Config) -> list[str]:
     prepare_devices(config.parallel.num_devices)
-    return differences(run, alone, config)
-
-
-def in_fork(function: Any) -> Any:
-    """What the function returns in a process of its own; JSON."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if not pid:
-        os.close(read)
-        with open(write, 'w') as opened:
-            try:
-                json.dump(function(), opened)
-            except BaseException as error:
-                json.dump([repr(error)], opened)
-        os._exit(0)
-    os.close(write)
-    with open(read) as opened:
-        found = json.loads(opened.read() or '["no answer"]')
-    os.waitpid(pid, 0)
-    return found
+    return leftovers(run) + differences(run, alone, config)
 
 
 def main() -> None:
@@ -169,7 +144,6 @@ def main() -> None:
     parser.add_argument('--kills', type=int, default=1000)
     parser.add_argument('--real', type=int, default=30)
     parser.add_argument('--strategy', nargs='+', choices=('pmap', 'mesh', 'fsdp'), default=['pmap', 'mesh', 'fsdp'])
-    parser.add_argument('--model', choices=('table', 'transformer'), default='table')
     parser.add_argument('--seed', type=int, default=0)
     options = parser.parse_args()
     parts, found = len(options.strategy), []
@@ -180,8 +154,7 @@ def main() -> None:
                 continue
             folder = Path(tempfile.mkdtemp(prefix='kill_'))
             settings = {'strategy': strategy, 'seed': options.seed, 'is_real': is_real}
-            is_table = options.model == 'table'
-            result = in_fork(lambda: kill_again_and_again(folder, share, is_table=is_table, **settings))  # noqa: B023
+            result = in_fork(kill_again_and_again, folder, share, **settings)
             print(json.dumps(result), flush=True)
             found.append(result)
             if not result['differ']:

@@ -2,10 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from flax_transformer.config import (
@@ -18,8 +15,6 @@ from flax_transformer.config import (
     TrainingConfig,
     TransformerConfig,
 )
-from flax_transformer.engine.losses import cross_entropy
-from flax_transformer.tasks.translation import task
 
 PARALLEL = {'pmap': ParallelConfig('pmap'), 'mesh': ParallelConfig('mesh'), 'fsdp': ParallelConfig('mesh', fsdp=2)}
 CORPORA = {'one': 400, 'two': 150, 'validation': 20}  # pairs
@@ -73,28 +68,3 @@ def everything_on(folder: Path, steps: int, *, strategy: str = 'pmap', num_devic
         ),
         parallel=replace(PARALLEL[strategy], num_devices=num_devices, max_tokens_per_device=64),  # two passes
     )
-
-
-class TableTask(task.TranslationTask):
-    """Translation by a table of vectors: the last token's and the mean of the source's give the next."""
-
-    def init(self, key: jax.Array) -> dict[str, Any]:
-        shape = (self._model_config.vocab_size, self.d_model)
-        return {'embedding': {'table': jax.random.normal(key, shape)}, 'norm': {'scale': jnp.ones(self.d_model)}}
-
-    def loss(self, params: dict[str, Any], batch: Any, key: jax.Array | None) -> tuple[jax.Array, dict[str, jax.Array]]:
-        table, weights = params['embedding']['table'], (batch.target_segments > 0).astype(jnp.float32)
-        hidden = table[jnp.roll(batch.target, 1, axis=1)] + table[batch.source].mean(axis=1, keepdims=True)
-        if key is not None:
-            hidden = hidden * jax.random.bernoulli(key, 0.9, hidden.shape)
-        loss, nll = cross_entropy((hidden * params['norm']['scale']) @ table.T, batch.target, label_smoothing=0.1)
-        sums = {'nll': (nll * weights).sum(), 'target_tokens': weights.sum()}
-        for number, name in enumerate(corpus.name for corpus in self._data.corpora):
-            of_corpus = weights * ((0 if batch.corpora is None else batch.corpora) == number)
-            sums |= {f'nll/{name}': (nll * of_corpus).sum(), f'target_tokens/{name}': of_corpus.sum()}
-        return (loss * weights).sum(), sums | {'source_tokens': (batch.source_segments > 0).sum()}
-
-
-def table_instead_of_transformer() -> None:
-    """Makes this process train TableTask."""
-    task.TranslationTask = TableTask

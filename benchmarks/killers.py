@@ -1,24 +1,27 @@
-"""Those who end training in benchmarks/kill.py, and note how it ended."""
+"""Lives of training processes in benchmarks/kill.py: how they begin, when and how they are ended, and how they end."""
 
 import collections
 import contextlib
+import multiprocessing
 import os
 import random
-import select
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-from kill_lives import PHASES, Life, start
+from absl import logging
 
+from flax_transformer.cli import process
+from flax_transformer.common.errors import EXIT_CODE, Interrupted
 from flax_transformer.config import Config
-from flax_transformer.engine.preemption import EXIT_CODE
+from flax_transformer.engine.devices.devices import prepare_devices
+from flax_transformer.tasks.find import train
 
 STEPS = 40  # of a run
-STEPS_PER_LIFE = 16
+MOST_CHANGES = 8  # in a life; a save makes about four
+LONGEST_SAVE = 0.06  # seconds
 TERM, INT, KILL = signal.SIGTERM, signal.SIGINT, signal.SIGKILL
 # How to end a process, how often of 12, and the exit codes that are right; 0 only where the run is complete.
 WAYS = {
@@ -33,55 +36,50 @@ IN_PYTHON = 'start of Python'  # until our code runs, a signal does what Python,
 
 
 class Killer:
-    """Ends the lives of runs of a config; counts how, where and with which exit codes."""
+    """Ends the lives of runs of a config at random; counts how, where and with which exit codes."""
 
-    def __init__(self, config: Config, folder: Path, rng: random.Random) -> None:
-        self._config, self._folder, self._rng = config, folder, rng
+    def __init__(self, config: Config, file: Path, folder: Path, rng: random.Random, *, is_real: bool) -> None:
+        self._config, self._file, self._folder, self._rng = config, file, folder, rng
+        self._is_real = is_real
+        self._seconds = 0.0  # that a life lasts that is left alone
         self.counts: collections.Counter[str] = collections.Counter()
-        self.codes: dict[str, int] = collections.Counter()
+        self.codes: collections.Counter[str] = collections.Counter()
         self.wrong: list[str] = []
-        self._last_phase = ''
 
     def live(self, run: Path, *, is_killed: bool = True) -> int:
-        """The exit code of a life in the run."""
+        """Trains until the end or a kill; returns the exit code."""
         log = self._folder / 'log'
         log.unlink(missing_ok=True)
         if is_killed and self._rng.random() < 0.3:
             shutil.rmtree(run / 'data_cache', ignore_errors=True)  # as a user may: it is prepared again
-        life = start(self._config, run, log)
+        began = time.monotonic()
+        target, given = (_command, self._file) if self._is_real else (_fork, self._config)
+        life = multiprocessing.get_context('fork').Process(target=target, args=(given, run, log))
+        life.start()
         way, phase = (), ''
-        if is_killed and self._wait(life):
-            way = self._choose()
-            phase = life.phase(run)
+        if is_killed and self._wait(life, run):
+            way = self._rng.choices(list(WAYS), [share for share, _ in WAYS.values()])[0]
+            phase = phase_of(run) if is_caught(life.pid, TERM) else IN_PYTHON
             self._end(life.pid, way)
-        while is_killed and os.read(life.pipe, 4096):  # until it ends
-            pass
-        code = self._code(life.pid)
-        os.close(life.pipe)
-        self._note(way, phase, code, log.read_text(errors='replace'), run)
-        return code
+        life.join()
+        if not is_killed:
+            self._seconds = time.monotonic() - began
+        self._note(way, phase, life.exitcode, log.read_text(errors='replace'), run)
+        return life.exitcode
 
-    def _wait(self, life: Life) -> bool:
-        """Waits for a random moment of a random phase, or for STEPS_PER_LIFE steps; False if the life ends before."""
-        names = list(PHASES)
-        owed = self._last_phase == 'evaluating'  # then a checkpoint may be replaced
-        target = 'replacing' if owed else self._rng.choice(names)
-        left = 1 if target in ('starting', 'preparing', 'compiling', 'replacing') else self._rng.randint(1, 6)
-        made = 0
-        while True:
-            for number in os.read(life.pipe, 1) or [None]:
-                if number is None:
-                    return False
-                name = names[number]
-                made += name == 'stepping'
-                left -= name == target
-                is_at_end = name == 'ending' and self._rng.random() < 0.6
-                if is_at_end or not left or made == STEPS_PER_LIFE:
-                    spread = PHASES['ending' if is_at_end else target]
-                    return not select_end(life.pipe, self._rng.uniform(0.0, spread))
-
-    def _choose(self) -> tuple[signal.Signals, ...]:
-        return self._rng.choices(list(WAYS), [share for share, _ in WAYS.values()])[0]
+    def _wait(self, life: multiprocessing.Process, run: Path) -> bool:
+        """Waits for any moment of a life, or until shortly after a change of its files; False if it ends before."""
+        if self._rng.random() < 0.3:
+            life.join(self._rng.uniform(0.0, self._seconds))
+        else:
+            left, seen = self._rng.randint(1, MOST_CHANGES), files_of(run)
+            while left and life.is_alive():
+                time.sleep(0.0005)
+                found = files_of(run)
+                left -= found != seen
+                seen = found
+            life.join(self._rng.choice([0.0, self._rng.uniform(0.0, LONGEST_SAVE)]))
+        return life.is_alive()
 
     def _end(self, pid: int, way: tuple[signal.Signals, ...]) -> None:
         for number in way:
@@ -90,23 +88,73 @@ class Killer:
             if number != way[-1]:
                 time.sleep(self._rng.choice([0.0, self._rng.uniform(0.0, 0.2)]))
 
-    def _code(self, pid: int) -> int:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
     def _note(self, way: tuple[signal.Signals, ...], phase: str, code: int, log: str, run: Path) -> None:
         name = '+'.join(number.name for number in way) or 'none'
         self.codes[f'{name} {code}'] += 1
-        self._last_phase = phase if code == EXIT_CODE else ''
         if way:
             self.counts[phase] += 1
         expected = WAYS[way][1] if way else {0}
         if phase == IN_PYTHON:
             return
-        is_complete = (run / 'checkpoints' / str(self._config.training.steps)).exists()
+        is_complete = (run / 'checkpoints' / str(STEPS)).exists()
         if code not in expected or (code == 0 and not is_complete):
             self.wrong.append(f'{name} in {phase}: exit code {code}\n{log[-3000:]}')
         elif 'Traceback' in log or 'Exception' in log:
             self.wrong.append(f'{name} in {phase}: a traceback\n{log[-3000:]}')
+
+
+def _fork(config: Config, run: Path, log: Path) -> None:
+    """Trains as the command does, in a process that has imported everything and touched no device."""
+    _redirect(log)
+
+    def main() -> int:
+        prepare_devices(config.parallel.num_devices)
+        logging.set_verbosity(logging.FATAL)
+        try:
+            train(config, run, exit_at_second=True)
+        except Interrupted as stopped:
+            print(stopped, file=sys.stderr)
+            return EXIT_CODE
+        return 0
+
+    try:
+        process.run(main, is_training=True)
+    except SystemExit as left:
+        os._exit(left.code)
+
+
+def _command(file: Path, run: Path, log: Path) -> None:
+    _redirect(log)
+    os.execv(sys.executable, [sys.executable, '-m', 'flax_transformer', 'train', str(file), '--workdir', str(run)])
+
+
+def _redirect(log: Path) -> None:
+    opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(opened, stream)
+
+
+def files_of(run: Path) -> tuple[list[str], ...]:
+    """Returns what changes in a run while it saves, replaces and deletes checkpoints, and when it writes metrics."""
+    found = []
+    for folder in (run, run / 'checkpoints', run / 'deleted_checkpoints'):
+        with contextlib.suppress(OSError):
+            found.append(sorted(os.listdir(folder)))
+    with contextlib.suppress(OSError):
+        found.append([str((run / 'metrics.jsonl').stat().st_size)])
+    return tuple(found)
+
+
+def phase_of(run: Path) -> str:
+    """Returns what a process that trains does, as far as its files say; of several, the rarest."""
+    signs = {
+        'deleting': 'deleted_checkpoints/*',
+        'replacing': 'replaced_checkpoint',
+        'last save': f'checkpoints/{STEPS}*',
+        'saving': 'checkpoints/*.orbax-checkpoint-tmp*',
+        'between saves': 'checkpoints/*',
+    }
+    return next((name for name, sign in signs.items() if any(run.glob(sign))), 'before the first save')
 
 
 def is_caught(pid: int, number: int) -> bool:
@@ -115,50 +163,3 @@ def is_caught(pid: int, number: int) -> bool:
         mask = Path(f'/proc/{pid}/status').read_text().partition('SigCgt:')[2].split()[0]
         return bool(int(mask, 16) >> (number - 1) & 1)
     return True
-
-
-def select_end(pipe: int, seconds: float) -> bool:
-    """Whether a process closes its pipe within some seconds."""
-    ends = time.monotonic() + seconds
-    while (left := ends - time.monotonic()) > 0:
-        if select.select([pipe], [], [], left)[0] and not os.read(pipe, 4096):
-            return True
-    return False
-
-
-class RealKiller(Killer):
-    """Ends `flax-transformer train` itself at any time."""
-
-    seconds = 0.0  # that a life lasts that is left alone
-
-    def live(self, run: Path, *, is_killed: bool = True) -> int:
-        log = self._folder / 'log'
-        file = self._folder / 'config.py'
-        if not file.exists():
-            arguments = f'Path({str(self._folder)!r}), {STEPS}, strategy={self._strategy!r}'
-            file.write_text(
-                f'import sys\nfrom pathlib import Path\n\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n'
-                f'from kill_config import everything_on\n\n\ndef get_config():\n    return everything_on({arguments})\n'
-            )
-        command = [sys.executable, '-m', 'flax_transformer', 'train', str(file), '--workdir', str(run)]
-        began = time.monotonic()
-        with log.open('w') as opened:
-            process = subprocess.Popen(command, stdout=opened, stderr=opened)
-            way, phase = (), ''
-            if is_killed:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(self._rng.uniform(0.1, self.seconds))
-                if process.poll() is None:
-                    way = self._choose()
-                    phase = 'any time' if is_caught(process.pid, TERM) else IN_PYTHON
-                    self._end(process.pid, way)
-            code = process.wait()
-        if not is_killed:
-            self.seconds = time.monotonic() - began
-        self._note(way, phase, code, log.read_text(errors='replace'), run)
-        return code
-
-    @property
-    def _strategy(self) -> str:
-        parallel = self._config.parallel
-        return 'fsdp' if parallel.fsdp > 1 else parallel.strategy

@@ -8,12 +8,13 @@ into as many tokens. The models take turns; medians over the rounds. One line of
 import argparse
 import json
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
+from measuring import draw, seconds_in_turn
+from workload import training_step
 
 from flax_transformer.config import (
     Config,
@@ -24,20 +25,18 @@ from flax_transformer.config import (
     TrainingConfig,
     TransformerConfig,
 )
-from flax_transformer.engine.state import count_parameters
+from flax_transformer.engine.task import count_parameters
 from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.translation.inference.ids import Vocabulary, translate_ids
 from flax_transformer.tasks.translation.model import make_model
 
 VOCAB, SLOTS = 8_000, 4096
 MODELS = {
-    'transformer': TransformerConfig(
+    'Transformer': TransformerConfig(
         vocab_size=VOCAB, d_model=256, num_heads=4, d_ff=1024, num_encoder_layers=3, num_decoder_layers=3
     ),
-    'rnn': RecurrentConfig(vocab_size=VOCAB, d_model=256, hidden_size=384, dropout_rate=0.1),
+    'attention RNN': RecurrentConfig(vocab_size=VOCAB, d_model=256, hidden_size=384, dropout_rate=0.1),
 }
-
-LABELS = {'transformer': 'Transformer', 'rnn': 'attention RNN'}
 
 
 def trainer_of(model: Any, length: int) -> tuple[Callable[[], None], int]:
@@ -50,24 +49,7 @@ def trainer_of(model: Any, length: int) -> tuple[Callable[[], None], int]:
             training=TrainingConfig(tokens_per_step=max(SLOTS // length, 1) * length),
         )
     )
-    shapes, rng = trainer.task.batch_shapes(), np.random.default_rng(0)
-    ids = rng.integers(4, VOCAB, shapes.source.shape).astype(np.int32)
-    ones, places = np.ones_like(ids), np.broadcast_to(np.arange(length, dtype=np.int32), ids.shape)
-    batch = shapes._replace(
-        **{name: ids for name in ('source', 'target')},
-        **{name: ones for name in ('source_segments', 'target_segments')},
-        **{name: places for name in ('source_positions', 'target_positions')},
-    )
-    state = trainer.init_state()
-    parameters = count_parameters(trainer.shapes.params)
-
-    def step() -> None:
-        nonlocal state
-        state, _ = trainer.step(state, batch)
-        jax.block_until_ready(state)
-
-    step()  # compiles
-    return step, parameters
+    return training_step(trainer, VOCAB, length), count_parameters(trainer.shapes.params)
 
 
 def translation_of(config: Any, length: int) -> Callable[[], None]:
@@ -87,35 +69,12 @@ def translation_of(config: Any, length: int) -> Callable[[], None]:
     def sentence() -> None:
         jax.block_until_ready(translate(params, source))
 
-    sentence()  # compiles
     return sentence
 
 
-def taking_turns(functions: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
-    """Median milliseconds of each."""
-    times: dict[str, list[float]] = {name: [] for name in functions}
-    for _ in range(rounds):
-        for name, function in functions.items():
-            began = time.perf_counter()
-            function()
-            times[name].append(1000 * (time.perf_counter() - began))
-    return {name: round(statistics.median(of), 2) for name, of in times.items()}
-
-
-def draw(file: str, record: dict[str, Any]) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), layout='constrained')
-    titles = {'step_ms': f'a training step on {SLOTS:,} slots', 'sentence_ms': 'translating one sentence, greedily'}
-    for axis, (name, title) in zip(axes, titles.items(), strict=True):
-        at = list(map(int, record[name]))
-        for model, marker in zip(MODELS, 'os', strict=True):
-            axis.plot(at, [of[model] for of in record[name].values()], marker=marker, label=LABELS[model])
-        axis.set(title=title, xlabel='tokens of a sentence', ylabel='ms', xscale='log', ylim=(0, None))
-        axis.set_xticks(at, map(str, at))
-        axis.minorticks_off()
-        axis.legend()
-    figure.savefig(file, dpi=120)
+def medians(functions: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
+    """Returns the median milliseconds of each."""
+    return {name: round(1000 * statistics.median(of), 2) for name, of in seconds_in_turn(functions, rounds).items()}
 
 
 def main() -> None:
@@ -128,12 +87,17 @@ def main() -> None:
     for length in options.lengths:
         steps = {name: trainer_of(model, length) for name, model in MODELS.items()}
         record['parameters'] = {name: parameters for name, (_, parameters) in steps.items()}
-        record['step_ms'][length] = taking_turns({name: step for name, (step, _) in steps.items()}, options.rounds)
+        record['step_ms'][length] = medians({name: step for name, (step, _) in steps.items()}, options.rounds)
         sentences = {name: translation_of(model, length) for name, model in MODELS.items()}
-        record['sentence_ms'][length] = taking_turns(sentences, options.rounds)
+        record['sentence_ms'][length] = medians(sentences, options.rounds)
     print(json.dumps(record))
     if options.file:
-        draw(options.file, record)
+        titles = {'step_ms': f'a training step on {SLOTS:,} slots', 'sentence_ms': 'translating one sentence, greedily'}
+        panels = []
+        for name, title in titles.items():
+            curves = {model: {n: of[model] for n, of in record[name].items()} for model in MODELS}
+            panels.append(({'title': title, 'xlabel': 'tokens of a sentence', 'ylabel': 'ms'}, curves))
+        draw(options.file, panels)
 
 
 if __name__ == '__main__':

@@ -17,28 +17,22 @@ import json
 import os
 import statistics
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 
-import jax
-import numpy as np
+from measuring import seconds_in_turn
+from reproduce.transformer_tiny import get_config
+from workload import training_step
 
 from flax_transformer import train
-from flax_transformer.config import (
-    Config,
-    DataConfig,
-    OptimizerConfig,
-    TokenizerConfig,
-    TrainingConfig,
-    TransformerConfig,
-)
-from flax_transformer.data.bitext.batches import Batch
+from flax_transformer.config import Config, OptimizerConfig, TrainingConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.tasks.find import make_trainer
 
 NORMS = ('layer', 'rms', 'group', 'batch', 'instance')
-FILES = 'multi30k/tok_lc/{split}.lc.norm.tok.{{lang}}.gz'
 
 
 def main() -> None:
@@ -58,27 +52,10 @@ def main() -> None:
 
 def config_of(norm: str, steps: int) -> Config:
     kinds = {'norm': norm} if norm in ('layer', 'rms', 'group') else {'encoder_norm': norm}
-    return Config(
-        model=TransformerConfig(
-            vocab_size=8000,
-            d_model=128,
-            num_heads=4,
-            d_ff=256,
-            num_encoder_layers=4,
-            num_decoder_layers=4,
-            dropout_rate=0.3,
-            **kinds,
-        ),
-        tokenizer=TokenizerConfig(),
-        data=DataConfig(
-            source_language='en',
-            target_language='de',
-            train=FILES.format(split='train'),
-            validation=FILES.format(split='val'),
-            test=FILES.format(split='test_2016_flickr'),
-            source_length=64,
-            target_length=64,
-        ),
+    tiny = get_config()
+    return replace(
+        tiny,
+        model=replace(tiny.model, vocab_size=8000, dropout_rate=0.3, **kinds),
         optimizer=OptimizerConfig(schedule='linear', learning_rate=2e-3, warmup_steps=max(1, steps // 8)),
         training=TrainingConfig(
             steps=steps,
@@ -93,25 +70,17 @@ def config_of(norm: str, steps: int) -> Config:
 
 def times_of_steps(norms: list[str], steps: int, rounds: int) -> dict[str, float]:
     """CPU time of a step relative to layer norm's, by norm: medians of rounds of five steps in turn."""
-    trainers = {norm: make_trainer(config_of(norm, steps)) for norm in {'layer': None, **dict.fromkeys(norms)}}
-    states = {norm: trainer.init_state() for norm, trainer in trainers.items()}
-    batch, seconds = draw_batch(trainers['layer'].task.batch_shapes()), {norm: [] for norm in trainers}
-    for _ in range(rounds + 1):  # the first compiles
-        for norm, trainer in trainers.items():
-            began = time.process_time()
-            for _ in range(5):
-                states[norm], metrics = trainer.step(states[norm], batch)
-                jax.block_until_ready(metrics)
-            seconds[norm].append(time.process_time() - began)
-    ratios = {norm: [a / b for a, b in zip(of, seconds['layer'], strict=True)][1:] for norm, of in seconds.items()}
+    kinds = {'layer': None, **dict.fromkeys(norms)}
+    steps_of = {norm: training_step(make_trainer(config_of(norm, steps)), 8000, length=16) for norm in kinds}
+
+    def five_steps(norm: str) -> None:
+        for _ in range(5):
+            steps_of[norm]()
+
+    functions = {norm: partial(five_steps, norm) for norm in kinds}
+    seconds = seconds_in_turn(functions, rounds, time.process_time)
+    ratios = {norm: [a / b for a, b in zip(of, seconds['layer'], strict=True)] for norm, of in seconds.items()}
     return {norm: round(statistics.median(of), 3) for norm, of in ratios.items()}
-
-
-def draw_batch(shapes: Batch) -> Batch:
-    """Rows of four sentences of 16 random ids each."""
-    ids = np.random.default_rng(0).integers(2, 8000, shapes.source.shape, dtype=np.int32)
-    places = np.broadcast_to(np.arange(ids.shape[1], dtype=np.int32), ids.shape)
-    return Batch(ids, ids, places // 16 + 1, places // 16 + 1, places % 16, places % 16)
 
 
 if __name__ == '__main__':

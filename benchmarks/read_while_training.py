@@ -11,10 +11,12 @@ import argparse
 import collections
 import contextlib
 import json
+import multiprocessing
 import os
 import tempfile
 import time
 import traceback
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 os.environ['JAX_PLATFORMS'] = 'cpu'
@@ -26,7 +28,7 @@ import optax
 from absl import logging
 
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.task import TrainState
 
 
 def make_state(step: int) -> TrainState:
@@ -35,24 +37,22 @@ def make_state(step: int) -> TrainState:
     return TrainState(jnp.int32(step), params, optax.adam(1e-3).init(params), None)
 
 
-def save(folder: Path, stop: int) -> None:
-    """Saves until the pipe `stop` is closed."""
-    os.set_blocking(stop, False)
+def save(folder: Path, stop: Event, saves: multiprocessing.SimpleQueue) -> None:
+    """Saves until it is told to stop; then says how often it did."""
     step = 0
     with contextlib.closing(Checkpoints(folder, keep_last=1)) as checkpoints:
-        while True:
+        while not stop.is_set():
             step += 1
             for _ in range(1 + (step % 3 == 0)):
                 checkpoints.save(make_state(step), {'step': step}, {'validation_loss': 1.0 + step % 7})
-            with contextlib.suppress(BlockingIOError):
-                if not os.read(stop, 1):
-                    break
-    print(json.dumps({'saves': step * 4 // 3}), flush=True)
+    saves.put(step + step // 3)
 
 
-def read(folder: Path, reads: int) -> dict[str, int]:
-    """What came of so many reads."""
-    found: dict[str, int] = collections.Counter()
+def read(folder: Path, reads: int) -> collections.Counter[str]:
+    """Reads so many times, from the first checkpoint on; returns what came of it."""
+    while not (folder / '1').exists():
+        time.sleep(0.01)
+    found: collections.Counter[str] = collections.Counter()
     shapes = jax.eval_shape(lambda: make_state(0).params)
     place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), shapes)
@@ -74,39 +74,25 @@ def read(folder: Path, reads: int) -> dict[str, int]:
     return found
 
 
-def all_of(pipe: int) -> bytes:
-    with open(pipe, 'rb') as opened:
-        return opened.read()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument('--reads', type=int, default=3000)
     parser.add_argument('--readers', type=int, default=2)
     options = parser.parse_args()
     logging.set_verbosity(logging.FATAL)
+    fork = multiprocessing.get_context('fork')  # of a process that has touched no device
+    stop, saves = fork.Event(), fork.SimpleQueue()
     with tempfile.TemporaryDirectory() as top:
         folder = Path(top, 'run', 'checkpoints')
-        stop, running = os.pipe()
-        pipes = []
-        if not (writer := os.fork()):
-            os.close(running)
-            save(folder, stop)
-            os._exit(0)
-        for _ in range(options.readers):
-            answer, answers = os.pipe()
-            if not os.fork():
-                while not (folder / '1').exists():
-                    time.sleep(0.01)
-                os.write(answers, json.dumps(read(folder, options.reads // options.readers)).encode())
-                os._exit(0)
-            os.close(answers)
-            pipes.append(answer)
-        found = sum((collections.Counter(json.loads(all_of(pipe))) for pipe in pipes), collections.Counter())
-        os.close(running)
-        os.close(stop)
-        os.waitpid(writer, 0)
-    print(json.dumps({'reads': found.total(), 'found': dict(found.most_common())}, indent=1))
+        writer = fork.Process(target=save, args=(folder, stop, saves))
+        writer.start()
+        with fork.Pool(options.readers) as readers:
+            reads = [(folder, options.reads // options.readers)] * options.readers
+            found = sum(readers.starmap(read, reads, chunksize=1), collections.Counter())
+        stop.set()
+        writer.join()
+    record = {'saves': saves.get(), 'reads': found.total(), 'found': dict(found.most_common())}
+    print(json.dumps(record))
 
 
 if __name__ == '__main__':

@@ -9,13 +9,13 @@ transcribing on one core.
 import argparse
 import json
 import os
-import resource
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from measuring import peak_mib, run
 
 SPEAKERS = ('george', 'jackson', 'lucas', 'nicolas', 'theo', 'yweweler')
 STRINGS = 500
@@ -45,7 +45,7 @@ def main() -> None:
         exact = [results[name]['single']['exact'] for name in SPEAKERS]
         print(json.dumps({'leave_one_speaker_out': statistics.mean(exact), 'worst': min(exact)}))
     trained = next(iter(results))
-    print(_run([sys.executable, __file__, str(options.folder), '--speed', str(options.folder / trained)]).strip())
+    print(run(sys.executable, __file__, options.folder, '--speed', options.folder / trained)[0].strip())
 
 
 def one_training(name: str, workdir: Path, config: str, fields: list[str]) -> dict[str, Any]:
@@ -55,19 +55,17 @@ def one_training(name: str, workdir: Path, config: str, fields: list[str]) -> di
     if name != 'official':
         split = f'speaker!={name}', f'speaker={name}'
     data = [f'--data.{part}=fsdd/index.tsv?{rows}#digit' for part, rows in zip(('train', 'test'), split, strict=True)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    _run([*command, 'train', config, '--workdir', str(workdir), *data, *fields])
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    found: dict[str, Any] = {'name': name, 'cpu_minutes': round(_cpu(after) - _cpu(before), 2)}
-    for kind, arguments in (('single', []), ('strings', ['--count', str(STRINGS), '--strings.fewest', '2'])):
-        scores = json.loads(_run([*command, 'evaluate', str(workdir), '--json', *arguments]))
+    _, seconds = run(*command, 'train', config, '--workdir', workdir, *data, *fields)
+    found: dict[str, Any] = {'name': name, 'cpu_minutes': round(seconds / 60, 2)}
+    for kind, arguments in (('single', ()), ('strings', ('--count', STRINGS, '--strings.fewest', 2))):
+        scores = json.loads(run(*command, 'evaluate', workdir, '--json', *arguments)[0])
         found[kind] = {key: scores[key] for key in SCORES}
         if kind == 'single':
             found['wrong'] = scores['confusion']['wrong_by_speaker']
     return found
 
 
-def speed(run: Path) -> dict[str, Any]:
+def speed(path: Path) -> dict[str, Any]:
     """Seconds of speech a second of one core: 200 recordings by themselves, and one of ten minutes."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # before JAX starts its threads
 
@@ -76,7 +74,7 @@ def speed(run: Path) -> dict[str, Any]:
     from flax_transformer import Transcriber
     from flax_transformer.tasks.speech.recordings import read_corpus
 
-    transcriber = Transcriber.from_run(run)
+    transcriber = Transcriber.from_run(path)
     data = transcriber.config.data
     corpus = read_corpus(data.test, data, transcriber.sample_rate, say=lambda _: None)
     clips = [corpus.samples(i) for i in range(len(corpus.recordings))]
@@ -92,19 +90,8 @@ def speed(run: Path) -> dict[str, Any]:
             'times_real_time': round(seconds / (time.process_time() - begin), 1),
             'times_real_time_by_the_clock': round(seconds / (time.perf_counter() - wall), 1),
         }
-    found['peak_memory_mib'] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    found['peak_memory_mib'] = peak_mib()
     return found
-
-
-def _run(command: list[str]) -> str:
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        sys.exit(f'{" ".join(command)} ended with {done.returncode}')
-    return done.stdout
-
-
-def _cpu(usage: resource.struct_rusage) -> float:
-    return (usage.ru_utime + usage.ru_stime) / 60
 
 
 if __name__ == '__main__':

@@ -3,29 +3,32 @@
 Beside it, in turn, `python -c "import jax, flax.linen, orbax.checkpoint"`; medians of five, one line of JSON.
 """
 
+import argparse
 import json
 import statistics
 import subprocess
 import sys
-import time
+from functools import partial
+
+from measuring import seconds_in_turn
 
 IMPORTS = [sys.executable, '-c', 'import jax, flax.linen, orbax.checkpoint']
+TRANSLATE = [sys.executable, '-m', 'flax_transformer.cli', 'translate']
 
 
-def seconds(command: list[str]) -> float:
-    started = time.perf_counter()
-    subprocess.run(command, input=b'forty-two\n', check=True, capture_output=True)
-    return time.perf_counter() - started
-
-
-def main(run: str, times: int = 5) -> None:
-    translate = [sys.executable, '-m', 'flax_transformer.cli', 'translate', run]
-    seconds(translate), seconds(IMPORTS)
-    pairs = [(seconds(IMPORTS), seconds(translate)) for _ in range(times)]
-    imports, translation = (round(statistics.median(column), 3) for column in zip(*pairs, strict=True))
-    record = {'benchmark': 'start_up', 'imports_seconds': imports, 'translate_seconds': translation}
-    print(json.dumps(record | {'ratio': round(translation / imports, 2)}))
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('run')
+    parser.add_argument('--rounds', type=int, default=5)
+    options = parser.parse_args()
+    commands = {'imports': IMPORTS, 'translate': [*TRANSLATE, options.run]}
+    start = partial(subprocess.run, input=b'forty-two\n', check=True, capture_output=True)
+    functions = {name: partial(start, command) for name, command in commands.items()}
+    times = seconds_in_turn(functions, options.rounds)
+    imports, translate = (round(statistics.median(times[name]), 3) for name in commands)
+    record = {'benchmark': 'start_up', 'imports_seconds': imports, 'translate_seconds': translate}
+    print(json.dumps(record | {'ratio': round(translate / imports, 2)}))
 
 
 if __name__ == '__main__':
-    main(*sys.argv[1:])
+    main()

@@ -8,9 +8,8 @@ import math
 
 import torch
 import torch.nn.functional as F
-from sized_models import marian_config
 from torch import nn
-from workload import PAD, Pair, Size, padded, width_of
+from workload import PAD, Pair, Size, marian_config, padded, width_of
 
 DEVICE = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
 ADAM = {'lr': 1e-4, 'betas': (0.9, 0.98), 'eps': 1e-9, 'fused': True}
@@ -92,12 +91,8 @@ def in_bfloat16():
     return torch.autocast(DEVICE.type, torch.bfloat16, enabled=DEVICE.type == 'cuda')
 
 
-def plain(size: Size, batches: list[list[Pair]], attention_dropout: float, *, compiles: bool = False):
-    """A function that takes a training step on each of the batches, in turn."""
-    torch.manual_seed(0)
-    model = Plain(size, attention_dropout).to(DEVICE).train()
-    optimizer = torch.optim.Adam(model.parameters(), **ADAM)
-    loss_of = torch.compile(model.loss, dynamic=False) if compiles else model.loss
+def trained(batches: list[list[Pair]], size: Size, loss_of, optimizer):
+    """Returns a function that takes a training step on each of the batches, in turn."""
 
     def steps() -> float:
         for batch in batches:
@@ -109,6 +104,13 @@ def plain(size: Size, batches: list[list[Pair]], attention_dropout: float, *, co
         return loss.item()
 
     return steps
+
+
+def plain(size: Size, batches: list[list[Pair]], attention_dropout: float, *, compiles: bool = False):
+    torch.manual_seed(0)
+    model = Plain(size, attention_dropout).to(DEVICE).train()
+    loss_of = torch.compile(model.loss, dynamic=False) if compiles else model.loss
+    return trained(batches, size, loss_of, torch.optim.Adam(model.parameters(), **ADAM))
 
 
 def compiled(size: Size, batches: list[list[Pair]], attention_dropout: float):
@@ -124,21 +126,14 @@ def marian(size: Size, batches: list[list[Pair]], attention_dropout: float):
     dropout = {'dropout': 0.1, 'activation_dropout': 0.1, 'attention_dropout': attention_dropout}
     model = MarianMTModel(marian_config(size, **dropout)).to(DEVICE).train()
     pad = model.config.pad_token_id
-    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.0, **ADAM)
     smoother = LabelSmoother(epsilon=0.1)
 
-    def steps() -> float:
-        for batch in batches:
-            source, target = (x.masked_fill(x == PAD, pad) for x in arrays(batch, size))
-            labels = target.masked_fill(target == pad, -100)
-            shifted = F.pad(target, (1, 0), value=pad)[:, :-1]
-            mask = (source != pad).long()
-            with in_bfloat16():
-                output = model(input_ids=source, attention_mask=mask, decoder_input_ids=shifted, use_cache=False)
-                loss = smoother(output, labels)
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        return loss.item()
+    def loss_of(source, target):
+        source, target = (x.masked_fill(x == PAD, pad) for x in (source, target))
+        labels = target.masked_fill(target == pad, -100)
+        shifted = F.pad(target, (1, 0), value=pad)[:, :-1]
+        mask = (source != pad).long()
+        output = model(input_ids=source, attention_mask=mask, decoder_input_ids=shifted, use_cache=False)
+        return smoother(output, labels)
 
-    return steps
+    return trained(batches, size, loss_of, torch.optim.AdamW(model.parameters(), weight_decay=0.0, **ADAM))

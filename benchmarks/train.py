@@ -11,16 +11,13 @@ On an accelerator, in bfloat16, with the part of its peak that the model's FLOPs
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
-from sized_models import our_config
-from workload import PAD, SIZES, UNK, Pair, Size, padded_batches
+from measuring import Worker, missing
+from workload import PAD, SIZES, UNK, Pair, Size, our_config, padded_batches
 
 SYSTEMS = ('plain', 'marian', 'compiled')  # of torch_trainers
 
@@ -111,40 +108,32 @@ def main() -> None:
     tokens = sum(len(pair.target) for batch in padded_batches(size, options.batches) for pair in batch)
     arguments = ['--size', options.size, '--batches', str(options.batches), '--attention', options.attention]
     arguments += ['--attention-dropout', str(options.attention_dropout)]
-    peers = options.systems.split(',') if options.peers else []
+    lacking = missing(options.peers, 'torch', 'transformers') if options.peers else 'no --peers'
+    peers = [] if lacking else options.systems.split(',')
     workers = {}
     for system in ('ours', *peers):
         python = sys.executable if system == 'ours' else options.peers
-        # What the command `train` sets for itself.
-        environment = os.environ | ({'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1'} if system == 'ours' else {})
-        workers[system] = subprocess.Popen(
-            [python, __file__, '--serve', system, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-            cwd=Path(__file__).parent,
-        )
+        # As the Makefile has it.
+        environment = {'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1'} if system == 'ours' else {}
+        workers[system] = Worker(python, __file__, '--serve', system, *arguments, **environment)
     times: dict[str, list[float]] = {system: [] for system in workers}
     losses, mfu = {}, []
     for number in range(options.rounds + 1):
         for system, worker in workers.items():
-            worker.stdin.write('\n')
-            worker.stdin.flush()
-            answer = json.loads(worker.stdout.readline())
+            answer = worker.ask()
             if number:  # the first is to warm up
                 times[system].append(answer['seconds'])
                 mfu += [answer['mfu']] if 'mfu' in answer else []
             losses[system] = [round(answer['first_loss'], 3), round(answer['loss'], 3)]
     for worker in workers.values():
-        worker.stdin.close()
-        worker.wait()
+        worker.close()
     record = {'benchmark': 'train', 'size': options.size, 'target_tokens': tokens, 'rounds': options.rounds}
+    record['skipped'] = dict.fromkeys(options.systems.split(','), lacking) if lacking else {}
     record['tokens_per_second'] = {name: round(tokens / statistics.median(of)) for name, of in times.items()}
     record['losses'] = losses
     if mfu:
         record['mfu'] = round(statistics.median(mfu), 3)
-    if options.peers:
+    if peers:
         ratios = [min(times[peer][i] for peer in peers) / times['ours'][i] for i in range(options.rounds)]
         record['ratio_to_best_peer'] = [round(f(ratios), 2) for f in (statistics.median, min, max)]
     print(json.dumps(record))

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from measuring import resident_mib
 
 from flax_transformer import Detector
 from flax_transformer.tasks.trigger_word import hits
@@ -48,7 +49,11 @@ def main() -> None:
         hours = heard / detector.sample_rate / 3600
         if hours >= mark - 1e-9:
             speed = heard / detector.sample_rate / spent
-            values = {'hours': round(hours, 2), 'resident_mb': resident(), 'times_real_time': round(speed)}
+            values = {
+                'hours': round(hours, 2),
+                'resident_mb': round(resident_mib(), 1),
+                'times_real_time': round(speed),
+            }
             print(json.dumps(values | {'hits': found}), flush=True)
             mark += 0.1 if mark < 0.95 else 1
 
@@ -63,12 +68,6 @@ def chunks_of(config: Config, width: int) -> Iterator[np.ndarray]:
             rest, number = np.concatenate([rest, scenes.scene(number).samples]), number + 1
         yield rest[:width]
         rest = rest[width:].copy()
-
-
-def resident() -> float:
-    """Memory of this process that is in RAM, MB."""
-    line = next(line for line in Path('/proc/self/status').read_text().splitlines() if line.startswith('VmRSS'))
-    return round(int(line.split()[1]) / 1024, 1)
 
 
 if __name__ == '__main__':

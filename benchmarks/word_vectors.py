@@ -12,12 +12,13 @@ PYTHON has gensim: it runs `gensim_vectors.py`. For GloVe, which gensim lacks, p
 import argparse
 import json
 import os
-import resource
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from measuring import missing, run
 
 from flax_transformer.data.named_files import data_root, matching_files
 from flax_transformer.engine.monitor.reporter import read_metrics
@@ -44,16 +45,10 @@ def write_tokens(config: Config, file: Path) -> Path:
 def ours(config_name: str, work: Path, seed: int, fields: list[str], counted: str) -> dict[str, Any]:
     """Trains with the command that people use; `counted`: words or pairs."""
     command = [sys.executable, '-m', 'flax_transformer', '--quiet', 'train', config_name, '--workdir', str(work)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([*command, '--seed', str(seed), *fields], check=True, stdout=sys.stderr)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _, cpu = run(*command, '--seed', seed, *fields)
     records = [record for record in read_metrics(work) if record['kind'] == 'train']
-    total, seconds, done = 0.0, 0.0, 0
-    for record in records:
-        steps, done = record['step'] - done, record['step']
-        total += record[counted] * steps
-        seconds += record['seconds_per_step'] * steps
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    steps = np.diff([0, *(record['step'] for record in records)])
+    total, seconds = (steps @ [record[name] for record in records] for name in (counted, 'seconds_per_step'))
     return {
         f'{counted}_per_second': round(total / seconds),
         'cpu_microseconds': round(1e6 * cpu / total, 2),
@@ -77,13 +72,8 @@ def gensims(python: str, config: Config, tokens: Path, out: Path, seed: int, epo
         'seed': seed,
         'workers': 2,
     }
-    done = subprocess.run(
-        [python, str(HERE / 'gensim_vectors.py'), str(tokens), str(out), json.dumps(settings)],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    return json.loads(done.stdout) | scores(WordVectors.load(out))
+    printed, _ = run(python, HERE / 'gensim_vectors.py', tokens, out, json.dumps(settings))
+    return json.loads(printed) | scores(WordVectors.load(out))
 
 
 def scores(vectors: WordVectors) -> dict[str, Any]:
@@ -108,15 +98,16 @@ def main() -> None:
     counted = 'pairs' if config.model.method == 'glove' else 'words'
     options.folder.mkdir(parents=True, exist_ok=True)
     name = Path(options.config).stem
+    lacking = missing(options.gensim, 'gensim') if options.gensim else 'no --gensim'
     for seed in options.seeds:
         found = {}
-        if options.gensim:
+        if not lacking:
             tokens = write_tokens(config, options.folder / 'tokens.txt')
             out = options.folder / f'gensim-{name}-{seed}.bin'
             found['gensim'] = gensims(options.gensim, replace(config, seed=seed), tokens, out, seed, options.epochs)
         found['ours'] = ours(options.config, options.folder / f'{name}-{seed}', seed, fields, counted)
         for who, row in found.items():
-            print(json.dumps({'config': name, 'who': who, 'seed': seed, **row}), flush=True)
+            print(json.dumps({'config': name, 'who': who, 'seed': seed, 'gensim': lacking, **row}), flush=True)
 
 
 if __name__ == '__main__':

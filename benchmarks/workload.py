@@ -1,10 +1,13 @@
-"""What every system gets in the comparisons: sizes of model, and seeded sentences of ids. NumPy alone.
+"""What every system gets in the comparisons: sizes of model, and seeded sentences of ids.
+
+Only NumPy is imported: each of the two models wants its own package alone.
 
 Lengths are lognormal, with means of 14 tokens (`tiny`, as Multi30k) and 28 (as WMT), EOS counted; a target is
 as long as its source times lognormal(0, 0.12). Ids are spread as words are (Zipf). pad is 0, EOS 2, unk 3.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +37,47 @@ SIZES = {
     'wmt_base': Size(512, 2048, 8, 6, 32_000, 28.0, 0.58, 100, (16, 24, 32, 48, 64, 100), 24_576, 8),
     'wmt_big': Size(1024, 4096, 16, 6, 32_000, 28.0, 0.58, 100, (16, 24, 32, 48, 64, 100), 24_576, 8),
 }
+
+
+def our_config(size: Size, **fields: Any):
+    from flax_transformer.config import TransformerConfig
+
+    return TransformerConfig(
+        vocab_size=size.vocab_size,
+        d_model=size.d_model,
+        d_ff=size.d_ff,
+        num_heads=size.num_heads,
+        num_encoder_layers=size.layers,
+        num_decoder_layers=size.layers,
+        pad_id=PAD,
+        eos_id=EOS,
+        **fields,
+    )
+
+
+def marian_config(size: Size, **fields: Any):
+    """Its padding is the last id."""
+    from transformers import MarianConfig
+
+    pad = size.vocab_size - 1
+    return MarianConfig(
+        vocab_size=size.vocab_size,
+        d_model=size.d_model,
+        encoder_ffn_dim=size.d_ff,
+        decoder_ffn_dim=size.d_ff,
+        encoder_attention_heads=size.num_heads,
+        decoder_attention_heads=size.num_heads,
+        encoder_layers=size.layers,
+        decoder_layers=size.layers,
+        activation_function='relu',
+        scale_embedding=True,
+        init_std=size.d_model**-0.5,
+        pad_token_id=pad,
+        decoder_start_token_id=pad,
+        eos_token_id=EOS,
+        forced_eos_token_id=None,
+        **fields,
+    )
 
 
 class Pair(NamedTuple):
@@ -85,3 +129,48 @@ def width_of(batch: list[Pair], size: Size) -> int:
     """The bucket that a batch is filled up to."""
     longest = max(len(ids) for pair in batch for ids in pair)
     return next(width for width in size.buckets if width >= longest)
+
+
+class Batch(NamedTuple):
+    """Sentences to translate into exactly `length` ids, none of them special: so all do the same work."""
+
+    sources: list[np.ndarray]  # ids, EOS last
+    slots: int  # that a program of static shapes pads the sources to
+    length: int
+
+    def padded(self, slots: int | None = None) -> np.ndarray:
+        """Returns sources [B, slots or the longest]."""
+        return padded(self.sources, slots or max(map(len, self.sources)))
+
+
+def decoding_batches(size: Size, rows: int) -> list[Batch]:
+    """Returns batches of `rows` sentences by length: the quantiles of its distribution."""
+    rng = np.random.default_rng(2)
+    draws = np.sort(lengths(size, 20_000, rng)[0])
+    count = size.single if rows == 1 else rows
+    sentences = [sentence(draws[int((i + 0.5) * len(draws) / count)], size.vocab_size, rng) for i in range(count)]
+    bucket = lambda length: next(slots for slots in size.buckets if length <= slots)
+    groups = [sentences[i : i + rows] for i in range(0, count, rows)]
+    return [
+        Batch(group, bucket(max(map(len, group))), bucket(int(np.ceil(np.mean([len(ids) for ids in group])))))
+        for group in groups
+    ]
+
+
+def training_step(trainer: Any, vocab_size: int, length: int) -> Callable[[], None]:
+    """Returns a function that makes a step of our trainer, on rows of sentences of `length` random ids."""
+    import jax
+
+    shapes = trainer.task.batch_shapes()
+    ids = np.random.default_rng(0).integers(FIRST, vocab_size, shapes.source.shape, dtype=np.int32)
+    places = np.broadcast_to(np.arange(ids.shape[1], dtype=np.int32), ids.shape)
+    sides = {'': ids, '_segments': places // length + 1, '_positions': places % length}
+    batch = shapes._replace(**{f'{side}{name}': x for side in ('source', 'target') for name, x in sides.items()})
+    state = trainer.init_state()
+
+    def step() -> None:
+        nonlocal state
+        state, _ = trainer.step(state, batch)
+        jax.block_until_ready(state)
+
+    return step

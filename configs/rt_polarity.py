@@ -10,7 +10,7 @@ Score: 78.71 % right, mean of ten folds over all 10,662 sentences (standard devi
 trained on 81 % of them; 9 % choose the checkpoint (`python benchmarks/rt_polarity.py FOLDER rt_polarity`).
 """
 
-from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.engine.config import OptimizerConfig
 from flax_transformer.tasks.classification.config import (
     ClassificationDataConfig,
     ClassifierConfig,

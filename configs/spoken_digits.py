@@ -13,7 +13,7 @@ mean over the six (`python benchmarks/speech.py FOLDER`).
 """
 
 from flax_transformer.audio.features import FeatureConfig
-from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.engine.config import OptimizerConfig
 from flax_transformer.tasks.speech.config import (
     Config,
     PerturbationConfig,

@@ -11,7 +11,7 @@ other words, digits and background (0 to 68 an hour), with each of the seeds 0, 
 """
 
 from flax_transformer.audio.features import FeatureConfig
-from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.engine.config import OptimizerConfig
 from flax_transformer.tasks.trigger_word.config import Config, TrainingConfig, TriggerWordDataConfig
 
 _NOISE = 'keyword/index.tsv?label=background&file{}{}#label'

@@ -6,8 +6,7 @@ Each section stands in the room that it belongs to; inside the package it is imp
 from flax_transformer.data.audit.config import CheckConfig
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.engine.config.optimizer import OptimizerConfig
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import OptimizerConfig, ParallelConfig
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.tasks.translation.config import Config, TrainingConfig
 from flax_transformer.text.config import TokenizerConfig

@@ -17,11 +17,10 @@ import numpy as np
 from toy_runs import train_circle
 from toy_task import CircleConfig
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.devices import multihost, process_group
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
 
 
 class Process(NamedTuple):

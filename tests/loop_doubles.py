@@ -3,15 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from flax_transformer.engine.config import EngineConfig
-from flax_transformer.engine.config.loop import LoopConfig
-from flax_transformer.engine.config.optimizer import OptimizerConfig
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import EngineConfig, LoopConfig, OptimizerConfig, ParallelConfig
 from flax_transformer.engine.loop import Loop
 from flax_transformer.engine.monitor.progress import Progress
 from flax_transformer.engine.preemption import Stop
-from flax_transformer.engine.state import TrainState
-from flax_transformer.engine.task import Task
+from flax_transformer.engine.task import Task, TrainState
 
 
 class PointTask(Task):

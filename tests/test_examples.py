@@ -15,9 +15,9 @@ from conftest import ROOT
 import flax_transformer
 from flax_transformer.cli.options import parse
 from flax_transformer.cli.train import TrainOptions, train_options
+from flax_transformer.common.errors import EXIT_CODE
 from flax_transformer.config import ParallelConfig
 from flax_transformer.engine.devices.process_group import _resolve
-from flax_transformer.engine.preemption import EXIT_CODE
 
 EXAMPLES = ROOT / 'examples'
 SHELL = sorted(file for file in EXAMPLES.iterdir() if file.suffix in ('.sbatch', '.sh'))

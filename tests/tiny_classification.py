@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.engine.config import OptimizerConfig
 from flax_transformer.tasks.classification.config import (
     ClassificationDataConfig,
     ClassifierConfig,

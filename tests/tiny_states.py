@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.task import TrainState
 
 
 def make_state(step: int, *, ema: bool = False) -> TrainState:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from flax_transformer.audio.features import FeatureConfig
-from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.engine.config import OptimizerConfig
 from flax_transformer.tasks.trigger_word.config import (
     Config,
     DetectorConfig,

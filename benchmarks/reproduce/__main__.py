@@ -9,7 +9,7 @@
 Run it from the checkout. Stopped by Ctrl-C or SIGTERM, or killed, it continues when started again: seeds that are
 finished are not trained again, and a run that has been scored is not scored again unless it has changed. All starts,
 ends, failures and scores are in log.jsonl next to the runs, the rows in rows-TABLE.json. With --write, the log is
-added to benchmarks/scores/, which has those of other machines, too, and the rows of all of them go into RESULTS.md;
+added to benchmarks/scores/, which has those of other machines, too, and their tables in RESULTS.md are made of it anew;
 translations of a test set are kept where its licence allows it.
 
 A name is one of an experiment or a table in tables.py, else a config. With fields it is always a config.
@@ -24,16 +24,14 @@ from pathlib import Path
 
 from benchmarks.reproduce.document import head, markdown, replaced
 from benchmarks.reproduce.experiments import Entry, Experiment, Table
-from benchmarks.reproduce.kept import joined, keep, keep_unless_another, kept_log
-from benchmarks.reproduce.log import Event
+from benchmarks.reproduce.log import Event, joined, keep, keep_unless_another, kept_log
 from benchmarks.reproduce.outputs import keep_translations
 from benchmarks.reproduce.rows import Row, make_rows
 from benchmarks.reproduce.tables import TABLES, experiments
 from benchmarks.reproduce.training import Runs, Stopped
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import EXIT_CODE, UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.config import Config
-from flax_transformer.engine.preemption import EXIT_CODE
 
 RESULTS_FILE = Path(__file__).parents[2] / 'RESULTS.md'
 SCORES = Path(__file__).parents[1] / 'scores'
@@ -192,8 +190,8 @@ def _events(runs: Runs, scores: Path | None) -> list[Event]:
 
 def write(table: Table, rows: Sequence[Row], folder: Path) -> None:
     """Puts the rows into RESULTS.md and, before that, what they come from into the folder of scores."""
-    whole = TABLES.get(table.name, table)  # `table` may have only some of its rows; all keep its order
-    document = replaced(RESULTS_FILE.read_text(encoding='utf-8'), whole, rows)
+    whole = TABLES.get(table.name, table)  # `table` may have only some of its rows
+    document = replaced(RESULTS_FILE.read_text(encoding='utf-8'), whole, report(whole, folder, SCORES))
     for runs, entries in _experiments([table], folder):
         if runs.log.read():
             keep(kept_log(SCORES, runs.experiment), _events(runs, SCORES))

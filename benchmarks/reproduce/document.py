@@ -1,38 +1,20 @@
 """Rows as Markdown, and their place in RESULTS.md."""
 
-import re
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.reproduce.experiments import Table
-from benchmarks.reproduce.rows import Row, listed
+from benchmarks.reproduce.rows import Row
 from flax_transformer.common.errors import UserError
 
+VALIDATION = 'BLEU on the validation set'
+TIMES = 'CPU minutes, minutes'
 HEADS = {
-    'results': (
-        'result',
-        'seeds',
-        'BLEU on the validation set',
-        'BLEU on the test set',
-        'chrF, TER on the test set',
-        'published',
-        'CPU minutes, minutes',
-        'hardware',
-        'commit',
-        'command',
-    ),
-    'ablation': (
-        'name',
-        'what differs',
-        'seeds',
-        'BLEU on the validation set',
-        'loss',
-        'length ratio',
-        'CPU minutes, minutes',
-        'commit',
-    ),
-    'search': ('search', 'seeds', 'BLEU on the validation set', 'length ratio'),
+    'results': f'result | seeds | {VALIDATION} | BLEU on the test set | chrF, TER on the test set | published | '
+    f'{TIMES} | hardware | commit | command',
+    'ablation': f'name | what differs | seeds | {VALIDATION} | loss | length ratio | {TIMES} | commit',
+    'search': f'search | seeds | {VALIDATION} | length ratio',
 }
 NOT_RUN = 'not run yet'
 
@@ -54,7 +36,7 @@ def markdown(table: Table, row: Row) -> str:
 def head(table: Table) -> str:
     """The first two lines of a table."""
     names = HEADS[table.columns]
-    return f'| {" | ".join(names)} |\n| {" | ".join("---" for _ in names)} |'
+    return f'| {names} |\n{"| --- " * len(names.split(" | "))}|'
 
 
 def _results(row: Row) -> list[str]:
@@ -112,34 +94,13 @@ def _times(row: Row) -> str:
 
 
 def replaced(text: str, table: Table, rows: Sequence[Row]) -> str:
-    """A document with these rows in the place of those with the same first cell, between the table's two comments.
+    """Returns the document with these rows between the table's two comments, ensembles last.
 
-    Rows are in the order of the table's entries, others last; a row without scores does not replace one with them.
-    Raises UserError if the comments are missing, or if a seed of the document would be lost.
+    Raises UserError if the comments are missing.
     """
     begin, end = f'<!-- {table.name}: begin -->\n', f'<!-- {table.name}: end -->'
     if begin not in text or end not in text:
         raise UserError(f'RESULTS.md has no place for the table {table.name}: expected {begin.strip()!r} and {end!r}')
-    before, rest = text.split(begin, 1)
-    inside, after = rest.split(end, 1)
-    old = inside.splitlines()
-    lines = {line.split('|')[1].strip(): line for line in old[2:]}
-    for row in rows:
-        there = _seeds_in(old[0], lines[row.name]) if row.name in lines else set()
-        if row.seeds and there - set(row.seeds):
-            raise UserError(
-                f'{row.name}: RESULTS.md has scores of the seeds {listed(there)}, these runs of {listed(row.seeds)}; '
-                'bring the runs together in one folder, or take the old row out of RESULTS.md'
-            )
-        if row.seeds or not there:
-            lines[row.name] = markdown(table, row)
-    place = {entry.name: number for number, entry in enumerate(table.entries)}
-    body = ''.join(f'{lines[name]}\n' for name in sorted(lines, key=lambda name: place.get(name, len(place))))
-    return f'{before}{begin}{head(table)}\n{body}{end}{after}'
-
-
-def _seeds_in(head: str, line: str) -> set[int]:
-    """The seeds with scores in a line of a document's table."""
-    names, cells = ([cell.strip() for cell in row.split('|')] for row in (head, line))
-    scored = cells[names.index('seeds')].split(';')[0] if 'seeds' in names else ''
-    return set(map(int, scored.split(','))) if re.fullmatch(r'\d+(, \d+)*', scored) else set()
+    before, _, rest = text.partition(begin)
+    lines = [head(table), *(markdown(table, row) for row in sorted(rows, key=lambda row: row.is_ensemble))]
+    return before + begin + ''.join(f'{line}\n' for line in lines) + end + rest.partition(end)[2]

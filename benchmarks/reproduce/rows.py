@@ -81,7 +81,7 @@ def _row(
     took = lambda name: [round(sum(e[name] for e in ends if e['seed'] == seed) / 60, 1) for seed in seeds]
     scored_at = commits(event for part in scores.values() for event in part)
     return Row(
-        name=f'{entry.name}, ensemble of {listed(seeds)}' if is_ensemble else entry.name,
+        name=f'{entry.name}, ensemble of {", ".join(map(str, sorted(seeds)))}' if is_ensemble else entry.name,
         what=entry.what,
         published='' if is_ensemble else entry.published,
         command=_command(entry.experiment, seeds, *(['--ensemble'] if is_ensemble else [])),
@@ -148,7 +148,3 @@ def _command(experiment: Experiment, seeds: Sequence[int], *arguments: str) -> s
         arguments = (*arguments, *(('--name', experiment.name) if own else ()), *experiment.fields)
     parts = [f'make reproduce CONFIG={shlex.quote(name)}', f"SEEDS='{' '.join(map(str, seeds)) or '1 2 3'}'"]
     return ' '.join([*parts, f'ARGS={shlex.quote(shlex.join(arguments))}'] if arguments else parts)
-
-
-def listed(seeds: Iterable[int]) -> str:
-    return ', '.join(map(str, sorted(seeds)))

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.reproduce.log import Event
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.fields import marked
 
@@ -20,11 +19,11 @@ class Settings:
     fields: dict[str, Any]  # JSON values
     unused_in_training: frozenset[str]  # such as those of the search
 
-    def are_of(self, event: Event) -> bool:
+    def are_of(self, event: Mapping[str, Any]) -> bool:
         """Whether an event is of these settings."""
         return event.get('settings') == self.fields
 
-    def train_alike(self, event: Event) -> bool:
+    def train_alike(self, event: Mapping[str, Any]) -> bool:
         """Whether an event is of these settings, or of others with which the same run would be trained."""
         return self._training(event.get('settings') or {}) == self._training(self.fields)
 

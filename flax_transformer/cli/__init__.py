@@ -41,25 +41,11 @@ def launch(argv: list[str] | None = None) -> None:
     try:  # from here on Ctrl-C prints no traceback; so all imports wait until here
         from flax_transformer.cli.process import run
 
-        run(lambda: _begin(sys.argv[1:] if argv is None else argv))
+        argv = sys.argv[1:] if argv is None else argv
+        is_training = [arg for arg in argv if arg not in QUIET][:1] == ['train']
+        run(lambda: main(argv), is_training=is_training)
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-def _begin(argv: list[str]) -> int:
-    from flax_transformer.common.signals import unblock_signals
-
-    is_training = [arg for arg in argv if arg not in QUIET][:1] == ['train']
-    if is_training:
-        from flax_transformer.engine.preemption import exit_on_signals
-
-        exit_on_signals()
-    unblock_signals()
-    if is_training:
-        from flax_transformer.cli.huge_pages import restart_with_huge_pages
-
-        restart_with_huge_pages()
-    return main(argv)
 
 
 def open_closed_streams() -> None:
@@ -108,9 +94,7 @@ def _run(name: str, *rest: str) -> int:
     """Runs a command and returns its exit code."""
     import importlib
 
-    from flax_transformer.cli.process import keep
-    from flax_transformer.common.errors import UserError, nearest
-    from flax_transformer.engine.preemption import EXIT_CODE, Interrupted
+    from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError, nearest
 
     try:
         if name not in COMMANDS:
@@ -126,7 +110,7 @@ def _run(name: str, *rest: str) -> int:
     except OSError as error:
         return _fail(f'{error.strerror or error}{f": {error.filename}" if error.filename else ""}', 1)
     except Interrupted as stopped:
-        return _fail(str(keep(stopped)), EXIT_CODE)
+        return _fail(str(stopped), EXIT_CODE)
     except KeyboardInterrupt:
         hint = '; the same command goes on from the last checkpoint' if name == 'train' else ''
         return _fail(f'interrupted{hint}', 130)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.translation.evaluate import check_files, read_set, tokens_of
 
 if TYPE_CHECKING:

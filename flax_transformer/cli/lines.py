@@ -123,10 +123,9 @@ def _uninterrupted() -> Iterator[None]:
         return
     came: list[int] = []
 
-    def wait(number: int, frame: object) -> None:
-        if came:
-            raise KeyboardInterrupt
+    def wait(number: int, _: object) -> None:
         came.append(number)
+        signal.signal(number, before)
 
     before = signal.signal(signal.SIGINT, wait)
     try:
@@ -134,7 +133,7 @@ def _uninterrupted() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGINT, before)
     if came:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
 
 def to_json(record: dict[str, Any]) -> str:

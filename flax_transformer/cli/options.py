@@ -13,7 +13,7 @@ from tqdm import tqdm
 from flax_transformer.cli.help import short_help, wants_help
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import is_quiet, shows_progress
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.find import config_class, load_config, make_trainer, read_run_config
 from flax_transformer.tasks.translation.config import Config as TranslationConfig

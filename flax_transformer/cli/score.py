@@ -8,7 +8,7 @@ from flax_transformer.cli.lines import CHUNK, LineWriter, to_json
 from flax_transformer.cli.options import open_translator, parse, positional, progress_bar
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import ParallelConfig
 
 DESCRIPTION = """Score given translations with a model: a line each, `score log-probability tokens`, the score
 normalized as in a search with these fields. Several RUNs vote as an ensemble."""

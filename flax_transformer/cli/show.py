@@ -49,7 +49,7 @@ def main(argv: list[str]) -> None:
 
 def _show_parameters(params: Any) -> None:
     from flax_transformer.cost.summary import parameter_table
-    from flax_transformer.engine.state import count_parameters
+    from flax_transformer.engine.task import count_parameters
 
     print('Parameters')
     for part in parameter_table(params):

@@ -9,13 +9,14 @@ from typing import Annotated, Any, Generic
 
 import tyro
 
-from flax_transformer.cli.options import C, parse, read_config_file
+from flax_transformer.cli.huge_pages import huge_pages_hint
+from flax_transformer.cli.options import C, note, parse, read_config_file
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
-from flax_transformer.engine.runs.environment import environment
 from flax_transformer.engine.runs.finished import finished
-from flax_transformer.tasks.find import read_run_config, recipe_named, run_of, train
+from flax_transformer.engine.runs.run_directory import environment
+from flax_transformer.tasks.find import read_run_config, run_of, train
 
 DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), a JSON or YAML file of the same fields, or
 the name of a shipped config. The same command resumes a run that was stopped. With --init-from, training starts from
@@ -38,12 +39,16 @@ def main(argv: list[str]) -> None:
         _print_next(options.config, options.workdir)
         return
     # JAX counts its devices once, when first asked: simulated ones must be requested before.
+    import jax
+
     from flax_transformer.engine.devices import multihost, process_group
     from flax_transformer.engine.devices.devices import prepare_devices
 
     parallel = options.config.parallel
     prepare_devices(-(-parallel.least_devices // max(parallel.num_processes, 1)))
     process_group.start(parallel, _facts(options))
+    if multihost.is_first() and jax.default_backend() == 'cpu' and (hint := huge_pages_hint()):
+        note(hint)
 
     from absl import logging
 
@@ -77,7 +82,7 @@ def _finished(options: TrainOptions) -> str | None:
 
 def _print_next(config: Any, run: Path) -> None:
     print(f'The run is in {run}. Next:')
-    quoted, use = shlex.quote(str(run)), recipe_named(config.task).use
+    quoted, use = shlex.quote(str(run)), run_of(config, run).use
     if not use:
         print(f'  flax-transformer curves {quoted}')
         return
@@ -87,7 +92,7 @@ def _print_next(config: Any, run: Path) -> None:
 
 def evaluate_command(config: Any, run: Path) -> str:
     """How to evaluate a run of this config: with files named, if it has no test set."""
-    files = '' if config.data.test else recipe_named(config.task).evaluate_on.format(config.data)
+    files = '' if config.data.test else run_of(config, run).evaluate_on.format(config.data)
     return f'flax-transformer evaluate {shlex.quote(str(run))} {files}'.rstrip()
 
 

@@ -14,7 +14,7 @@ from flax_transformer.cli.options import note, open_translator, parse, positiona
 from flax_transformer.cli.records import Record, bar_of_lines, lines_from, read_records, write_record
 from flax_transformer.common.errors import BadInput, BadLine, UserError
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import ParallelConfig
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.translation.inference.result import Translation

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from flax_transformer.cli.options import open_translator, parse, positional
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import ParallelConfig
 
 DESCRIPTION = """Compile every shape that `translate` uses and keep the programs in the cache folder, where later starts
 find them. Give the same RUN, --decoding and --parallel fields as to `translate`."""

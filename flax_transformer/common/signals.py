@@ -1,8 +1,12 @@
-"""Signals and the processes that a process starts."""
+"""Signals: where their handlers may raise, how they end a process, and what is started without them."""
 
 import contextlib
+import os
 import signal
+import sys
 from collections.abc import Iterator
+from types import FrameType
+from typing import NoReturn
 
 
 @contextlib.contextmanager
@@ -21,7 +25,35 @@ def signals_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def unblock_signals() -> None:
-    """Lets in what was blocked when this process was started, and what came since."""
-    if hasattr(signal, 'pthread_sigmask'):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGALRM})
+def can_raise(frame: FrameType | None) -> bool:
+    """Whether the handler of a signal that came in this frame may raise an exception.
+
+    Extension modules that are being imported would crash. What is raised in a destructor, or in JAX's callback of the
+    garbage collector, Python prints and drops.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith('<frozen importlib') or code.co_name in ('__del__', '_xla_gc_callback'):
+            return False
+        frame = frame.f_back
+    return True
+
+
+def warn(text: str) -> None:
+    """Writes to standard error. Not print: the signal may have arrived during one."""
+    with contextlib.suppress(OSError):  # closed, or its reader was ended by the same Ctrl-C, as in `2>&1 | tee log`
+        os.write(2, text.encode())
+
+
+def end_process(code: int, text: str = '') -> NoReturn:
+    """Ends the process at once, without Python's teardown.
+
+    Threads outlive an interruption: XLA's still compile, and would crash when what they read is freed; Orbax's wait for
+    saves that go on no more, and Python would wait for them.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        # Its reader is gone, it is closed, or the signal came while it was being written to.
+        with contextlib.suppress(OSError, ValueError, AttributeError, RuntimeError):
+            stream.flush()
+    warn(text)
+    os._exit(code)

@@ -17,9 +17,9 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.cost.chips import Chip, find_chip
 from flax_transformer.cost.hlo import Collective, Program, read_program
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.devices.sharding import bytes_per_device
-from flax_transformer.engine.state import count_parameters
+from flax_transformer.engine.task import count_parameters
 from flax_transformer.engine.trainer import Trainer
 
 

@@ -7,14 +7,12 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 
-from flax_transformer.common.errors import UserError
-from flax_transformer.engine.monitor.early_stopping import checkpoint_metrics
+from flax_transformer.common.errors import Interrupted, UserError
 from flax_transformer.engine.monitor.profiler import Profiler
-from flax_transformer.engine.monitor.progress import Progress
+from flax_transformer.engine.monitor.progress import Progress, checkpoint_metrics
 from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.preemption import Interrupted, Stop
-from flax_transformer.engine.state import TrainState
-from flax_transformer.engine.task import Batch, Sums
+from flax_transformer.engine.preemption import Stop
+from flax_transformer.engine.task import Batch, Sums, TrainState
 from flax_transformer.engine.trainer import Trainer
 
 Scores = dict[str, Any]

@@ -7,8 +7,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.engine.chunks import cut
-
 Sums = dict[str, jax.Array]
 SumsOf = Callable[[Any, Any, Any], tuple[jax.Array, Sums]]
 
@@ -107,3 +105,14 @@ def _zeros(sums_of: SumsOf, *of: Any) -> Any:
 def _join(chunks: jax.Array, like: jax.Array) -> jax.Array:
     """The inverse of `cut`, in the shape of `like`."""
     return jnp.moveaxis(chunks, 0, 1).reshape(like.shape[0], -1, *like.shape[2:])[:, : like.shape[1]]
+
+
+def cut(x: jax.Array, count: int) -> jax.Array:
+    """[A, B, ...] as [count, A, ceil(B / count), ...], padded with zeros.
+
+    >>> cut(jnp.array([[1, 2, 3], [4, 5, 6]]), 2).tolist()
+    [[[1, 2], [4, 5]], [[3, 0], [6, 0]]]
+    """
+    width = -(-x.shape[1] // count)
+    padded = jnp.pad(x, [(0, 0), (0, count * width - x.shape[1]), *[(0, 0)] * (x.ndim - 2)])
+    return jnp.moveaxis(padded.reshape(x.shape[0], count, width, *x.shape[2:]), 1, 0)

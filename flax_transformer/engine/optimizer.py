@@ -1,24 +1,71 @@
-"""From OptimizerConfig to optax."""
+"""How gradients become updates, and the learning rate by step."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
 import optax.contrib
 
-from flax_transformer.engine import schedules
-from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.engine.config import OptimizerConfig
+
+Schedule = Callable[[jax.Array], jax.Array]
 
 
-def make_schedule(config: OptimizerConfig, *, d_model: int, steps: int) -> schedules.Schedule:
+def noam(d_model: int, warmup_steps: int, factor: float = 1.0) -> Schedule:
+    """factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5) (Vaswani et al. 2017, section 5.3, eq. 3)."""
+
+    def rate(step: jax.Array) -> jax.Array:
+        step = jnp.asarray(step, jnp.float32)
+        return factor * d_model**-0.5 * jnp.minimum(step**-0.5, step * warmup_steps**-1.5)
+
+    return rate
+
+
+def inverse_sqrt(peak: float, warmup_steps: int) -> Schedule:
+    """Rises to `peak` at step warmup_steps, then falls with 1 / sqrt(step): noam, given by its peak."""
+    return noam(1, warmup_steps, peak * warmup_steps**0.5)
+
+
+def _with_warmup(peak: float, warmup_steps: int, after: Callable[[jax.Array], jax.Array]) -> Schedule:
+    def rate(step: jax.Array) -> jax.Array:
+        step = jnp.asarray(step, jnp.float32)
+        return peak * jnp.where(step < warmup_steps, step / max(warmup_steps, 1), after(step))
+
+    return rate
+
+
+def constant(peak: float, warmup_steps: int) -> Schedule:
+    """Rises to `peak` at step warmup_steps and stays there."""
+    return _with_warmup(peak, warmup_steps, jnp.ones_like)
+
+
+def linear(peak: float, warmup_steps: int, steps: int) -> Schedule:
+    """Rises to `peak` at step warmup_steps, then falls linearly to 0 at `steps`."""
+    return _with_warmup(peak, warmup_steps, lambda step: 1.0 - _progress(step, warmup_steps, steps))
+
+
+def cosine(peak: float, warmup_steps: int, steps: int) -> Schedule:
+    """Rises to `peak` at step warmup_steps, then falls along half a cosine to 0 at `steps`."""
+    return _with_warmup(
+        peak, warmup_steps, lambda step: 0.5 + 0.5 * jnp.cos(jnp.pi * _progress(step, warmup_steps, steps))
+    )
+
+
+def _progress(step: jax.Array, warmup_steps: int, steps: int) -> jax.Array:
+    return jnp.clip((step - warmup_steps) / max(steps - warmup_steps, 1), 0.0, 1.0)
+
+
+def make_schedule(config: OptimizerConfig, *, d_model: int, steps: int) -> Schedule:
     """The learning rate by step, counted from 1. `d_model` scales noam; linear and cosine end at `steps`."""
     if config.schedule == 'noam':
-        return schedules.noam(d_model, config.warmup_steps, config.learning_rate)
+        return noam(d_model, config.warmup_steps, config.learning_rate)
     if config.schedule == 'inverse_sqrt':
-        return schedules.inverse_sqrt(config.learning_rate, config.warmup_steps)
+        return inverse_sqrt(config.learning_rate, config.warmup_steps)
     if config.schedule == 'constant':
-        return schedules.constant(config.learning_rate, config.warmup_steps)
-    make = schedules.linear if config.schedule == 'linear' else schedules.cosine
+        return constant(config.learning_rate, config.warmup_steps)
+    make = linear if config.schedule == 'linear' else cosine
     return make(config.learning_rate, config.warmup_steps, config.schedule_steps or steps)
 
 

@@ -1,6 +1,7 @@
-"""A task as a value: what `engine.launch.train` needs of it."""
+"""A task as a value: what `engine.launch.train` needs of it; and validation during training."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,11 +9,39 @@ import jax
 
 from flax_transformer.engine.batches import NumberedBatches
 from flax_transformer.engine.config import TaskConfig
+from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.task import Batch, Params, Task
+from flax_transformer.engine.task import Batch, Params, Task, TrainState
 from flax_transformer.engine.train import Data, Validate
 from flax_transformer.engine.trainer import Trainer
+
+
+class Validation:
+    """`validation(state, reporter)` scores the parameters to keep: the moving average, if there is one."""
+
+    predicts = True  # whether there is more to score than the batches' sums
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+
+    def batches(self) -> Iterable[Batch]:
+        """The validation set, whose sums `Task.summarize` turns into scores; empty: none of them."""
+        return ()
+
+    def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, Any]:
+        """Further scores, JSON, of parameters that are whole; computed in process 0 alone."""
+        return {}
+
+    def __call__(self, state: TrainState, reporter: Reporter) -> dict[str, Any]:
+        scores = self.trainer.evaluate(state.params_to_keep, self.batches())
+        if self.predicts:
+            params, step = self.trainer.devices.gather(state.params_to_keep), int(state.step)
+            # Other processes wait for the first: scores decide when to stop, so all need the same.
+            found = json.dumps(self.predict(params, step, reporter)) if multihost.is_first() else None
+            scores |= json.loads(multihost.share(f'scores after step {step}', found))
+        return scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +65,6 @@ class Recipe:
     load: Callable[[Any], Any] | None = None  # that run, with `config` and `params`
     taken_over: tuple[str, ...] = ('model',)  # sections that are that run's
     comes_along: str = 'config'  # what is taken over besides parameters, for messages
-
-    # What to type when training is over:
-    use: str = ''  # 'classify {} < lines > labels', {} being the run
-    evaluate_on: str = ''  # what `evaluate` needs where the config names no test set, with {0} for its section data
 
     def trainer(self, config: TaskConfig, devices: Sequence[jax.Device] | None = None) -> Trainer:
         """The compiled steps of a config, for `devices`, which need not be present; None: those that it asks for."""

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from reproduce_events import SETTINGS, other, scored, trained
 
-from benchmarks.reproduce.kept import joined, keep
-from benchmarks.reproduce.log import Log
+from benchmarks.reproduce.log import Log, joined, keep
 from flax_transformer.common.errors import UserError
 
 

@@ -136,36 +136,16 @@ def test_the_command_of_a_row_repeats_changed_fields() -> None:
     assert row.command == "make reproduce CONFIG=dir/mine.py SEEDS='1 2 3'"
 
 
-def test_rows_are_replaced_by_their_first_cell_and_others_come_last() -> None:
-    table = TABLES['model']
-    only = {'validation': OPTIONS['validation']}
-    b, c, none = (
-        rows(Entry(name, TINY, VALIDATION_ONLY), events, only)[0]
-        for name, events in (('b', [*trained(1), scored(30, 1, part='validation')]), ('c', []), ('a', []))
-    )
-    text = (
-        'above\n<!-- model: begin -->\n| x | seeds |\n| --- | --- |\n| a | 1 |\n| b |  |\n<!-- model: end -->\nbelow\n'
-    )
-    new = replaced(text, table, [b, c, none])
-    assert new.startswith('above\n<!-- model: begin -->\n| name | what differs |')
-    lines = ['| a | 1 |', markdown(table, b), markdown(table, c), '<!-- model: end -->', 'below']
+def test_rows_take_the_place_of_those_between_the_comments_and_ensembles_come_last() -> None:
+    alone, both = rows(ENTRY, [*trained(1), *trained(2), scored(40, 1), scored(43, 1, 2)])
+    text = 'above\n<!-- results: begin -->\n| old |\n<!-- results: end -->\nbelow\n'
+    new = replaced(text, RESULTS, [both, alone])
+    assert new.startswith('above\n<!-- results: begin -->\n| result | seeds |')
+    lines = [markdown(RESULTS, alone), markdown(RESULTS, both), '<!-- results: end -->', 'below']
     assert new.splitlines()[4:] == lines
-    assert replaced(new, table, [b]) == new
-    untied, base = (rows(Entry(name, TINY, VALIDATION_ONLY), [], only)[0] for name in ('untied', 'base'))
-    ordered = [markdown(table, base), markdown(table, untied), *lines]
-    assert replaced(replaced(new, table, [untied]), table, [base]).splitlines()[4:] == ordered
+    assert replaced(new, RESULTS, [both, alone]) == new
     with pytest.raises(ValueError, match='decoding: begin'):
         replaced(text, TABLES['decoding'], [])
-
-
-def test_a_row_is_not_replaced_if_a_seed_would_be_lost() -> None:
-    one, both = ([*trained(1), scored(40, 1)], [*trained(2), scored(41, 2)])
-    (row,) = rows(ENTRY, [*one, *both])
-    empty = '<!-- results: begin -->\n<!-- results: end -->\n'
-    text = replaced(empty.replace('\n', '\n| result | seeds |\n| --- | --- |\n', 1), RESULTS, [row])
-    with pytest.raises(ValueError, match='scores of the seeds 1, 2, these runs of 1; bring'):
-        replaced(text, RESULTS, rows(ENTRY, one))
-    assert replaced(text, RESULTS, rows(ENTRY, trained(1, 75))) == text
 
 
 def test_the_document_has_a_row_for_each_entry() -> None:

@@ -23,7 +23,7 @@ class Crash:
         os._exit(139)  # as extension modules do in the teardown
 
 crash = Crash()
-run(main)
+run(main, {options})
 """
 BODIES = {
     'plain': 'interrupt()',
@@ -32,20 +32,24 @@ try:
     interrupt()
 except KeyboardInterrupt:
     raise RuntimeError('import failed')""",
+    'reported_as_a_mistake': """
+try:
+    interrupt()
+except KeyboardInterrupt:
+    return 2""",
     'in_a_destructor': """
 class Interrupted:
     def __del__(self):
         interrupt()
 Interrupted()
 time.sleep(20)""",
-    'reported_as_a_mistake': """
-try:
-    interrupt()
-except KeyboardInterrupt:
-    return 2""",
     'amid_an_import': """
-exec(compile('interrupt(); print("imported")', '<frozen importlib._bootstrap>', 'exec'), globals())
+exec(compile('interrupt()', '<frozen importlib._bootstrap>', 'exec'), globals())
 time.sleep(20)""",
+    'while_a_thread_waits': """  # as Orbax's do, for minutes
+import threading
+threading.Thread(target=time.sleep, args=[100]).start()
+interrupt()""",
     'twice': """
 try:
     interrupt()
@@ -55,6 +59,8 @@ finally:
 
 COMPILING = """
 import types
+from contextlib import nullcontext
+from flax_transformer.engine.preemption import stop_on_signals
 from flax_transformer.cli import main as flax_transformer
 
 class Program:
@@ -63,56 +69,51 @@ class Program:
 
 def compile_in_a_thread(_):
     program = Program()
-    {interrupt}
+    with {handlers} as stop:
+        interrupt()
 
 sys.modules['flax_transformer.cli.show'] = types.SimpleNamespace(main=compile_in_a_thread)
 return flax_transformer(['show'])"""
 
 
-def run(body: str) -> subprocess.CompletedProcess:
+def run(body: str, options: str = '') -> subprocess.CompletedProcess:
     indented = body.strip().replace('\n', '\n    ')
-    program = PROGRAM.format(body=f'    {indented}')
+    program = PROGRAM.format(body=f'    {indented}', options=options)
     return subprocess.run([sys.executable, '-c', program], cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize('body', BODIES.values(), ids=BODIES)
 def test_ctrl_c_ends_with_130_and_without_a_traceback(body: str) -> None:
     done = run(body)
-    whole = 'imported\n' if 'imported' in body else ''  # an import is not cut short
-    assert (done.returncode, done.stdout) == (130, f'printed\n{whole}cleaned up\n'), done.stderr
+    assert (done.returncode, done.stdout) == (130, 'printed\n'), done.stderr
     assert 'Traceback' not in done.stderr
     assert 'ignored' not in done.stderr
 
 
 @pytest.mark.parametrize(
-    ('interrupt', 'code'),
-    [('interrupt()', 130), ('from flax_transformer.engine.preemption import Interrupted; raise Interrupted', 75)],
-    ids=['ctrl_c', 'asked_to_save'],
+    ('handlers', 'code'), [('nullcontext()', 130), ('stop_on_signals()', 75)], ids=['command', 'training']
 )
-def test_what_a_thread_of_xla_may_be_compiling_is_never_freed(interrupt: str, code: int) -> None:
-    done = run(COMPILING.format(interrupt=interrupt))
-    assert (done.returncode, done.stdout) == (code, 'printed\ncleaned up\n'), done.stderr
+def test_what_a_thread_of_xla_may_be_compiling_is_never_freed(handlers: str, code: int) -> None:
+    done = run(COMPILING.format(handlers=handlers))
+    assert (done.returncode, done.stdout) == (code, 'printed\n'), done.stderr
 
 
-def test_a_thread_that_waits_for_what_was_interrupted_is_not_waited_for() -> None:
-    """Orbax's threads are not daemons, and wait for minutes."""
-    done = run("""
-import threading
-from flax_transformer.cli import process
-process._GRACE = 0.1
-threading.Thread(target=time.sleep, args=[100]).start()
-interrupt()""")
-    assert (done.returncode, done.stdout) == (130, 'printed\n'), done.stderr
+@pytest.mark.parametrize('number', ['SIGINT', 'SIGTERM'])
+def test_training_without_handlers_of_its_own_has_nothing_to_lose(number: str) -> None:
+    done = run(f'os.kill(os.getpid(), signal.{number}); time.sleep(20)', 'is_training=True')
+    assert (done.returncode, done.stdout) == (75, 'printed\n')
+    assert done.stderr == f'{number}: stopped; the same command goes on\n'
 
 
 def test_other_ends_are_those_of_python() -> None:
-    assert run('del globals()["crash"]').returncode == 139, 'the sign that the teardown was not skipped'
-    done = run("raise RuntimeError('a bug')")
+    assert run('').returncode == 139, 'the sign that the teardown was not skipped'
+    sound = 'del Crash.__del__\n'
+    done = run(f"{sound}raise RuntimeError('a bug')")
     assert (done.returncode, done.stdout) == (1, 'printed\ncleaned up\n')
     assert done.stderr.endswith('RuntimeError: a bug\n')
-    assert run("raise SystemExit('what is wrong')").stderr == 'what is wrong\n'
+    assert run(f"{sound}raise SystemExit('what is wrong')").stderr == 'what is wrong\n'
+    assert run(f'{sound}signal.signal(signal.SIGINT, signal.SIG_IGN); return interrupt() or 3').returncode == 3
     assert run('return 75').returncode == 75
-    assert run('signal.signal(signal.SIGINT, signal.SIG_IGN); return interrupt() or 3').returncode == 3
 
 
 def test_the_commands_start_importing_where_ctrl_c_is_caught() -> None:

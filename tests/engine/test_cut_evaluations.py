@@ -16,11 +16,11 @@ from conftest import TESTS
 from toy_runs import CircleRun, make_trainer, train_circle
 from toy_task import CircleConfig
 
+from flax_transformer.common.errors import Interrupted
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
-from flax_transformer.engine.preemption import Interrupted
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.runs.places import REPLACED
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.runs.finished import REPLACED
+from flax_transformer.engine.task import TrainState
 
 LOSSES = {10: 0.9, 20: 0.5, 30: 0.1, 40: 0.6, 50: 0.7, 60: 0.3}  # the best of those saved, at 20, 40 and 60, comes last
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from loop_doubles import CountingTrainer, Saved, SilentReporter, run_loop
 
-from flax_transformer.engine.preemption import Interrupted, Stop
-from flax_transformer.engine.state import TrainState
+from flax_transformer.common.errors import Interrupted
+from flax_transformer.engine.preemption import Stop
+from flax_transformer.engine.task import TrainState
 
 
 class RecordedMetric:

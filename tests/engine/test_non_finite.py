@@ -21,8 +21,8 @@ from flax_transformer.engine.config import LoopConfig, OptimizerConfig, Parallel
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.non_finite import first_non_finite, load_batch, save_batch
-from flax_transformer.engine.state import TrainState, init_state
 from flax_transformer.engine.step import gradients, train_step
+from flax_transformer.engine.task import TrainState, init_state
 from flax_transformer.engine.trainer import Trainer
 
 CIRCLE = CircleTask(CircleConfig())

@@ -17,10 +17,10 @@ from toy_task import CircleConfig, draw
 from flax_transformer import train
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import OptimizerConfig, ParallelConfig
-from flax_transformer.engine.freezing import frozen_by
 from flax_transformer.engine.optimizer import make_optimizer, make_schedule
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.start import report_rate_jump
+from flax_transformer.engine.step import frozen_by
+from flax_transformer.engine.train import report_rate_jump
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.translation.loading import load_run

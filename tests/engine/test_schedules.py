@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flax_transformer.engine.schedules import constant, cosine, inverse_sqrt, linear, noam
+from flax_transformer.engine.optimizer import constant, cosine, inverse_sqrt, linear, noam
 
 STEPS = np.arange(1, 401)
 FLOAT32 = {'rtol': 1e-5, 'atol': 1e-8}  # a few float32 roundings of powers and cosines

@@ -17,8 +17,8 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.recipe import declare
-from flax_transformer.engine.state import TrainState, init_state
 from flax_transformer.engine.step import train_step
+from flax_transformer.engine.task import TrainState, init_state
 from flax_transformer.tasks.translation.loss import loss_sums
 from flax_transformer.transformer.model import Transformer, init_params
 

@@ -22,7 +22,7 @@ from toy_task import CircleConfig, CircleTask, draw
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, Reporter, read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.task import TrainState
 
 
 def of_training(**fields: Any) -> CircleConfig:

@@ -12,8 +12,8 @@ from tiny_translation import MODEL, uneven_batch
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.engine.config import OptimizerConfig
 from flax_transformer.engine.optimizer import make_optimizer
-from flax_transformer.engine.state import init_state
 from flax_transformer.engine.step import train_step
+from flax_transformer.engine.task import init_state
 from flax_transformer.tasks.translation.loss import loss_sums
 from flax_transformer.transformer.encoder import Encoder
 from flax_transformer.transformer.model import Transformer, init_params

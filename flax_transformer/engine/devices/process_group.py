@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.roll_call import LOCAL, Facts, call_roll
 

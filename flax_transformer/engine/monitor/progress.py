@@ -1,18 +1,209 @@
-"""Loop state saved with checkpoints, so that metrics and patience resume exactly."""
+"""How far training has come: sums since the last report, early stopping, spikes of the loss."""
 
-from typing import Any
+import contextlib
+import math
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from flax_transformer.engine.config.loop import LoopConfig
-from flax_transformer.engine.monitor.early_stopping import EarlyStopping
-from flax_transformer.engine.monitor.loss_spikes import LossSpikes
-from flax_transformer.engine.monitor.metric_window import MetricWindow
-from flax_transformer.engine.task import Task
+from flax_transformer.engine.config import LoopConfig
+
+if TYPE_CHECKING:
+    from flax_transformer.engine.task import Task
+
+
+class MetricWindow:
+    """Sums over the steps since the last report, and the time they took."""
+
+    def __init__(self, task: 'Task', state: dict[str, Any] | None = None) -> None:
+        """Continues from what `state` returned, if given."""
+        self._task = task
+        self.skipped_in_all = self.skipped_in_a_row = 0
+        self._reset()
+        if state:
+            self._sums, self.steps, self._skipped = dict(state['sums']), state['steps'], state['skipped']
+            self._waited = state['waited']
+            self._began -= state['seconds']
+            self.skipped_in_all, self.skipped_in_a_row = state['skipped_in_all'], state['skipped_in_a_row']
+
+    def _reset(self) -> None:
+        self._sums: dict[str, float] = {}
+        self.steps, self._skipped, self._waited, self._paused = 0, 0, 0.0, 0.0
+        self._began = time.perf_counter()
+
+    def state(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            'sums': dict(self._sums),  # JSON is written later, in a thread, while these go on changing
+            'steps': self.steps,
+            'skipped': self._skipped,
+            'waited': self._waited,
+            'seconds': self._seconds(),
+            'skipped_in_all': self.skipped_in_all,
+            'skipped_in_a_row': self.skipped_in_a_row,
+        }
+
+    def add(self, metrics: dict[str, float]) -> None:
+        """Takes in the metrics of one step; a skipped one is only counted."""
+        if metrics['skipped']:
+            self._skipped += 1
+            self.skipped_in_all += 1
+            self.skipped_in_a_row += 1
+            return
+        self.skipped_in_a_row = 0
+        self.steps += 1
+        for name, value in metrics.items():
+            self._sums[name] = self._sums.get(name, 0.0) + float(value)
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Counts the time inside as waiting for data."""
+        began = time.perf_counter()
+        yield
+        self._waited += time.perf_counter() - began
+
+    @contextlib.contextmanager
+    def pause(self) -> Iterator[None]:
+        """Excludes the time inside, which is not training."""
+        began = time.perf_counter()
+        yield
+        self._paused += time.perf_counter() - began
+
+    def _seconds(self) -> float:
+        return max(time.perf_counter() - self._began - self._paused, 1e-9)
+
+    def close(self) -> dict[str, float]:
+        """Averages over the steps since the last call, without skipped ones; times in seconds."""
+        seconds, sums, steps, counts = self._seconds(), self._sums, self.steps, self._task.counts
+        metrics = self._task.summarize(sums)
+        metrics |= {name: sums[name] / steps for name in (*counts, 'grad_norm') if name in sums}
+        metrics |= {
+            'skipped_steps': self._skipped,
+            f'{counts[0]}_per_second': sums[counts[0]] / seconds,
+            'seconds_per_step': seconds / (steps + self._skipped),
+            'data_wait': self._waited / seconds,
+        }
+        self._reset()
+        return metrics
+
+
+def is_lower_better(score: str) -> bool:
+    """Whether a lower score is better, by its name: true of losses, perplexities and error rates.
+
+    >>> is_lower_better('loss'), is_lower_better('word_error_rate'), is_lower_better('bleu')
+    (True, True, False)
+    """
+    return score.endswith(('loss', 'perplexity', 'error_rate'))
+
+
+def rank(value: float, score: str) -> float:
+    """The value with its sign set so that higher is better; NaN is worst."""
+    if math.isnan(value):
+        return -math.inf
+    return -value if is_lower_better(score) else value
+
+
+def rank_of_checkpoint(metrics: dict[str, float], score: str) -> float:
+    """`rank` of a checkpoint by its metrics; one without this score, or with damaged metrics, is worst."""
+    value = metrics.get(f'validation_{score}') if isinstance(metrics, dict) else None
+    return rank(value if isinstance(value, (int, float)) else math.nan, score)
+
+
+def checkpoint_metrics(scores: dict[str, Any]) -> dict[str, float]:
+    """The numbers of an evaluation, named as checkpoints keep them."""
+    return {f'validation_{name}': value for name, value in scores.items() if isinstance(value, (int, float))}
+
+
+class EarlyStopping:
+    """The best evaluation so far and how many have come since; over after `patience` of them."""
+
+    def __init__(self, score: str, patience: int, state: dict[str, Any] | None = None) -> None:
+        """Continues from what `state` returned, if that was for the same score. With patience 0, is never over."""
+        self.score, self.patience = score, patience
+        known = state if state and state['by'] == score else {}
+        self.best: float | None = known.get('best')
+        self.step: int = known.get('step', 0)
+        self.since: int = known.get('since', 0)
+
+    def state(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {'by': self.score, 'best': self.best, 'step': self.step, 'since': self.since}
+
+    def add(self, step: int, scores: dict[str, Any]) -> None:
+        """Takes in an evaluation."""
+        value = scores[self.score]
+        is_better = self.best is None or rank(value, self.score) > rank(self.best, self.score)
+        if is_better and not math.isnan(value):
+            self.best, self.step, self.since = value, step, 0
+        else:
+            self.since += 1
+
+    @property
+    def is_over(self) -> bool:
+        return 0 < self.patience <= self.since
+
+    def __str__(self) -> str:
+        best = 'was never a number' if self.best is None else f'was best at step {self.step} ({self.best:.4g})'
+        return f'the validation {self.score} {best}, {self.since} evaluations ago'
+
+
+WATCHED = ('loss', 'grad_norm')
+
+
+class LossSpikes:
+    """Exponential running means and variances over about `window` steps; plain means until then."""
+
+    def __init__(self, deviations: float, window: int, state: dict[str, Any] | None = None) -> None:
+        """A step is a spike if it is more than `deviations` standard deviations above the mean; 0: no step is.
+
+        Continues from what `state` returned, if given.
+        """
+        self.deviations, self.window = deviations, window
+        known = state or {'steps': 0, 'mean': dict.fromkeys(WATCHED, 0.0), 'variance': dict.fromkeys(WATCHED, 0.0)}
+        self.steps: int = known['steps']
+        self.mean, self._variance = dict(known['mean']), dict(known['variance'])
+
+    def state(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {'steps': self.steps, 'mean': dict(self.mean), 'variance': dict(self._variance)}
+
+    def add(self, values: dict[str, float]) -> dict[str, float]:
+        """Takes in a step's loss and, if it has one, grad_norm. Returns values, means, deviations of a spike, or {}.
+
+        A value above the threshold counts as the threshold, so that one spike does not hide the next. The first
+        `window` steps are never spikes.
+        """
+        found = {}
+        rate = max(1.0 / self.window, 1.0 / (self.steps + 1))
+        for name in [name for name in WATCHED if name in values]:  # no gradients in a task that updates itself
+            value, mean, deviation = values[name], self.mean[name], math.sqrt(self._variance[name])
+            if self.deviations and self.steps >= self.window:
+                threshold = mean + self.deviations * deviation
+                if value > threshold:
+                    found |= {name: value, f'{name}_mean': mean, f'{name}_deviation': deviation}
+                    value = threshold
+            difference = value - mean
+            self.mean[name] = mean + rate * difference
+            self._variance[name] = (1.0 - rate) * (self._variance[name] + rate * difference * difference)
+        self.steps += 1
+        return found
+
+
+def describe_spike(step: int, spike: dict[str, float]) -> str:
+    """A spike as a message."""
+    parts = [
+        f'{name} {spike[name]:.4g} is far above its running mean of {spike[f"{name}_mean"]:.4g} '
+        f'(standard deviation {spike[f"{name}_deviation"]:.2g})'
+        for name in WATCHED
+        if name in spike
+    ]
+    return f'step {step}: {" and ".join(parts)}; its examples are in metrics.jsonl'
 
 
 class Progress:
     """Metrics since the last report, the best evaluation, running means; and whether an evaluation was cut short."""
 
-    def __init__(self, task: Task, config: LoopConfig, saved: dict[str, Any] | None = None) -> None:
+    def __init__(self, task: 'Task', config: LoopConfig, saved: dict[str, Any] | None = None) -> None:
         """Continues from what `to_json` returned, if given."""
         saved = saved or {}
         self.window = MetricWindow(task, saved.get('window'))

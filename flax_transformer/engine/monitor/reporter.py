@@ -11,11 +11,9 @@ from flax_transformer.common.files import open_regular, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.quiet import say
 from flax_transformer.engine.monitor.append_file import AppendFile, end_last_line
-from flax_transformer.engine.monitor.loss_spikes import describe_spike
-from flax_transformer.engine.monitor.progress_bar import ProgressBar, columns, is_terminal
-from flax_transformer.engine.monitor.tensorboard import TensorBoardFile
-from flax_transformer.engine.monitor.time_left import TimeLeft
-from flax_transformer.engine.monitor.trackers import End, Tracker
+from flax_transformer.engine.monitor.progress import describe_spike
+from flax_transformer.engine.monitor.progress_bar import ProgressBar, TimeLeft, columns, is_terminal
+from flax_transformer.engine.monitor.trackers import End, TensorBoardFile, Tracker
 
 METRICS_FILE = 'metrics.jsonl'
 _MOST_METRICS = 256 << 20  # bytes, some 600,000 records

@@ -1,15 +1,19 @@
 """Checksums of a checkpoint's files, kept with it: names every file that was changed, truncated, lost or added."""
 
+import contextlib
 import hashlib
 import json
+import logging
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited, sha256_of
 from flax_transformer.common.json_text import parse_json
+from flax_transformer.engine.preemption import interrupt_in
 
 MANIFEST = 'manifest.json'
 # Orbax writes this one in a thread of its own: its handlers may come after the manifest, the commit time always does.
@@ -124,3 +128,30 @@ def _metadata_entry(file: Path, *late: str) -> dict[str, Any]:
     except (ValueError, TypeError):
         pass  # damaged: compared as it is
     return {'bytes': len(content), 'sha256': hashlib.sha256(content).hexdigest()}
+
+
+@contextlib.contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turns any exception but those of the system into a UserError which says that `what` cannot be read.
+
+    What Orbax warns of is left out: a read-only manager is read-only, items have no metadata of their own.
+    """
+    logger = logging.getLogger('absl')
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    except (UserError, OSError, MemoryError):
+        raise
+    except Exception as error:  # Orbax may raise anything on a damaged file
+        if interrupt := interrupt_in(error):  # of which Orbax makes an error of its own
+            raise interrupt from None
+        if 'RESOURCE_EXHAUSTED' in str(error):
+            raise
+        first = (str(error).splitlines() or [''])[0][:200]
+        raise UserError(
+            f'{what} is damaged, or cannot be read ({type(error).__name__}: {first}); restore it from a backup, or '
+            'choose another'
+        ) from None
+    finally:
+        logger.setLevel(level)

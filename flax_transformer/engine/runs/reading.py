@@ -17,12 +17,10 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.trees import named_leaves
-from flax_transformer.engine.monitor.early_stopping import rank_of_checkpoint
-from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, strange_files
-from flax_transformer.engine.runs.damaged_files import reading
-from flax_transformer.engine.runs.places import place_of, steps_of
-from flax_transformer.engine.runs.quiet import drop_late_errors, without_warnings
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.monitor.progress import rank_of_checkpoint
+from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, reading, strange_files
+from flax_transformer.engine.runs.finished import place_of, steps_of
+from flax_transformer.engine.task import TrainState
 
 T = TypeVar('T')
 Which = int | str | None  # a step, 'last', or the best
@@ -45,7 +43,6 @@ class CheckpointReader:
     ) -> None:
         self.folder, self._say = folder, say
         self._rank = partial(rank_of_checkpoint, score=best_by)
-        drop_late_errors()
 
     def steps(self) -> list[int]:
         """The steps of all checkpoints, newest last."""
@@ -212,7 +209,7 @@ class CheckpointReader:
         """Raises UserError if the checkpoint's parameters do not have the names and shapes of `like`."""
         flat = lambda tree: {path: tuple(leaf.shape) for path, leaf in named_leaves(tree)}
         place = place_of(self.folder, step).absolute()
-        with reading(f'checkpoint {step} in {self.folder}'), without_warnings(), ocp.StandardCheckpointer() as reader:
+        with reading(f'checkpoint {step} in {self.folder}'), ocp.StandardCheckpointer() as reader:
             there = flat(reader.metadata(place / 'params').item_metadata.tree)
         expected = flat(like)
         names = [name for name in sorted(expected | there) if expected.get(name) != there.get(name)]
@@ -231,7 +228,7 @@ class CheckpointReader:
 
 def _read(checkpoint: Path, **items: Any) -> Any:
     what, handler = f'checkpoint {checkpoint.name} in {checkpoint.parent}', ocp.CompositeCheckpointHandler()
-    with reading(what), without_warnings(), ocp.Checkpointer(handler) as reader:
+    with reading(what), ocp.Checkpointer(handler) as reader:
         return reader.restore(checkpoint.absolute(), args=ocp.args.Composite(**items))
 
 

@@ -10,9 +10,13 @@ A task adds whatever its model needs besides parameters, such as a tokenizer.
 """
 
 import contextlib
+import importlib.metadata
 import json
 import os
+import platform
 import re
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -24,7 +28,6 @@ from flax_transformer.common.fields import marked
 from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.locks import LOCK_FILE, in_use
-from flax_transformer.engine.runs.environment import environment
 from flax_transformer.engine.runs.trust import remember
 
 CONFIG_FILE = 'config.json'
@@ -38,6 +41,10 @@ class RunDirectory(Generic[C]):
 
     config_class: ClassVar[type]
     model_files: ClassVar[tuple[str, ...]] = ()  # files and folders the model needs besides its parameters
+    # What to type when training is over, {} being the run, as in 'classify {} < lines > labels'; and what `evaluate`
+    # needs where the config names no test set, {0} being its section data.
+    use: ClassVar[str] = ''
+    evaluate_on: ClassVar[str] = ''
     leftovers: ClassVar[tuple[str, ...]] = (LOCK_FILE,)  # what an interrupted first start may leave
 
     def __init__(self, path: Path | str) -> None:
@@ -171,3 +178,51 @@ def split_reference(reference: Path | str) -> tuple[Path, str | int | None]:
         hint = f'{nearest(which, CHECKPOINTS)} Expected a step, or {", ".join(CHECKPOINTS)}, after @'
         raise UserError(f'{text}: no checkpoint {which!r}.{hint}')
     return Path(path), which
+
+
+DIGEST_FILE = 'tokenizer.sha256'  # next to the folder `tokenizer`; older runs have none
+
+
+def write_digest(run: Path, digest: str) -> None:
+    write_whole(run / DIGEST_FILE, digest + '\n')
+
+
+def check_digest(run: Path, digest: str) -> None:
+    """Raises UserError if the run began with another tokenizer than that of this digest."""
+    with contextlib.suppress(FileNotFoundError):  # of an older run
+        if read_limited(run / DIGEST_FILE, 1000).strip() != digest.encode():
+            raise UserError(
+                f'{run / "tokenizer"} is not the tokenizer that the run began with: its digest is not that in '
+                f'{DIGEST_FILE}. Restore the one that the run was trained with'
+            )
+
+
+def environment(devices: str) -> dict[str, Any]:
+    """Versions, commit and machine of this process, with the description of its devices; JSON."""
+    names = ('flax-transformer', 'jax', 'flax', 'optax', 'orbax-checkpoint', 'grain', 'sentencepiece', 'numpy')
+    versions = {}
+    for name in names:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = None
+    return {
+        'time': time.strftime('%Y-%m-%dT%H:%M:%S%z'),
+        'python': platform.python_version(),
+        'machine': platform.platform(),
+        'devices': devices,
+        'commit': _commit(),
+        'versions': versions,
+    }
+
+
+def _commit() -> str | None:
+    """The commit of the checkout that this package runs from; None if it was installed."""
+    package = Path(__file__).parents[2]
+    if not (package.parent / '.git').exists():
+        return None
+    try:
+        command = ['git', '-C', str(package), 'describe', '--always', '--dirty', '--abbrev=12']
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -10,7 +10,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.pretrained import PretrainedRows, pretrained_rows, with_pretrained
 from flax_transformer.engine.devices.multihost import say
-from flax_transformer.engine.runs.places import steps_of
+from flax_transformer.engine.runs.finished import steps_of
 from flax_transformer.tasks.classification.batches import EncodedTexts, padded
 from flax_transformer.tasks.classification.config import Config
 from flax_transformer.tasks.classification.corpus_checks import CORPORA, audit, read_corpora

@@ -46,6 +46,4 @@ RECIPE = Recipe(
     load=load_run,
     taken_over=('model', 'tokenizer'),
     comes_along='vocabulary',
-    use='classify {} < lines > labels',
-    evaluate_on='--test test.tsv',
 )

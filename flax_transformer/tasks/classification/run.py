@@ -11,8 +11,7 @@ from typing import NamedTuple
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.runs.tokenizer_digest import DIGEST_FILE, check_digest, write_digest
+from flax_transformer.engine.runs.run_directory import DIGEST_FILE, RunDirectory, check_digest, write_digest
 from flax_transformer.tasks.classification.config import Config
 from flax_transformer.tasks.classification.vocabulary import Vocabulary, load_vocabulary
 
@@ -35,6 +34,8 @@ class Run(RunDirectory[Config]):
     """The files of a classification run, except its checkpoints."""
 
     config_class = Config
+    use = 'classify {} < lines > labels'
+    evaluate_on = '--test test.tsv'
     model_files = ('tokenizer', DIGEST_FILE, LABELS_FILE)
 
     def is_prepared(self) -> bool:

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.runs.named_params import named_params
+from flax_transformer.engine.runs.averaging import named_params
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.embeddings.config import Config
 from flax_transformer.tasks.embeddings.glove import glove_vectors, init_glove

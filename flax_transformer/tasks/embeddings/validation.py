@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from flax_transformer.engine import validation
+from flax_transformer.engine import recipe as validation
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.embeddings.blocks import TextBlocks
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.runs.named_params import named_params
+from flax_transformer.engine.runs.averaging import named_params
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.model import parameter_shapes

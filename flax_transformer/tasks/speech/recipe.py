@@ -63,6 +63,4 @@ RECIPE = Recipe(
     load=load_run,
     taken_over=('model', 'features', 'tokenizer'),
     comes_along='units',
-    use='transcribe {} FILE ...',
-    evaluate_on='--test test.tsv',
 )

@@ -4,8 +4,7 @@ tokenizer/         the units: words, characters, or a SentencePiece model
 tokenizer.sha256   their digest when the run began
 """
 
-from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.runs.tokenizer_digest import DIGEST_FILE, check_digest, write_digest
+from flax_transformer.engine.runs.run_directory import DIGEST_FILE, RunDirectory, check_digest, write_digest
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.units import Units, load_units
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE
@@ -15,6 +14,8 @@ class Run(RunDirectory[Config]):
     """The files of a speech-to-text run, except its checkpoints."""
 
     config_class = Config
+    use = 'transcribe {} FILE ...'
+    evaluate_on = '--test test.tsv'
     model_files = ('tokenizer', DIGEST_FILE)
 
     def is_prepared(self) -> bool:

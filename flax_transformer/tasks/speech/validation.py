@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from flax_transformer.engine import validation
+from flax_transformer.engine import recipe as validation
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.task import Params
 from flax_transformer.engine.trainer import Trainer

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.config import override
-from flax_transformer.engine.runs.named_params import named_params
+from flax_transformer.engine.runs.averaging import named_params
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.model import parameter_shapes

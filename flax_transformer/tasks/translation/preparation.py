@@ -16,7 +16,7 @@ from flax_transformer.data.file_listing import Listed, listed
 from flax_transformer.data.pretrained import PretrainedRows, pretrained_rows
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.monitor.progress_bar import is_terminal
-from flax_transformer.engine.runs.places import steps_of
+from flax_transformer.engine.runs.finished import steps_of
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.corpus_checks import check_corpora, files_of, refuse_changed_files
 from flax_transformer.tasks.translation.run import Run, check_tokenizer

@@ -55,6 +55,4 @@ RECIPE = Recipe(
     load=load_run,
     taken_over=('model', 'tokenizer'),
     comes_along='tokenizer',
-    use='translate {} < lines > translations',
-    evaluate_on='--source test.{0.source_language} --reference test.{0.target_language}',
 )

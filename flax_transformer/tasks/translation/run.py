@@ -17,8 +17,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.runs.tokenizer_digest import DIGEST_FILE, check_digest, write_digest
+from flax_transformer.engine.runs.run_directory import DIGEST_FILE, RunDirectory, check_digest, write_digest
 from flax_transformer.marian.tokenizer import KIND, MarianTokenizer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -31,6 +30,8 @@ class Run(RunDirectory[Config]):
     """The files of a translation run, except its checkpoints."""
 
     config_class = Config
+    use = 'translate {} < lines > translations'
+    evaluate_on = '--source test.{0.source_language} --reference test.{0.target_language}'
     model_files = ('tokenizer', DIGEST_FILE)
     leftovers = (*RunDirectory.leftovers, CACHE)
 

@@ -7,8 +7,8 @@ from typing import Any
 from flax_transformer.common.installing import install_command
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.data.bitext.validation_batches import loss_batches
-from flax_transformer.engine import validation
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine import recipe as validation
+from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.task import Params
 from flax_transformer.engine.trainer import Trainer

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flax_transformer.engine.runs.named_params import named_params
+from flax_transformer.engine.runs.averaging import named_params
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.trigger_word.config import Config
 from flax_transformer.tasks.trigger_word.model import parameter_shapes

@@ -32,6 +32,4 @@ RECIPE = Recipe(
     load=load_run,
     taken_over=('model', 'features'),
     comes_along='features',
-    use='detect {} recording.wav',
-    evaluate_on='--data.test MANIFEST',
 )

@@ -8,3 +8,5 @@ class Run(RunDirectory[Config]):
     """The files of a trigger-word run, except its checkpoints."""
 
     config_class = Config
+    use = 'detect {} recording.wav'
+    evaluate_on = '--data.test MANIFEST'

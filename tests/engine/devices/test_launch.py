@@ -20,7 +20,7 @@ SHELL = re.findall(r'```sh\n(.*?)```', TEXT, flags=re.S)
 def commands() -> list[list[str]]:
     """Every `flax-transformer train ...`, wherever it stands."""
     found = re.findall(r'flax-transformer train (.*)', '\n'.join(SHELL))
-    known = {'my_config': 'number_words'}
+    known = {'my_config.py': 'number_words'}
     return [[known.get(word, word) for word in shlex.split(each)] for each in found]
 
 

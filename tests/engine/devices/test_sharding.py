@@ -16,11 +16,11 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.config import Config, ParallelConfig, TransformerConfig
 from flax_transformer.data.bitext.batches import Batch
-from flax_transformer.engine.accumulation import make_passes
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.devices.sharding import bytes_per_device, fitted, replicated_despite_rule, spec_of
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.step import make_passes
+from flax_transformer.engine.task import TrainState
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.translation.task import TranslationTask

@@ -11,12 +11,12 @@ from tiny_states import make_state
 from toy_runs import train_circle
 from toy_task import CircleConfig
 
+from flax_transformer.common.errors import Interrupted
 from flax_transformer.engine.config import LoopConfig
-from flax_transformer.engine.monitor.early_stopping import EarlyStopping, checkpoint_metrics
+from flax_transformer.engine.monitor.progress import EarlyStopping, checkpoint_metrics
 from flax_transformer.engine.monitor.reporter import read_metrics
-from flax_transformer.engine.preemption import Interrupted
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.task import TrainState
 
 SCORES = [(5.0, 10.0), (1.0, 12.0), (2.0, 30.0), (3.0, 20.0), (4.0, 11.0)]  # loss and BLEU of steps 1 to 5
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from loop_doubles import CountingTrainer, Saved, SilentReporter, run_loop
 
-from flax_transformer.engine.monitor.loss_spikes import LossSpikes
+from flax_transformer.engine.monitor.progress import LossSpikes
 from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.task import TrainState
 
 
 def losses(count: int, **others: float) -> list[dict[str, float]]:

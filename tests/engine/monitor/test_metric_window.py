@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flax_transformer.engine.monitor.metric_window import MetricWindow
+from flax_transformer.engine.monitor.progress import MetricWindow
 from flax_transformer.tasks.translation.task import TranslationTask, per_token
 
 TASK = SimpleNamespace(counts=TranslationTask.counts, summarize=per_token)

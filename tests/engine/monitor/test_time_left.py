@@ -2,7 +2,7 @@
 
 import pytest
 
-from flax_transformer.engine.monitor.time_left import TimeLeft
+from flax_transformer.engine.monitor.progress_bar import TimeLeft
 
 
 class Clock:

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from test_reporter import TRAIN
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import Interrupted, UserError
 from flax_transformer.engine.monitor import trackers
 from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.preemption import Interrupted
 
 
 class Wandb(ModuleType):

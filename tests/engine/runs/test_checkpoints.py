@@ -15,7 +15,7 @@ from toy_task import CircleConfig
 
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.runs.places import REPLACED, set_aside, steps_of
+from flax_transformer.engine.runs.finished import REPLACED, set_aside, steps_of
 
 
 @pytest.mark.parametrize('ema', [False, True])

@@ -14,7 +14,7 @@ from tiny_states import make_state
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.checksums import MANIFEST, faults, write_manifest
-from flax_transformer.engine.runs.places import DAMAGED
+from flax_transformer.engine.runs.finished import DAMAGED
 
 DAMAGES = {
     'flipped': (lambda file: flip(file), 'its content has changed'),

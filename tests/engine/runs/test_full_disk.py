@@ -5,6 +5,7 @@ import errno
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +19,11 @@ from toy_runs import train_circle
 from toy_task import CircleConfig
 
 from flax_transformer import train
+from flax_transformer.cli.process import drop_late_errors
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.monitor.append_file import AppendFile
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
-from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.runs.full_disk import Room, is_full_disk, no_space_left, room_for_checkpoint
+from flax_transformer.engine.runs.checkpoints import Checkpoints, Room, is_full_disk, no_space_left, room_for_checkpoint
 
 TRAIN = {
     'loss': 2.0,
@@ -212,6 +213,9 @@ def test_on_a_disk_that_is_really_full(copy_folder: Path, tmp_path: Path, capfd)
         settings = {'steps': 90, 'log_every': 1, 'checkpoint_every': 10, 'keep_last': 2, 'on_full_disk': 'go_on'}
         config = copy_config(copy_folder, **settings)
         with pytest.MonkeyPatch.context() as patch:
+            for hook in ('excepthook', 'unraisablehook'):
+                patch.setattr(sys, hook, getattr(sys, hook))
+            drop_late_errors()  # as the command does
             patch.setattr(Reporter, 'advance', fill_and_free)
             run = train(replace(config, data=replace(config.data, validation='')), tmp_path / 'disk' / 'run')
         errors = capfd.readouterr().err

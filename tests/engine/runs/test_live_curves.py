@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from flax_transformer.engine.runs.live_curves import live_curves
+from flax_transformer.engine.runs.learning_curves import live_curves
 
 
 class Handle:

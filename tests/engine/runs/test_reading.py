@@ -1,6 +1,5 @@
 """Checkpoints that are read while training saves, replaces and deletes them; and strange folders and files."""
 
-import asyncio
 import contextlib
 import os
 import shutil
@@ -16,7 +15,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs import reading
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.checksums import MANIFEST
-from flax_transformer.engine.runs.places import DAMAGED, DELETED, REPLACED, set_aside, steps_of
+from flax_transformer.engine.runs.finished import DAMAGED, DELETED, REPLACED, set_aside, steps_of
 
 
 @pytest.fixture(scope='module')
@@ -179,16 +178,6 @@ def test_pipes_and_links_are_named_before_anything_opens_them(
     assert 'a secret' not in str(caught.value)
     with pytest.raises(UserError, match=expected):
         Checkpoints(folder, say=lambda _: None)
-
-
-def test_asyncio_says_nothing_of_reads_that_failed_after_another(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    reader_of(run)
-    for folder, what in (('orbax', ''), ('elsewhere', 'no such file'), ('asyncio', 'DATA_LOSS [tensorstore_spec={}]')):
-        try:
-            exec(compile(f'raise OSError({what!r})', f'/{folder}/reads.py', 'exec'))
-        except OSError as error:
-            asyncio.log.logger.error('never retrieved', exc_info=error)
-    assert [str(record.exc_info[1]) for record in caplog.records] == ['no such file']
 
 
 def test_a_checkpoint_that_is_a_link_is_refused(run: Path, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 from conftest import ROOT
 
 from flax_transformer import train
+from flax_transformer.common.errors import Interrupted
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
-from flax_transformer.engine.preemption import Interrupted
 from flax_transformer.tasks.find import make_trainer
 
 BENCHMARKS = ROOT / 'benchmarks'
@@ -53,10 +53,10 @@ def test_steps_in_pieces_equal_steps_at_once(strategy: str, tmp_path: Path, monk
 @pytest.mark.slow
 def test_killed_again_and_again_training_ends_as_if_nothing_had_happened() -> None:
     """By SIGKILL, SIGTERM and SIGINT, at random moments of every phase; the command itself, too."""
-    command = [sys.executable, BENCHMARKS / 'kill.py', '--kills', '63', '--real', '3']
+    command = [sys.executable, BENCHMARKS / 'kill.py', '--kills', '42', '--real', '3']
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr
     *parts, total = map(json.loads, done.stdout.splitlines())
     assert total['differ'] == 0, [part['differ'] for part in parts]
-    assert total['kills'] >= 60
-    assert len(total['phases']) >= 6
+    assert total['kills'] >= 42
+    assert len(total['phases']) >= 4

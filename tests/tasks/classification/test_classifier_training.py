@@ -16,12 +16,11 @@ import pytest
 from tiny_classification import tiny_config
 
 from flax_transformer import train
-from flax_transformer.common.errors import UserError
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.common.errors import Interrupted, UserError
+from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
-from flax_transformer.engine.preemption import Interrupted
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.task import TrainState
 from flax_transformer.tasks.classification.batches import Batch, EncodedTexts, padded
 from flax_transformer.tasks.classification.config import ClassifierConfig, Config, TrainingConfig
 from flax_transformer.tasks.classification.model import ClassifierModel, parameter_shapes, probabilities

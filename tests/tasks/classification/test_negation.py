@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flax_transformer import Classifier, train
-from flax_transformer.engine.config.optimizer import OptimizerConfig
+from flax_transformer.engine.config import OptimizerConfig
 from flax_transformer.tasks.classification.config import (
     ClassificationDataConfig,
     ClassifierConfig,

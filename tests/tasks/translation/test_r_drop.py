@@ -14,8 +14,8 @@ from tiny_translation import MODEL, uneven_batch
 from flax_transformer.config import ParallelConfig
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.losses import symmetric_divergence
-from flax_transformer.engine.state import TrainState
 from flax_transformer.engine.step import gradients
+from flax_transformer.engine.task import TrainState
 from flax_transformer.tasks.translation.loss import loss_sums
 from flax_transformer.tasks.translation.task import per_token
 from flax_transformer.transformer.model import Transformer, shift_right

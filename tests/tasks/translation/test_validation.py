@@ -16,7 +16,7 @@ from flax_transformer.config import Config, CorpusConfig, DataConfig, DecodingCo
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.monitor.reporter import read_metrics
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.task import TrainState
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.metrics import make_metrics
 from flax_transformer.tasks.translation.score_tokens import score_tokens

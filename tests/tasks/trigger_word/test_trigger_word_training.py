@@ -15,12 +15,11 @@ from tiny_trigger_word import tiny_config
 
 from flax_transformer import train
 from flax_transformer.cli import main
-from flax_transformer.common.errors import UserError
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.common.errors import Interrupted, UserError
+from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
-from flax_transformer.engine.preemption import Interrupted
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.state import TrainState
+from flax_transformer.engine.task import TrainState
 from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.trigger_word.batches import batch_of
 from flax_transformer.tasks.trigger_word.config import Config

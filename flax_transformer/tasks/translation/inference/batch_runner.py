@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 
 from flax_transformer.common.quiet import is_quiet
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.devices import multihost as processes
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.tasks.translation.inference.batching import bucket, plan

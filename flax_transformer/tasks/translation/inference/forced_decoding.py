@@ -6,8 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.engine.chunks import cut
-from flax_transformer.engine.losses import cross_entropy
+from flax_transformer.engine.losses import cross_entropy, cut
 from flax_transformer.tasks.translation.model import TranslationModel
 
 CHUNK = 1024  # target slots whose logits are in memory at once

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax_transformer.common.errors import BadLine, UserError
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import NEG_INF, Hypotheses
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.ops.int8 import to_int8
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.batching import shapes

@@ -11,7 +11,7 @@ from typing import Any, Self, overload
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
-from flax_transformer.engine.config.parallel import ParallelConfig
+from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts

@@ -1,0 +1,218 @@
+"""The config sections of the engine: the loop, the optimizer, the devices, and what the configs of all tasks share."""
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from flax_transformer.common.checks import check, check_positive, check_rates, check_types
+from flax_transformer.common.fields import section, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopConfig:
+    """The training section of any task, which inherits from it."""
+
+    steps: int = setting(100_000, 'resumable', kw_only=False)  # updates in total, including those of earlier starts
+    log_every: int = setting(50, 'resumable', 'cosmetic')  # steps
+    evaluate_every: int = setting(1000, 'resumable')  # steps between evaluations on the validation sets
+    checkpoint_every: int = setting(1000, 'resumable', 'cosmetic')  # steps; the last step is always saved
+    keep_last: int = setting(2, 'resumable', 'cosmetic')  # newest checkpoints kept, besides the best
+    keep_best: int = setting(1, 'resumable', 'cosmetic')  # best checkpoints kept, besides the newest
+    average_last: int = setting(1, 'resumable')  # newest checkpoints whose mean is used for inference; 1: only the best
+    best_by: str = setting('loss', 'resumable')  # validation score that decides which checkpoint is best
+    patience: int = setting(0, 'resumable')  # evaluations in a row without a new best before training stops; 0: never
+    max_skipped_steps: int = setting(10, 'resumable')  # non-finite steps in a row, each skipped, before training stops
+    # What to do if the disk is full; go_on: try again at the next save.
+    on_full_disk: Literal['stop', 'go_on'] = setting('stop', 'resumable', 'cosmetic')
+    # Window of the running means of loss and gradient norm.
+    smoothing_steps: int = setting(100, 'resumable', 'cosmetic')
+    # A step this many standard deviations above the running mean is logged with its examples; 0: none.
+    spike_deviations: float = setting(8.0, 'resumable', 'cosmetic')
+    # A tracker that gets the metrics, too, by its own client: Weights & Biases or MLflow.
+    report_to: Literal['none', 'wandb', 'mlflow'] = setting('none', 'resumable', 'cosmetic')
+    profile_from: int = setting(0, 'resumable', 'cosmetic')  # first step of a jax.profiler trace; 0: no trace
+    profile_steps: int = setting(3, 'resumable', 'cosmetic')  # steps in the trace
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'steps', 'log_every', 'evaluate_every', 'checkpoint_every', 'keep_last', 'keep_best')
+        check_positive(self, 'max_skipped_steps', 'smoothing_steps', 'profile_steps')
+        check(
+            1 <= self.average_last <= self.keep_last,
+            f'average_last={self.average_last}: expected 1 to keep_last={self.keep_last}, the checkpoints there are',
+        )
+        for name in ('patience', 'spike_deviations', 'profile_from'):
+            check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """Defaults: section 5.3 of the paper."""
+
+    # muon: Muon (Jordan et al. 2024) for the kernels of dense layers, adamw for the rest
+    name: Literal['adam', 'adamw', 'adafactor', 'lion', 'muon'] = 'adam'
+    # How the learning rate changes after its warm-up.
+    schedule: Literal['noam', 'inverse_sqrt', 'linear', 'cosine', 'constant'] = 'noam'
+    # The peak; noam: a factor on d_model^-0.5 * min(step^-0.5, step * warmup^-1.5).
+    learning_rate: float = 1.0
+    warmup_steps: int = 4000  # steps over which the learning rate rises
+    beta1: float = 0.9  # all but adafactor; Muon's momentum
+    beta2: float = 0.98  # all but adafactor
+    epsilon: float = 1e-9  # adam and adamw
+    weight_decay: float = 0.0  # adamw, lion and muon; matrices only
+    clip_norm: float | None = None  # clip the global gradient norm; None: never, as in the paper
+    ema_decay: float = 0.0  # evaluate and keep an exponential moving average of the parameters; 0: off
+    freeze: tuple[str, ...] = ()  # regular expressions; parameters whose whole path matches one stay fixed
+    schedule_steps: int | None = setting(None, 'resumable')  # end of linear and cosine; None: training.steps
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check(self.learning_rate > 0, f'learning_rate={self.learning_rate}: expected more than 0')
+        check(self.warmup_steps >= 0, f'warmup_steps={self.warmup_steps}: expected at least 0')
+        check(
+            self.schedule not in ('noam', 'inverse_sqrt') or self.warmup_steps >= 1,
+            f'warmup_steps=0: schedule {self.schedule} divides by it; expected at least 1',
+        )
+        check_rates(self, 'beta1', 'beta2', 'ema_decay')
+        check(self.epsilon > 0, f'epsilon={self.epsilon}: expected more than 0')
+        check(self.weight_decay >= 0, f'weight_decay={self.weight_decay}: expected at least 0')
+        check(
+            self.weight_decay == 0 or self.name in ('adamw', 'lion', 'muon'),
+            f'weight_decay={self.weight_decay} has no effect with name={self.name!r}; use adamw, lion or muon',
+        )
+        check(
+            self.clip_norm is None or self.clip_norm > 0, f'clip_norm={self.clip_norm}: expected more than 0, or None'
+        )
+        for pattern in self.freeze:
+            check(_is_regex(pattern), f'freeze={pattern!r}: expected a regular expression, such as encoder/.*')
+        check(
+            self.schedule_steps is None or self.schedule_steps >= 1,
+            f'schedule_steps={self.schedule_steps}: expected at least 1, or None',
+        )
+        check(
+            self.schedule_steps is None or self.schedule in ('linear', 'cosine'),
+            f'schedule_steps={self.schedule_steps} has no effect with schedule={self.schedule!r}; it is for linear and '
+            'cosine',
+        )
+
+
+def _is_regex(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class ParallelConfig:
+    """Which devices to train on, and how; changes nothing but rounding (and, under pmap, dropout).
+
+    A mesh has data * fsdp * tensor devices: see sharding.py.
+    """
+
+    # pmap: data parallel; mesh: jit over a mesh of three axes.
+    strategy: Literal['pmap', 'mesh'] = setting('pmap', 'resumable')
+    num_devices: int = setting(0, 'resumable')  # 0: all accelerators, or one CPU; CPU devices are simulated
+    # mesh: devices that split only the rows of the batch; 0: as many as the other axes leave.
+    data: int = setting(0, 'resumable')
+    fsdp: int = setting(1, 'resumable')  # mesh: devices that split rows, parameters and moments
+    tensor: int = setting(1, 'resumable')  # mesh: devices that split heads, inner units and vocabulary
+    # Target slots per pass; a larger share of a batch takes several passes; 0: no limit.
+    max_tokens_per_device: int = setting(0, 'resumable')
+    # layers: keep only each layer's input and recompute the rest.
+    remat: Literal['none', 'layers'] = setting('none', 'resumable')
+    # Target slots whose logits a device holds at once; 0: 1,024, or as many as 32 MB hold (on CPUs 256, or 8 MB).
+    loss_chunk: int = setting(0, 'resumable')
+    # Processes that train together, as on several hosts; 0: ask SLURM, Open MPI or the TPU host.
+    num_processes: int = setting(1, 'resumable')
+    coordinator: str = setting('', 'resumable')  # HOST:PORT of process 0; '': ask the same
+    process_id: int | None = setting(None, 'resumable')  # which process this is, from 0; None: ask the same
+    # Seconds to wait for another process to start, or for a sign of life.
+    process_timeout: int = setting(60, 'resumable')
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name, least in (
+            ('num_devices', 0),
+            ('data', 0),
+            ('fsdp', 1),
+            ('tensor', 1),
+            ('max_tokens_per_device', 0),
+            ('loss_chunk', 0),
+            ('num_processes', 0),
+            ('process_timeout', 1),
+        ):
+            check(getattr(self, name) >= least, f'{name}={getattr(self, name)}: expected at least {least}')
+        for name, default in (('data', 0), ('fsdp', 1), ('tensor', 1)):
+            value = getattr(self, name)
+            check(
+                self.strategy == 'mesh' or value == default,
+                f"{name}={value} has no effect with strategy='pmap'; use mesh",
+            )
+        last = self.num_processes - 1 if self.num_processes else None
+        check(
+            self.process_id is None or (self.process_id >= 0 and (last is None or self.process_id <= last)),
+            f'process_id={self.process_id}: expected 0 to num_processes - 1' + ('' if last is None else f' = {last}'),
+        )
+        host, _, port = self.coordinator.rpartition(':')
+        check(
+            not self.coordinator or (host != '' and port.isdecimal()),
+            f'coordinator={self.coordinator!r}: expected HOST:PORT, such as node0:9911',
+        )
+        check(
+            self.num_processes != 1 or not self.coordinator,
+            f'coordinator={self.coordinator!r} has no effect with num_processes=1',
+        )
+        group = self.fsdp * self.tensor
+        check(
+            self.num_devices == 0 or (self.num_devices % group == 0 and self.data in (0, self.num_devices // group)),
+            f'num_devices={self.num_devices}: expected data * fsdp * tensor = {group * max(self.data, 1)}'
+            + ('' if self.data else ' or a multiple'),
+        )
+
+    @property
+    def least_devices(self) -> int:
+        """num_devices, or if that is 0, as many as the mesh needs."""
+        return self.num_devices or max(self.data, 1) * self.fsdp * self.tensor
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """How to train, for any task."""
+
+    optimizer: OptimizerConfig
+    training: LoopConfig
+    parallel: ParallelConfig
+    seed: int = 0  # of the initial parameters and of dropout
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig:
+    """One experiment. A task's config inherits from it and adds sections; `task` is its name, in config.json too."""
+
+    task: ClassVar[str]
+
+    optimizer: OptimizerConfig = section(OptimizerConfig)
+    training: LoopConfig = section(LoopConfig)
+    parallel: ParallelConfig = section(ParallelConfig)
+    seed: int = 0  # of the initial parameters, the order of the data and all that is random; below 2^31
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check(0 <= self.seed < 2**31 - 1, f'seed={self.seed}: expected 0 to {2**31 - 2}')
+        check(
+            not self.training.patience or self.has_validation,
+            f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
+        )
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether training is validated; a section `data` may say so."""
+        data = getattr(self, 'data', None)
+        return bool(getattr(data, 'validation', True))
+
+    @property
+    def engine(self) -> EngineConfig:
+        """The sections that the engine needs."""
+        return EngineConfig(self.optimizer, self.training, self.parallel, self.seed)
