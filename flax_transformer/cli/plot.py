@@ -58,17 +58,7 @@ def main(argv: list[str]) -> None:
     _check_names(kind, names)
     output = options.output or Path(f'{kind}.png')
     check_format(output)
-    if KINDS[kind] == 'RUN LINE':
-        draw = lambda: _of_line(kind, *names, options.translation)
-    elif KINDS[kind] == 'RUN RECORDING':
-        draw = lambda: _of_recording(kind, *names)
-    elif KINDS[kind] == 'SCORES.json':
-        draw = lambda: _of_scores(kind, Path(names[0]))
-    else:
-        draw = lambda: {'curves': _curves, 'lengths': _lengths, 'schedule': _schedule, 'positions': _positions}[kind](
-            names
-        )
-    write_picture(output, draw, what='plot')
+    write_picture(output, lambda: _draw(kind, names, options.translation), what='plot')
     print(f'the picture is in {output}')
 
 
@@ -84,6 +74,16 @@ def _check_names(kind: str, names: Sequence[str]) -> None:
         got = f'got {" ".join(map(repr, names))}' if names else 'got nothing'
         quotes = ', the line in quotes' if takes == 'RUN LINE' else ''
         raise UserError(f'plot {kind}: {got}, expected {KINDS[kind]}{quotes}')
+
+
+def _draw(kind: str, names: Sequence[str], translation: str | None) -> 'Figure':
+    if KINDS[kind] == 'RUN LINE':
+        return _of_line(kind, *names, translation)
+    if KINDS[kind] == 'RUN RECORDING':
+        return _of_recording(kind, *names)
+    if KINDS[kind] == 'SCORES.json':
+        return _of_scores(kind, Path(names[0]))
+    return {'curves': _curves, 'lengths': _lengths, 'schedule': _schedule, 'positions': _positions}[kind](names)
 
 
 def _of_line(kind: str, run: str, line: str, translation: str | None) -> 'Figure':
