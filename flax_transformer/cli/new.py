@@ -140,7 +140,8 @@ def _prediction(config: Any) -> str:
     prepare_devices(config.parallel.least_devices)
 
     from flax_transformer.cost.step_cost import training_flops
-    from flax_transformer.tasks.translation.task import TranslationTask, make_trainer
+    from flax_transformer.tasks.find import make_trainer
+    from flax_transformer.tasks.translation.task import TranslationTask
 
     model = replace(config.model, num_encoder_layers=1, num_decoder_layers=1)
     slots = min(config.training.tokens_per_step, 2048)
