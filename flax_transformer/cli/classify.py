@@ -48,7 +48,7 @@ def main(argv: list[str]) -> None:
         classifier = Classifier.from_run(argv[0], step=options.step)
         writer = stack.enter_context(LineWriter(options.output, resume=options.resume))
         done = writer.num_before
-        lines = lines_from(stream, options, done, classifier, '> ', 'classify')
+        lines = lines_from(stream, options, done, classifier, 'classify')
         counts = _classify(classifier, options, lines, writer.write, done)
     for name, count in counts.items():
         note(f'{count} {FLAGS[name]}')

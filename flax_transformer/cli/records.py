@@ -115,7 +115,7 @@ def _members(source: str) -> Iterator[tuple[str, str]]:
 
 
 def lines_from(
-    stream: BinaryIO, options: Any, done: int, model: Callable[[str], Any], prompt: str, command: str
+    stream: BinaryIO, options: Any, done: int, model: Callable[[str], Any], command: str
 ) -> Iterator[list[str | bytes]]:
     """The lines of a command's input after the first `done`: chunks of the stream, or what a person types.
 
@@ -126,7 +126,7 @@ def lines_from(
     if options.input is None and stream.isatty():
         with explained_if_slow('compiling'):
             model('a')
-        return typed_lines(prompt, command)
+        return typed_lines(f'{getattr(model, "source_language", "")}> ', command)
     return chunks(stream, invalid=options.invalid, size=1 if stream.isatty() else CHUNK, skip=done)
 
 

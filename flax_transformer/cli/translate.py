@@ -95,7 +95,7 @@ def _translate_stream(runs: list[str], options: TranslateOptions) -> Counter[str
         writer = stack.enter_context(LineWriter(options.output, resume=options.resume))
         links = None if options.alignments is None else stack.enter_context(options.alignments.open('w'))
         done = writer.num_before
-        lines = lines_from(stream, options, done, translator, f'{translator.source_language}> ', 'translate')
+        lines = lines_from(stream, options, done, translator, 'translate')
         return _translate(translator, options, lines, writer.write, done=done, links=links)
 
 

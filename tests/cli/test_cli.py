@@ -62,6 +62,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / 'latin.de').write_bytes('eins\nfünf\n'.encode('latin-1'))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv('FLAX_TRANSFORMER_DATA', raising=False)
+    monkeypatch.setenv('GLIBC_TUNABLES', 'glibc.malloc.hugetlb=1')  # without, train has a word about it
     return tmp_path
 
 
