@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from flax_transformer.cli.word_vectors import neighbour_lines, open_vectors, parse_words
+from flax_transformer.cli.neighbours import neighbour_lines, open_vectors
 
 DESCRIPTION = """What is to C as B is to A, by word vectors: `analogy RUN man woman king` begins with queen if all is
 well. Prints `score<TAB>word`, best first; the three words are no answer. RUN is a run or file, as for `neighbours`."""
@@ -19,7 +19,6 @@ class AnalogyOptions:
 
 
 def main(argv: list[str]) -> None:
-    options, words = parse_words('analogy', AnalogyOptions, argv, words='A B C', count=3, description=DESCRIPTION)
-    vectors = open_vectors(argv[0], options.step)
+    options, vectors, words = open_vectors('analogy', AnalogyOptions, argv, DESCRIPTION, words='A B C', count=3)
     found = vectors.analogy(*words, method=options.method, count=options.count, among=options.among)
     print('\n'.join(neighbour_lines(found)))

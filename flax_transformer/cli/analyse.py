@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
+from flax_transformer.cli.options import open_translator, parse, positional, progress_bar
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
@@ -34,7 +34,7 @@ class AnalyseOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse('analyse', AnalyseOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults, most=None)
+    options = parse('analyse', AnalyseOptions, argv, DESCRIPTION, task='translation', most=None)
     runs = positional(argv)
     check_files(options.source, options.reference)
     if len(options.reference) > 1:
@@ -42,17 +42,12 @@ def main(argv: list[str]) -> None:
     if not options.widths or min(options.widths) < 1:
         raise UserError(f'--widths {options.widths}: expected at least one beam width, each at least 1')
 
-    from flax_transformer.engine.devices.devices import prepare_devices
-
-    prepare_devices(options.parallel.num_devices)
-
     from flax_transformer.tasks.translation.evaluation import analyse, recommendation, table
-    from flax_transformer.tasks.translation.inference.translator import Translator
     from flax_transformer.tasks.translation.metrics import note_on
 
     tokens = tokens_of(options.data, options.decoding.target_language)
     name, pairs = read_set(runs[0], options.source, options.reference, options.data, trust=options.trust_data)
-    translator = Translator.from_run(*runs, parallel=options.parallel, **asdict(options.decoding))
+    translator = open_translator(runs, options)
     with progress_bar(len(pairs) * len(options.widths), 'sentences') as bar:
         reports = analyse(translator, pairs, options.widths, tokens=tokens, progress=bar.update)
     if options.json:
@@ -76,8 +71,3 @@ def _print_examples(report: 'WidthReport', count: int) -> None:
             print(f'  source                {fault.source}')
             print(f'  reference  {fault.reference_score:9.4f}  {fault.reference}')
             print(f'  output     {fault.translation_score:9.4f}  {fault.translation}\n')
-
-
-def _defaults(run: str) -> AnalyseOptions:
-    config = read_run_config(run, 'translation')
-    return AnalyseOptions(data=config.data, decoding=config.decoding)

@@ -1,17 +1,15 @@
 """`flax-transformer average RUN OUT --last N | --best N | --steps 1000,2000`."""
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import tyro
 
-from flax_transformer.cli.options import parse
+from flax_transformer.cli.options import parse, trainer_on_one_device
 from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.tasks.find import make_trainer, open_run, read_run_config
+from flax_transformer.tasks.find import open_run
 
 DESCRIPTION = """Make a run directory, OUT, whose parameters are the mean of several checkpoints of a run. Like
 any other, it can be translated with, evaluated, exported, and used to start training from (--init-from)."""
@@ -26,7 +24,7 @@ class AverageOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse('average', AverageOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults)
+    options = parse('average', AverageOptions, argv, DESCRIPTION)
     if options.out is None:
         raise UserError(f'average: got {argv[0]} alone, expected RUN and OUT')
     steps = options.steps.split(',') if options.steps else []
@@ -37,11 +35,12 @@ def main(argv: list[str]) -> None:
 
     from absl import logging
 
+    from flax_transformer.common.trees import shapes_on_one_device
     from flax_transformer.engine.runs.averaging import average
 
     logging.set_verbosity(logging.FATAL)  # Orbax warns about checkpoints of earlier versions
     run = open_run(argv[0])
-    shapes = _parameter_shapes(run.read_config())
+    shapes = shapes_on_one_device(trainer_on_one_device(run.read_config()).shapes.params)
     which = {'last': options.last, 'best': options.best, 'steps': [int(step) for step in steps]}
     run, chosen = average(run, options.out, shapes, **which)
     print(f'The mean of the checkpoints {", ".join(map(str, chosen))} is in {run.path}. Next:')
@@ -49,19 +48,3 @@ def main(argv: list[str]) -> None:
     if run.evaluate_on:
         print(f'  {evaluate_command(run.read_config(), run.path)}')
     print(f'  flax-transformer train CONFIG --init-from {quoted} --workdir ANOTHER')
-
-
-def _parameter_shapes(config: Any) -> Any:
-    """The shapes of a config's parameters on one device; this may be another machine than it was trained on."""
-    import jax
-
-    from flax_transformer.common.trees import shapes_on_one_device
-
-    config = replace(config, parallel=ParallelConfig())
-    trainer = make_trainer(config, jax.devices()[:1])
-    return shapes_on_one_device(trainer.shapes.params)
-
-
-def _defaults(run: str) -> AverageOptions:
-    read_run_config(run)  # for its errors: no run, or one of a later version
-    return AverageOptions()

@@ -25,14 +25,8 @@ class CheckOptions(Generic[C]):
 
 
 def main(argv: list[str]) -> int:
-    options = parse(
-        'check',
-        CheckOptions,
-        argv,
-        first='CONFIG',
-        description=DESCRIPTION,
-        default=lambda name: CheckOptions(config=read_config_file(name)),
-    )
+    default = lambda name: CheckOptions(config=read_config_file(name))
+    options = parse('check', CheckOptions, argv, DESCRIPTION, first='CONFIG', default=default)
     if options.workdir is not None:
         open_run(options.workdir, options.config.task)  # for its errors: no run, or one of another task
     report_of = task_module(options.config.task, 'corpus_checks').report_of

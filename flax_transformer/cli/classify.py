@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from flax_transformer.cli.interactive import explained_if_slow, typed_lines
-from flax_transformer.cli.lines import CHUNK, LineWriter, chunks
-from flax_transformer.cli.options import note, parse, progress_bar, read_run_config
-from flax_transformer.cli.records import Record, read_records, write_record
+from flax_transformer.cli.lines import LineWriter
+from flax_transformer.cli.options import note, parse
+from flax_transformer.cli.records import Record, bar_of_lines, lines_from, read_records, write_record
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.classification.classifier import Classification, Classifier
@@ -40,7 +39,7 @@ class ClassifyOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse('classify', ClassifyOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults)
+    options = parse('classify', ClassifyOptions, argv, DESCRIPTION, task='classification')
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
         from flax_transformer.tasks.classification.classifier import Classifier
@@ -48,20 +47,10 @@ def main(argv: list[str]) -> None:
         classifier = Classifier.from_run(argv[0], step=options.step)
         writer = stack.enter_context(LineWriter(options.output, resume=options.resume))
         done = writer.num_before
-        if options.input is None and stream.isatty():
-            with explained_if_slow('compiling'):
-                classifier('a')
-            lines = typed_lines('> ', 'classify')
-        else:
-            lines = chunks(stream, invalid=options.invalid, size=1 if stream.isatty() else CHUNK, skip=done)
+        lines = lines_from(stream, options, done, classifier, 'classify')
         counts = _classify(classifier, options, lines, writer.write, done)
     for name, count in counts.items():
         note(f'{count} {FLAGS[name]}')
-
-
-def _defaults(run: str) -> ClassifyOptions:
-    read_run_config(run, 'classification')  # for its errors: no run, or one of another task
-    return ClassifyOptions()
 
 
 def _classify(
@@ -73,8 +62,7 @@ def _classify(
 ) -> Counter[str]:
     """Labels chunk by chunk, `done` lines being before the first; returns how many lines have each flag."""
     counts: Counter[str] = Counter()
-    is_screen = (options.input is None and sys.stdin.isatty()) or (options.output is None and sys.stdout.isatty())
-    with progress_bar(None, 'lines', is_shown=not is_screen) as bar:
+    with bar_of_lines(options) as bar:
         for records in read_records(lines, options.input_format, done):
             found = classifier([record.text for record in records], progress=bar.update)
             flags = [_flags(*each) for each in zip(records, found, strict=True)]

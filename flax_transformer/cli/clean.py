@@ -8,8 +8,9 @@ from typing import Annotated
 
 import tyro
 
-from flax_transformer.cli.options import note, parse, progress_bar, read_config_file, read_run_tokenizer
+from flax_transformer.cli.options import note, parse, progress_bar, read_config_file
 from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.find import open_run
 from flax_transformer.tasks.translation.config import Config
 
 DESCRIPTION = """Write the training pairs that pass the check as aligned files, and the others, each with its reason,
@@ -25,15 +26,9 @@ class CleanOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse(
-        'clean',
-        CleanOptions,
-        argv,
-        first='CONFIG',
-        description=DESCRIPTION,
-        default=lambda name: CleanOptions(config=read_config_file(name, Config.task)),
-    )
-    tokenizer = read_run_tokenizer(options.workdir)
+    default = lambda name: CleanOptions(config=read_config_file(name, Config.task))
+    options = parse('clean', CleanOptions, argv, DESCRIPTION, first='CONFIG', default=default)
+    tokenizer = options.workdir and open_run(options.workdir, Config.task).read_tokenizer()
     if options.output is None:
         raise UserError(f'clean: expected a folder to write to: flax-transformer clean {argv[0]} --output FOLDER')
     from flax_transformer.data.audit.cleaning import clean

@@ -46,7 +46,7 @@ class Lines(NamedTuple):
 def main(argv: list[str]) -> None:
     names = positional(argv)
     defaults = lambda _: _defaults(names)
-    options = parse('compare', CompareOptions, argv, first=FIRST, description=DESCRIPTION, default=defaults, most=None)
+    options = parse('compare', CompareOptions, argv, DESCRIPTION, first=FIRST, default=defaults, most=None)
     if len(names) != 2:
         raise UserError(f'compare: got {len(names)} systems, expected two: compare {FIRST}')
     for name, least in (('resamples', 1), ('trials', 1), ('examples', 0)):

@@ -52,7 +52,6 @@ _flax_transformer() {{
 }}
 complete -o filenames -F _flax_transformer flax-transformer
 """
-_ZSH = 'autoload -U +X bashcompinit && bashcompinit\n'
 
 
 def main(argv: list[str]) -> None:
@@ -95,15 +94,13 @@ def bash() -> str:
         options.append(f'            {command}) words={shlex.quote(flags)} ;;')
         first.append(f'            {command}) words={shlex.quote(" ".join(_first(command)))} ;;')
     values = [f'        {"|".join(places)}) words={shlex.quote(words)} ;;' for words, places in of_choices.items()]
-    parts = {'values': values, 'options': options, 'first': first}
-    return _BASH.format(
-        commands=shlex.quote(' '.join(COMMANDS)), **{name: '\n'.join(lines) for name, lines in parts.items()}
-    )
+    cases = {'values': '\n'.join(values), 'options': '\n'.join(options), 'first': '\n'.join(first)}
+    return _BASH.format(commands=shlex.quote(' '.join(COMMANDS)), **cases)
 
 
 def zsh() -> str:
     """The script for zsh, which runs that of bash."""
-    return _ZSH + bash()
+    return 'autoload -U +X bashcompinit && bashcompinit\n' + bash()
 
 
 def fish() -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flax_transformer.cli.options import parse, positional
-from flax_transformer.cli.pictures import check_format, write_picture
+from flax_transformer.cli.plot import check_format, write_picture
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.find import open_run, read_run_config
+from flax_transformer.tasks.find import open_run
 
 DESCRIPTION = """How training runs went, side by side: a table of steps, best scores, speed, and the fields in which
 they differ. --output draws their learning curves; --watch shows both again whenever there is something new. `compare`
@@ -25,7 +25,7 @@ class CurvesOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse('curves', CurvesOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults, most=None)
+    options = parse('curves', CurvesOptions, argv, DESCRIPTION, most=None)
     if options.output is not None:
         check_format(options.output)
 
@@ -86,8 +86,3 @@ def _draw(names: Sequence[str], output: Path) -> None:
     from flax_transformer.engine.runs.learning_curves import plot_curves
 
     write_picture(output, lambda: plot_curves(names), what='curves: --output')
-
-
-def _defaults(run: str) -> CurvesOptions:
-    read_run_config(run)  # for its errors: no run, or one of a later version
-    return CurvesOptions()

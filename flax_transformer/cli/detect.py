@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from flax_transformer.cli.lines import to_json
-from flax_transformer.cli.options import note, parse, positional, read_run_config
+from flax_transformer.cli.options import note, parse, positional
 from flax_transformer.common.errors import BadInput, UserError
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ class DetectOptions:
 
 
 def main(argv: list[str]) -> int:
-    first = 'RUN FILE ...'
-    options = parse('detect', DetectOptions, argv, first=first, description=DESCRIPTION, default=_defaults, most=None)
+    options = parse('detect', DetectOptions, argv, DESCRIPTION, first='RUN FILE ...', task='trigger_word', most=None)
     run, *files = positional(argv)
     if not files or ('-' in files and len(files) > 1):
         got = ' '.join(files) or 'no recording'
         raise UserError(f'detect: got {got}; expected recordings, or - alone for a stream on standard input')
     if files == ['-'] and sys.stdin.isatty():
         raise UserError('detect: standard input is a terminal; expected raw samples (--help has an example)')
+    from flax_transformer.data.audio.reading import read_audio
     from flax_transformer.tasks.trigger_word.detector import Detector
 
     detector = Detector.from_run(run, step=options.step, threshold=options.threshold)
@@ -50,27 +50,15 @@ def main(argv: list[str]) -> int:
     failed = 0
     for file in files:
         try:
-            samples = _samples(file, detector)
+            audio = read_audio(file, detector.sample_rate)
         except BadInput as error:  # other files may be sound
             print(f'flax-transformer: {error}', file=sys.stderr)
             failed += 1
             continue
-        _write(detector(samples), file, options.format, is_named=len(files) > 1)
+        for remark in audio.remarks:
+            note(f'{file}: {remark}')
+        _write(detector(audio.samples), file, options.format, is_named=len(files) > 1)
     return 2 if failed else 0
-
-
-def _defaults(run: str) -> DetectOptions:
-    read_run_config(run, 'trigger_word')  # for its errors: no run, or one of another task
-    return DetectOptions()
-
-
-def _samples(file: str, detector: 'Detector') -> np.ndarray:
-    from flax_transformer.data.audio.reading import read_audio
-
-    audio = read_audio(file, detector.sample_rate)
-    for remark in audio.remarks:
-        note(f'{file}: {remark}')
-    return audio.samples
 
 
 def _standard_input(detector: 'Detector') -> Iterator[np.ndarray]:

@@ -12,15 +12,8 @@ def main(argv: list[str]) -> None:
     is_file = bool(runs) and Path(runs[0]).is_file()  # of word vectors, which need no run
     task = 'embeddings' if is_file else read_run_config(runs[0]).task if runs else FIRST_TASK  # which --help shows
     module = task_module(task, 'evaluate')
-    options = parse(
-        'evaluate',
-        module.EvaluateOptions,
-        argv,
-        first='RUN',
-        description=module.DESCRIPTION,
-        default=lambda run: module.defaults(None if is_file else read_run_config(run)),
-        most=None,
-    )
+    default = lambda run: module.defaults(None if is_file else read_run_config(run))
+    options = parse('evaluate', module.EvaluateOptions, argv, module.DESCRIPTION, default=default, most=None)
     for run in [] if is_file else runs[1:]:
         read_run_config(run, task)  # for its error: one of another task
     module.evaluate(runs, options, note=note, progress_bar=progress_bar)

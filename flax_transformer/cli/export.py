@@ -6,7 +6,7 @@ from typing import Literal
 
 import tyro
 
-from flax_transformer.cli.options import parse, read_run_config
+from flax_transformer.cli.options import parse
 from flax_transformer.decoding.config import DecodingConfig
 
 DESCRIPTION = """Write a trained model as a FOLDER that JAX alone can run: encoder and search as StableHLO for any batch
@@ -15,7 +15,7 @@ and length, the tokenizer, and load.py, which translates with them."""
 
 @dataclass(frozen=True)
 class ExportOptions:
-    folder: tyro.conf.Positional[Path]  # the folder to make
+    folder: tyro.conf.Positional[Path] = tyro.MISSING  # the folder to make
     weights: Literal['beside', 'inside'] = 'beside'  # in a file of their own, or constants of the program
     dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # of computation; auto: the model's, else float32 everywhere
     platforms: tuple[Literal['cpu', 'cuda', 'rocm', 'tpu'], ...] = ('cpu', 'cuda', 'tpu')  # that can run the program
@@ -24,14 +24,7 @@ class ExportOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse(
-        'export',
-        ExportOptions,
-        argv,
-        first='RUN',
-        description=DESCRIPTION,
-        default=lambda run: ExportOptions(tyro.MISSING, decoding=read_run_config(run, 'translation').decoding),
-    )
+    options = parse('export', ExportOptions, argv, DESCRIPTION, task='translation')
     from flax_transformer.interop.stablehlo import export_run
     from flax_transformer.tasks.translation.inference.translator import Translator
 

@@ -21,14 +21,8 @@ class ExportOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse(
-        'export-marian',
-        ExportOptions,
-        argv,
-        first='RUN',
-        description=DESCRIPTION,
-        default=lambda name: ExportOptions(decoding=read_config(name, 'translation').decoding),
-    )
+    default = lambda name: ExportOptions(decoding=read_config(name, 'translation').decoding)
+    options = parse('export-marian', ExportOptions, argv, DESCRIPTION, default=default)
     config = read_config(argv[0], 'translation')
 
     from flax_transformer.marian.folder import check_export

@@ -52,7 +52,7 @@ class Option(NamedTuple):
     def flag(self) -> str:
         """Its name on the command line."""
         name = self.name.replace('_', '-')
-        if not _is_flag(self.kind):
+        if self.kind is not bool:
             return f'--{name}'
         # A field that is on by default is turned off.
         section, _, last = name.rpartition('.')
@@ -70,7 +70,7 @@ class Option(NamedTuple):
         """What its value looks like."""
         if self.choices:
             return '|'.join(self.choices)
-        return '' if _is_flag(self.kind) else _metavar(self.kind)
+        return '' if self.kind is bool else _metavar(self.kind)
 
 
 def wants_help(argv: list[str]) -> Literal['short', 'all'] | None:
@@ -153,12 +153,12 @@ def short_help(prog: str, description: str, options: Any, values: Any = None) ->
 def _lines(option: Option, width: int) -> list[str]:
     """An option, the first clause of its text, and its value."""
     name = f'  {option.flag} {option.metavar}'.rstrip()
-    value = '' if option.value in (dataclasses.MISSING, None, ()) or _is_flag(option.kind) else f' ({option.value})'
+    value = '' if option.value in (dataclasses.MISSING, None, ()) or option.kind is bool else f' ({option.value})'
     text = option.text if option.choices else option.text.partition('; ')[0]  # what follows is about special values
     text = re.sub(
         r'^[A-Z](?=[a-z]* )', lambda first: first[0].lower(), text
     )  # a sentence above a field, not GB or True:
-    if option.value is True and _is_flag(option.kind):
+    if option.value is True and option.kind is bool:
         text = f'do not {text}'
     text = textwrap.wrap(text.rstrip('.') + value, width - _NAME)
     if len(name) >= _NAME:
@@ -179,10 +179,6 @@ def _positionals(options: Any) -> Iterator[tuple[str, str]]:
 
 def _is_positional(hint: Any) -> bool:
     return 'Positional' in str(hint)
-
-
-def _is_flag(kind: Any) -> bool:
-    return kind is bool
 
 
 def _metavar(kind: Any) -> str:

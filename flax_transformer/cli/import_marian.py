@@ -20,14 +20,8 @@ class ImportOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse(
-        'import-marian',
-        ImportOptions,
-        argv,
-        first='FOLDER',
-        description=DESCRIPTION,
-        default=lambda folder: ImportOptions(),
-    )
+    default = lambda _: ImportOptions()
+    options = parse('import-marian', ImportOptions, argv, DESCRIPTION, first='FOLDER', default=default)
     if options.run is None:
         raise UserError(f'import-marian: got {argv[0]} alone, expected FOLDER and RUN')
 

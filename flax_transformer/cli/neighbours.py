@@ -1,9 +1,17 @@
 """`flax-transformer neighbours RUN word ...`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-from flax_transformer.cli.word_vectors import neighbour_lines, open_vectors, parse_words
+from flax_transformer.cli.options import parse, positional
+from flax_transformer.common.errors import UserError
 
+if TYPE_CHECKING:
+    from flax_transformer.tasks.embeddings.vectors import Neighbour, WordVectors
+
+T = TypeVar('T')
 DESCRIPTION = """The words nearest to each word by the cosine of their vectors: `cosine<TAB>word`, nearest first. RUN is
 a run of word vectors, one of its checkpoints (RUN@12000, RUN@best), or a file: word2vec's binary format if it is named
 .bin, else its text format or GloVe's."""
@@ -17,10 +25,7 @@ class NeighboursOptions:
 
 
 def main(argv: list[str]) -> None:
-    options, words = parse_words(
-        'neighbours', NeighboursOptions, argv, words='WORD ...', count=None, description=DESCRIPTION
-    )
-    vectors = open_vectors(argv[0], options.step)
+    options, vectors, words = open_vectors('neighbours', NeighboursOptions, argv, DESCRIPTION, words='WORD ...')
     found = [
         neighbour_lines(vectors.neighbours(word, count=options.count, among=options.among)) for word in words
     ]  # before the first is printed: one of them may be refused
@@ -28,3 +33,31 @@ def main(argv: list[str]) -> None:
         if len(words) > 1:
             print(f'{chr(10) if number else ""}{word}:')
         print('\n'.join(each))
+
+
+def open_vectors(
+    command: str, options: type[T], argv: list[str], description: str, *, words: str, count: int | None = None
+) -> 'tuple[T, WordVectors, list[str]]':
+    """The options of a command, the vectors that its first argument names, a run or a file, and the words after it.
+
+    Args:
+      words: what they are, for messages: 'A B C'.
+      count: how many are expected; None: one or more.
+    """
+    name, *given = positional(argv) or ['']
+    default = (lambda _: options()) if Path(name).is_file() else None
+    found = parse(command, options, argv, description, task='embeddings', default=default, most=None)
+    if len(given) != count if count else not given:
+        got = ' '.join(given) or 'nothing'
+        raise UserError(f'{command}: got {got} after {name}, expected {words}: {command} RUN {words}')
+
+    from flax_transformer.tasks.embeddings.vectors import WordVectors
+
+    return found, WordVectors.open(name, step=found.step), given
+
+
+def neighbour_lines(found: 'Sequence[Neighbour]') -> list[str]:
+    """`score  word`, a line for each. Raises UserError if there is none."""
+    if not found:
+        raise UserError('no word is left: those asked about are no answer; expected a larger vocabulary or --among')
+    return [f'{each.score:.4f}\t{each.word}' for each in found]

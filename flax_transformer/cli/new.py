@@ -34,9 +34,7 @@ class NewOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse(
-        'new', NewOptions, argv, first='MY_CONFIG.py', description=DESCRIPTION, default=lambda _: NewOptions()
-    )
+    options = parse('new', NewOptions, argv, DESCRIPTION, first='MY_CONFIG.py', default=lambda _: NewOptions())
     file = Path(argv[0])
     _check(file, options)
 
@@ -128,10 +126,9 @@ def _name(source: Path | None, target: Path | None, languages: tuple[str, str]) 
     if source is None:
         return ''
     paths = [str(path.absolute()) for path in (source, target)]
-    for path, language, other in ((paths[0], *languages),):
-        head, _, tail = path.rpartition(f'.{language}')
-        if head and f'{head}.{other}{tail}' == paths[1]:
-            return f'{head}.{{lang}}{tail}'
+    head, _, tail = paths[0].rpartition(f'.{languages[0]}')
+    if head and f'{head}.{languages[1]}{tail}' == paths[1]:
+        return f'{head}.{{lang}}{tail}'
     return ','.join(paths)
 
 
@@ -141,7 +138,7 @@ def _prediction(config: Any) -> str:
 
     prepare_devices(config.parallel.least_devices)
 
-    from flax_transformer.cost.measured import training_flops
+    from flax_transformer.cost.step_cost import training_flops
     from flax_transformer.tasks.find import make_trainer
     from flax_transformer.tasks.translation.task import TranslationTask
 

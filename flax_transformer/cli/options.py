@@ -1,5 +1,6 @@
 """Command-line options from dataclasses, by tyro; the first positional argument is the config or run."""
 
+import dataclasses
 import sys
 import typing
 from collections.abc import Callable
@@ -12,12 +13,14 @@ from tqdm import tqdm
 from flax_transformer.cli.help import short_help, wants_help
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import is_quiet, shows_progress
+from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.tasks.find import config_class, load_config, open_run, read_run_config
+from flax_transformer.tasks.find import config_class, load_config, make_trainer, read_run_config
 from flax_transformer.tasks.translation.config import Config as TranslationConfig
 
 if TYPE_CHECKING:
-    from flax_transformer.text.tokenizer import Tokenizer
+    from flax_transformer.engine.trainer import Trainer
+    from flax_transformer.tasks.translation.inference.translator import Translator
 
 T = typing.TypeVar('T')
 C = typing.TypeVar('C')  # a task's config; options generic in it serve any task
@@ -27,10 +30,11 @@ def parse(
     command: str,
     options: type[T],
     argv: list[str],
-    *,
-    first: str,
     description: str,
-    default: Callable[[str], T],
+    *,
+    first: str = 'RUN',
+    task: str | None = None,
+    default: Callable[[str], T] | None = None,
     most: int | None = 1,
 ) -> T:
     """The options of a command, parsed from its first argument and the fields that follow.
@@ -38,7 +42,9 @@ def parse(
     Args:
       options: a dataclass, perhaps generic in the class of its field `config`.
       first: the first argument's name, for messages.
+      task: of the run that is the first argument; None: any.
       default: makes the defaults from the first argument, so that `CONFIG --help` shows the values of that config.
+        None: the first argument is a run, whose data and decoding are the defaults of options with these sections.
       most: the maximum number of positional arguments; None: any number.
     """
     prog = f'flax-transformer {command} {first}'
@@ -46,7 +52,7 @@ def parse(
     values, rest = None, []
     if given:
         rest = argv[len(given) if most is None else min(len(given), most) :]
-        values = default(given[0])
+        values = default(given[0]) if default else _defaults_of_run(options, given[0], task)
     elif not asked:
         got = f'got {argv[0]!r}' if argv else 'got nothing'
         raise UserError(f'{command}: {got}, expected {first} first: {prog} [--field value ...]')
@@ -59,6 +65,12 @@ def parse(
     # A section of several classes keeps that of the config given.
     settings = {'config': (tyro.conf.AvoidSubcommands,)} | ({} if values is None else {'default': values})
     return tyro.cli(options, prog=prog, description=description, args=rest, **settings)
+
+
+def _defaults_of_run(options: type[T], run: str, task: str | None) -> T:
+    config = read_run_config(run, task)
+    fields = {field.name for field in dataclasses.fields(options)}
+    return options(**{name: getattr(config, name) for name in ('data', 'decoding') if name in fields})
 
 
 def positional(argv: list[str]) -> list[str]:
@@ -85,9 +97,23 @@ def read_config_file(name: str, task: str | None = None) -> Any:
     return config
 
 
-def read_run_tokenizer(path: Path | None) -> 'Tokenizer | None':
-    """The tokenizer of a translation run's directory; None for None."""
-    return None if path is None else open_run(path, 'translation').read_tokenizer()
+def open_translator(runs: list[str], options: Any) -> 'Translator':
+    """The translator of runs, with a command's fields of decoding and parallel, and its step, if it has one."""
+    from flax_transformer.engine.devices.devices import prepare_devices
+
+    prepare_devices(options.parallel.num_devices)
+
+    from flax_transformer.tasks.translation.inference.translator import Translator
+
+    decoding, step = dataclasses.asdict(options.decoding), getattr(options, 'step', None)
+    return Translator.from_run(*runs, step=step, parallel=options.parallel, **decoding)
+
+
+def trainer_on_one_device(config: Any) -> 'Trainer':
+    """The trainer of a config, perhaps of a run from another machine, which had other devices."""
+    import jax
+
+    return make_trainer(dataclasses.replace(config, parallel=ParallelConfig()), jax.devices()[:1])
 
 
 def progress_bar(total: int | None, unit: str, *, is_shown: bool = True) -> tqdm:

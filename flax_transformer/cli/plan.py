@@ -25,15 +25,9 @@ class PlanOptions(Generic[C]):
 
 
 def main(argv: list[str]) -> int:
-    options = parse(
-        'plan',
-        PlanOptions,
-        argv,
-        first='CONFIG',
-        description=DESCRIPTION,
-        default=lambda name: PlanOptions(config=read_config(name)),
-    )
-    from flax_transformer.cost.topologies import LOCAL, prepare_compiler, topology_devices
+    default = lambda name: PlanOptions(config=read_config(name))
+    options = parse('plan', PlanOptions, argv, DESCRIPTION, first='CONFIG', default=default)
+    from flax_transformer.cost.chips import LOCAL, prepare_compiler, topology_devices
     from flax_transformer.engine.devices.devices import prepare_devices
 
     config, devices = options.config, None

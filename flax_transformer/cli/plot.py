@@ -1,15 +1,15 @@
 """`flax-transformer plot KIND NAME ... [--output FILE]`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flax_transformer.cli.options import parse, positional, read_config
-from flax_transformer.cli.pictures import check_format, write_picture
+from flax_transformer.cli.options import parse, positional, read_config, trainer_on_one_device
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.installing import install_command
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.tasks.find import make_trainer, read_run_config, task_module
+from flax_transformer.tasks.find import read_run_config, task_module
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,6 +43,9 @@ printed: lengths, scores by the length of the source; confusion, spoken words ta
 against false accepts. Of configs or runs: schedule, the learning rate; positions, the table of sinusoids."""
 
 
+FORMATS = ('.png', '.svg', '.pdf')
+
+
 @dataclass(frozen=True)
 class PlotOptions:
     output: Path | None = None  # the picture: .png, .svg or .pdf; by default KIND.png
@@ -50,24 +53,12 @@ class PlotOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse(
-        'plot', PlotOptions, argv, first='KIND NAME ...', description=DESCRIPTION, default=_defaults, most=None
-    )
+    options = parse('plot', PlotOptions, argv, DESCRIPTION, first='KIND NAME ...', default=_defaults, most=None)
     kind, *names = positional(argv)
     _check_names(kind, names)
     output = options.output or Path(f'{kind}.png')
     check_format(output)
-    if KINDS[kind] == 'RUN LINE':
-        draw = lambda: _of_line(kind, *names, options.translation)
-    elif KINDS[kind] == 'RUN RECORDING':
-        draw = lambda: _of_recording(kind, *names)
-    elif KINDS[kind] == 'SCORES.json':
-        draw = lambda: _of_scores(kind, Path(names[0]))
-    else:
-        draw = lambda: {'curves': _curves, 'lengths': _lengths, 'schedule': _schedule, 'positions': _positions}[kind](
-            names
-        )
-    write_picture(output, draw, what='plot')
+    write_picture(output, lambda: _draw(kind, names, options.translation), what='plot')
     print(f'the picture is in {output}')
 
 
@@ -83,6 +74,16 @@ def _check_names(kind: str, names: Sequence[str]) -> None:
         got = f'got {" ".join(map(repr, names))}' if names else 'got nothing'
         quotes = ', the line in quotes' if takes == 'RUN LINE' else ''
         raise UserError(f'plot {kind}: {got}, expected {KINDS[kind]}{quotes}')
+
+
+def _draw(kind: str, names: Sequence[str], translation: str | None) -> 'Figure':
+    if KINDS[kind] == 'RUN LINE':
+        return _of_line(kind, *names, translation)
+    if KINDS[kind] == 'RUN RECORDING':
+        return _of_recording(kind, *names)
+    if KINDS[kind] == 'SCORES.json':
+        return _of_scores(kind, Path(names[0]))
+    return {'curves': _curves, 'lengths': _lengths, 'schedule': _schedule, 'positions': _positions}[kind](names)
 
 
 def _of_line(kind: str, run: str, line: str, translation: str | None) -> 'Figure':
@@ -158,7 +159,7 @@ def _curves(names: Sequence[str]) -> 'Figure':
 
 
 def _lengths(names: Sequence[str]) -> 'Figure':
-    from flax_transformer.plots.lines import plot_lengths
+    from flax_transformer.plots.curves import plot_lengths
 
     tables = {name: _read_scores(Path(name)) for name in names}
     first = next(iter(tables.values()))
@@ -201,25 +202,22 @@ def _read_json(file: Path, expected: str) -> Any:
 
 
 def _schedule(names: Sequence[str]) -> 'Figure':
-    import jax
     import numpy as np
 
-    from flax_transformer.engine.config import ParallelConfig
-    from flax_transformer.plots.lines import plot_schedule
+    from flax_transformer.plots.curves import plot_schedule
 
     rates = {}
     longest = max(read_config(name).training.steps for name in names)
     steps = np.unique(np.linspace(1, max(longest, 1), 2000).round().astype(int))
     for name in names:
-        config = replace(read_config(name), parallel=ParallelConfig())
-        trainer = make_trainer(config, jax.devices()[:1])
+        trainer = trainer_on_one_device(read_config(name))
         rate = np.asarray(trainer.learning_rate(steps))
-        rates[name] = np.where(steps <= config.training.steps, rate, np.nan)
+        rates[name] = np.where(steps <= trainer.config.training.steps, rate, np.nan)
     return plot_schedule(rates, steps=steps)
 
 
 def _positions(names: Sequence[str]) -> 'Figure':
-    from flax_transformer.plots.positions import plot_positions
+    from flax_transformer.plots.model_parts import plot_positions
     from flax_transformer.transformer.layers import sinusoids
 
     tables = {}
@@ -231,3 +229,25 @@ def _positions(names: Sequence[str]) -> 'Figure':
             raise UserError(f'{name}: {got}; expected a table of sinusoids, which a config determines')
         tables[f'{name} ({layout})'] = sinusoids(64, model.d_model, layout)
     return plot_positions(tables)
+
+
+def check_format(output: Path) -> None:
+    """Raises UserError for a name of another format."""
+    if output.suffix not in FORMATS:
+        raise UserError(f'--output {output}: expected a file name ending in {", ".join(FORMATS)}')
+
+
+def write_picture(output: Path, draw: 'Callable[[], Figure]', *, what: str) -> None:
+    """Draws into a file that is whole at any time, for viewers that read it again.
+
+    Raises UserError without matplotlib, saying that `what` needs it.
+    """
+    try:
+        figure = draw()
+    except ImportError as error:
+        if error.name is not None and not error.name.startswith('matplotlib'):
+            raise
+        raise UserError(f'{what} needs matplotlib: {install_command("plots")}') from None
+    partial = output.with_name(f'.{output.name}.partial')
+    figure.savefig(partial, format=output.suffix[1:], dpi=150)
+    partial.replace(output)

@@ -1,13 +1,14 @@
 """`flax-transformer prepare CONFIG|CORPUS|tfds:NAME/CONFIG:SPLIT`: the data of a run before it trains."""
 
 import os
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from flax_transformer.cli import corpora
-from flax_transformer.cli.options import note, parse
+from flax_transformer.cli.options import note, parse, progress_bar
 from flax_transformer.cli.train import TrainOptions, train_options
+from flax_transformer.common.errors import UserError
 
 DESCRIPTION = """Do ahead of time what training does first: train the tokenizer and tokenize the corpora into the cache,
 on all cores, without an accelerator. The same command resumes where it was stopped. `prepare multi30k`,
@@ -15,25 +16,30 @@ on all cores, without an accelerator. The same command resumes where it was stop
 
 TFDS_DESCRIPTION = """Download a corpus from TensorFlow Datasets and store it as array_record. Needs no TensorFlow."""
 
+CORPUS_DESCRIPTION = """Download a corpus, check it, unpack it, and say its licence. multi30k: 29,000 image captions in
+English, German, French and Czech. tatoeba-en-de: everyday sentences, likewise tatoeba-fr-it and any other two
+languages. The same command continues where it was stopped. Proxies are those of the environment (https_proxy)."""
+TATOEBA = re.compile(r'tatoeba-([a-z]+)-([a-z]+)')
+
 
 @dataclass(frozen=True)
 class TfdsOptions:
     root: Path = Path('data')  # the data root; files go into its folder tensorflow_datasets
 
 
+@dataclass(frozen=True)
+class CorpusOptions:
+    root: Path = Path('data')  # the data root; files go into a folder of it that is named after the corpus
+    mirror: str | None = None  # an address that serves the same files instead of the original one
+
+
 def main(argv: list[str]) -> None:
     if argv and argv[0].startswith('tfds:'):
         return _prepare_tfds(argv)
-    if argv and corpora.is_public(argv[0]):
-        return corpora.main(argv)
-    options = parse(
-        'prepare',
-        TrainOptions,
-        argv,
-        first='CONFIG',
-        description=DESCRIPTION,
-        default=lambda name: train_options(name, argv, 'translation'),
-    )
+    if argv and _is_public(argv[0]):
+        return _prepare_public(argv)
+    default = lambda name: train_options(name, argv, 'translation')
+    options = parse('prepare', TrainOptions, argv, DESCRIPTION, first='CONFIG', default=default)
 
     from flax_transformer.engine.launch import prepare
     from flax_transformer.tasks.translation.loading import LoadedRun
@@ -54,13 +60,54 @@ def _prepare_tfds(argv: list[str]) -> None:
     from flax_transformer.data.named_files import data_root
     from flax_transformer.data.tfds_builders import prepare_tfds
 
-    options = parse(
-        'prepare',
-        TfdsOptions,
-        argv,
-        first='tfds:NAME/CONFIG:SPLIT',
-        description=TFDS_DESCRIPTION,
-        default=lambda _: TfdsOptions(data_root(None)),
-    )
+    first, default = 'tfds:NAME/CONFIG:SPLIT', lambda _: TfdsOptions(data_root(None))
+    options = parse('prepare', TfdsOptions, argv, TFDS_DESCRIPTION, first=first, default=default)
     folder = prepare_tfds(argv[0], options.root)
     note(f'{argv[0]} is prepared in {folder}')
+
+
+def _is_public(name: str) -> bool:
+    """Whether a name means a corpus that can be downloaded here."""
+    return (name == 'multi30k' or name.startswith('tatoeba-')) and not Path(name).exists()
+
+
+def _prepare_public(argv: list[str]) -> None:
+    from flax_transformer.data.named_files import data_root
+
+    default = lambda _: CorpusOptions(data_root(None))
+    options = parse('prepare', CorpusOptions, argv, CORPUS_DESCRIPTION, first=argv[0], default=default)
+    mirror = options.mirror and options.mirror.rstrip('/')
+    if mirror is not None and not mirror.startswith(('http://', 'https://')):
+        raise UserError(f'--mirror {options.mirror}: expected an address such as https://host/folder')
+    root_option = '' if options.root == data_root(None) else f' --data.root {shlex.quote(str(options.root))}'
+    with progress_bar(None, 'B') as bar:
+        how = {'mirror': mirror, 'say': note, 'progress': bar.update}
+        if argv[0] == 'multi30k':
+            from flax_transformer.data.public_corpora import MULTI30K_LICENCE as LICENCE
+            from flax_transformer.data.public_corpora import prepare_multi30k
+
+            folder = prepare_multi30k(options.root, **how)
+            following = [f'flax-transformer train multi30k_en_de{root_option}']
+        else:
+            from flax_transformer.data.public_corpora import TATOEBA_LICENCE as LICENCE
+            from flax_transformer.data.public_corpora import prepare_tatoeba
+
+            source, target = _languages(argv[0])
+            folder = prepare_tatoeba(options.root, source, target, **how)
+            files = [
+                f'--{kind}{side} {shlex.quote(f"{folder}/{name}.{language}{suffix}")}'
+                for kind, name, suffix in (('', 'train', '.gz'), ('valid-', 'dev', ''), ('test-', 'test', ''))
+                for side, language in (('source', source), ('target', target))
+            ]
+            following = [f'flax-transformer new {argv[0]}.py \\', *(f'  {option} \\' for option in files)]
+            following[-1] = following[-1].removesuffix(' \\')
+    print(f'{argv[0]} is in {folder}. {LICENCE}.\nNext:')
+    for line in following:
+        print(f'  {line}')
+
+
+def _languages(name: str) -> tuple[str, str]:
+    found = TATOEBA.fullmatch(name)
+    if not found or found[1] == found[2]:
+        raise UserError(f'prepare: got {name!r}, expected two languages, as in tatoeba-en-de')
+    return found[1], found[2]

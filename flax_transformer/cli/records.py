@@ -1,15 +1,22 @@
-"""JSON Lines into and out of `translate`: an object a line, whose fields come out as they came in."""
+"""What `translate` and `classify` read, line by line: JSON Lines, or what a person types."""
 
+import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO, NamedTuple
 
-from flax_transformer.cli.lines import KEPT, to_json, without_line_breaks
+from tqdm import tqdm
+
+from flax_transformer.cli.lines import CHUNK, KEPT, chunks, to_json, without_line_breaks
+from flax_transformer.cli.options import note, progress_bar
 from flax_transformer.common.errors import BadInput
 from flax_transformer.tasks.translation.inference.lines import as_text
 
 EXPECTED = 'expected {"text": "..."}, optionally with "prefix": "..."'
+SLOW = 1.0  # seconds after which a wait is explained
 
 
 class Record(NamedTuple):
@@ -105,3 +112,66 @@ def _members(source: str) -> Iterator[tuple[str, str]]:
         _, end = _DECODER.raw_decode(source, skipped(end))
         yield name, source[at:end]
         at = skipped(end)
+
+
+def lines_from(
+    stream: BinaryIO, options: Any, done: int, model: Callable[[str], Any], command: str
+) -> Iterator[list[str | bytes]]:
+    """The lines of a command's input after the first `done`: chunks of the stream, or what a person types.
+
+    Args:
+      options: have the fields `input` and `invalid`.
+      model: compiled before a person is asked.
+    """
+    if options.input is None and stream.isatty():
+        with explained_if_slow('compiling'):
+            model('a')
+        return typed_lines(f'{getattr(model, "source_language", "")}> ', command)
+    return chunks(stream, invalid=options.invalid, size=1 if stream.isatty() else CHUNK, skip=done)
+
+
+def bar_of_lines(options: Any) -> tqdm:
+    """A bar, unless it would be drawn into the prompts, or into results on the same screen."""
+    is_screen = (options.input is None and sys.stdin.isatty()) or (options.output is None and sys.stdout.isatty())
+    return progress_bar(None, 'lines', is_shown=not is_screen)
+
+
+def typed_lines(prompt: str, command: str = 'translate') -> Iterator[list[str | bytes]]:
+    """Each line that is typed, as a list of one, until Ctrl-D. Bytes that are not UTF-8 are left to the command."""
+    with contextlib.suppress(ImportError):  # not on every system
+        if sys.stdout.isatty():
+            import readline  # noqa: F401 - from here on, input() has editing and a history
+    note(f'type a line to {command}; Ctrl-D ends')
+    try:
+        while (line := _ask(prompt)) is not None:
+            with explained_if_slow('compiling for lines of this length'):
+                yield from chunks([line or b'\n'], invalid='replace')
+    except KeyboardInterrupt:
+        print(file=sys.stderr)  # the message needs a line of its own
+        raise
+    print(file=sys.stderr)
+
+
+def _ask(prompt: str) -> bytes | None:
+    """A line; None at the end."""
+    if not sys.stdout.isatty():  # input() would write its prompt there
+        print(prompt, end='', file=sys.stderr, flush=True)
+        return sys.stdin.buffer.readline() or None
+    try:
+        return input(prompt).encode('utf-8', 'surrogateescape')
+    except EOFError:
+        return None
+    except UnicodeDecodeError as error:
+        return error.object
+
+
+@contextlib.contextmanager
+def explained_if_slow(reason: str) -> Iterator[None]:
+    """Says what the block does if it takes longer than a person expects."""
+    timer = threading.Timer(SLOW, note, [f'{reason} ...'])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

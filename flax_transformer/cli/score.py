@@ -1,11 +1,11 @@
 """`flax-transformer score RUN --source F --target F`."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from flax_transformer.cli.lines import CHUNK, LineWriter, to_json
-from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
+from flax_transformer.cli.options import open_translator, parse, positional, progress_bar
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
@@ -26,28 +26,15 @@ class ScoreOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse(
-        'score',
-        ScoreOptions,
-        argv,
-        first='RUN',
-        description=DESCRIPTION,
-        default=lambda run: ScoreOptions(decoding=read_run_config(run, 'translation').decoding),
-        most=None,
-    )
+    options = parse('score', ScoreOptions, argv, DESCRIPTION, task='translation', most=None)
     if options.source is None or options.target is None:
         raise UserError('score compares two files: give --source and --target')
 
-    from flax_transformer.engine.devices.devices import prepare_devices
-
-    prepare_devices(options.parallel.num_devices)
-
     from flax_transformer.data.bitext.text_files import read_text_files
     from flax_transformer.tasks.translation.inference.result import pharaoh
-    from flax_transformer.tasks.translation.inference.translator import Translator
 
     pairs = read_text_files(options.source, options.target)
-    translator = Translator.from_run(*positional(argv), parallel=options.parallel, **asdict(options.decoding))
+    translator = open_translator(positional(argv), options)
     with LineWriter(options.output) as writer, progress_bar(len(pairs), 'lines') as bar:
         for first in range(0, len(pairs), CHUNK):
             part = slice(first, first + CHUNK)

@@ -24,14 +24,8 @@ class ShowOptions(Generic[C]):
 
 
 def main(argv: list[str]) -> None:
-    options = parse(
-        'show',
-        ShowOptions,
-        argv,
-        first='CONFIG',
-        description=DESCRIPTION,
-        default=lambda name: ShowOptions(config=read_config(name)),
-    )
+    default = lambda name: ShowOptions(config=read_config(name))
+    options = parse('show', ShowOptions, argv, DESCRIPTION, first='CONFIG', default=default)
     from flax_transformer.engine.devices.devices import prepare_devices
 
     prepare_devices(options.config.parallel.least_devices)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from flax_transformer.cli.word_vectors import open_vectors, parse_words
+from flax_transformer.cli.neighbours import open_vectors
 
 DESCRIPTION = """The cosine of two words' vectors, from -1 to 1. RUN is a run or a file, as for `neighbours`."""
 
@@ -13,5 +13,5 @@ class SimilarityOptions:
 
 
 def main(argv: list[str]) -> None:
-    options, words = parse_words('similarity', SimilarityOptions, argv, words='A B', count=2, description=DESCRIPTION)
-    print(f'{open_vectors(argv[0], options.step).similarity(*words):.4f}')
+    _, vectors, words = open_vectors('similarity', SimilarityOptions, argv, DESCRIPTION, words='A B', count=2)
+    print(f'{vectors.similarity(*words):.4f}')

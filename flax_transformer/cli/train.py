@@ -32,14 +32,8 @@ class TrainOptions(Generic[C]):
 
 
 def main(argv: list[str]) -> None:
-    options = parse(
-        'train',
-        TrainOptions,
-        argv,
-        first='CONFIG',
-        description=DESCRIPTION,
-        default=lambda name: train_options(name, argv),
-    )
+    default = lambda name: train_options(name, argv)
+    options = parse('train', TrainOptions, argv, DESCRIPTION, first='CONFIG', default=default)
     if (message := _finished(options)) is not None:
         say(message)
         _print_next(options.config, options.workdir)

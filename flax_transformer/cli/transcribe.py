@@ -1,16 +1,16 @@
 """`flax-transformer transcribe RUN FILE ...`."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from flax_transformer.cli.lines import LineWriter, to_json
-from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
+from flax_transformer.cli.options import note, parse, positional, progress_bar
 from flax_transformer.common.errors import UserError
 
 if TYPE_CHECKING:
-    from flax_transformer.tasks.speech.transcriber import Transcriber, Transcript
+    from flax_transformer.tasks.speech.transcriber import Transcriber
 
 DESCRIPTION = """Write down what is said in recordings: N files in, N lines out, in order. WAV of any rate and channels;
 FLAC, OGG and MP3 by the package soundfile. RUN is a run directory or one of its checkpoints: RUN@12000, RUN@last,
@@ -29,16 +29,8 @@ class TranscribeOptions:
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
 
 
-@dataclass
-class _Remarks:
-    of: dict[str, list[str]] = field(default_factory=dict)  # the files with each remark
-    broken: int = 0  # files that could not be read
-
-
 def main(argv: list[str]) -> int:
-    options = parse(
-        'transcribe', TranscribeOptions, argv, first='RUN', description=DESCRIPTION, default=_defaults, most=None
-    )
+    options = parse('transcribe', TranscribeOptions, argv, DESCRIPTION, task='speech', most=None)
     files = positional(argv)[1:]
     if not files:
         raise UserError(f'transcribe: got nothing after {argv[0]}, expected recordings: transcribe RUN FILE ...')
@@ -46,25 +38,22 @@ def main(argv: list[str]) -> int:
 
     transcriber = Transcriber.from_run(argv[0], step=options.step)
     with LineWriter(options.output) as writer:
-        remarks = _transcribe(transcriber, files, options, writer.write)
-    for remark, odd in remarks.of.items():
+        remarks, num_broken = _transcribe(transcriber, files, options, writer.write)
+    for remark, odd in remarks.items():
         some = ', '.join(odd[:NAMED]) + (', ...' if len(odd) > NAMED else '')
         note(f'{len(odd)} of {len(files)} recordings: {remark} ({some})')
-    if remarks.broken:
-        note(f'{remarks.broken} of {len(files)} recordings could not be read')
-    return 2 if remarks.broken else 0
-
-
-def _defaults(run: str) -> TranscribeOptions:
-    read_run_config(run, 'speech')  # for its errors: no run, or one of another task
-    return TranscribeOptions()
+    if num_broken:
+        note(f'{num_broken} of {len(files)} recordings could not be read')
+    return 2 if num_broken else 0
 
 
 def _transcribe(
     transcriber: 'Transcriber', files: list[str], options: TranscribeOptions, write: Callable[[list[str]], None]
-) -> _Remarks:
-    """Writes a line for each file."""
-    remarks = _Remarks()
+) -> tuple[dict[str, list[str]], int]:
+    """Writes a line for each file; returns the files with each remark, and how many could not be read."""
+    remarks: dict[str, list[str]] = {}
+    num_broken = 0
+    is_json = options.format == 'jsonl'
     with progress_bar(len(files), 'recordings', is_shown=options.output is not None) as bar:
         for first in range(0, len(files), CHUNK):
             some = files[first : first + CHUNK]
@@ -74,17 +63,17 @@ def _transcribe(
             lines = []
             for file, waveform in zip(some, waveforms, strict=True):
                 if isinstance(waveform, UserError):
-                    remarks.broken += 1
+                    num_broken += 1
                     note(str(waveform))
-                    lines.append(_line(file, None, str(waveform), options))
-                else:
-                    transcript = next(found)
-                    for remark in transcript.remarks:
-                        remarks.of.setdefault(remark, []).append(file)
-                    lines.append(_line(file, transcript, None, options))
+                    lines.append(to_json({'file': file, 'text': None, 'error': str(waveform)}) if is_json else '')
+                    continue
+                transcript = next(found)
+                for remark in transcript.remarks:
+                    remarks.setdefault(remark, []).append(file)
+                lines.append(to_json({'file': file, **asdict(transcript)}) if is_json else transcript.text)
             write(lines)
             bar.update(len(some))
-    return remarks
+    return remarks, num_broken
 
 
 def _waveform(transcriber: 'Transcriber', file: str) -> Any:
@@ -93,11 +82,3 @@ def _waveform(transcriber: 'Transcriber', file: str) -> Any:
         return transcriber.read(file)
     except UserError as error:
         return error
-
-
-def _line(file: str, transcript: 'Transcript | None', error: str | None, options: TranscribeOptions) -> str:
-    if options.format == 'text':
-        return '' if transcript is None else transcript.text
-    if transcript is None:
-        return to_json({'file': file, 'text': None, 'error': error})
-    return to_json({'file': file, **asdict(transcript)})

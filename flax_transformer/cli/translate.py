@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from flax_transformer.cli.interactive import explained_if_slow, typed_lines
-from flax_transformer.cli.lines import CHUNK, KEPT, LineWriter, chunks
-from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
-from flax_transformer.cli.records import Record, read_records, write_record
+from flax_transformer.cli.lines import KEPT, LineWriter, chunks
+from flax_transformer.cli.options import note, open_translator, parse, positional
+from flax_transformer.cli.records import Record, bar_of_lines, lines_from, read_records, write_record
 from flax_transformer.common.errors import BadInput, BadLine, UserError
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
@@ -53,15 +52,7 @@ class TranslateOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse(
-        'translate',
-        TranslateOptions,
-        argv,
-        first='RUN',
-        description=DESCRIPTION,
-        default=lambda run: TranslateOptions(decoding=read_run_config(run, 'translation').decoding),
-        most=None,
-    )
+    options = parse('translate', TranslateOptions, argv, DESCRIPTION, task='translation', most=None)
     if options.n_best is not None:
         options = replace(options, decoding=replace(options.decoding, n_best=options.n_best))
     _check(options)
@@ -70,9 +61,6 @@ def main(argv: list[str]) -> None:
         if Path(run).is_file():
             raise UserError(f'{run} is a file, not a run: to translate its lines, give --input {run}')
 
-    from flax_transformer.engine.devices.devices import prepare_devices
-
-    prepare_devices(options.parallel.num_devices)
     counts = (_translate_stream if options.shard is None else _translate_shard)(runs, options)
     for name, count in counts.items():
         note(f'{count} {FLAGS[name]}')
@@ -101,19 +89,13 @@ def _translate_stream(runs: list[str], options: TranslateOptions) -> Counter[str
     """Translates one input to one output; returns how many translations have each flag."""
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
-        is_typed = options.input is None and stream.isatty()
-        if options.show_attention and not is_typed:
+        if options.show_attention and not (options.input is None and stream.isatty()):
             raise UserError('--show-attention draws under each answer as you type; got input that is not a terminal')
         translator = _load(runs, options)
         writer = stack.enter_context(LineWriter(options.output, resume=options.resume))
         links = None if options.alignments is None else stack.enter_context(options.alignments.open('w'))
         done = writer.num_before
-        if is_typed:
-            with explained_if_slow('compiling'):
-                translator('a')
-            lines = typed_lines(f'{translator.source_language}> ')
-        else:
-            lines = chunks(stream, invalid=options.invalid, size=1 if stream.isatty() else CHUNK, skip=done)
+        lines = lines_from(stream, options, done, translator, 'translate')
         return _translate(translator, options, lines, writer.write, done=done, links=links)
 
 
@@ -136,9 +118,7 @@ def _translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]
 
 
 def _load(runs: list[str], options: TranslateOptions) -> 'Translator':
-    from flax_transformer.tasks.translation.inference.translator import Translator
-
-    translator = Translator.from_run(*runs, step=options.step, parallel=options.parallel, **asdict(options.decoding))
+    translator = open_translator(runs, options)
     if options.backend == 'jax':
         return translator
     from flax_transformer.interop.ctranslate2 import CTranslate2Translator
@@ -189,9 +169,7 @@ def _translate(
         if options.show_attention:
             _show_attention(translator, records, translations)
 
-    # A bar would be drawn into the prompts, or into translations on the same screen.
-    is_screen = (options.input is None and sys.stdin.isatty()) or (options.output is None and sys.stdout.isatty())
-    with progress_bar(None, 'lines', is_shown=not is_screen) as bar:
+    with bar_of_lines(options) as bar:
         for records in read_records(lines_in, options.input_format, done, place):
             finish(records, done)
             done += len(records)

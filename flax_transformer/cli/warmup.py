@@ -1,9 +1,9 @@
 """`flax-transformer warmup RUN`."""
 
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
-from flax_transformer.cli.options import parse, positional, read_run_config
+from flax_transformer.cli.options import open_translator, parse, positional
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
 
@@ -18,24 +18,10 @@ class WarmupOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse(
-        'warmup',
-        WarmupOptions,
-        argv,
-        first='RUN',
-        description=DESCRIPTION,
-        default=lambda run: WarmupOptions(decoding=read_run_config(run, 'translation').decoding),
-        most=None,
-    )
-    from flax_transformer.engine.devices.devices import prepare_devices
-
-    prepare_devices(options.parallel.num_devices)
-
+    options = parse('warmup', WarmupOptions, argv, DESCRIPTION, task='translation', most=None)
     import jax
 
-    from flax_transformer.tasks.translation.inference.translator import Translator
-
-    translator = Translator.from_run(*positional(argv), parallel=options.parallel, **asdict(options.decoding))
+    translator = open_translator(positional(argv), options)
     started = time.perf_counter()
     count = translator.warm_up()
     folder = jax.config.jax_compilation_cache_dir or 'memory alone: the compilation cache is off'

@@ -10,10 +10,17 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.trees import DecodeState, Step
-from flax_transformer.decoding.blockwise import blockwise_top_k
 from flax_transformer.decoding.greedy_and_sampling import greedy_search
-from flax_transformer.decoding.loop import gather_beams, next_log_probs, repeat, run_search
-from flax_transformer.decoding.problem import NEG_INF, Hypotheses, SearchProblem
+from flax_transformer.decoding.problem import (
+    NEG_INF,
+    Hypotheses,
+    SearchProblem,
+    blockwise_top_k,
+    gather_beams,
+    next_log_probs,
+    repeat,
+    run_search,
+)
 
 
 class _Live(NamedTuple):
@@ -43,7 +50,6 @@ def beam_search(
     width: int,
     groups: int = 1,
     diversity: float = 0.0,
-    early_stop: bool = True,
 ) -> Hypotheses:
     """The W = `width` best hypotheses by score, all distinct. Width 1 is greedy search.
 
@@ -57,20 +63,16 @@ def beam_search(
 
     Args:
       state: that of one hypothesis per sentence; its cache is copied to the W beams here.
-      early_stop: False searches to max_lengths, with the same result; for tests.
     """
     if width == 1:
         return greedy_search(step, state, problem)
-    if width % groups:
-        raise ValueError(f'width {width} does not divide into {groups} groups')
 
     def advance(beams: _Beams) -> _Beams:
         live, log_probs, state = _decode(step, beams, problem)
         parts = _split((live, beams.finished, log_probs), groups)
         live, finished, parents = _extend(parts, diversity, beams.position, problem)
         is_closed = beams.is_closed | (beams.position + 1 >= problem.max_lengths)
-        if early_stop:
-            is_closed |= _cannot_improve(live, finished, problem, groups)
+        is_closed |= _cannot_improve(live, finished, problem, groups)
         unless_closed = lambda new, old: jnp.where(beams.is_closed.reshape(-1, *[1] * (new.ndim - 1)), old, new)
         live, finished = jax.tree.map(unless_closed, (live, finished), (beams.live, beams.finished))
         return _Beams(beams.position + 1, live, finished, is_closed, _follow(state, parents))

@@ -7,9 +7,15 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.trees import DecodeState, Step
-from flax_transformer.decoding.blockwise import blockwise_argmax
-from flax_transformer.decoding.loop import gather_beams, next_log_probs, repeat, run_search
-from flax_transformer.decoding.problem import Hypotheses, SearchProblem
+from flax_transformer.decoding.problem import (
+    Hypotheses,
+    SearchProblem,
+    blockwise_argmax,
+    gather_beams,
+    next_log_probs,
+    repeat,
+    run_search,
+)
 
 # (the model's log-probabilities [N, V], the transformed ones, position) -> (tokens [N], the log-probabilities to sum)
 Choose = Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]

@@ -1,10 +1,12 @@
-"""What every search is given and finds: the problem, what its transforms see, and the hypotheses."""
+"""What all searches share: the problem, the hypotheses that they find, the loop, and the largest of many numbers."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
+from flax_transformer.common.trees import DecodeState
 from flax_transformer.decoding.scorers import Scorer, length_normalized
 
 NEG_INF = -1e9  # finite, so that differences are numbers
@@ -43,3 +45,92 @@ class Hypotheses(NamedTuple):
     lengths: jax.Array  # [B, W] tokens, EOS included
     is_finished: jax.Array  # [B, W] False: cut at max_lengths before EOS
     token_log_probs: jax.Array  # [B, W, L] nats, 0 after the hypothesis
+
+
+FIRST_STAGE = 32  # positions
+
+
+def next_log_probs(
+    logits: jax.Array, problem: SearchProblem, tokens: jax.Array, position: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Log-probabilities [N, V] under the model, and after the transforms, which need not normalize them."""
+    logits = logits.astype(jnp.float32)
+    # Not jax.nn.log_softmax: XLA on CPUs runs it at half the speed for 128 rows.
+    log_probs = logits - jax.nn.logsumexp(logits, axis=-1, keepdims=True)
+    history, transformed = History(tokens, position, log_probs), log_probs
+    for transform in problem.transforms:
+        transformed = transform(transformed, history)
+    return log_probs, transformed
+
+
+def repeat(tree: Any, width: int) -> Any:
+    """A tree of [B * W, ...] from one of [B, ...]: each sentence's entry W times."""
+    return jax.tree.map(lambda x: jnp.repeat(x, width, axis=0), tree) if width > 1 else tree
+
+
+def gather_beams(tree: Any, index: jax.Array) -> Any:
+    """Entries `index` [B, K] of the second axis of every array [B, W, ...]."""
+    return jax.tree.map(lambda x: jax.vmap(lambda row, i: row[i])(x, index), tree)
+
+
+def with_room(state: DecodeState, length: int, width: int) -> DecodeState:
+    """The state with slots for `length` positions of W = `width` hypotheses."""
+    enlarged = lambda slots: slots.with_room(length * width)
+    is_slots = lambda x: hasattr(x, 'with_room')  # each is itself a tree
+    return state._replace(slots=jax.tree.map(enlarged, state.slots, is_leaf=is_slots))
+
+
+def run_search(
+    advance: Callable[[Any], Any], is_running: Callable[[Any], jax.Array], carry: Any, *, length: int, width: int
+) -> Any:
+    """The carry, which has a `position` and a `state`, once no search is running or `length` tokens are chosen."""
+    for end in _stages(carry.state, length):
+        carry = carry._replace(state=with_room(carry.state, end, width))
+        goes_on = lambda carry, end=end: is_running(carry) & (carry.position < end)
+        carry = jax.lax.while_loop(goes_on, advance, carry)
+    return carry
+
+
+def _stages(state: DecodeState, length: int) -> list[int]:
+    """Slots of each stage of a search, the last `length`: a step's cost grows with the slots, so a high limit must not
+    slow down sentences that end early."""
+    if not jax.tree.leaves(state.slots) or not isinstance(length, int):  # a symbolic length cannot be compared
+        return [length]
+    doubled = [FIRST_STAGE * 2**i for i in range(length.bit_length())]
+    return [slots for slots in doubled if 1.5 * slots <= length] + [length]
+
+
+BLOCK = 64  # numbers, compared by their maximum first
+
+
+def blockwise_top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
+    """The k largest of each row of x [N, V] and their indices, both [N, k]; ties go to the lower index, as in
+    `jax.lax.top_k`.
+
+    The k blocks with the largest maxima hold them all: any number in another block comes after k others.
+    """
+    if x.shape[1] <= (2 * k - 1) * BLOCK:
+        return jax.lax.top_k(x, k)
+    blocks, maxima = _blocks(x)
+    chosen = jnp.sort(jax.lax.top_k(maxima, k)[1], axis=1)  # in order, for the ties
+    candidates = jnp.take_along_axis(blocks, chosen[:, :, None], axis=1).reshape(-1, k * BLOCK)
+    values, index = jax.lax.top_k(candidates, k)
+    return values, jnp.take_along_axis(chosen, index // BLOCK, axis=1) * BLOCK + index % BLOCK
+
+
+def blockwise_argmax(x: jax.Array) -> jax.Array:
+    """The index [N] of the largest of each row of x [N, V]; ties go to the lower index."""
+    blocks, maxima = _blocks(x)
+    block = jnp.argmax(maxima, axis=1)
+    candidates = jnp.take_along_axis(blocks, block[:, None, None], axis=1)[:, 0]
+    return block * BLOCK + jnp.argmax(candidates, axis=1)
+
+
+def _blocks(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Rows [N, V] in blocks [N, ceil(V / BLOCK), BLOCK], padded with -inf, and each block's maximum."""
+    rows, size = x.shape
+    count = -(-size // BLOCK)
+    padded = jnp.pad(x, ((0, 0), (0, count * BLOCK - size)), constant_values=-jnp.inf)
+    # Two reductions: the first, over an inner axis, is vectorized.
+    maxima = padded.reshape(rows, count, 4, BLOCK // 4).max(axis=2).max(axis=2)
+    return padded.reshape(rows, count, BLOCK), maxima

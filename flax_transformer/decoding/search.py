@@ -1,4 +1,4 @@
-"""The search that a DecodingConfig describes: which transforms, which scorer, which loop."""
+"""The search that a DecodingConfig describes: its transforms, scorer and loop, and several models as one step."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -132,3 +132,38 @@ def make_scorer(decoding: DecodingConfig, is_source: jax.Array | None = None) ->
     if decoding.coverage_penalty:
         scorers.append(coverage_penalty(decoding.coverage_penalty, is_source))
     return add(*scorers)
+
+
+def ensemble(steps: Sequence[Step], *, mean: str = 'log_probability') -> Step:
+    """The step of several models with the same vocabulary, on a state from `ensemble_state`.
+
+    `probability`: the arithmetic mean of their distributions. `log_probability`: the geometric mean, normalized by the
+    search.
+    """
+    if mean not in ('log_probability', 'probability'):
+        raise ValueError(f'mean={mean!r}: expected log_probability or probability')
+
+    def step(tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
+        outputs, caches, slots = [], [], []
+        for one, *parts in zip(steps, state.cache, state.shared, state.slots, strict=True):
+            cache, shared, own = parts
+            logits, after = one(tokens, DecodeState(cache, shared, state.position, own, state.ancestry))
+            outputs.append(jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1))
+            caches.append(after.cache)
+            slots.append(after.slots)
+        stacked = jnp.stack(outputs)
+        if mean == 'probability':
+            combined = jax.nn.logsumexp(stacked, axis=0) - jnp.log(len(outputs))
+        else:
+            combined = stacked.mean(axis=0)
+        return combined, state._replace(cache=tuple(caches), slots=tuple(slots), position=state.position + 1)
+
+    return step
+
+
+def ensemble_state(states: Sequence[DecodeState]) -> DecodeState:
+    """The state of an `ensemble`, from those of its members."""
+    caches, shared, slots = (
+        tuple(parts) for parts in zip(*[(s.cache, s.shared, s.slots) for s in states], strict=True)
+    )
+    return DecodeState(caches, shared, states[0].position, slots)

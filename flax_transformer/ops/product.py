@@ -7,6 +7,7 @@ a batch; it stays in float32 where the computation is in bfloat16, whose eight b
 import math
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -154,3 +155,19 @@ def _mixed_einsum_backward(
 
 
 _mixed_einsum.defvjp(_mixed_einsum_forward, _mixed_einsum_backward)
+
+
+class Flops(NamedTuple):
+    """FLOPs of the matrix products of a sequence-to-sequence model, by part."""
+
+    encoder: float  # layers over the source, linear in its slots
+    decoder: float  # layers over the target, and what is projected of the source once for them
+    attention: float  # comparing queries with keys, and weighting values: slots of one side times slots of another
+    logits: float
+
+    @property
+    def total(self) -> float:
+        return sum(self)
+
+    def times(self, factor: float) -> 'Flops':
+        return Flops(*(factor * part for part in self))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, draw_matrix, make_figure, make_panels
-from flax_transformer.plots.tokens import readable, use_fonts
+from flax_transformer.plots.look import COLORS, draw_matrix, make_figure, make_panels, readable, use_fonts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flax_transformer.plots.look import NEGATIVE, POSITIVE, SIGNED, make_panels, plain
-from flax_transformer.plots.tokens import readable, use_fonts
+from flax_transformer.plots.look import NEGATIVE, POSITIVE, SIGNED, make_panels, plain, readable, use_fonts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,14 +1,19 @@
-"""Learning curves of several runs."""
+"""Curves: any, of learning-rate schedules, of training runs, and scores by the length of the source."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from flax_transformer.plots.look import clear_frame, color_of, make_panels, plain
+import numpy as np
+
+from flax_transformer.plots.look import MARKERS, clear_frame, color_of, make_panels, plain
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Points = Sequence[tuple[int, float]]  # (step, value)
+Curve = tuple[Sequence[float], Sequence[float]]  # across, up
+MANY = 24  # points from which a curve is a line without markers
 
 
 def plot_learning_curves(
@@ -58,3 +63,90 @@ def _dashes(place: int, count: int) -> Any:
     """A line style under which equal curves, drawn one over the other, each show an equal share of the line."""
     period = 4.0 * count
     return '-' if place == 0 else (0, (period * (count - place) / count, period * place / count))
+
+
+def plot_lines(
+    curves: Mapping[str, Curve] | Mapping[str, Mapping[str, Curve]],
+    *,
+    xlabel: str,
+    ylabel: str,
+    xscale: Literal['linear', 'log2', 'log10'] = 'linear',
+    yscale: Literal['linear', 'log2', 'log10'] = 'linear',
+    title: str = '',
+) -> 'Figure':
+    """Curves by name, each (across, up); or panels by title, each of curves by name. Labels say the units.
+
+    The same name has the same colour in every panel.
+    """
+    nested = any(isinstance(each, Mapping) for each in curves.values())
+    panels_of = curves if nested else {title: curves}
+    names = list(dict.fromkeys(name for panel in panels_of.values() for name in panel))
+    count = len(panels_of)
+    figure, panels = make_panels(6.2 if count == 1 else 4.2 * count, 3.8, columns=count)
+    for axes, (heading, panel) in zip(panels, panels_of.items(), strict=True):
+        for name, (across, up) in panel.items():
+            number = names.index(name)
+            marker = MARKERS[number % len(MARKERS)] if len(across) < MANY else None
+            axes.plot(across, up, color=color_of(number), marker=marker, markersize=5, label=plain([name])[0])
+        _scale(axes, xscale, yscale, panel.values())
+        axes.set_xlabel(xlabel)
+        axes.set_title(heading, fontsize=11)
+        clear_frame(axes)
+    panels[0].set_ylabel(ylabel)
+    if any(names):
+        handles = {
+            text: handle for axes in panels for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(handles.values(), handles, loc='outside lower center', ncols=min(len(names), 5), frameon=False)
+    return figure
+
+
+def plot_schedule(rates: Mapping[str, Sequence[float]], *, steps: Sequence[int] | None = None) -> 'Figure':
+    """Learning rates by name, of `steps`, by default 1, 2, ..."""
+    curves = {name: (np.arange(1, len(rate) + 1) if steps is None else steps, rate) for name, rate in rates.items()}
+    return plot_lines(curves, xlabel='step', ylabel='learning rate')
+
+
+def plot_lengths(
+    scores: Mapping[str, Sequence[float]],
+    lengths: Sequence[str],
+    *,
+    counts: Sequence[int] | None = None,
+    ylabel: str = 'BLEU',
+    unit: str = 'words',
+) -> 'Figure':
+    """Scores of each system by the length of the source: groups of bars.
+
+    Args:
+      lengths: names of the buckets, such as '0-10'.
+      counts: of the lines in each bucket; a bar of few lines says little.
+      unit: of the lengths, words or characters.
+    """
+    figure, (axes,) = make_panels(max(5.0, 1.6 + 1.1 * len(lengths)), 3.8)
+    width = 0.8 / len(scores)
+    for number, (name, values) in enumerate(scores.items()):
+        places = np.arange(len(lengths)) + (number - (len(scores) - 1) / 2) * width
+        bars = axes.bar(places, values, width * 0.92, color=color_of(number), label=plain([name])[0])
+        axes.bar_label(bars, [f'{value:.1f}' for value in values], fontsize=8, padding=2)
+    names = lengths if counts is None else [f'{one}\n{n:,} lines' for one, n in zip(lengths, counts, strict=True)]
+    axes.set_xticks(range(len(lengths)), names)
+    axes.set_xlabel(f'length of the source ({unit})')
+    axes.set_ylabel(ylabel)
+    clear_frame(axes)
+    axes.grid(visible=False, axis='x')
+    axes.tick_params(axis='x', length=0)
+    if len(scores) > 1:
+        figure.legend(loc='outside lower center', ncols=min(len(scores), 4), frameon=False)
+    return figure
+
+
+def _scale(axes: 'Axes', xscale: str, yscale: str, curves: Sequence[Curve]) -> None:
+    """Axes by the powers of 2 or 10; those of 2 with a tick at each value across, if these are few."""
+    for name, scale in (('x', xscale), ('y', yscale)):
+        if scale != 'linear':
+            getattr(axes, f'set_{name}scale')('log', base=int(scale.removeprefix('log')))
+    if xscale == 'log2':
+        values = sorted({float(value) for across, _ in curves for value in across})
+        if len(values) <= 10:
+            axes.set_xticks(values, [f'{value:g}' for value in values])
+            axes.minorticks_off()

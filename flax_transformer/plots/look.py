@@ -1,6 +1,8 @@
-"""What all pictures share: colours, a white page, axes that leave the eye to the data."""
+"""What all pictures share: colours, a white page, axes that leave the eye to the data, words in any script."""
 
+import functools
 import io
+import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,6 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 # Okabe and Ito's, which people with any colour vision tell apart, but for yellow, which white pages swallow.
 COLORS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000')
@@ -17,6 +20,8 @@ NEGATIVE, POSITIVE = '#b2182b', '#2166ac'
 WEIGHTS = 'Blues'  # colour map from 0 up; white is nothing
 SIGNED = 'RdBu'  # colour map around 0
 MARKERS = 'os^Dv<>'
+MISSING = '□'  # for a character that no font has
+FIRST = 'DejaVu Sans'  # comes with matplotlib
 
 
 def make_figure(width: float, height: float) -> 'Figure':
@@ -63,3 +68,53 @@ def png(figure: 'Figure', *, dpi: int = 100) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format='png', dpi=dpi)
     return buffer.getvalue()
+
+
+def readable(token: str) -> str:
+    """A token as matplotlib can draw it in the fonts of `use_fonts`.
+
+    A character that no font has becomes a square: install a font of its script, such as Noto Sans CJK.
+
+    >>> readable('▁cost$')
+    '▁cost\\\\$'
+    """
+    is_known = lambda character: character.isprintable() and _family_with(character) is not None
+    shown = ''.join(character if is_known(character) else MISSING for character in str(token))
+    return _as_drawn(shown).replace('$', r'\$')
+
+
+def use_fonts(texts: 'Sequence[Text]') -> None:
+    """Gives each of a picture's readable texts the fonts that have its characters."""
+    for text in texts:
+        families = dict.fromkeys([FIRST, *map(_family_with, text.get_text())])
+        text.set_fontfamily([family for family in families if family])
+
+
+@functools.cache
+def _family_with(character: str) -> str | None:
+    """The first family that has a character, `FIRST` before all others."""
+    return next((family for family, characters in _fonts() if ord(character) in characters), None)
+
+
+@functools.cache
+def _fonts() -> list[tuple[str, frozenset[int]]]:
+    """The installed families with a plain face, and the characters of each."""
+    from matplotlib import font_manager
+
+    faces = {}
+    for face in font_manager.fontManager.ttflist:
+        # Last Resort has a box for every character there is.
+        if face.style == 'normal' and face.weight in (400, 'normal', 'regular') and 'Last Resort' not in face.name:
+            faces.setdefault(face.name, face.fname)
+    ordered = sorted(faces, key=lambda name: (name != FIRST, not name.startswith('Noto Sans'), name))
+    return [(name, frozenset(font_manager.get_font(faces[name]).get_charmap())) for name in ordered]
+
+
+def _as_drawn(text: str) -> str:
+    """The characters from left to right, where matplotlib does not order those of right-to-left scripts itself."""
+    import matplotlib
+
+    if matplotlib.__version_info__ >= (3, 11):  # it shapes texts by libraqm
+        return text
+    is_reversed = any(unicodedata.bidirectional(character) in ('R', 'AL') for character in text)
+    return text[::-1] if is_reversed else text

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, make_panels
-from flax_transformer.plots.tokens import readable, use_fonts
+from flax_transformer.plots.look import COLORS, make_panels, readable, use_fonts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +41,8 @@ def plot_beam_tree(
             f'{len(tokens)} tokens, {len(parents)} parents, {len(log_probs)} log-probabilities: expected as many of '
             'each, at least one, and every node after its parent'
         )
-    depth, half = _depths(parents), _half_widths(tokens)
+    depth = _depths(parents)
+    half = np.array([max(0.24, 0.06 + 0.05 * len(token)) for token in tokens])  # of a node's width, in inches
     places = np.stack([_columns(parents, log_probs, depth, half), depth], axis=1)
     right, last = max((places[:, 0] + half).max(), 6.0), depth.max()  # room for the title
     figure, (axes,) = make_panels(right + 0.8, 0.9 + _ROW * (last + 1.2))
@@ -110,11 +110,6 @@ def _depths(parents: np.ndarray) -> np.ndarray:
     for node, parent in enumerate(parents):
         depth[node] = 0 if parent < 0 else depth[parent] + 1
     return depth
-
-
-def _half_widths(tokens: Sequence[str]) -> np.ndarray:
-    """Half of the room, in inches, that each node takes."""
-    return np.array([max(0.24, 0.06 + 0.05 * len(token)) for token in tokens])
 
 
 def _columns(parents: np.ndarray, log_probs: np.ndarray, depth: np.ndarray, half: np.ndarray) -> np.ndarray:

@@ -59,10 +59,7 @@ def plot_detections(
     """The confidence of a detector over seconds, its threshold, the hits, and where the word was said.
 
     Args:
-      probabilities: [N], of the trigger word.
-      times: [N], in seconds.
-      threshold: that a hit needs.
-      hits: their times, in seconds.
+      probabilities: [N], of the trigger word, at `times` [N] in seconds, as `hits` are.
       truth: where the word was said; shaded.
       waveform: samples [T] and their rate, for a panel above.
     """

@@ -5,8 +5,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, MARKERS, SIGNED, clear_frame, color_of, make_panels, plain
-from flax_transformer.plots.tokens import readable, use_fonts
+from flax_transformer.plots.look import (
+    COLORS,
+    MARKERS,
+    SIGNED,
+    clear_frame,
+    color_of,
+    make_panels,
+    plain,
+    readable,
+    use_fonts,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,11 +30,9 @@ _PLACES = [
 
 
 def plot_word_map(points: np.ndarray, groups: Mapping[str, Sequence[str]], *, title: str = '') -> 'Figure':
-    """A map of words, each group in a colour and a marker of its own.
+    """A map of words, each group, by its name, in a colour and a marker of its own.
 
-    Args:
-      points: [N, 2], for the words of all groups in order.
-      groups: the words of each, N in all, by its name.
+    `points` are [N, 2], for the words of all groups in order.
     """
     words = [word for each in groups.values() for word in each]
     if np.shape(points) != (len(words), 2):
@@ -130,13 +137,9 @@ def _rings(lowest: float) -> list[float]:
 def plot_bias(
     words: Sequence[str], before: Sequence[float], after: Sequence[float], *, ends: tuple[str, str], title: str = ''
 ) -> 'Figure':
-    """Each word's cosine with a bias direction: a ring before debiasing, a dot after it.
+    """Each word's cosine with a bias direction, from the lowest to the highest: a ring before debiasing, a dot after.
 
-    Args:
-      words: N of them, drawn from the lowest cosine to the highest, before.
-      before: [N] cosines.
-      after: [N] cosines.
-      ends: what the direction goes from and to: ('he', 'she').
+    `ends` are what the direction goes from and to: ('he', 'she').
     """
     before, after = np.asarray(before, np.float64), np.asarray(after, np.float64)
     order = np.argsort(before)

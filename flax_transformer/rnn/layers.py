@@ -1,6 +1,7 @@
-"""Recurrent layers over sentences in rows, in one direction or both.
+"""Recurrent layers over sentences in rows, in one direction or both, and one step of their cells.
 
-Shapes: B rows, T positions, D inputs, H hidden size, G gates of a cell (see `cells`).
+Cells are those of Hochreiter and Schmidhuber 1997 (LSTM) and Cho et al. 2014 (GRU).
+Shapes: B rows, T positions, D inputs, H hidden size, G gates, 4 of an LSTM and 3 of a GRU.
 Segments [B, T] number the sentences of a row from 1; 0 is padding. A mask will do where a row is one sentence.
 """
 
@@ -12,8 +13,11 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.ops.dense import Dense
-from flax_transformer.rnn.cells import GATES, State, advance, zero_state
 from flax_transformer.rnn.recurrence import Times, recur, times
+
+State = tuple[jax.Array, ...]  # float32 [B, H]: (h, c) of an LSTM, (h,) of a GRU; h is what others read
+
+GATES = {'lstm': 4, 'gru': 3}
 
 
 class RecurrentLayer(nn.Module):
@@ -142,3 +146,21 @@ def _orthogonal_by_gate(gates: int, key: jax.Array, shape: tuple[int, int], dtyp
     square = (shape[0], shape[1] // gates)
     keys = jax.random.split(key, gates)
     return jnp.concatenate([nn.initializers.orthogonal()(key, square, dtype) for key in keys], axis=1)
+
+
+def zero_state(cell: str, batch: int, hidden_size: int) -> State:
+    """The state [B, H] before a sentence."""
+    return (jnp.zeros((batch, hidden_size), jnp.float32),) * (2 if cell == 'lstm' else 1)
+
+
+def advance(cell: str, of_input: jax.Array, of_state: jax.Array, state: State) -> State:
+    """The state after a step, from the products of the input, with the bias, and of h with the weights, [B, G * H]."""
+    if cell == 'lstm':
+        i, f, g, o = jnp.split(of_input + of_state, 4, axis=-1)
+        c = jax.nn.sigmoid(f) * state[1] + jax.nn.sigmoid(i) * jnp.tanh(g)
+        return jax.nn.sigmoid(o) * jnp.tanh(c), c
+    # The reset gate acts after the product, as in cuDNN: one product instead of two, one after the other.
+    (reset, update, new), (from_reset, from_update, from_new) = (jnp.split(x, 3, axis=-1) for x in (of_input, of_state))
+    new = jnp.tanh(new + jax.nn.sigmoid(reset + from_reset) * from_new)
+    update = jax.nn.sigmoid(update + from_update)
+    return ((1 - update) * new + update * state[0],)

@@ -11,14 +11,15 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
 
 from flax_transformer.common.trees import DecodeState
 from flax_transformer.ops.dropout import Dropout
-from flax_transformer.ops.embedding import Embedding
-from flax_transformer.ops.tied_embeddings import TiedEmbeddings
+from flax_transformer.ops.embedding import Embedding, TiedEmbeddings
+from flax_transformer.ops.product import Flops
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.rnn.decoder import Decoder, Source
-from flax_transformer.rnn.layers import BidirectionalLayer
+from flax_transformer.rnn.layers import GATES, BidirectionalLayer
 
 
 def resolve_dtype(config: RecurrentConfig, platform: str | None = None) -> RecurrentConfig:
@@ -135,3 +136,40 @@ def init_params(config: RecurrentConfig, key: jax.Array) -> Any:
 def parameter_shapes(config: RecurrentConfig) -> Any:
     """The tree of parameters as `jax.ShapeDtypeStruct`, one for each; computes nothing."""
     return jax.eval_shape(partial(init_params, config), jax.random.key(0))
+
+
+def forward_flops(model: RecurrentConfig, source: int, target: int) -> Flops:
+    """FLOPs of the forward pass over one row with `source` and `target` slots."""
+    hidden, width, d_model = model.hidden_size, model.width_of_attention, model.d_model
+    gates, context, has_attention = GATES[model.cell] * hidden, 2 * hidden, model.attention != 'none'
+    layers = [d_model, *[context] * (model.num_encoder_layers - 1)]
+    encoder = 2 * sum(2 * gates * (inputs + hidden) for inputs in layers)
+    decoder = 2 * gates * (d_model + hidden) + 2 * context * hidden  # the first layer and its initial state
+    decoder += (model.num_decoder_layers - 1) * 2 * gates * (hidden + context + hidden)
+    decoder += 2 * (hidden + context + d_model) * d_model  # the layer before the logits
+    if model.input_feeding:
+        decoder += 2 * context * gates
+    if model.attention == 'additive':
+        decoder += 2 * hidden * width
+    return Flops(
+        encoder=source * encoder,
+        decoder=target * decoder + has_attention * source * 2 * context * width,
+        attention=has_attention * target * source * 2 * (width + context),
+        logits=target * 2 * d_model * model.vocab_size_of_target,
+    )
+
+
+# (regular expression for the end of a parameter's path, the mesh axis of each dimension); the first match counts.
+SHARDING_RULES: tuple[tuple[str, P], ...] = (
+    # Vocabulary by d_model: pieces over tensor, so that each device computes the logits of its own pieces only.
+    (r'embedding/table', P('tensor', 'fsdp')),
+    (r'projection', P('fsdp', 'tensor')),
+    (r'logits_bias', P('tensor')),
+    # Products outside of the scans.
+    (r'(input|initial|key|output)/kernel', P('fsdp', None)),
+    # Products of each step.
+    (r'(recurrent|feeding|query)/kernel', P()),
+    # Vectors: too small to split.
+    (r'(input|initial|key|output)/bias', P()),
+    (r'vector', P()),
+)

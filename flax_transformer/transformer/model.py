@@ -14,8 +14,7 @@ import jax.numpy as jnp
 
 from flax_transformer.common.trees import DecodeState
 from flax_transformer.ops.dropout import Dropout
-from flax_transformer.ops.embedding import Embedding
-from flax_transformer.ops.tied_embeddings import TiedEmbeddings
+from flax_transformer.ops.embedding import Embedding, TiedEmbeddings
 from flax_transformer.transformer.attention import causal_mask, padding_mask, segment_mask
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.decoder import Decoder

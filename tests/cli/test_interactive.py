@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from conftest import TESTS
 
-from flax_transformer.cli import interactive, main, translate
+from flax_transformer.cli import main, translate
+from flax_transformer.cli import records as interactive
 from flax_transformer.tasks.translation import inspection
 from flax_transformer.tasks.translation.inference.result import Translation
 from flax_transformer.tasks.translation.inspection import draw
@@ -65,9 +66,9 @@ def test_each_line_is_answered_before_the_next_is_typed(call: Callable) -> None:
 
 def test_no_bar_is_drawn_where_a_person_types(call: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor if the answers go into a file."""
-    shown, bar = [], translate.progress_bar
+    shown, bar = [], interactive.progress_bar
     monkeypatch.setattr(
-        translate, 'progress_bar', lambda *_, is_shown: shown.append(is_shown) or bar(None, '', is_shown=False)
+        interactive, 'progress_bar', lambda *_, is_shown: shown.append(is_shown) or bar(None, '', is_shown=False)
     )
     assert call([b'a\n', b'\x04'])[0] == 0
     assert shown == [False]

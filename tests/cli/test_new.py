@@ -9,7 +9,7 @@ import pytest
 from flax_transformer.cli import main
 from flax_transformer.common.config_files import load_config
 from flax_transformer.config import DataConfig, TransformerConfig
-from flax_transformer.cost.measured import training_flops
+from flax_transformer.cost.step_cost import training_flops
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.tasks.translation.corpus_facts import Facts, Pieces, hold_out, language_of
@@ -137,11 +137,6 @@ def test_few_pairs_are_passed_over_more_often_up_to_a_hundred_times() -> None:
     pieces = Pieces(1000, np.full((2, 100), 15))
     steps = [sizes_of(Facts(pairs, (1, 1), 1, Pairs([], [])), pieces).steps for pairs in (1_000, 3_000, 12_000, 30_000)]
     assert steps == [1500, 3000, 4600, 5800]
-
-
-def test_a_name_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(['new']) == 2
-    assert 'expected MY_CONFIG.py first: flax-transformer new MY_CONFIG.py' in capsys.readouterr().err
 
 
 def test_the_largest_tier_is_the_papers_base_model() -> None:

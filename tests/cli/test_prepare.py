@@ -1,6 +1,5 @@
 """`prepare CONFIG` does once what training begins with."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -80,9 +79,3 @@ def test_a_damaged_corpus_stops_before_anything_is_written_unless_told_not_to(
     assert '--check.no-before-training' in message
     assert not run.exists()
     assert not is_forced or main([command, *arguments, '--check.no-before-training']) == 0
-
-
-def test_preparing_needs_a_config(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(['prepare']) == 2
-    assert 'expected CONFIG first' in capsys.readouterr().err
-    assert 'tensorflow' not in sys.modules

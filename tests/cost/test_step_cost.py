@@ -15,7 +15,7 @@ from flax_transformer.cli.plan import lines_of
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
-from flax_transformer.cost import topologies
+from flax_transformer.cost import chips as topologies
 from flax_transformer.cost.hlo import read_program
 from flax_transformer.cost.step_cost import StepCost, nearest_fit, step_cost
 from flax_transformer.cost.summary import parameter_table, plot, schedule_plot

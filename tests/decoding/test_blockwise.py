@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from flax_transformer.decoding.blockwise import BLOCK, blockwise_argmax, blockwise_top_k
+from flax_transformer.decoding.problem import BLOCK, blockwise_argmax, blockwise_top_k
 
 
 def expected(x: np.ndarray, k: int) -> np.ndarray:

@@ -17,7 +17,6 @@ from decoding_toys import EOS, PAD, VOCAB_SIZE, Toys, assert_equal, make_toys, t
 from flax_transformer.common.trees import DecodeState
 from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
-from flax_transformer.decoding.ensemble import ensemble, ensemble_state
 from flax_transformer.decoding.problem import Hypotheses, SearchProblem, Transform
 from flax_transformer.decoding.scorers import (
     Scorer,
@@ -27,6 +26,7 @@ from flax_transformer.decoding.scorers import (
     with_coverage,
     word_reward,
 )
+from flax_transformer.decoding.search import ensemble, ensemble_state
 
 BATCH, LENGTH, SOURCE = 2000, 9, 3
 KINDS = ('gnmt', 'power', 'none')

@@ -10,7 +10,7 @@ import pytest
 
 from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import DecodingConfig, TransformerConfig
+from flax_transformer.config import TransformerConfig
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.embedding import Embedding
@@ -115,11 +115,6 @@ def test_translations_in_int8(copy_run: Path):
     assert not any(leaf.any() for leaf in jax.tree.leaves(zeros.weights) if leaf.dtype == jnp.int8)
     both = Translator.from_run(copy_run, copy_run, weights='int8', beam_width=1)
     assert [t.text for t in both(lines)] == lines
-
-
-def test_other_weights_are_refused():
-    with pytest.raises(ValueError, match='weights'):
-        DecodingConfig(weights='int4')
 
 
 def test_faults_of_a_search_are_not_told_in_int8(copy_run: Path):

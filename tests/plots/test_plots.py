@@ -10,12 +10,10 @@ from matplotlib.colors import to_rgb
 
 import flax_transformer
 from flax_transformer.plots.attention import plot_alignment, plot_heads, plot_layers, plot_map, plot_masks
-from flax_transformer.plots.lines import plot_lengths, plot_lines, plot_schedule
-from flax_transformer.plots.look import COLORS, png
-from flax_transformer.plots.norms import SIZES, averaged, plot_norm_axes
-from flax_transformer.plots.positions import plot_positions
+from flax_transformer.plots.curves import plot_lengths, plot_lines, plot_schedule
+from flax_transformer.plots.look import COLORS, MISSING, png, readable
+from flax_transformer.plots.model_parts import SIZES, averaged, plot_norm_axes, plot_positions
 from flax_transformer.plots.search import plot_beam_tree
-from flax_transformer.plots.tokens import MISSING, readable
 from flax_transformer.transformer.norms import make_norm, normalize
 
 SOURCE, TARGET = ['▁a', 'b$^2', '</s>'], ['c', '</s>']
@@ -105,8 +103,6 @@ def test_norm_axes_have_a_cube_for_each_norm() -> None:
         'layer',
         'batch',
     ]
-    with pytest.raises(ValueError, match="kind='both': expected one of layer"):
-        averaged('both')
 
 
 def test_the_best_path_of_a_beam_tree_is_coloured() -> None:
@@ -149,7 +145,7 @@ def test_no_picture_uses_pyplot() -> None:
 
 
 def test_shards_name_the_devices_that_hold_each_part() -> None:
-    from flax_transformer.plots.shards import Placement, plot_shards
+    from flax_transformer.plots.model_parts import Placement, plot_shards
 
     whole = Placement((4, 6), {number: (slice(None), slice(None)) for number in range(4)})
     cut = Placement((4, 6), {number: (slice(number // 2 * 2, number // 2 * 2 + 2), slice(None)) for number in range(4)})

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.rnn.attention import (
+from flax_transformer.rnn.decoder import (
     additive_energies,
     additive_energies_by_query,
     attention_weights,

@@ -6,8 +6,7 @@ import pytest
 from traced import products
 
 from flax_transformer.rnn.config import RecurrentConfig
-from flax_transformer.rnn.flops import forward_flops
-from flax_transformer.rnn.model import AttentionRNN, parameter_shapes
+from flax_transformer.rnn.model import AttentionRNN, forward_flops, parameter_shapes
 
 SIZES = {'vocab_size': 50, 'd_model': 16, 'hidden_size': 12, 'num_encoder_layers': 2, 'num_decoder_layers': 2}
 SOURCE, TARGET = 7, 5

@@ -8,8 +8,8 @@ import numpy as np
 import numpy_rnn
 import pytest
 
+from flax_transformer.ops.embedding import output_names
 from flax_transformer.ops.int8 import to_int8
-from flax_transformer.ops.tied_embeddings import output_names
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.rnn.model import AttentionRNN, parameter_shapes, resolve_dtype
 

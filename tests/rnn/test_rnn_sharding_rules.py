@@ -6,8 +6,7 @@ import jax
 import pytest
 
 from flax_transformer.rnn.config import RecurrentConfig
-from flax_transformer.rnn.model import parameter_shapes
-from flax_transformer.rnn.sharding_rules import SHARDING_RULES
+from flax_transformer.rnn.model import SHARDING_RULES, parameter_shapes
 
 
 @pytest.mark.parametrize('attention', ['additive', 'multiplicative', 'none'])

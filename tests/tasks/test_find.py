@@ -16,7 +16,6 @@ from toy_task import CircleConfig
 
 from flax_transformer import train
 from flax_transformer.cli import main
-from flax_transformer.cli.options import read_run_tokenizer
 from flax_transformer.common.config_json import from_json, task_of, to_json
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
@@ -253,7 +252,7 @@ def test_a_task_in_one_file_anywhere_is_trained_resumed_and_averaged(tmp_path: P
 
 def test_the_tokenizer_of_a_run_of_another_task_is_refused(circle: Path) -> None:
     with pytest.raises(UserError, match="a run of the task 'circle'"):
-        read_run_tokenizer(circle)
+        open_run(circle, 'translation')
 
 
 def test_a_missing_module_of_a_task_is_named() -> None:

@@ -13,7 +13,7 @@ import pytest
 from conftest import ROOT
 from tiny_translation import MODEL, fresh_params, uneven_batch
 
-from flax_transformer.decoding.loop import with_room
+from flax_transformer.decoding.problem import with_room
 from flax_transformer.tasks.translation.task import loss_sums
 from flax_transformer.transformer import attention as module
 from flax_transformer.transformer.model import Transformer

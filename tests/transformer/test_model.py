@@ -14,7 +14,7 @@ import numpy_transformer
 import pytest
 
 from flax_transformer.config import TransformerConfig
-from flax_transformer.decoding.loop import with_room
+from flax_transformer.decoding.problem import with_room
 from flax_transformer.transformer.layers import Positions
 from flax_transformer.transformer.model import Transformer, resolve_dtype, shift_right
 

@@ -11,10 +11,10 @@ import jax
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import DecodeState, shapes_on_one_device
 from flax_transformer.engine.devices.sharding import Rules
-from flax_transformer.ops.tied_embeddings import output_names
-from flax_transformer.rnn import flops as rnn_flops
+from flax_transformer.ops.embedding import output_names
 from flax_transformer.rnn import model as rnn
-from flax_transformer.rnn import sharding_rules as rnn_rules
+from flax_transformer.rnn import model as rnn_flops
+from flax_transformer.rnn import model as rnn_rules
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.tasks.translation.config import Config, ModelConfig
 from flax_transformer.transformer import flops as transformer_flops

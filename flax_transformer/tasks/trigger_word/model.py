@@ -15,8 +15,7 @@ import numpy as np
 from flax_transformer.audio.features import FeatureConfig, log_mel
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout
-from flax_transformer.rnn.cells import State, advance, zero_state
-from flax_transformer.rnn.layers import RecurrentLayer, batch_first, over_time
+from flax_transformer.rnn.layers import RecurrentLayer, State, advance, batch_first, over_time, zero_state
 from flax_transformer.rnn.recurrence import Times, recur
 from flax_transformer.tasks.trigger_word.config import DetectorConfig
 

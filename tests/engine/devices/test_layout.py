@@ -13,7 +13,7 @@ from fake_devices import FakeDevice, gpu_hosts, several_slices, tpu_slice
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
-from flax_transformer.cost import topologies
+from flax_transformer.cost import chips as topologies
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import Devices
 

@@ -13,10 +13,9 @@ import jax.numpy as jnp
 
 from flax_transformer.common.trees import DecodeState
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.decoding.ensemble import ensemble, ensemble_state
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.decoding.scorers import Covered, with_coverage
-from flax_transformer.decoding.search import make_scorer, search
+from flax_transformer.decoding.search import ensemble, ensemble_state, make_scorer, search
 from flax_transformer.engine.losses import cross_entropy, cut
 from flax_transformer.tasks.translation.model import TranslationModel, max_positions
 from flax_transformer.transformer.model import shift_right
@@ -130,7 +129,7 @@ def target_log_probs(
     *,
     mean: str = 'log_probability',
 ) -> jax.Array:
-    """Log-probabilities [B, T] of the target ids under the mean of the models, as `decoding.ensemble` computes it.
+    """Log-probabilities [B, T] of the target ids under the mean of the models, as `decoding.search` computes it.
 
     Logits of CHUNK slots of each model are in memory at once, or of one slot of each sentence if B is larger: 131 MB
     for 32,000 pieces. For a model without `hidden` and `project` those of all slots are.
