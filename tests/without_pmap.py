@@ -33,16 +33,12 @@ def train_and_translate(folder: Path, run: str) -> None:
     config = CircleConfig()
     config = replace(config, training=replace(config.training, steps=20))
     train_circle(folder / 'mesh', replace(config, parallel=ParallelConfig('mesh', 2, fsdp=2)))
-    for parallel in (ParallelConfig(), ParallelConfig('mesh', 2)):
+    for parallel in (ParallelConfig(), ParallelConfig('mesh', 2), ParallelConfig('pmap', 2)):
         print(*(one.text for one in Translator.from_run(run, parallel=parallel)(['seven', 'one hundred'])))
-    for ask in (
-        lambda: train_circle(folder / 'pmap', config),
-        lambda: Translator.from_run(run, parallel=ParallelConfig('pmap', 2))(['seven', 'one hundred']),
-    ):
-        try:
-            ask()
-        except UserError as error:
-            print(error)
+    try:
+        train_circle(folder / 'pmap', config)
+    except UserError as error:
+        print(error)
 
 
 if __name__ == '__main__':

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import runpy
 import sys
 import traceback
 import types
@@ -56,15 +57,13 @@ def _run(path: Path) -> dict[str, Any]:
 
     It is run as a module: a config of a class that it defines leads to what is defined next to that class.
     """
-    module = types.ModuleType(f'config_file_{path.stem}')
-    module.__file__ = str(path)
-    sys.modules[module.__name__] = module
-    before = list(sys.path)
+    module, before = types.ModuleType(f'config_file_{path.stem}'), list(sys.path)
     sys.path.append(str(path.parent.absolute()))  # last: what is installed comes first
     try:
-        exec(compile(path.read_bytes(), str(path), 'exec'), vars(module))
+        vars(module).update(runpy.run_path(str(path), run_name=module.__name__))
     finally:
         sys.path[:] = before
+    sys.modules[module.__name__] = module
     return vars(module)
 
 
