@@ -141,5 +141,5 @@ def test_weights_that_are_not_as_long_as_their_header_says_are_not_mapped(tmp_pa
     READERS['marian'].make(tmp_path / 'here')
     file = tmp_path / 'here' / 'model.safetensors'
     os.truncate(file, 1 << 40)
-    with pytest.raises(UserError, match='1,099,511,627,776 bytes, and its header speaks of'):
+    with pytest.raises(UserError, match='damaged, or cut short'):
         read_tensors(tmp_path / 'here')
