@@ -1,6 +1,7 @@
 """The table of shardings; and one step on any mesh: the same losses and gradients, a state that is really cut."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -139,18 +140,20 @@ def params() -> Any:
 
 
 @pytest.fixture(scope='module')
-def computed(params: Any) -> dict[str, Any]:
-    """By mesh: gradients and sums of the uneven batch."""
-    trainers = {name: trainer_of(name) for name in MESHES}
-    return {
-        name: jax.device_get(trainer.gradients(trainer.init_state(params), uneven_batch()))
-        for name, trainer in trainers.items()
-    }
+def computed(params: Any) -> Callable[[str], Any]:
+    """A function of a mesh's name: gradients and sums of the uneven batch."""
+
+    @cache
+    def on(name: str) -> Any:
+        trainer = trainer_of(name)
+        return jax.device_get(trainer.gradients(trainer.init_state(params), uneven_batch()))
+
+    return on
 
 
-@pytest.mark.parametrize('name', [name for name in MESHES if name != 'one device'])
-def test_losses_and_gradients_do_not_depend_on_the_mesh(name: str, computed: dict[str, Any]) -> None:
-    (grads, sums), (expected_grads, expected) = computed[name], computed['one device']
+@pytest.mark.parametrize('name', ['pmap', pytest.param('8x1x1', marks=pytest.mark.slow), '1x8x1', '2x2x2'])
+def test_losses_and_gradients_do_not_depend_on_the_mesh(name: str, computed: Callable[[str], Any]) -> None:
+    (grads, sums), (expected_grads, expected) = computed(name), computed('one device')
     assert sums['target_tokens'] == expected['target_tokens'] == (uneven_batch().target_segments > 0).sum()
     np.testing.assert_allclose(sums['loss'], expected['loss'], rtol=1e-6)
     # float32 sums in another order: some 1e-7 of the largest term.
@@ -187,7 +190,7 @@ def test_a_checkpoint_is_read_by_every_mesh(name: str, tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path / 'checkpoints')
     checkpoints.save(state, {}, {})
     checkpoints.wait()
-    for mesh in MESHES:
+    for mesh in ('one device', 'pmap', '1x8x1'):
         trainer = trainer_of(mesh, name)
         restored, _ = checkpoints.restore(trainer.shapes)
         jax.tree.map(np.testing.assert_array_equal, restored, state)
@@ -201,14 +204,14 @@ def test_a_fresh_state_does_not_depend_on_the_mesh() -> None:
     jax.tree.map(np.testing.assert_array_equal, one, cut)
 
 
-@pytest.mark.parametrize('name', ['one device', 'pmap', '2x2x2'])
-def test_passes_add_up_to_the_batch(name: str, computed: dict[str, Any], params: Any) -> None:
+@pytest.mark.parametrize('name', ['one device', pytest.param('pmap', marks=pytest.mark.slow), '2x2x2'])
+def test_passes_add_up_to_the_batch(name: str, computed: Callable[[str], Any], params: Any) -> None:
     """One device: 16 rows in passes of 5 (the last is filled up); 8: two rows each, one by one."""
     parallel = replace(MESHES[name], max_tokens_per_device=32 * (5 if name == 'one device' else 1))
     trainer = make_trainer(config_of(parallel))
     assert trainer.passes.count == {'one device': 4, 'pmap': 2, '2x2x2': 4}[name]
     grads, sums = trainer.gradients(trainer.init_state(params), uneven_batch())
-    expected_grads, expected_sums = computed[name]
+    expected_grads, expected_sums = computed(name)
     assert sums['target_tokens'] == expected_sums['target_tokens']
     np.testing.assert_allclose(sums['loss'], expected_sums['loss'], rtol=1e-6)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-7), grads, expected_grads)
