@@ -15,7 +15,7 @@ from pathlib import Path
 from generated_text import config, write_corpus
 
 from flax_transformer.data.audit.checking import audit
-from flax_transformer.data.audit.vocabulary import Vocabulary
+from flax_transformer.data.audit.config import Vocabulary
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import argparse
 import json
 
 from flax_transformer import Classifier
-from flax_transformer.tasks.classification.negation import NEGATIVE, POSITIVE, score_pairs
+from flax_transformer.tasks.classification.opinions import NEGATIVE, POSITIVE, score_pairs
 from flax_transformer.tasks.classification.run import Run
 
 

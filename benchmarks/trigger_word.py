@@ -20,8 +20,8 @@ from measuring import resident_mib
 
 from flax_transformer import Detector
 from flax_transformer.tasks.trigger_word import hits
+from flax_transformer.tasks.trigger_word.clips import read_part
 from flax_transformer.tasks.trigger_word.config import Config
-from flax_transformer.tasks.trigger_word.recordings import read_part
 from flax_transformer.tasks.trigger_word.run import Run
 from flax_transformer.tasks.trigger_word.scenes import Scenes
 

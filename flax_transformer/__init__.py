@@ -8,14 +8,12 @@ TYPE_CHECKING = False  # as type checkers know it; Ctrl-C during the import of `
 if TYPE_CHECKING:
     from typing import Any
 
+    from flax_transformer.common import __version__
     from flax_transformer.common.errors import UserError
-    from flax_transformer.common.version import __version__
-    from flax_transformer.tasks.classification.classifier import Classifier
-    from flax_transformer.tasks.classification.result import Classification
+    from flax_transformer.tasks.classification.classifier import Classification, Classifier
     from flax_transformer.tasks.embeddings.vectors import WordVectors
     from flax_transformer.tasks.find import load_config, train
-    from flax_transformer.tasks.speech.result import Transcript
-    from flax_transformer.tasks.speech.transcriber import Transcriber
+    from flax_transformer.tasks.speech.transcriber import Transcriber, Transcript
     from flax_transformer.tasks.translation.config import Config
     from flax_transformer.tasks.translation.inference.result import Translation
     from flax_transformer.tasks.translation.inference.translator import Translator
@@ -23,18 +21,18 @@ if TYPE_CHECKING:
     from flax_transformer.tasks.trigger_word.hits import Hit
 
 _HOMES = {
-    'Classification': 'tasks.classification.result',
+    'Classification': 'tasks.classification.classifier',
     'Classifier': 'tasks.classification.classifier',
     'Config': 'config',
     'Detector': 'tasks.trigger_word.detector',
     'Hit': 'tasks.trigger_word.hits',
     'Transcriber': 'tasks.speech.transcriber',
-    'Transcript': 'tasks.speech.result',
+    'Transcript': 'tasks.speech.transcriber',
     'Translation': 'tasks.translation.inference.result',
     'Translator': 'tasks.translation.inference.translator',
     'UserError': 'common.errors',
     'WordVectors': 'tasks.embeddings.vectors',
-    '__version__': 'common.version',
+    '__version__': 'common',
     'load_config': 'tasks.find',
     'train': 'tasks.find',
 }

@@ -9,7 +9,7 @@ from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import OptimizerConfig, ParallelConfig
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.tasks.translation.config import Config, TrainingConfig
-from flax_transformer.text.config import TokenizerConfig
+from flax_transformer.text.tokenizer import TokenizerConfig
 from flax_transformer.transformer.config import TransformerConfig
 
 __all__ = [

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.common.decode_state import DecodeState
+from flax_transformer.common.trees import DecodeState
 from flax_transformer.decoding.problem import Hypotheses, SearchProblem
 
 PAD, EOS, VOCAB_SIZE, LENGTH = 0, 1, 4, 5

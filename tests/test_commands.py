@@ -39,7 +39,7 @@ NOT_RUN = {
     r'^(pip|make|\.|cat|seq) ': 'builds environments or sites, or takes hours; targets of make are looked up',
     r'^sbatch|^ct2-|examples/|num-processes': 'wants a cluster or another program',
     r'train (?!my_config)|--init-from|--training\.profile': 'trains for minutes to days; tests train each task small',
-    r'prepare ': 'downloads',
+    r'prepare |flores200': 'downloads',
     r'--topology': 'wants libtpu',
     r'--backend ctranslate2': 'wants the extra ctranslate2',
     r'--watch': 'ends when training does',

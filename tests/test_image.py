@@ -6,7 +6,7 @@ import tomllib
 import yaml
 from conftest import ROOT
 
-from flax_transformer.common.version import __version__
+from flax_transformer.common import __version__
 
 LINES = (ROOT / 'Dockerfile').read_text(encoding='utf-8').replace('\\\n', ' ').splitlines()
 PROJECT = tomllib.loads((ROOT / 'pyproject.toml').read_text(encoding='utf-8'))['project']

@@ -15,7 +15,6 @@ import parts
 from run import cleaned, source_hash
 
 NOTEBOOKS = sorted((ROOT / 'notebooks').glob('*.ipynb'))
-FIRST = 'attention.ipynb'  # fast enough for every `make test`
 NEED_CORPORA = ('words.ipynb',)  # without them their cells show something else
 STORED = [file for file in NOTEBOOKS if 'source_sha256' in file.read_text('utf-8')]
 MAX_SIZE = 2_000_000  # bytes; code hosts do not show larger ones
@@ -31,13 +30,8 @@ def kinds(cell: NotebookNode) -> list[str]:
     return sorted(set(filter(None, shown)))
 
 
-def each_notebook() -> list:
-    """The notebooks as parameters; all but the first are slow."""
-    marks = lambda file: () if file.name == FIRST else pytest.mark.slow
-    return [pytest.param(file, marks=marks(file), id=file.stem) for file in NOTEBOOKS]
-
-
-@pytest.mark.parametrize('file', each_notebook())
+@pytest.mark.slow
+@pytest.mark.parametrize('file', NOTEBOOKS, ids=lambda file: file.stem)
 def test_a_notebook_runs_and_shows_what_is_stored(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv('JAX_PLATFORMS', 'cpu')
     monkeypatch.setenv('FLAX_TRANSFORMER_NOTEBOOKS', 'small')

@@ -21,8 +21,7 @@ from flax_transformer.cli.train import TrainOptions, train_options
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import EXIT_CODE, UserError
 from flax_transformer.common.fields import marked
-from flax_transformer.common.files import sha256_of
-from flax_transformer.common.locks import in_use, lock
+from flax_transformer.common.files import in_use, lock, sha256_of
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.runs.finished import finished
 from flax_transformer.engine.runs.run_directory import environment

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.common.checks import check
+from flax_transformer.common.fields import check
 
 _ACTIVE_SHARE = 1e-3  # of the loudest block's power, -30 dB: quieter blocks are pauses
 _BLOCKS_PER_SECOND = 50
@@ -50,13 +50,6 @@ def mixed(samples, noise, snr_db, rate: int, is_sample=None):
     wanted = active_power(samples, rate) * 10 ** (-snr_db / 10)
     scale = xp.sqrt(xp.where(noise_power > 0, wanted / xp.maximum(noise_power, 1e-30), 0))
     return samples + noise * scale.astype(samples.dtype)
-
-
-def add_noise(key: jax.Array, samples: jax.Array, noise: jax.Array, snr_db, rate: int, is_sample=None) -> jax.Array:
-    """Samples [T] with noise [N] mixed in from a random place on, round and round, at a ratio as `mixed` defines it."""
-    start = jax.random.randint(key, (), 0, noise.shape[-1])
-    places = (start + jnp.arange(samples.shape[-1])) % noise.shape[-1]
-    return mixed(samples, noise[places], snr_db, rate, is_sample)
 
 
 def speed(samples: jax.Array, factor, num_samples, size: int) -> tuple[jax.Array, jax.Array]:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.common.checks import check, check_positive, check_types
+from flax_transformer.common.fields import check, check_positive, check_types
 
 # Added to each mel energy: 96 dB below a tone at full scale, and above the rounding of 16 bits, so digital silence is
 # finite and looks like a quiet recording.

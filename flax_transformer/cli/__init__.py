@@ -132,7 +132,7 @@ def _versions() -> str:
     import platform
     from importlib import metadata
 
-    from flax_transformer.common.version import __version__
+    from flax_transformer.common import __version__
 
     return f'flax-transformer {__version__}, jax {metadata.version("jax")}, Python {platform.python_version()}'
 

@@ -13,8 +13,7 @@ from flax_transformer.cli.options import note, parse
 from flax_transformer.cli.records import Record, bar_of_lines, lines_from, read_records, write_record
 
 if TYPE_CHECKING:
-    from flax_transformer.tasks.classification.classifier import Classifier
-    from flax_transformer.tasks.classification.result import Classification
+    from flax_transformer.tasks.classification.classifier import Classification, Classifier
 
 DESCRIPTION = """Label standard input line by line: N lines in, N lines out, `label<TAB>probability`, in order.
 Only a line feed ends a line. RUN is a run directory or one of its checkpoints: RUN@12000, RUN@last, RUN@best,

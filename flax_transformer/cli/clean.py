@@ -32,7 +32,7 @@ def main(argv: list[str]) -> None:
     if options.output is None:
         raise UserError(f'clean: expected a folder to write to: flax-transformer clean {argv[0]} --output FOLDER')
     from flax_transformer.data.audit.cleaning import clean
-    from flax_transformer.data.audit.vocabulary import Vocabulary
+    from flax_transformer.data.audit.config import Vocabulary
 
     config = options.config
 

@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
 
 
 def _standard_input(detector: 'Detector') -> Iterator[np.ndarray]:
-    from flax_transformer.data.audio.pcm import pcm_chunks
+    from flax_transformer.data.audio.wav import pcm_chunks
 
     note(f'listening for raw samples, mono, 16 bits, {detector.sample_rate:,} Hz')
     total = 0

@@ -73,6 +73,12 @@ def _is_public(name: str) -> bool:
 
 def _prepare_public(argv: list[str]) -> None:
     from flax_transformer.data.named_files import data_root
+    from flax_transformer.data.public_corpora import (
+        MULTI30K_LICENCE,
+        TATOEBA_LICENCE,
+        prepare_multi30k,
+        prepare_tatoeba,
+    )
 
     default = lambda _: CorpusOptions(data_root(None))
     options = parse('prepare', CorpusOptions, argv, CORPUS_DESCRIPTION, first=argv[0], default=default)
@@ -83,15 +89,11 @@ def _prepare_public(argv: list[str]) -> None:
     with progress_bar(None, 'B') as bar:
         how = {'mirror': mirror, 'say': note, 'progress': bar.update}
         if argv[0] == 'multi30k':
-            from flax_transformer.data.public.multi30k import LICENCE, prepare_multi30k
-
-            folder = prepare_multi30k(options.root, **how)
+            folder, licence = prepare_multi30k(options.root, **how), MULTI30K_LICENCE
             following = [f'flax-transformer train multi30k_en_de{root_option}']
         else:
-            from flax_transformer.data.public.tatoeba import LICENCE, prepare_tatoeba
-
             source, target = _languages(argv[0])
-            folder = prepare_tatoeba(options.root, source, target, **how)
+            folder, licence = prepare_tatoeba(options.root, source, target, **how), TATOEBA_LICENCE
             files = [
                 f'--{kind}{side} {shlex.quote(f"{folder}/{name}.{language}{suffix}")}'
                 for kind, name, suffix in (('', 'train', '.gz'), ('valid-', 'dev', ''), ('test-', 'test', ''))
@@ -99,7 +101,7 @@ def _prepare_public(argv: list[str]) -> None:
             ]
             following = [f'flax-transformer new {argv[0]}.py \\', *(f'  {option} \\' for option in files)]
             following[-1] = following[-1].removesuffix(' \\')
-    print(f'{argv[0]} is in {folder}. {LICENCE}.\nNext:')
+    print(f'{argv[0]} is in {folder}. {licence}.\nNext:')
     for line in following:
         print(f'  {line}')
 

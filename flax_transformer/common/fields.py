@@ -1,7 +1,11 @@
-"""Marks on the fields of a config: what may be done with each."""
+"""Marks on the fields of a config, and checks; each error names the value found and the one expected."""
 
 import dataclasses
+import math
+import typing
 from typing import Any, Literal
+
+from flax_transformer.common.errors import UserError, nearest
 
 # resumable: may change when a run is resumed; any other change would make it a different run.
 # cosmetic: does not affect what a run learns; left out when runs are compared.
@@ -31,3 +35,77 @@ def marked(config: Any, mark: Mark) -> set[str]:
         elif has_mark:
             found.add(field.name)
     return found
+
+
+def check(condition: bool, message: str) -> None:
+    """Raises UserError(message) unless the condition holds."""
+    if not condition:
+        raise UserError(message)
+
+
+def check_numbers(*found: Any) -> None:
+    """Raises UserError unless all that a model computed, arrays of NumPy, is finite."""
+    import numpy as np
+
+    check(
+        all(np.isfinite(array).all() for array in found),
+        'the model computes no numbers (NaN): its parameters are damaged, or its training diverged; choose another '
+        'checkpoint, as in RUN@12000',
+    )
+
+
+def check_types(config: Any) -> None:
+    """Raises UserError unless every field has its declared type; floats must also be finite."""
+    for name, kind in typing.get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        if typing.get_origin(kind) is Literal:
+            words = typing.get_args(kind)
+            check(value in words, f'{name}={value!r}: expected one of {", ".join(words)}.{nearest(str(value), words)}')
+        else:
+            check(_is_instance(value, kind), f'{name}={value!r}: expected {_name_of(kind)}')
+            numbers = [x for x in (value if isinstance(value, tuple) else (value,)) if isinstance(x, float)]
+            wanted = 'finite numbers' if isinstance(value, tuple) else 'a finite number'
+            check(all(map(math.isfinite, numbers)), f'{name}={value}: expected {wanted}')
+
+
+def _is_instance(value: Any, kind: Any) -> bool:
+    options = typing.get_args(kind) or (kind,)
+    if typing.get_origin(kind) is tuple:  # tuple[kind, ...], or tuple[kind, kind]
+        is_long_enough = options[-1] is Ellipsis or (isinstance(value, tuple) and len(value) == len(options))
+        return isinstance(value, tuple) and is_long_enough and all(_is_instance(item, options[0]) for item in value)
+    if isinstance(value, bool):  # an int to Python, but not to someone who reads a config
+        return bool in options
+    return isinstance(value, options) or (float in options and isinstance(value, int))
+
+
+def _name_of(kind: Any) -> str:
+    return str(kind) if typing.get_args(kind) else kind.__name__
+
+
+def check_positive(config: Any, *names: str) -> None:
+    """Raises UserError unless the fields are at least 1."""
+    for name in names:
+        value = getattr(config, name)
+        check(value >= 1, f'{name}={value}: expected at least 1')
+
+
+def check_rates(config: Any, *names: str) -> None:
+    """Raises UserError unless the fields are at least 0 and less than 1."""
+    for name in names:
+        value = getattr(config, name)
+        check(0.0 <= value < 1.0, f'{name}={value}: expected a rate of at least 0 and less than 1')
+
+
+def check_vocabularies(config: Any) -> None:
+    """Raises UserError unless the special ids of a translation model's config are in both of its vocabularies."""
+    check(
+        config.target_vocab_size is None or config.tie_embeddings != 'all',
+        f"target_vocab_size={config.target_vocab_size}: tie_embeddings='all' shares one table; set target or none",
+    )
+    for name in ('pad_id', 'eos_id'):
+        value = getattr(config, name)
+        for size in ('vocab_size', 'vocab_size_of_target'):
+            last = getattr(config, size) - 1
+            limit = 'vocab_size' if size == 'vocab_size' else 'target_vocab_size'
+            check(0 <= value <= last, f'{name}={value}: expected an id from 0 to {limit} - 1 = {last}')
+    check(config.pad_id != config.eos_id, f'pad_id and eos_id are both {config.pad_id}; expected two different ids')

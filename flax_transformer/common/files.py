@@ -1,21 +1,28 @@
-"""Files written whole or not at all, their checksums, and reading files that a stranger may have made."""
+"""Files written whole or not at all, their checksums, locks, and reading files that a stranger may have made."""
 
 import contextlib
+import errno
 import glob
 import hashlib
 import os
+import socket
 import stat
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from flax_transformer.common.errors import UserError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 MOST_TEXT = 16 << 20  # bytes of a file of settings; JSON takes some 25 times as much in memory
 
-# Opening never waits, whatever the file is; and what Windows needs in place of that, where its bytes are not text.
-_NOT_WAITING = sum(getattr(os, name, 0) for name in ('O_NONBLOCK', 'O_CLOEXEC', 'O_BINARY'))
+LOCK_FILE = 'lock'
 
 
 def open_regular(file: Path) -> BinaryIO:
@@ -24,21 +31,12 @@ def open_regular(file: Path) -> BinaryIO:
     Opening a FIFO would wait for ever, reading a device may never end, and opening one may have effects.
     """
     check_regular(file)
-    opened = os.fdopen(os.open(file, os.O_RDONLY | _NOT_WAITING), 'rb')
-    try:
-        _check_regular(file, os.fstat(opened.fileno()).st_mode)
-    except UserError:
-        opened.close()
-        raise
-    return opened
+    return Path(file).open('rb')
 
 
 def check_regular(file: Path) -> None:
     """Raises UserError as `open_regular` does: for files that a library opens."""
-    _check_regular(file, os.stat(file).st_mode)
-
-
-def _check_regular(file: Path, mode: int) -> None:
+    mode = os.stat(file).st_mode
     if not stat.S_ISREG(mode):
         raise UserError(f'{file} is a {kind_of(mode)}, expected a regular file')
 
@@ -51,7 +49,7 @@ def kind_of(mode: int) -> str:
 def read_limited(file: Path, most: int = MOST_TEXT) -> bytes:
     """The content of a regular file. Raises UserError for any other file, and for one of more than `most` bytes."""
     with open_regular(file) as opened:
-        content = opened.read(most + 1) or b''  # None: /proc has regular files that would wait
+        content = opened.read(most + 1)
     if len(content) > most:
         raise UserError(f'{file} is larger than {most:,} bytes; expected a small file')
     return content
@@ -103,3 +101,67 @@ def sha256_of(file: Path) -> str:
     """The file's SHA-256 in hexadecimal."""
     with open_regular(file) as opened:
         return hashlib.file_digest(opened, 'sha256').hexdigest()
+
+
+@contextlib.contextmanager
+def in_use(folder: Path, *, say: Callable[[str], None]) -> Iterator[None]:
+    """Locks the folder, which is made if it is missing, and removed if it is still empty at the end.
+
+    Raises UserError, naming the process, if another one holds the lock.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / LOCK_FILE
+    opened = _open_and_lock(file, say)
+    try:
+        os.ftruncate(opened, 0)
+        with contextlib.suppress(OSError):  # a full disk: the name is only a courtesy
+            since = time.strftime('%Y-%m-%d %H:%M:%S')
+            os.write(opened, f'process {os.getpid()} on {socket.gethostname()} since {since}\n'.encode())
+        yield
+    finally:
+        if all(other.name == LOCK_FILE for other in folder.iterdir()):
+            with contextlib.suppress(OSError):
+                file.unlink()
+                folder.rmdir()
+        os.close(opened)
+
+
+def holder(folder: Path) -> str:
+    """Returns which process last locked the folder, and when; '' if there is no lock."""
+    try:
+        return (folder / LOCK_FILE).read_text('utf-8', 'replace')
+    except OSError:
+        return ''
+
+
+def lock(opened: int, *, is_patient: bool = False) -> None:
+    """Locks an open file until it is closed, or its process ends.
+
+    Raises BlockingIOError if another process holds the lock (with `is_patient`, waits), another OSError where the
+    system or the file system has no locks.
+    """
+    if fcntl is None:
+        raise OSError(errno.ENOLCK, 'this system has no flock')
+    fcntl.flock(opened, fcntl.LOCK_EX | (0 if is_patient else fcntl.LOCK_NB))
+
+
+def _open_and_lock(file: Path, say: Callable[[str], None]) -> int:
+    while True:
+        opened = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, 'O_NOFOLLOW', 0), 0o644)
+        try:
+            lock(opened)
+            # Its last holder may have removed the file in between, and a lock on a removed file keeps nobody out.
+            if os.fstat(opened).st_ino == os.stat(file).st_ino:
+                return opened
+        except BlockingIOError:
+            who = os.read(opened, 200).decode('utf-8', 'replace').strip() or 'another process'
+            os.close(opened)
+            raise UserError(
+                f'{file.parent} is in use by {who}; wait until it ends, stop it, or give another --workdir'
+            ) from None
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            say(f'{file} cannot be locked here ({error.strerror}): train with one process at a time')
+            return opened
+        os.close(opened)

@@ -1,7 +1,7 @@
-"""Trees of arrays and the names of their leaves."""
+"""Trees of arrays: the names of their leaves, and the tree that a model and a search exchange while decoding."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
@@ -34,3 +34,26 @@ def shapes_on_one_device(tree: Any) -> Any:
     """The tree's shapes and dtypes, placed on the first device."""
     sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), tree)
+
+
+class Slots(Protocol):
+    """What W hypotheses wrote at L positions, such as keys and values; a tree of arrays."""
+
+    def with_room(self, slots: int) -> 'Slots':
+        """The same with L * W = `slots`, more than before."""
+
+
+class DecodeState(NamedTuple):
+    """What a model carries from one token to the next; B sentences, W hypotheses each, N = B * W, L positions."""
+
+    cache: Any  # a tree of [N, ...]: one entry per hypothesis, reordered with the beams
+    shared: Any  # a tree of [B, ...]: one entry per sentence, read by all of its hypotheses, never copied
+    position: jax.Array  # number of tokens decoded so far, a scalar
+    # A tree of `Slots`, which are never reordered: a model starts without slots, and the search adds room in stages.
+    slots: Any = ()
+    # [B, W, L]: the hypothesis whose slot each hypothesis reads at each earlier position. None: its own.
+    ancestry: jax.Array | None = None
+
+
+# (tokens [N], state) -> (logits [N, V] of the next token, the next state)
+Step = Callable[[jax.Array, DecodeState], tuple[jax.Array, DecodeState]]

@@ -1,4 +1,7 @@
-"""Text files, plain or compressed, read a line at a time: a line ends at "\\n", and a "\\r" before it is dropped."""
+"""Text files, plain or compressed: read a line at a time, and listed with checksums to notice when their text changes.
+
+A line ends at "\\n", and a "\\r" before it is dropped.
+"""
 
 import bz2
 import codecs
@@ -7,17 +10,18 @@ import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from flax_transformer.common.errors import BadInput, UserError
-from flax_transformer.common.files import kind_of
+from flax_transformer.common.files import kind_of, sha256_of
 
 CHUNK = 4096  # lines read at a time
 COMPRESSED = {'.gz': gzip.open, '.xz': lzma.open, '.bz2': bz2.open}
 SUFFIXES = (*COMPRESSED, '.zst')
+Listed = dict[str, Any]  # path, bytes, mtime_ns, sha256
 
 
 def content_suffix(path: Path) -> str:
@@ -145,3 +149,30 @@ class _Zstandard(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+def stat(file: Path) -> Listed:
+    """A file's entry without its checksum."""
+    found = file.stat()
+    return {'path': str(file.absolute()), 'bytes': found.st_size, 'mtime_ns': found.st_mtime_ns}
+
+
+def listed(files: Sequence[Path]) -> list[Listed]:
+    """The entries of files."""
+    return [{**stat(file), 'sha256': sha256_of(file)} for file in files]
+
+
+def unchanged(known: Sequence[Listed], files: Sequence[Path]) -> list[Listed] | None:
+    """The files' entries as of now if their text is unchanged; else None.
+
+    Only files whose path, size or time differ are read again: they may have been moved, or touched.
+    """
+    if len(known) != len(files):
+        return None
+    now = []
+    for old, file in zip(known, files, strict=True):
+        new = {**stat(file), 'sha256': old['sha256']}
+        if new != old and (new['bytes'] != old['bytes'] or sha256_of(file) != old['sha256']):
+            return None
+        now.append(new)
+    return now

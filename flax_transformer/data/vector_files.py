@@ -1,4 +1,4 @@
-"""Word vectors in files: word2vec's two formats and GloVe's; read strictly, written as gensim writes them.
+"""Word vectors in files: word2vec's two formats and GloVe's, read strictly; and embeddings that start from them.
 
 binary: `V D\\n`, then for each word its UTF-8, a space and D little-endian float32; a line break after each is optional
 text:   `V D\\n`, then for each word a line: the word and D numbers, separated by single spaces
@@ -8,15 +8,24 @@ A file may be compressed (.gz, .xz, .bz2, .zst).
 """
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import written_whole
-from flax_transformer.data.lines import broken_file, compressing, content_suffix, lines_of, not_utf8, open_binary
+from flax_transformer.data.lines import (
+    broken_file,
+    compressing,
+    content_suffix,
+    lines_of,
+    no_such_file,
+    not_utf8,
+    open_binary,
+)
+from flax_transformer.data.named_files import ROOT_VARIABLE, data_root, existing_file, path_below
 
 Format = Literal['binary', 'text', 'glove']
 _HEADER = re.compile(rb'\s*(\d{1,12})\s+(\d{1,12})\s*')
@@ -25,6 +34,11 @@ _FLOAT = np.dtype('<f4')
 _LONGEST_WORD = 4096  # bytes; without a space in so many, the file is not what its header says
 _CHUNK = 1 << 20  # bytes
 _NO_WORD = re.compile('[\\0-\\x20\\x7f\\ud800-\\udfff]')  # white space and control characters; lone surrogates
+Entry = tuple[str, str, np.ndarray]  # the place, the word, the vector [D] float32
+_FIELD = 'model.embedding_from'
+_WORD_BEGIN = '\u2581'  # SentencePiece's mark of a space
+_NO_TOKEN = re.compile('<(0x[0-9A-F]{2}|/?s|unk|pad)>')  # pieces for bytes, and for control
+_SHOWN = 5  # tokens without a vector that a message names
 
 
 class VectorFile(NamedTuple):
@@ -37,14 +51,12 @@ class VectorFile(NamedTuple):
 def read_vectors(file: Path, form: Format | None = None, *, only: Container[str] | None = None) -> VectorFile:
     """The words and vectors of a file, in its order; of the words in `only` if that is given.
 
-    Args:
-      form: its format; None: binary if it is named so (.bin), else text with a first line of two numbers, or without.
-
+    Without a form: binary if the file is named so (.bin), else text with a first line of two numbers, or without.
     Raises UserError, with line or word, for a file that is missing, cut short or too long, a header that does not fit,
     vectors of another width, a word that occurs twice or is not UTF-8, and numbers that are not finite.
     """
     file = Path(file)
-    form = _checked(form) or ('binary' if content_suffix(file) == '.bin' else None)
+    form = _form_of(file, form, otherwise=None)
     try:
         found = _read_binary(file) if form == 'binary' else _read_text(file, form)
         return _gathered(file, found, only)
@@ -52,13 +64,10 @@ def read_vectors(file: Path, form: Format | None = None, *, only: Container[str]
         raise UserError(f'{file} could not be read: {error}') from None
 
 
-def _checked(form: Format | None) -> Format | None:
+def _form_of(file: Path, form: Format | None, otherwise: Format | None) -> Format | None:
     if form not in (None, *get_args(Format)):
         raise UserError(f'form={form!r}: expected {", ".join(get_args(Format))}, or None to choose by the file')
-    return form
-
-
-Entry = tuple[str, str, np.ndarray]  # the place, the word, the vector [D] float32
+    return form or ('binary' if content_suffix(file) == '.bin' else otherwise)
 
 
 def _gathered(file: Path, entries: Iterator[Entry], only: Container[str] | None) -> VectorFile:
@@ -122,8 +131,6 @@ def _line(file: Path, number: int, line: bytes, width: int) -> Entry:
     if _NO_WORD.search(word):
         raise UserError(f'{file}, {place}: {word!r} is no word; expected no control characters')
     try:
-        if '_' in rest:  # which Python allows between digits
-            raise ValueError(f'could not convert string to float: {next(each for each in numbers if "_" in each)!r}')
         with np.errstate(over='ignore'):  # an infinity is found later
             return place, word, np.fromiter(map(float, numbers), np.float64, width).astype(np.float32)
     except ValueError as error:
@@ -140,47 +147,36 @@ def _read_binary(file: Path) -> Iterator[Entry]:
                 "`30000 100`; is it word2vec's binary format?"
             )
         count, width = _sizes(file, header)
-        yield from _binary_words(file, opened, count, width)
+        announced = f'{count:,} words that its first line announces'
+        buffer, start, size = b'', 0, width * _FLOAT.itemsize
 
+        def fill(needed: int) -> bool:
+            """Whether there are `needed` more bytes."""
+            nonlocal buffer, start
+            if len(buffer) - start < needed:
+                buffer, start = buffer[start:] + opened.read(max(_CHUNK, needed)), 0
+            return len(buffer) - start >= needed
 
-def _binary_words(file: Path, opened: BinaryIO, count: int, width: int) -> Iterator[Entry]:
-    buffer, start, size = b'', 0, width * _FLOAT.itemsize
-
-    def fill(needed: int) -> bool:
-        """Whether there are `needed` more bytes."""
-        nonlocal buffer, start
-        if len(buffer) - start < needed:
-            buffer, start = buffer[start:] + opened.read(max(_CHUNK, needed)), 0
-        return len(buffer) - start >= needed
-
-    for number in range(1, count + 1):
-        place = f'word {number:,}'
-        fill(_LONGEST_WORD + 1)
-        space = buffer.find(b' ', start, start + _LONGEST_WORD)
-        if space < 0:
-            if len(buffer) - start >= _LONGEST_WORD:
-                raise UserError(
-                    f'{file}, {place}: no space in {_LONGEST_WORD:,} bytes; expected one after the word: is the width '
-                    f'{width}, as the first line says?'
-                )
-            raise UserError(f'{file} ends after {number - 1:,} of the {count:,} words that its first line announces')
-        name = buffer[start:space].removeprefix(b'\n')
-        try:
-            word = name.decode('utf-8')
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f'{file}, {place}: byte 0x{name[error.start]:02x} is not valid UTF-8; is the width {width}, as the '
-                'first line says?'
-            ) from None
-        if not word or _NO_WORD.search(word):
-            raise UserError(f'{file}, {place}: {word!r} is no word; is the width {width}, as the first line says?')
-        start = space + 1
-        if not fill(size):
-            raise UserError(f'{file} ends in the vector of {word!r}, word {number:,} of {count:,}')
-        yield place, word, np.frombuffer(buffer, _FLOAT, width, start).astype(np.float32)
-        start += size
-    if (buffer[start:] + opened.read(_CHUNK)).strip(b'\n'):
-        raise UserError(f'{file} goes on after the {count:,} words that its first line announces')
+        for number in range(1, count + 1):
+            place = f'word {number:,}'
+            hint = f'is the width {width}, as the first line says?'
+            fill(_LONGEST_WORD + 1)
+            space = buffer.find(b' ', start, start + _LONGEST_WORD)
+            if space < 0:
+                if len(buffer) - start >= _LONGEST_WORD:
+                    raise UserError(f'{file}, {place}: no space in {_LONGEST_WORD:,} bytes; {hint}')
+                raise UserError(f'{file} ends after {number - 1:,} of the {announced}')
+            name = buffer[start:space].removeprefix(b'\n')
+            word = name.decode('utf-8', 'replace')
+            if not word or _NO_WORD.search(word) or word.encode() != name:
+                raise UserError(f'{file}, {place}: {name!r} is no word in UTF-8; {hint}')
+            start = space + 1
+            if not fill(size):
+                raise UserError(f'{file} ends in the vector of {word!r}, word {number:,} of {count:,}')
+            yield place, word, np.frombuffer(buffer, _FLOAT, width, start).astype(np.float32)
+            start += size
+        if (buffer[start:] + opened.read(_CHUNK)).strip(b'\n'):
+            raise UserError(f'{file} goes on after the {announced}')
 
 
 def _sizes(file: Path, header: re.Match[bytes]) -> tuple[int, int]:
@@ -197,14 +193,11 @@ def _shown(line: bytes) -> str:
 def write_vectors(file: Path, words: Sequence[str], matrix: np.ndarray, form: Format | None = None) -> None:
     """Writes words and their vectors [V, D] whole, as gensim does; reading them gives the same float32 to the bit.
 
-    Args:
-      form: None: binary if the file is named so (.bin), else text.
-
-    Raises UserError for a word that no reader would find again: one that is empty, or that has white space, control
-    characters or lone surrogates; and if the file cannot be written.
+    Without a form: binary if the file is named so (.bin), else text. Raises UserError for a word that no reader would
+    find again (empty, or with white space, control characters or lone surrogates), and if the file cannot be written.
     """
     file = Path(file)
-    form = _checked(form) or ('binary' if content_suffix(file) == '.bin' else 'text')
+    form = _form_of(file, form, otherwise='text')
     for word in words:
         if not word or _NO_WORD.search(word):
             raise UserError(f'{word!r} cannot be written to {file}: expected valid Unicode without white space')
@@ -221,3 +214,66 @@ def write_vectors(file: Path, words: Sequence[str], matrix: np.ndarray, form: Fo
     except OSError as error:
         hint = '' if file.parent.is_dir() else f' (the folder {file.parent} does not exist)'
         raise UserError(f'{file} could not be written: {error.strerror}{hint}') from None
+
+
+class PretrainedRows(NamedTuple):
+    """Rows of an embedding table."""
+
+    ids: np.ndarray  # [N] int32, the tokens
+    rows: np.ndarray  # [N, D] float32, their vectors
+
+
+def pretrained_rows(
+    name: str, root: str | None, tokens: Sequence[str | None], width: int, *, say: Callable[[str], None]
+) -> PretrainedRows:
+    """The vectors of the tokens that a file knows; says how many it lacks.
+
+    A token is a word, or a SentencePiece piece, whose word-begin mark does not count. If the file lacks it as it is, it
+    gets the vector of its lower case.
+
+    `tokens` has one for each id, None for what is no word. Raises UserError if there is no such file, it cannot be
+    read, has other vectors than of `width` values, or knows none of the tokens.
+    """
+    path = path_below(name, data_root(root))
+    file = existing_file(path)
+    if file is None:
+        start = f'relative paths start at --data.root, else ${ROOT_VARIABLE}, else data/'
+        raise UserError(f'{_FIELD}: {no_such_file(path)}; {start}')
+    spelled = [
+        None if token is None or _NO_TOKEN.fullmatch(token) else token.removeprefix(_WORD_BEGIN) for token in tokens
+    ]
+    wanted = {form for word in spelled if word for form in (word, word.lower())}
+    words, matrix = _read(file, wanted)
+    if matrix.shape[1] != width:
+        raise UserError(
+            f'{_FIELD}: {file} has vectors of {matrix.shape[1]} values, but model.d_model={width}; set --model.d-model '
+            f'{matrix.shape[1]}'
+        )
+    places = {word: number for number, word in enumerate(words)}
+    found = [None if not word else places.get(word, places.get(word.lower())) for word in spelled]
+    known = [token for token, place in enumerate(found) if place is not None]
+    if not known:
+        raise UserError(f'{_FIELD}: {file} has none of the {len(tokens):,} tokens of the vocabulary')
+    lacking = [token for word, place, token in zip(spelled, found, tokens, strict=True) if word and place is None]
+    shown = f' ({", ".join(lacking[:_SHOWN])}{", ..." if len(lacking) > _SHOWN else ""})' if lacking else ''
+    say(f'{name}: vectors of {len(known):,} tokens; {len(lacking):,} start at random{shown}')
+    return PretrainedRows(np.array(known, np.int32), matrix[[found[token] for token in known]])
+
+
+def _read(file: Path, wanted: set[str]) -> tuple[list[str], np.ndarray]:
+    try:
+        return read_vectors(file, only=wanted)
+    except UserError as error:
+        raise UserError(f'{_FIELD}: {error}') from None
+
+
+def with_pretrained(table: np.ndarray, pretrained: PretrainedRows) -> np.ndarray:
+    """A fresh table [V, D] with the pretrained rows in it, all scaled by one factor to the size of the table's values.
+
+    The model then begins as it would from random numbers: what it multiplies embeddings by and adds to them fits.
+    """
+    table = np.array(table)
+    size = np.sqrt(np.mean(np.square(pretrained.rows, dtype=np.float64)))
+    scale = np.sqrt(np.mean(np.square(table, dtype=np.float64))) / size if size else 1.0
+    table[pretrained.ids] = pretrained.rows * np.float32(scale)
+    return table

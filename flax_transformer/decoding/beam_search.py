@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.common.decode_state import DecodeState, Step
+from flax_transformer.common.trees import DecodeState, Step
 from flax_transformer.decoding.greedy_and_sampling import greedy_search
 from flax_transformer.decoding.problem import (
     NEG_INF,

@@ -4,8 +4,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from flax_transformer.common.checks import check, check_positive, check_types
 from flax_transformer.common.errors import nearest
+from flax_transformer.common.fields import check, check_positive, check_types
 
 
 @dataclass(frozen=True)

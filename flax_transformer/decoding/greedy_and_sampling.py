@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.common.decode_state import DecodeState, Step
+from flax_transformer.common.trees import DecodeState, Step
 from flax_transformer.decoding.problem import (
     Hypotheses,
     SearchProblem,

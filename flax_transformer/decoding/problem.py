@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.common.decode_state import DecodeState
+from flax_transformer.common.trees import DecodeState
 from flax_transformer.decoding.scorers import Scorer, length_normalized
 
 NEG_INF = -1e9  # finite, so that differences are numbers

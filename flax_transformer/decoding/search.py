@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.common.decode_state import DecodeState, Step
+from flax_transformer.common.trees import DecodeState, Step
 from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.config import DecodingConfig

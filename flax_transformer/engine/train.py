@@ -9,7 +9,7 @@ import jax
 
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.locks import holder
+from flax_transformer.common.files import holder
 from flax_transformer.engine import non_finite
 from flax_transformer.engine.config import EngineConfig, LoopConfig
 from flax_transformer.engine.devices import multihost

@@ -13,7 +13,7 @@ from flax_transformer.marian.tokenizer import MarianTokenizer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.run import Run
-from flax_transformer.text.config import TokenizerConfig
+from flax_transformer.text.tokenizer import TokenizerConfig
 
 
 def import_marian(folder: Path | str, run: Path | str) -> Run:

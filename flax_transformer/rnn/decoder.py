@@ -15,7 +15,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.common.decode_state import DecodeState
+from flax_transformer.common.trees import DecodeState
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.product import product

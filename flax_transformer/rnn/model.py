@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
-from flax_transformer.common.decode_state import DecodeState
+from flax_transformer.common.trees import DecodeState
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.embedding import Embedding, TiedEmbeddings
 from flax_transformer.ops.product import Flops

@@ -1,5 +1,9 @@
-"""Opening a SentencePiece model that a stranger may have made."""
+"""SentencePiece models: learned from text, and opened although a stranger may have made them."""
 
+import io
+import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +70,67 @@ def _check_replacements(charsmap: bytes) -> None:
     starts = np.concatenate([[0], np.flatnonzero(np.frombuffer(texts, np.uint8) == 0)[:-1] + 1])
     if not np.isin(places, starts).all():
         raise ValueError('a normalization begins within a character')
+
+
+def train_sentencepiece(
+    lines: Iterable[str],
+    *,
+    vocab_size: int,
+    algorithm: str = 'bpe',
+    normalization: str = 'identity',
+    byte_fallback: bool = True,
+    character_coverage: float = 0.9999,
+    pad_id: int = 0,
+    eos_id: int = 1,
+    unk_id: int = 2,
+    languages: Iterable[str] = (),
+) -> bytes:
+    """A SentencePiece model of exactly `vocab_size` pieces, special and byte ones included, learned from lines.
+
+    Each of `languages` gets a tag. Raises UserError, with the limit, if the lines have too little text for the
+    vocabulary, or the vocabulary too few pieces for their characters. BPE's pieces do not depend on the number of
+    threads.
+    """
+    for name, value in (('pad_id', pad_id), ('eos_id', eos_id), ('unk_id', unk_id)):
+        if not 0 <= value < vocab_size:
+            raise UserError(f'{name}={value}: expected an id from 0 to vocab_size - 1 = {vocab_size - 1}')
+    writer = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=writer,
+            vocab_size=vocab_size,
+            model_type=algorithm,
+            normalization_rule_name=normalization,
+            remove_extra_whitespaces=False,
+            byte_fallback=byte_fallback,
+            character_coverage=character_coverage,
+            pad_id=pad_id,
+            eos_id=eos_id,
+            unk_id=unk_id,
+            bos_id=-1,
+            control_symbols=[f'<2{language}>' for language in languages],
+            max_sentence_length=1_000_000,  # bytes; a longer line would be skipped silently
+            num_threads=os.cpu_count() or 1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise _explained(str(error), vocab_size) from None
+    return writer.getvalue()
+
+
+def _explained(message: str, vocab_size: int) -> UserError:
+    """SentencePiece's message in terms of our config fields."""
+    if match := re.search(r'value <= (\d+)', message):
+        return UserError(
+            f'model.vocab_size={vocab_size} is more than this text gives pieces for; '
+            f'expected at most {match[1]}: set --model.vocab-size {match[1]} or bring more text'
+        )
+    if match := re.search(r'(\d+) vs (\d+)', message):
+        return UserError(
+            f'model.vocab_size={vocab_size} is less than the {match[2]} special pieces, bytes and characters that it '
+            f'must hold; set --model.vocab-size above {match[2]}, or lower --tokenizer.character-coverage'
+        )
+    if 'sentences_.empty()' in message:
+        return UserError('the text to train a tokenizer on is empty; expected at least one line')
+    return UserError(f'SentencePiece could not train a tokenizer of {vocab_size} pieces: {message}')

@@ -21,8 +21,7 @@ import sentencepiece
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.text.sentencepiece_model import open_model, read_model
-from flax_transformer.text.sentencepiece_training import train_sentencepiece
+from flax_transformer.text.sentencepiece_model import open_model, read_model, train_sentencepiece
 from flax_transformer.text.subword_sampling import Segmenter
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, kind_of
 

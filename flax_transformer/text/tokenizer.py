@@ -1,16 +1,23 @@
-"""Text to ids and back: what the package asks of a tokenizer, whichever library is inside."""
+"""Text to ids and back: what the package asks of a tokenizer, whichever library is inside, and its config."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.fields import check, check_positive, check_types
 from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 
 DESCRIPTION_FILE = 'tokenizer.json'  # in every stored tokenizer: its kind, and more of that kind's own
+# Thai, Lao and Tibetan; Myanmar; Khmer; kana; Han, with compatibility forms and the planes of rare characters.
+_UNSPACED = re.compile(
+    '[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]'
+)
 
 
 class Portable(NamedTuple):
@@ -114,3 +121,39 @@ def kind_of(folder: Path) -> str | None:
         return parse_json(read_limited(file))['kind']
     except (ValueError, TypeError, KeyError):
         raise UserError(f'{file} is damaged: expected {{"kind": "sentencepiece"}}') from None
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """SentencePiece, trained once on both sides of the training pairs and kept in the run directory."""
+
+    algorithm: Literal['bpe', 'unigram'] = 'bpe'  # how SentencePiece chooses its pieces
+    normalization: Literal['identity', 'nfkc', 'nmt_nfkc'] = 'identity'  # identity: every line survives the round trip
+    byte_fallback: bool = True  # spell characters outside the vocabulary as UTF-8 bytes, not unk (256 pieces)
+    character_coverage: float = 0.9999  # share of the text's characters that get their own piece
+    unk_id: int = 2  # of the piece for what no other piece can spell
+    max_sentences: int = 500_000  # pairs it is trained on, evenly spaced if there are more
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, 'max_sentences')
+        check(0.9 <= self.character_coverage <= 1.0, f'character_coverage={self.character_coverage}: expected 0.9 to 1')
+        check(self.unk_id >= 0, f'unk_id={self.unk_id}: expected at least 0')
+
+
+def count_unspaced(text: str) -> int:
+    """The number of characters in scripts without spaces between words.
+
+    >>> count_unspaced('我喜欢 JAX'), count_unspaced('나는 JAX를 좋아한다')
+    (3, 0)
+    """
+    return len(_UNSPACED.findall(text))
+
+
+def is_unspaced(lines: Iterable[str]) -> bool:
+    """Whether most of the text is in scripts without spaces between words."""
+    unspaced = total = 0
+    for line in lines:
+        unspaced += count_unspaced(line)
+        total += sum(map(len, line.split()))
+    return 2 * unspaced > total

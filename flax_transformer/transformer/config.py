@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from flax_transformer.common.checks import check, check_positive, check_rates, check_types, check_vocabularies
-from flax_transformer.common.fields import setting
+from flax_transformer.common.fields import check, check_positive, check_rates, check_types, check_vocabularies, setting
 
 GROUP_SIZE = 16  # features of a group of group norm: at the base model's width 32 groups, as in Wu and He 2018
 

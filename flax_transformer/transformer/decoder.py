@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.common.decode_state import DecodeState
+from flax_transformer.common.trees import DecodeState
 from flax_transformer.transformer.attention import MultiHeadAttention
 from flax_transformer.transformer.cache import KVCache, visible_slots
 from flax_transformer.transformer.config import TransformerConfig

@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.common.decode_state import DecodeState
+from flax_transformer.common.trees import DecodeState
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.embedding import Embedding, TiedEmbeddings
 from flax_transformer.transformer.attention import causal_mask, padding_mask, segment_mask

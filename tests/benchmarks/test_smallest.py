@@ -41,7 +41,7 @@ SMALLEST = {
     'kill': Smallest('--kills 3 --real 1 --strategy pmap', result=('differ',)),
     'lengths': Smallest('--lengths 16 --rounds 1', result=('step_ms', 'sentence_ms')),
     'marian_parity': Smallest(needs=('torch', 'transformers'), result=('logits',)),
-    'memory': Smallest('--vocabulary 100 --tokens 128', result=('bytes',)),
+    'memory': Smallest('--vocabulary 100 --tokens 512', result=('bytes',)),
     'negation': Smallest('{tiny_classifier} --negative neg --positive pos', result=('encoder',)),
     'norms': Smallest(
         '--steps 4 --norms layer --rounds 1 --folder {out}', corpus='multi30k/tok_lc', result=('perplexity',)

@@ -13,7 +13,7 @@ from tiny_trigger_word import RATE
 from flax_transformer.cli import main
 from flax_transformer.config import Config
 from flax_transformer.tasks.translation.run import Run
-from flax_transformer.tasks.trigger_word.melodies import melodies
+from flax_transformer.tasks.trigger_word.clips import melodies
 
 Call = Callable[..., tuple[int, list[str], str]]
 

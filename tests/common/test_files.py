@@ -69,13 +69,6 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
         open_regular(tmp_path / 'absent')
 
 
-def test_a_file_that_becomes_a_fifo_while_it_is_opened_is_refused(tmp_path: Path, monkeypatch) -> None:
-    os.mkfifo(tmp_path / 'file')
-    monkeypatch.setattr(os, 'stat', lambda _: os.lstat(__file__))
-    with pytest.raises(UserError, match='is a FIFO'):
-        open_regular(tmp_path / 'file')
-
-
 def test_a_file_of_no_end_is_not_read_to_its_end(tmp_path: Path) -> None:
     (tmp_path / 'sparse').touch()
     os.truncate(tmp_path / 'sparse', 1 << 40)

@@ -14,12 +14,12 @@ import pytest
 from conftest import ROOT, copy_config
 
 from flax_transformer import train
-from flax_transformer.common import locks
+from flax_transformer.common import files
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.locks import LOCK_FILE, in_use
+from flax_transformer.common.files import LOCK_FILE, in_use
 
 HOLD = (
-    'import sys, time; from pathlib import Path; from flax_transformer.common.locks import in_use\n'
+    'import sys, time; from pathlib import Path; from flax_transformer.common.files import in_use\n'
     'with in_use(Path(sys.argv[1]), say=print): print("held", flush=True); time.sleep(60)\n'
 )
 
@@ -105,7 +105,7 @@ def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_a_system_without_locks_says_so_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As Windows, which has no module fcntl."""
-    monkeypatch.setattr(locks, 'fcntl', None)
+    monkeypatch.setattr(files, 'fcntl', None)
     said = []
     with in_use(tmp_path / 'run', say=said.append):
         (tmp_path / 'run' / 'config.json').touch()
@@ -138,14 +138,14 @@ for found in pkgutil.walk_packages(flax_transformer.__path__, 'flax_transformer.
 
 def test_posix_only_modules_are_imported_by_the_locks_alone() -> None:
     """And there only where they are."""
-    package, found = Path(locks.__file__).parents[1], set()
+    package, found = Path(files.__file__).parents[1], set()
     for file in package.rglob('*.py'):
         assert not re.search(r'os\.O_(NO|CLOEXEC)', file.read_text('utf-8')), f'{file}: getattr, as in common/files.py'
         for node in ast.walk(ast.parse(file.read_text('utf-8'))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
             found |= {(str(file.relative_to(package)), name) for name in names if name in POSIX_ONLY}
-    assert found == {('common/locks.py', 'fcntl')}
+    assert found == {('common/files.py', 'fcntl')}
 
 
 @pytest.mark.slow
@@ -154,4 +154,4 @@ def test_every_module_is_imported_where_what_posix_has_is_missing() -> None:
     command = [sys.executable, '-c', WITHOUT, ','.join(POSIX_ONLY)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert {'flax_transformer.common.locks', 'flax_transformer.cli.train'} <= set(done.stdout.split())
+    assert {'flax_transformer.common.files', 'flax_transformer.cli.train'} <= set(done.stdout.split())

@@ -4,7 +4,7 @@ import grain
 import numpy as np
 import pytest
 
-from flax_transformer.data.index_shuffle import shuffled
+from flax_transformer.data.order import shuffled
 
 
 @pytest.mark.parametrize('size', [1000, 70_000, 2**18 - 1, 2**18, 2**18 + 2, 1_000_003, 3 * 10**9])

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.pretrained import pretrained_rows, with_pretrained
-from flax_transformer.data.vector_files import write_vectors
+from flax_transformer.data.vector_files import pretrained_rows, with_pretrained, write_vectors
 
 VECTORS = {'king': [1.0, 2.0], 'Queen': [3.0, 4.0], 'u': [5.0, 6.0], '<0x0A>': [7.0, 8.0], '<pad>': [9.0, 9.0]}
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from decoding_toys import EOS, PAD, VOCAB_SIZE, Toys, assert_equal, make_toys, toy_state, toy_step
 
-from flax_transformer.common.decode_state import DecodeState
+from flax_transformer.common.trees import DecodeState
 from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.problem import Hypotheses, SearchProblem, Transform

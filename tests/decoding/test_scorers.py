@@ -27,7 +27,7 @@ from decoding_toys import (
     toy_step,
 )
 
-from flax_transformer.common.decode_state import DecodeState
+from flax_transformer.common.trees import DecodeState
 from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.greedy_and_sampling import greedy_search

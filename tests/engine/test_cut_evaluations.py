@@ -71,11 +71,11 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> CircleRun:
     return train_circle(tmp_path_factory.mktemp('cut') / 'unbroken', of_training(), Validate())
 
 
-@pytest.mark.parametrize('cut', [(20,), (30,), (60,), (10, 20, 30, 40, 50, 60)], ids=str)
+@pytest.mark.parametrize('cut', [(30,), (10, 20, 30, 40, 50, 60)], ids=str)
 def test_a_run_cut_in_evaluations_ends_as_an_unbroken_one(
     cut: tuple[int, ...], unbroken: CircleRun, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Those at 20 and 60 are of steps that are saved anyway; the one at 30, which is best, is not."""
+    """The one at 30, which is best, is of a step that is not saved anyway."""
     validate, config = Validate(*cut), of_training()
     for step in cut:
         with pytest.raises(Interrupted, match=f'SIGTERM: stopped after step {step}, which is saved'):

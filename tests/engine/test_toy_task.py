@@ -157,6 +157,15 @@ def test_it_stops_early_and_keeps_its_best(tmp_path: Path) -> None:
         assert checkpoints.best() == 20
 
 
+def test_a_fault_in_the_evaluation_does_not_cost_the_training(tmp_path: Path) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError('out of memory')
+
+    with pytest.raises(RuntimeError, match='out of memory'):
+        train_circle(tmp_path / 'run', of_training(steps=9, evaluate_every=3, checkpoint_every=9), fails)
+    assert int(last_state(CircleRun(tmp_path / 'run')).step) == 3
+
+
 def test_what_may_change_on_resume_is_said_beside_the_field(circle_run: CircleRun) -> None:
     circle_run.check(of_training(steps=99, keep_best=2))
     with pytest.raises(ValueError, match=r'holds a run of another config:\n  seed: 0 there, 1 here'):

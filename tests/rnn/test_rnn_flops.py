@@ -1,7 +1,5 @@
 """FLOPs by formula against the products that JAX traces."""
 
-import itertools
-
 import jax
 import jax.numpy as jnp
 import pytest
@@ -16,7 +14,12 @@ SOURCE, TARGET = 7, 5
 
 @pytest.mark.parametrize(
     ('cell', 'attention', 'input_feeding'),
-    [*itertools.product(['lstm'], ['additive', 'multiplicative', 'none'], [True, False]), ('gru', 'additive', True)],
+    [
+        ('lstm', 'additive', True),
+        ('lstm', 'multiplicative', False),
+        ('lstm', 'none', True),
+        ('gru', 'additive', False),
+    ],
 )
 def test_flops_are_those_of_the_traced_products(cell, attention, input_feeding) -> None:
     config = RecurrentConfig(**SIZES, cell=cell, attention=attention, input_feeding=input_feeding, dtype='float32')

@@ -9,8 +9,7 @@ pytest.importorskip('matplotlib')
 
 from flax_transformer.audio.features import FeatureConfig
 from flax_transformer.tasks.speech import pictures as speech
-from flax_transformer.tasks.speech.result import Transcript, Word
-from flax_transformer.tasks.speech.transcriber import Waveform
+from flax_transformer.tasks.speech.transcriber import Transcript, Waveform, Word
 from flax_transformer.tasks.trigger_word import pictures as trigger_word
 
 SAMPLES = np.sin(np.arange(4000) / 5).astype(np.float32)

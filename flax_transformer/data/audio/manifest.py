@@ -1,21 +1,80 @@
-"""Recordings with transcripts, as a manifest lists them."""
+"""Manifests: recordings with transcripts, in files or in a tar archive next to them."""
 
+import io
 import os
+import posixpath
+import tarfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
 from flax_transformer.common.errors import BadInput, UserError, nearest
-from flax_transformer.data.audio.archives import SUFFIXES, Source, archives_in, members_of
+from flax_transformer.common.files import open_regular
 from flax_transformer.data.audio.reading import Audio, Header, read_audio, read_header
 from flax_transformer.data.audio.rows import PATHS, Row, Spec, column_among, raise_faults, read_rows
+from flax_transformer.data.lines import broken_file
 
+SUFFIXES = ('.tar', '.tar.gz', '.tgz', '.tar.xz', '.tar.bz2')
+MOST_UNPACKED = 1 << 30  # bytes of a compressed archive's files that are held in memory
 TEXTS = ('text', 'transcript', 'transcription', 'sentence')  # names of columns
 SPEAKERS = ('speaker', 'speaker_id', 'client_id')
 Say = Callable[[str], None]
+
+
+class Source(NamedTuple):
+    """Where the bytes of a recording are: a file, a part of a file, or memory."""
+
+    path: Path
+    name: str  # for messages; 'recordings.tar:a/b.wav' in an archive
+    start: int = 0
+    size: int | None = None  # bytes; None: all
+    content: bytes | None = None  # of a compressed archive
+
+    def open(self) -> BinaryIO:
+        """The recording's bytes. Raises BadInput if the file is not there."""
+        if self.content is not None:
+            return io.BytesIO(self.content)
+        opened = open_regular(self.path)
+        if self.size is None:
+            return opened
+        with opened:
+            opened.seek(self.start)
+            return io.BytesIO(opened.read(self.size))
+
+
+def members_of(archive: Path, wanted: Collection[str]) -> dict[str, Source]:
+    """The files of an archive that are wanted, by name; those that it lacks are left out.
+
+    Raises BadInput for a damaged archive, UserError for a compressed one with too much in it.
+    """
+    spellings: dict[str, list[str]] = {}  # of a member: a.wav, ./a.wav
+    for name in wanted:
+        spellings.setdefault(posixpath.normpath(name), []).append(name)
+    is_plain = archive.name.endswith('.tar')
+    found: dict[str, Source] = {}
+    held = 0
+    try:
+        with tarfile.open(archive, 'r:' if is_plain else 'r|*') as opened:
+            for member in opened:
+                names = spellings.get(posixpath.normpath(member.name), [])
+                if not names or not member.isreg() or member.issparse():
+                    continue
+                source = Source(archive, f'{archive}:{names[0]}', member.offset_data, member.size)
+                if not is_plain:
+                    held += member.size
+                    if held > MOST_UNPACKED:
+                        raise UserError(
+                            f'{archive} is compressed, and its recordings take more than {MOST_UNPACKED / 2**30:g} GiB '
+                            f'of memory; unpack it where it is: tar -xf {archive} -C {archive.parent}'
+                        )
+                    source = source._replace(content=opened.extractfile(member).read())
+                found |= dict.fromkeys(names, source)
+    except (tarfile.TarError, *broken_file()) as error:
+        raise BadInput(f'{archive} could not be read: {error}; expected a whole tar archive') from None
+    return found
 
 
 class Utterance(NamedTuple):
@@ -53,7 +112,7 @@ def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
     text = column_among((parts.text,) if parts.text else TEXTS, names, parts.path, remedy)
     speaker = next((name for name in SPEAKERS if name in names), '')
     utterances, faults = [], []
-    for row, source, reason in zip(rows, *_sources(rows), strict=True):
+    for row, (source, reason) in zip(rows, _sources(rows), strict=True):
         try:
             said, who = row.cell(text).strip(), row.columns.get(speaker, '').strip()
             header = _header(row, source, reason)
@@ -103,7 +162,7 @@ def _read(utterance: Utterance, rate: int) -> Audio:
         raise BadInput(f'{utterance.place}: {error}') from None
 
 
-def _sources(rows: list[Row]) -> tuple[list[Source | None], list[str]]:
+def _sources(rows: list[Row]) -> list[tuple[Source | None, str]]:
     """Where the recording of each row is, or why it is nowhere."""
     missing: dict[Path, set[str]] = {}
     are_there = [os.path.isfile(row.path) for row in rows]  # False for a name that is too long, where Path raises
@@ -111,21 +170,17 @@ def _sources(rows: list[Row]) -> tuple[list[Source | None], list[str]]:
         if not is_there:
             missing.setdefault(row.folder, set()).add(row.name)
     archived = {folder: _archived(folder, names) for folder, names in missing.items()}
-    sources, reasons = [], []
+    found = []
     for row, is_there in zip(rows, are_there, strict=True):
-        if is_there:
-            sources.append(Source(row.path, str(row.path)))
-            reasons.append('')
-        else:
-            members, reason = archived[row.folder]
-            sources.append(members.get(row.name))
-            reasons.append(reason)
-    return sources, reasons
+        members, reason = archived.get(row.folder, ({}, ''))
+        found.append((Source(row.path, str(row.path)), '') if is_there else (members.get(row.name), reason))
+    return found
 
 
 def _archived(folder: Path, names: set[str]) -> tuple[dict[str, Source], str]:
     """The recordings of the only archive in a folder, and what to say of those that it lacks."""
-    archives = archives_in(folder) if folder.is_dir() else []
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    archives = [file for file in files if file.name.endswith(SUFFIXES) and file.is_file()]
     if len(archives) == 1:
         return members_of(archives[0], names), f'neither there nor in {archives[0].name}'
     if archives:
@@ -138,8 +193,6 @@ def _header(row: Row, source: Source | None, reason: str) -> Header:
     if source is None:
         if os.path.isdir(row.path):
             raise BadInput(f'{row.place}: {row.name} is a folder, expected a recording')
-        if len(row.name) > 1000:
-            raise BadInput(f'{row.place}: {row.name[:40]}... has {len(row.name):,} characters, expected a path')
         raise BadInput(f'{row.place}: {row.name} is {reason}')
     try:
         with source.open() as opened:

@@ -52,13 +52,8 @@ def read_audio(file: Path | str | BinaryIO, rate: int, *, name: str = '') -> Aud
     WAV of any rate, width and number of channels; by soundfile where it is installed, FLAC, OGG, MP3 and more. Channels
     are averaged. A file that was cut is read as far as it goes, with a remark; so are silent and clipped ones.
 
-    Args:
-      file: a path, or an open binary file.
-      name: what messages call an open file.
-
-    Raises:
-      BadInput: in one line, with the name, for a file that is missing, empty, damaged, not audio, or longer than
-        MOST_HOURS, and for samples that are not finite.
+    `name` is what messages call an open file. Raises BadInput, in one line with the name, for a file that is missing,
+    empty, damaged, not audio, or longer than MOST_HOURS, and for samples that are not finite.
     """
     if file == '':  # as a Path it would be the folder
         raise BadInput("got the name '' (empty); expected a recording")
@@ -138,16 +133,15 @@ def _wav_blocks(file: BinaryIO, wav: Wav) -> Iterator[np.ndarray]:
 
 
 def _open_soundfile(file: BinaryIO, start: bytes) -> tuple[Header, Iterator[np.ndarray]]:
-    kind = 'WAV' if start[8:] == b'WAVE' else _COMPRESSED_AUDIO.get(start[:4])
+    kind = 'this coding of WAV' if start[8:] == b'WAVE' else _COMPRESSED_AUDIO.get(start[:4])
     try:
         import soundfile  # noqa: F401
     except (ImportError, OSError):  # OSError: without libsndfile
-        remedy = install_command('speech')
-        if kind == 'WAV':
-            raise BadInput(f'this coding of WAV is read by soundfile; install it: {remedy}') from None
-        if kind:
-            raise BadInput(f'{kind} is read by soundfile; install it: {remedy}') from None
-        raise BadInput(f'is no WAV file (it starts with {start[:4]!r}); for other formats: {remedy}') from None
+        raise BadInput(
+            f'{kind} is read by soundfile; install it: {install_command("speech")}'
+            if kind
+            else f'is no WAV file (it starts with {start[:4]!r}); for other formats: {install_command("speech")}'
+        ) from None
     opened = _soundfile(file, start)
     frames, block = opened.frames, _BLOCK
     if frames > _UNKNOWN_FRAMES:  # a FLAC file that was written as a stream: count

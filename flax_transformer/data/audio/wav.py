@@ -1,9 +1,10 @@
-"""WAV files: the header, and the samples of any rate, width and number of channels.
+"""WAV files, and raw samples as a recorder writes them into a pipe.
 
 scipy.io.wavfile reads no header on its own, warns of chunks that it does not know, and raises at a file that was cut.
 """
 
 import struct
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -11,8 +12,8 @@ import numpy as np
 from flax_transformer.common.errors import BadInput
 
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE  # format tags
-_MOST_CHUNKS = 1000  # before the samples; real files have a few
 _UNKNOWN_SIZE = 0x7FFFF000  # what writes into a pipe cannot know the size: it declares this or more
+_MOST_BYTES = 1 << 16  # read at a time; whatever has come is passed on at once
 
 
 class Wav(NamedTuple):
@@ -36,7 +37,7 @@ def read_wav_header(file: BinaryIO) -> Wav | None:
     file.seek(0)
     riff_size = struct.unpack('<4xI4x', file.read(12))[0]
     found, wide_size = None, None
-    for _ in range(_MOST_CHUNKS):
+    while True:
         head = file.read(8)
         if len(head) < 8:
             raise BadInput('the WAV file ends before its samples; expected a whole file')
@@ -49,8 +50,6 @@ def read_wav_header(file: BinaryIO) -> Wav | None:
         elif name == b'ds64':  # of RF64: sizes of 64 bits
             wide_size = struct.unpack('<8xQ', file.read(16).ljust(16, b'\0'))[0]
         file.seek(start + declared + declared % 2)
-    else:
-        raise BadInput(f'the WAV file has {_MOST_CHUNKS} chunks and no samples; expected a chunk named data')
     if found is None:
         raise BadInput('the WAV file does not say how its samples are coded; expected a chunk named fmt before them')
     tag, channels, rate, block, bits = found
@@ -95,3 +94,23 @@ def decoded(content: bytes, wav: Wav) -> np.ndarray:
     else:
         samples = np.frombuffer(content, f'<i{wav.width}').astype(np.float32) / 2 ** (8 * wav.width - 1)
     return samples.reshape(-1, wav.channels)
+
+
+def pcm_chunks(stream: BinaryIO, say: Callable[[str], None] = lambda _: None) -> Iterator[np.ndarray]:
+    """The samples of a mono stream of 16-bit little-endian integers (s16le), as float32 [n] in -1..1.
+
+    A chunk has whatever has come since the last one, at least one sample: nothing waits for a certain size. Half a
+    sample at the end of the stream is dropped; `say` gets a message about it. For example,
+    `arecord -q -t raw -f S16_LE -c 1 -r 16000`.
+    """
+    # `read` of a buffered stream waits for all that was asked for.
+    read = stream.read1 if hasattr(stream, 'read1') else stream.read
+    half = b''
+    while content := read(_MOST_BYTES):
+        content = half + content
+        whole = len(content) - len(content) % 2
+        half = content[whole:]
+        if whole:
+            yield np.frombuffer(content[:whole], '<i2').astype(np.float32) / 32768
+    if half:
+        say('the stream ended within a sample: a byte is left over')

@@ -11,33 +11,12 @@ import numpy as np
 # Bits of a character.
 LETTER, DIGIT, CONTROL, ODD_SPACE, COMPOSED, COMBINING = (1 << i for i in range(6))
 
-# First and last code points of blocks whose script tells languages apart; Chinese and Japanese count as one.
-SCRIPTS = {
-    'Latin': ((0x41, 0x5A), (0x61, 0x7A), (0xC0, 0x24F), (0x1E00, 0x1EFF)),
-    'Greek': ((0x370, 0x3FF), (0x1F00, 0x1FFF)),
-    'Cyrillic': ((0x400, 0x52F),),
-    'Armenian': ((0x530, 0x58F),),
-    'Hebrew': ((0x590, 0x5FF),),
-    'Arabic': ((0x600, 0x6FF), (0x750, 0x77F), (0xFB50, 0xFDFF), (0xFE70, 0xFEFE)),
-    'Devanagari': ((0x900, 0x97F),),
-    'Bengali': ((0x980, 0x9FF),),
-    'Gurmukhi': ((0xA00, 0xA7F),),
-    'Gujarati': ((0xA80, 0xAFF),),
-    'Tamil': ((0xB80, 0xBFF),),
-    'Telugu': ((0xC00, 0xC7F),),
-    'Kannada': ((0xC80, 0xCFF),),
-    'Malayalam': ((0xD00, 0xD7F),),
-    'Sinhala': ((0xD80, 0xDFF),),
-    'Thai': ((0xE00, 0xE7F),),
-    'Lao': ((0xE80, 0xEFF),),
-    'Tibetan': ((0xF00, 0xFFF),),
-    'Myanmar': ((0x1000, 0x109F),),
-    'Georgian': ((0x10A0, 0x10FF), (0x1C90, 0x1CBF)),
-    'Ethiopic': ((0x1200, 0x139F),),
-    'Khmer': ((0x1780, 0x17FF),),
-    'Hangul': ((0x1100, 0x11FF), (0x3130, 0x318F), (0xAC00, 0xD7AF)),
-    'Han and Kana': ((0x3040, 0x30FF), (0x3400, 0x9FFF), (0xF900, 0xFAFF)),
-}
+# Scripts that tell languages apart, as the names of their letters begin; Chinese and Japanese count as one.
+SCRIPTS = (
+    *('LATIN', 'GREEK', 'CYRILLIC', 'ARMENIAN', 'HEBREW', 'ARABIC', 'DEVANAGARI', 'BENGALI', 'GURMUKHI', 'GUJARATI'),
+    *('TAMIL', 'TELUGU', 'KANNADA', 'MALAYALAM', 'SINHALA', 'THAI', 'LAO', 'TIBETAN', 'MYANMAR', 'GEORGIAN'),
+    *('ETHIOPIC', 'KHMER', 'HANGUL', 'CJK'),
+)
 LAST = 0xFFFF  # stands for all characters beyond (emoji, historic scripts); it has no bits and no script
 
 _JOINERS = '\u200c\u200d'  # legitimate in Indic scripts, Persian and emoji
@@ -113,11 +92,11 @@ def bits_of_characters() -> np.ndarray:
 @functools.cache
 def scripts_of_characters() -> np.ndarray:
     """[LAST + 1] uint8: the script of each letter, its place in SCRIPTS from 1; 0: none of them."""
+    numbers = {name: number for number, name in enumerate(SCRIPTS, start=1)}
+    numbers |= dict.fromkeys(('HIRAGANA', 'KATAKANA', 'IDEOGRAPHIC'), numbers['CJK'])
     scripts = np.zeros(LAST + 1, np.uint8)
-    for number, blocks in enumerate(SCRIPTS.values(), start=1):
-        for first, last in blocks:
-            scripts[first : last + 1] = number
-    scripts[bits_of_characters() & LETTER == 0] = 0
+    for code in np.flatnonzero(bits_of_characters() & LETTER).tolist():
+        scripts[code] = numbers.get(re.split('[ -]', unicodedata.name(chr(code), ''))[0], 0)
     return scripts
 
 

@@ -3,20 +3,18 @@
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
-from flax_transformer.data.audit.changes import changed_since
+from flax_transformer.common.files import sha256_of
 from flax_transformer.data.audit.chunks import EXAMPLES, FORMS
-from flax_transformer.data.audit.comparing import find_overlaps
-from flax_transformer.data.audit.config import CheckConfig
-from flax_transformer.data.audit.kinds import KINDS, Severity
+from flax_transformer.data.audit.config import CheckConfig, Vocabulary
+from flax_transformer.data.audit.kinds import KINDS, Kind
 from flax_transformer.data.audit.language import is_language
-from flax_transformer.data.audit.reading import CorpusFacts, read_facts
-from flax_transformer.data.audit.report import Example, Finding, Report, sorted_report
-from flax_transformer.data.audit.vocabulary import Vocabulary
+from flax_transformer.data.audit.reading import CorpusFacts, find_overlaps, read_facts
+from flax_transformer.data.audit.report import Example, Finding, Report, findings_of, sorted_report
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
-from flax_transformer.data.bitext.number_words import NumberWords
 from flax_transformer.data.bitext.sources import open_corpus, read_corpus
 
 
@@ -31,17 +29,11 @@ def audit(
 ) -> Report:
     """What is wrong with the training, validation and test corpora. KINDS lists what is looked for.
 
-    Each corpus is read once to its end (and again as far as the examples reach). Of number words, which cannot be
-    damaged, only the first 4,096 pairs are read. Memory: 24 bytes a pair, twice that while pairs are compared, and the
-    first 65,536 pairs of each corpus.
+    Each corpus is read once to its end (and again as far as the examples reach). Memory: 24 bytes a pair, twice that
+    while pairs are compared, and the first 65,536 pairs of each corpus. More than one of `processes`, which inspect a
+    larger one, needs `if __name__ == '__main__':` in the calling script, as multiprocessing always does.
 
-    Args:
-      recorded: file -> (size, SHA-256) when the run began; see `changed_since`.
-      processes: how many inspect a corpus of more than 65,536 pairs. More than one needs
-        `if __name__ == '__main__':` in the calling script, as multiprocessing always does.
-      progress: called with the number of pairs read since the last call.
-
-    Raises UserError if a corpus cannot be read at all.
+    `recorded` is as in `changed_since`. Raises UserError if a corpus cannot be read at all.
     """
     corpora = read_all(data, check, vocabulary, processes=processes, progress=progress)
     return weigh(check, vocabulary, corpora, recorded=recorded)
@@ -75,7 +67,7 @@ def _open_all(data: DataConfig) -> Iterator[CorpusFacts]:
     """The corpora, opened, with nothing read yet."""
     for part in data.corpora:
         languages = (part.source_language, part.target_language)
-        yield CorpusFacts(part.name, 'train', _open(part.train, data, languages), languages)
+        yield CorpusFacts(part.name, 'train', open_corpus(part.train, data, languages), languages)
         if part.has_validation:
             name = f'{part.name} validation' if data.mixture else 'validation'
             yield CorpusFacts(name, 'validation', _open_held_out(part.validation, data, languages), languages)
@@ -84,31 +76,12 @@ def _open_all(data: DataConfig) -> Iterator[CorpusFacts]:
         yield CorpusFacts('test', 'test', _open_held_out(data.test, data, languages), languages)
 
 
-def _open(name: str, data: DataConfig, languages: tuple[str, str]) -> Corpus:
-    corpus = open_corpus(name, data, languages)
-    return _Beginning(corpus) if isinstance(corpus, NumberWords) else corpus
-
-
 def _open_held_out(name: str, data: DataConfig, languages: tuple[str, str]) -> Corpus:
     if name.startswith('sacrebleu:'):
         return _InMemory(name, read_corpus(name, data))
     if name.count(',') > 1 and '#' not in name:
         name = ','.join(name.split(',')[:2])  # of several references, the first
-    return _open(name, data, languages)
-
-
-class _Beginning(Corpus):
-    """The first chunk of generated text: generating all of it takes longer than its check is worth."""
-
-    def __init__(self, corpus: Corpus) -> None:
-        super().__init__(corpus.name)
-        self._corpus = corpus
-
-    def records(self) -> Iterator[Records]:
-        yield from itertools.islice(self._corpus.records(), 1)
-
-    def place(self, index: int, side: int) -> str:
-        return self._corpus.place(index, side)
+    return open_corpus(name, data, languages)
 
 
 class _InMemory(Corpus):
@@ -134,23 +107,21 @@ def weigh(
 ) -> Report:
     """Compares the corpora, and reports how serious the findings are."""
     training = [facts for facts in corpora if facts.role == 'train']
+    kinds = {name: kind._replace(share=getattr(check, name, 0.0)) for name, kind in KINDS.items()}
     findings = list(changed_since(recorded, [file for facts in training for file in facts.corpus.files]))
     details = find_overlaps(corpora)
     for number, facts in enumerate(corpora):
         findings += _of_sides(facts)
         hits = itertools.chain.from_iterable(facts.examples.values())
         texts = facts.texts(hit.index for hit in hits if not hit.source + hit.target)
-        for kind in KINDS:
+        for kind in kinds:
             if facts.counts[kind]:
                 examples = _examples(facts, kind, texts)
-                severity = _severity(check, kind, facts.counts[kind] / len(facts))
                 detail = details.get((number, kind)) or _detail(facts, kind)
-                findings.append(
-                    Finding(KINDS[kind], severity, facts.name, facts.counts[kind], len(facts), examples, detail)
-                )
-    findings += _normalization(check, corpora)
+                findings += findings_of(kinds[kind], facts.name, facts.counts[kind], len(facts), examples, detail)
+    findings += _normalization(kinds['normalization'], corpora)
     findings += _vocabulary(check, vocabulary, training)
-    made = tuple(facts.name for facts in corpora if isinstance(facts.corpus, _Beginning))
+    made = tuple(facts.name for facts in corpora if facts.is_made)
     return sorted_report(findings, {facts.name: len(facts) for facts in corpora}, made)
 
 
@@ -165,18 +136,9 @@ def _detail(facts: CorpusFacts, kind: str) -> str:
     return ''
 
 
-def _severity(check: CheckConfig, kind: str, share: float) -> Severity:
-    gravity = KINDS[kind].gravity
-    if gravity == 'share':
-        return 'warning' if share >= getattr(check, kind) else 'note'
-    return gravity
-
-
-def _examples(facts: CorpusFacts, kind: str, texts: dict[int, tuple[str, str]]) -> tuple[Example, ...]:
-    return tuple(
-        Example(facts.place(hit), *((hit.source, hit.target) if hit.source + hit.target else texts[hit.index]))
-        for hit in facts.examples[kind][:EXAMPLES]
-    )
+def _examples(facts: CorpusFacts, kind: str, texts: dict[int, tuple[str, str]]) -> Iterator[Example]:
+    for hit in facts.examples[kind]:
+        yield Example(facts.place(hit), *((hit.source, hit.target) if hit.source + hit.target else texts[hit.index]))
 
 
 def _of_sides(facts: CorpusFacts) -> Iterator[Finding]:
@@ -203,28 +165,20 @@ def _of_sides(facts: CorpusFacts) -> Iterator[Finding]:
             yield Finding(KINDS['other_language'], 'warning', facts.name, size, size, examples[side], detail)
 
 
-def _normalization(check: CheckConfig, corpora: list[CorpusFacts]) -> Iterator[Finding]:
+def _normalization(kind: Kind, corpora: list[CorpusFacts]) -> Iterator[Finding]:
     """The rarer Unicode form of each language, over all corpora: they are trained on and scored together."""
     for language in sorted({language for facts in corpora for language in facts.languages}):
         sides = [(facts, i) for facts in corpora for i in (0, 1) if facts.languages[i] == language]
         counts = {form: sum(facts.counts[f'{form}:{side}'] for facts, side in sides) for form in FORMS}
         rarer = min(FORMS, key=lambda form: (counts[form], form == 'composed'))
-        if counts[rarer]:
-            total = sum(len(facts) for facts, _ in sides)
-            examples = [
-                Example(facts.place(hit), hit.source, hit.target)
-                for facts, side in sides
-                for hit in facts.examples.get(f'{rarer}:{side}', [])
-            ]
-            yield Finding(
-                KINDS['normalization'],
-                _severity(check, 'normalization', counts[rarer] / total),
-                f'language {language}',
-                counts[rarer],
-                total,
-                tuple(examples[:EXAMPLES]),
-                f'{counts["composed"]:,} lines are composed, {counts["decomposed"]:,} decomposed',
-            )
+        total = sum(len(facts) for facts, _ in sides)
+        examples = (
+            Example(facts.place(hit), hit.source, hit.target)
+            for facts, side in sides
+            for hit in facts.examples.get(f'{rarer}:{side}', [])
+        )
+        detail = f'{counts["composed"]:,} lines are composed, {counts["decomposed"]:,} decomposed'
+        yield from findings_of(kind, f'language {language}', counts[rarer], total, examples, detail)
 
 
 def _vocabulary(check: CheckConfig, vocabulary: Vocabulary, training: list[CorpusFacts]) -> Iterator[Finding]:
@@ -233,7 +187,7 @@ def _vocabulary(check: CheckConfig, vocabulary: Vocabulary, training: list[Corpu
     tally = sum((facts.characters for facts in training), Counter())
     characters = tally.total()
     needed = check.characters_per_piece * vocabulary.size
-    made = any(isinstance(facts.corpus, _Beginning) for facts in training)
+    made = any(facts.is_made for facts in training)
     if total and characters < needed and not made:
         detail = f'{characters:,} characters for model.vocab_size={vocabulary.size:,}; expected {needed:,}'
         yield Finding(KINDS['few_pairs'], 'warning', 'training', total, total, detail=detail)
@@ -250,3 +204,27 @@ def _vocabulary(check: CheckConfig, vocabulary: Vocabulary, training: list[Corpu
         severity = 'note' if vocabulary.config.byte_fallback else 'warning'
         detail = f'{len(uncovered):,} characters, {uncovered.total():,} times in {characters:,}'
         yield Finding(KINDS['uncovered'], severity, 'training', len(uncovered), 0, tuple(examples), detail)
+
+
+def changed_since(recorded: dict[str, tuple[int, str]] | None, files: Iterable[Path] = ()) -> Iterator[Finding]:
+    """The finding for files that differ from what a run recorded, if any; a new one differs, too.
+
+    `recorded`: absolute path -> (bytes, SHA-256 in hexadecimal) of each file the run began with; None: no run.
+    """
+    if recorded is None:
+        return
+    changed = []
+    for name, (size, digest) in recorded.items():
+        path = Path(name)
+        if not path.is_file():
+            changed.append(Example(name, 'is no longer there'))
+        elif path.stat().st_size != size:
+            changed.append(Example(name, f'has {path.stat().st_size:,} bytes, had {size:,}'))
+        elif sha256_of(path) != digest:
+            changed.append(Example(name, 'has other bytes, though as many'))
+    changed += [
+        Example(str(file), 'is new') for file in dict.fromkeys(map(Path.absolute, files)) if str(file) not in recorded
+    ]
+    if changed:
+        total = len(recorded.keys() | {example.place for example in changed})
+        yield Finding(KINDS['changed'], 'error', 'files', len(changed), total, tuple(changed[:5]))

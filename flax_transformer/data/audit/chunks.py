@@ -1,5 +1,6 @@
 """Statistics of one chunk, given those of the first pairs."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -10,16 +11,18 @@ from flax_transformer.data.audit import characters, language
 from flax_transformer.data.audit.alignment import length_byte
 from flax_transformer.data.audit.characters import DIGIT, LAST, LETTER, Text, bits_of_characters, lay_out
 from flax_transformer.data.audit.language import SideModel
-from flax_transformer.data.audit.numbers import numbers_differ, numbers_of
 from flax_transformer.data.audit.repeats import NO_KEY, exact_keys, keys_of
+from flax_transformer.data.audit.report import EXAMPLES
 from flax_transformer.data.bitext.corpus import Records
 from flax_transformer.text.tokenizer import Tokenizer
 
-EXAMPLES = 5  # of each kind
 _SMOOTHING = 10  # characters added to both lengths: short lines often have large ratios
 
 FORMS = ('composed', 'decomposed')
 Note = Callable[..., None]  # kind, indices of lines, side: adds them to what was found
+_NUMBER = re.compile(r"\d+(?:[.,'’:\u00a0\u202f ]\d{3}(?!\d)|[.,:]\d+)*")
+_SEPARATORS = re.compile(r'\D')
+SPELLED = 12  # numbers up to this are often spelled out on one side only
 
 
 class Model(NamedTuple):
@@ -113,7 +116,12 @@ def inspect(records: Records, model: Model) -> Facts:
     keys = np.stack([keys_of(text.lines) for text in texts])
     present = (keys != NO_KEY).all(axis=0)
     for side, text in enumerate(texts):
-        _note_characters(text, bits[side], side, note)
+        note('control', characters.lines_with_controls(text, bits[side]), side)
+        note('entity', characters.lines_with_entities(text), side)
+        note('mojibake', characters.lines_with_mojibake(text), side)
+        note('odd_spaces', characters.lines_with_odd_spaces(text, bits[side]), side)
+        for form, lines in zip(FORMS, characters.composed_and_decomposed(text, bits[side]), strict=True):
+            note(f'{form}:{side}', lines, side)
         note('too_long', _too_long(text, model.slots[side], model.tokenizer), side)
     has_letter = (of_lines[0] & LETTER) != 0
     note('copy', np.flatnonzero(present & (keys[0] == keys[1]) & has_letter))
@@ -144,25 +152,21 @@ def shown(line: bytes | None) -> str:
 
 def _decoded(lines: Sequence[bytes | None]) -> tuple[list[str], list[int]]:
     """The lines as text, and those that are not UTF-8."""
-    try:
-        return [line.decode() for line in lines], []
-    except (AttributeError, UnicodeDecodeError):
-        decoded, invalid = [], []
-        for i, line in enumerate(lines):
-            try:
-                decoded.append((line or b'').decode())
-            except UnicodeDecodeError:
-                decoded.append('?')
-                invalid.append(i)
-        return decoded, invalid
+    decoded, invalid = [], []
+    for i, line in enumerate(lines):
+        try:
+            decoded.append((line or b'').decode())
+        except UnicodeDecodeError:
+            decoded.append('?')
+            invalid.append(i)
+    return decoded, invalid
 
 
 def _too_long(text: Text, slots: int, tokenizer: Tokenizer | None) -> np.ndarray:
     """The lines with more tokens than slots, EOS included; without a tokenizer, with more words, a lower bound."""
     if tokenizer is not None:
         # Only these can be: a token has at least one byte, except the space that SentencePiece puts before a line.
-        doubtful = [i for i, line in enumerate(text.lines) if len(line) * 4 + 2 > slots]
-        doubtful = [i for i in doubtful if len(text.lines[i].encode('utf-8', 'replace')) + 2 > slots]
+        doubtful = [i for i, line in enumerate(text.lines) if len(line.encode('utf-8', 'replace')) + 2 > slots]
         counts = [len(ids) for ids in tokenizer.encode([text.lines[i] for i in doubtful])] if doubtful else []
         return np.array([i for i, count in zip(doubtful, counts, strict=True) if count > slots], np.int64)
     space = (text.codes == 0x20) | (text.codes == 0x0A)
@@ -181,15 +185,6 @@ def _differing_numbers(texts: list[Text], with_digits: np.ndarray, signs: np.nda
         if numbers_differ(*both):
             differ.append(i)
     return differ
-
-
-def _note_characters(text: Text, bits: np.ndarray, side: int, note: Note) -> None:
-    note('control', characters.lines_with_controls(text, bits), side)
-    note('entity', characters.lines_with_entities(text), side)
-    note('mojibake', characters.lines_with_mojibake(text), side)
-    note('odd_spaces', characters.lines_with_odd_spaces(text, bits), side)
-    for form, lines in zip(FORMS, characters.composed_and_decomposed(text, bits), strict=True):
-        note(f'{form}:{side}', lines, side)
 
 
 def _note_languages(texts: list[Text], model: Model, comparable: np.ndarray, note: Note) -> None:
@@ -252,3 +247,25 @@ def _examples(parts: list[tuple[np.ndarray, int]], records: Records) -> list[Hit
             hits.setdefault(line, side)
     first = sorted(hits.items())[:EXAMPLES]
     return [Hit(i, side, shown(records.sources[i]), shown(records.targets[i])) for i, side in first]
+
+
+def numbers_of(line: str) -> Counter[str]:
+    """The numbers of a line without their separators and leading zeros: 1,234.50 and 1.234,50 are the same."""
+    return Counter(str(int(_SEPARATORS.sub('', number)[:1000])) for number in _NUMBER.findall(line))
+
+
+def numbers_differ(source: Counter[str], target: Counter[str]) -> bool:
+    """Whether one side has a number that the other lacks and is unlikely to spell out.
+
+    Grouping does not matter: 10 000 is 10000. If one side has no digits at all, only numbers like 1987 count.
+    """
+    if source == target:
+        return False
+    alone = [*(source - target), *(target - source)]
+    if not source or not target:
+        return any(len(number) > 2 and number[-1] != '0' for number in alone)
+    return any(len(number) > 2 or int(number) > SPELLED for number in alone) and _digits(source) != _digits(target)
+
+
+def _digits(numbers: Counter[str]) -> str:
+    return ''.join(sorted(numbers.elements()))

@@ -13,11 +13,10 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import written_whole
 from flax_transformer.data.audit.checking import read_all, weigh
 from flax_transformer.data.audit.chunks import shown
-from flax_transformer.data.audit.config import CheckConfig
+from flax_transformer.data.audit.config import CheckConfig, Vocabulary
 from flax_transformer.data.audit.kinds import REJECTED
 from flax_transformer.data.audit.reading import CorpusFacts
 from flax_transformer.data.audit.report import Report
-from flax_transformer.data.audit.vocabulary import Vocabulary
 from flax_transformer.data.bitext.config import DataConfig, is_made
 
 GUARD = 50  # pairs on either side of a shifted stretch that are dropped with it

@@ -1,8 +1,11 @@
-"""The fields of the check of a corpus: when a pair counts as damaged, and how much damage deserves a warning."""
+"""The fields of the check of a corpus, and the vocabulary that the text has to fit."""
 
+from collections import Counter
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
-from flax_transformer.common.checks import check, check_positive, check_types
+from flax_transformer.common.fields import check, check_positive, check_types
+from flax_transformer.text.tokenizer import Tokenizer, TokenizerConfig
 
 
 @dataclass(frozen=True)
@@ -38,3 +41,26 @@ class CheckConfig:
             value = getattr(self, field.name)
             if field.type is float and field.name != 'max_length_ratio':
                 check(0 <= value <= 1, f'{field.name}={value}: expected a share from 0 to 1')
+
+
+class Vocabulary(NamedTuple):
+    """The vocabulary that a run has, or will train."""
+
+    size: int  # pieces
+    config: TokenizerConfig
+    tokenizer: Tokenizer | None = None  # of the run; None: not trained yet, so tokens and characters are estimated
+
+    def uncovered(self, tally: Counter[str]) -> Counter[str]:
+        """The characters, of those counted, that have no piece of their own.
+
+        Without a tokenizer: those left once the most frequent ones make up tokenizer.character_coverage.
+        """
+        if self.tokenizer is not None:
+            return Counter({char: n for char, n in tally.items() if not self.tokenizer.has_piece_for(char)})
+        needed, covered = self.config.character_coverage * tally.total(), 0
+        left: Counter[str] = Counter()
+        for character, count in sorted(tally.items(), key=lambda item: (-item[1], item[0])):
+            if covered >= needed:
+                left[character] = count
+            covered += count
+        return left

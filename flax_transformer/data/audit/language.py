@@ -11,20 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flax_transformer.data.audit.characters import (
-    LAST,
-    LETTER,
-    SCRIPTS,
-    Text,
-    bits_of_characters,
-    scripts_of_characters,
-)
+from flax_transformer.data.audit import characters
+from flax_transformer.data.audit.characters import LAST, LETTER, SCRIPTS, Text, scripts_of_characters
 
 SLOTS = 1 << 17  # of the table into which trigrams are hashed
 MARGIN = 12.0  # nats by which a line must look like the other side
-UNLIKELY = (
-    3.0  # robust standard deviations of a line's mean log-probability below the median at which the library is asked
-)
+# Robust standard deviations of a line's mean log-probability below the median at which the library is asked.
+UNLIKELY = 3.0
 FEWEST_LETTERS = 20  # of a line that the library is asked about; it is unreliable on shorter ones
 CERTAIN = 0.7  # the library's confidence
 ALIKE = ({'no', 'nb', 'nn', 'da'}, {'hr', 'sr', 'bs', 'sh'}, {'id', 'ms'}, {'cs', 'sk'}, {'gl', 'pt'})
@@ -83,18 +76,15 @@ def learn_side(text: Text) -> SideModel:
     return model._replace(median=median, threshold=UNLIKELY * max(deviation, 0.05))
 
 
-def _likelihoods(text: Text, model: SideModel) -> tuple[np.ndarray, np.ndarray]:
-    """[lines] log-probability and number (at least 1) of each line's trigrams."""
+def _likelihoods(text: Text, *models: SideModel) -> tuple[np.ndarray, ...]:
+    """[lines] log-probability under each model, and number (at least 1) of each line's trigrams."""
     slots = trigrams(text)
-    return text.count(model.log_probs[slots]), np.maximum(np.diff(text.starts) - 2, 1)
+    return *(text.count(model.log_probs[slots]) for model in models), np.maximum(np.diff(text.starts) - 2, 1)
 
 
 def odd_lines(text: Text, own: SideModel, other: SideModel) -> tuple[np.ndarray, np.ndarray]:
     """[lines] bool: those that look like the other side, and those that look unlike their own."""
-    slots = trigrams(text)
-    length = np.maximum(np.diff(text.starts) - 2, 1)
-    at_home = text.count(own.log_probs[slots])
-    abroad = text.count(other.log_probs[slots])
+    at_home, abroad, length = _likelihoods(text, own, other)
     looks_like_other = (abroad - at_home > MARGIN) & (abroad - at_home > 0.3 * length)
     unlikely = (at_home / length < own.median - own.threshold) & (length >= FEWEST_LETTERS)
     return looks_like_other, unlikely
@@ -106,7 +96,7 @@ def foreign_script(text: Text, own: SideModel) -> np.ndarray:
     abroad = ~own.scripts[scripts]
     if not abroad.any():
         return np.zeros(0, np.int64)
-    letters = text.count((bits_of_characters()[text.codes] & LETTER) != 0)
+    letters = text.count((characters.bits_of_characters()[text.codes] & LETTER) != 0)
     foreign = text.count(abroad)
     return np.flatnonzero((foreign >= 3) & (2 * foreign > letters))
 

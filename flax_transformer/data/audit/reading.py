@@ -1,4 +1,4 @@
-"""A corpus read once, in chunks, by one process or several, keeping 24 bytes a pair."""
+"""A corpus read once, in chunks, by one process or several; then corpora compared by the 24 bytes kept of each pair."""
 
 import copy
 import itertools
@@ -11,15 +11,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from flax_transformer.common.signals import signals_blocked
+from flax_transformer.data.audit.alignment import Stretch, shifted_stretches
 from flax_transformer.data.audit.chunks import EXAMPLES, NO_PAIRS, Facts, Hit, Model, PairFacts, inspect, learn, shown
-from flax_transformer.data.audit.config import CheckConfig
+from flax_transformer.data.audit.config import CheckConfig, Vocabulary
 from flax_transformer.data.audit.kinds import REJECTED
 from flax_transformer.data.audit.language import is_language, language_of_side
-from flax_transformer.data.audit.vocabulary import Vocabulary
+from flax_transformer.data.audit.repeats import NO_KEY, contradictions, repeated_pairs, shared_pairs
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Records
+from flax_transformer.data.bitext.library_corpora import NumberWords
 
 HEAD = 65_536  # first pairs, kept in memory: they teach what the corpus is like, and most examples are among them
+_MODEL: list[Model] = []  # of an inspecting process
+_MEMORISED = 0.9  # share of a test set in the training data at which its score means nothing
 
 
 @dataclass
@@ -41,6 +45,10 @@ class CorpusFacts:
 
     def __len__(self) -> int:
         return len(self.pairs.exact)
+
+    @property
+    def is_made(self) -> bool:
+        return isinstance(self.corpus, NumberWords)
 
     def reject(self, kind: str, indices: np.ndarray) -> None:
         """Marks pairs, for `clean`, as rejected by a kind, if it is one that rejects."""
@@ -78,7 +86,8 @@ def read_facts(
     progress: Callable[[int], object] | None,
 ) -> None:
     """Reads a corpus to its end and adds what it shows. `processes` inspect a corpus of more than HEAD pairs."""
-    records = iter(facts.corpus.records())
+    # Generating all text of a corpus that is made takes longer than its check is worth.
+    records = itertools.islice(facts.corpus.records(), 1 if facts.is_made else None)
     facts.head, count = _head(records)
     if not count:
         return
@@ -87,7 +96,7 @@ def read_facts(
     reasons: list[np.ndarray] = []
     first = 0
     for part in _inspected(itertools.chain(facts.head, records), model, processes if count >= HEAD else 1):
-        _add(facts, part, first)
+        _add_chunk(facts, part, first)
         kept.append(part.pairs)
         if keep_reasons:
             reasons.append(_reasons(part))
@@ -122,20 +131,13 @@ def _model(facts: CorpusFacts, data: DataConfig, check: CheckConfig, vocabulary:
     if all(model.languages):
         sides = ([line for chunk in facts.head for line in chunk[side] if line] for side in (0, 1))
         facts.languages_found = tuple(language_of_side([shown(line) for line in lines]) for lines in sides)
-    if not _languages_fit(facts):
-        model = model._replace(languages=(None, None))  # every line would be foreign: reported once for the side
+    for found, expected in zip(facts.languages_found, facts.languages, strict=True):
+        if found is not None and not (found[1] > 0.5 and is_language(found[0], expected)):
+            model = model._replace(languages=(None, None))  # every line would be foreign: reported once for the side
     return model
 
 
-def _languages_fit(facts: CorpusFacts) -> bool:
-    """Whether the library finds the configured language in most lines of each side, or has too few to tell."""
-    return all(
-        found is None or (found[1] > 0.5 and is_language(found[0], expected))
-        for found, expected in zip(facts.languages_found, facts.languages, strict=True)
-    )
-
-
-def _add(facts: CorpusFacts, part: Facts, first: int) -> None:
+def _add_chunk(facts: CorpusFacts, part: Facts, first: int) -> None:
     """Adds what a chunk shows; `first` is the index of its first pair."""
     for kind, lines in part.found.items():
         facts.counts[kind] += len(lines)
@@ -175,12 +177,83 @@ def _inspected(chunks: Iterable[Records], model: Model, processes: int) -> Itera
             yield waiting.popleft().result()
 
 
-_MODEL: list[Model] = []  # of an inspecting process
-
-
 def _begin(model: Model) -> None:
     _MODEL[:] = [model]
 
 
 def _inspect_here(chunk: tuple) -> Facts:
     return inspect(Records(*chunk), _MODEL[0])
+
+
+def find_overlaps(corpora: list[CorpusFacts]) -> dict[tuple[int, str], str]:
+    """Adds what comparing shows to the corpora's counts and examples; returns details by corpus and kind."""
+    details = {}
+    for number, facts in enumerate(corpora):
+        if stretches := shifted_stretches(facts.pairs.lengths, facts.pairs.signs):
+            indices = np.concatenate([np.arange(stretch.first, stretch.last + 1) for stretch in stretches])
+            _add(facts, 'shifted', indices, [stretch.first for stretch in stretches])
+            details[number, 'shifted'] = '; '.join(map(_described, stretches[:EXAMPLES]))
+    _compare_training([facts for facts in corpora if facts.role == 'train'])
+    _compare_held_out(corpora)
+    return details
+
+
+def _described(stretch: Stretch) -> str:
+    side = 'after' if stretch.offset > 0 else 'before'
+    return (
+        f'from pair {stretch.first + 1:,} to about {stretch.last + 1:,} each source fits the target one line {side} it'
+    )
+
+
+def _add(facts: CorpusFacts, kind: str, indices: np.ndarray, shown: list[int] | None = None) -> None:
+    """Counts pairs, the first of them as examples; their text is read later."""
+    if len(indices):
+        facts.counts[kind] += len(indices)
+        first = indices[:EXAMPLES].tolist() if shown is None else shown[:EXAMPLES]
+        facts.examples.setdefault(kind, []).extend(Hit(index, 0, '', '') for index in first)
+        facts.reject(kind, indices)
+
+
+def _compare_training(training: list[CorpusFacts]) -> None:
+    """Duplicates and contradictions across training corpora of the same language pair."""
+    for languages in sorted({facts.languages for facts in training}):
+        group = [facts for facts in training if facts.languages == languages]
+        bounds = np.cumsum([0, *map(len, group)])
+        sources, targets = np.concatenate([facts.pairs.keys for facts in group], axis=1)
+        exact = np.concatenate([facts.pairs.exact for facts in group])
+        for kind, indices in (
+            ('duplicate', repeated_pairs(sources, targets, exact)),
+            ('contradiction', contradictions(sources, targets)),
+        ):
+            for facts, first, last in zip(group, bounds[:-1], bounds[1:], strict=True):
+                _add(facts, kind, indices[(indices >= first) & (indices < last)] - first)
+
+
+def _compare_held_out(corpora: list[CorpusFacts]) -> None:
+    """Held-out sentences in the training data, language by language, and test pairs that a validation set has."""
+    training = [facts for facts in corpora if facts.role == 'train']
+    held_out = [facts for facts in corpora if facts.role != 'train']
+    for facts in held_out:
+        _add(facts, 'leaked', _found_in(facts, training))
+        if facts.role == 'test':
+            for other in training:
+                shared = shared_pairs(*facts.pairs.keys, other.pairs.keys) if other.languages == facts.languages else []
+                if len(facts) and len(shared) >= _MEMORISED * len(facts):
+                    _add(facts, 'test_is_training', np.asarray(shared))
+            for other in held_out:
+                if other.role == 'validation' and other.languages == facts.languages:
+                    _add(facts, 'validation_is_test', shared_pairs(*facts.pairs.keys, other.pairs.keys))
+    for facts in training:
+        if facts.reasons is not None:
+            facts.reject('leaked', _found_in(facts, held_out))
+
+
+def _found_in(facts: CorpusFacts, others: list[CorpusFacts]) -> np.ndarray:
+    """The indices of pairs with a sentence that others have in the same language, on either side."""
+    found = np.zeros(len(facts), bool)
+    for keys, language in zip(facts.pairs.keys, facts.languages, strict=True):
+        for other in others:
+            for other_keys, other_language in zip(other.pairs.keys, other.languages, strict=True):
+                if other_language == language:
+                    found |= np.isin(keys, other_keys) & (keys != NO_KEY)
+    return np.flatnonzero(found)

@@ -4,7 +4,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, get_args
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.audit.kinds import KINDS, Kind, Severity
@@ -87,19 +87,13 @@ class Report:
     def warnings(self) -> tuple[Finding, ...]:
         return self.of('warning')
 
-    @property
-    def notes(self) -> tuple[Finding, ...]:
-        return self.of('note')
-
     def summary(self) -> str:
         """One line: what was read and how much was found."""
         first = {name: 'first ' for name in self.only_begun}
         read = ', '.join(f'{name} ({first.get(name, "")}{count:,})' for name, count in self.pairs.items())
-        counts = [
-            f'{len(found)} {word}{"s" * (len(found) != 1)}'
-            for word, found in (('error', self.errors), ('warning', self.warnings), ('note', self.notes))
-        ]
-        return f'checked {read}: {", ".join(counts)}'
+        counts = {severity: len(self.of(severity)) for severity in get_args(Severity)}
+        found = ', '.join(f'{count} {severity}{"s" * (count != 1)}' for severity, count in counts.items())
+        return f'checked {read}: {found}'
 
     def __str__(self) -> str:
         return '\n\n'.join([*map(str, self.findings), self.summary()])
@@ -142,8 +136,7 @@ def sorted_report(
     unit: str = 'pairs',
 ) -> Report:
     """A report with the most serious findings first, otherwise in the order of `kinds`."""
-    order = list(kinds)
-    severities = ('error', 'warning', 'note')
+    order, severities = list(kinds), get_args(Severity)
     return Report(
         tuple(sorted(findings, key=lambda found: (severities.index(found.severity), order.index(found.kind)))),
         pairs,

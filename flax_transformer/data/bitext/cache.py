@@ -7,10 +7,9 @@ folder is made again.
     source.ids source.offsets target.ids target.offsets    as in tokenized.Side
     numbers                                                 of each pair, its number in the corpus
     source.text source.text_offsets target.text ...         UTF-8, if segmentations are redrawn in each epoch
-    meta.json                                               counts, checksums, the fingerprint of the ids
+    meta.json                                               counts, sizes, the fingerprint of the ids
 
-Each process that maps a folder checks all of it first, or relies on another of its host that just did: an altered
-array would be trained on.
+Each process that maps a folder checks all of it first: an altered array would be trained on.
 """
 
 import contextlib
@@ -19,7 +18,7 @@ import json
 import mmap
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,13 +27,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import open_regular, own_partial, read_limited, sha256_of, written_whole
+from flax_transformer.common.files import lock, open_regular, own_partial, read_limited, sha256_of, written_whole
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.common.locks import lock
-from flax_transformer.data.bitext.cache_checks import DamagedCache, checked, checksums, fingerprint
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
 from flax_transformer.data.bitext.tokenized import Chosen, Side, TokenizedPairs, choose
-from flax_transformer.data.file_listing import Listed, stat, unchanged
+from flax_transformer.data.lines import Listed, stat, unchanged
 from flax_transformer.text.tokenizer import Tokenizer
 
 META_FILE = 'meta.json'
@@ -42,6 +39,10 @@ _FORMAT = 1  # of the files; another format gets another folder
 _SIDES = ('source', 'target')
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 Say = Callable[[str], None]
+
+
+class _DamagedCache(ValueError):
+    """What is wrong with a cache, in words."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +86,13 @@ def find_cached(
         if files is None:
             return None
         pairs = _mapped(folder, {**meta, 'files': files})
-        dtypes = {'source.ids': pairs.source.ids.dtype, 'target.ids': pairs.target.ids.dtype}
-        now = {**checked(folder, meta, dtypes, tokenizer.vocab_size), 'files': files}
-        if now != meta:
+        if _fingerprint(folder, meta['sizes']) != meta['fingerprint']:
+            raise _DamagedCache('its arrays are not those that were written')
+        if files != meta['files']:
             with contextlib.suppress(OSError):  # a shared cache may be read-only
-                _write_meta(folder, now)
+                _write_meta(folder, {**meta, 'files': files})
         return pairs
-    except DamagedCache as error:
+    except _DamagedCache as error:
         say(f'the cache of {corpus.name} in {folder} is damaged: {error}')
     except (OSError, ValueError, LookupError, TypeError, ZeroDivisionError):
         pass  # missing, or damaged so that nothing can be said
@@ -168,16 +169,21 @@ def _write(
     if before != [stat(file) for file in corpus.files]:
         raise UserError(f'{corpus.name} was changed while it was read; start again when it is whole')
     listed = [{**stat, 'sha256': digest} for stat, digest in zip(before, digests, strict=True)]
-    meta = {'corpus': corpus.name, **counts, 'files': listed, 'fingerprint': arrays.fingerprint()}
-    meta['sizes'] = {file.name: file.stat().st_size for file in folder.iterdir()}
-    meta['checksums'] = checksums(folder, meta['sizes'])
+    sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
+    meta = {
+        'corpus': corpus.name,
+        **counts,
+        'files': listed,
+        'fingerprint': _fingerprint(folder, sizes),
+        'sizes': sizes,
+    }
     _write_meta(folder, meta)
     return meta
 
 
 def _write_meta(folder: Path, meta: dict[str, Any]) -> None:
     file = folder / META_FILE
-    with written_whole(file, own_partial(file)) as opened:  # several processes may start on a cache of an old version
+    with written_whole(file, own_partial(file)) as opened:  # several processes may see new times of the text
         opened.write(json.dumps(meta, indent=2).encode() + b'\n')
 
 
@@ -203,16 +209,12 @@ class _Arrays:
     def __init__(self, folder: Path, files: contextlib.ExitStack) -> None:
         self._folder, self._files = folder, files
         self._opened: dict[str, BinaryIO] = {}
-        self._digests: dict[str, Any] = {}
         self._ends: dict[str, int] = {}
 
     def append(self, name: str, values: np.ndarray) -> None:
         if name not in self._opened:
             self._opened[name] = self._files.enter_context((self._folder / name).open('wb'))
-            self._digests[name] = hashlib.sha256()
-        content = values.tobytes()
-        self._opened[name].write(content)
-        self._digests[name].update(content)
+        self._opened[name].write(values.tobytes())
 
     def append_lengths(self, name: str, lengths: np.ndarray) -> None:
         """Adds the ends of sentences to an array of offsets, which begins with 0."""
@@ -223,19 +225,24 @@ class _Arrays:
         self.append(name, ends)
         self._ends[name] = int(ends[-1]) if len(ends) else self._ends[name]
 
-    def fingerprint(self) -> str:
-        """A hash of all arrays: a position in the data means nothing in other arrays."""
-        return fingerprint({name: digest.hexdigest() for name, digest in self._digests.items()})
+
+def _fingerprint(folder: Path, names: Iterable[str]) -> str:
+    """A hash of all arrays: a position in the data means nothing in other arrays."""
+    names = sorted(names)
+    with ThreadPoolExecutor() as threads:
+        digests = threads.map(sha256_of, [folder / name for name in names])
+        named = [f'{name} {digest}' for name, digest in zip(names, digests, strict=True)]
+    return hashlib.sha256('\n'.join(named).encode()).hexdigest()
 
 
 def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
-    """The arrays in a folder. Raises DamagedCache if a length does not fit."""
+    """The arrays in a folder. Raises _DamagedCache if a length does not fit."""
     maps: list[mmap.mmap] = []
 
     def array(name: str, dtype: Any) -> np.ndarray:
         with open_regular(folder / name) as file:
             if os.fstat(file.fileno()).st_size != meta['sizes'][name]:
-                raise DamagedCache(f'{name} is not as long as it was written')
+                raise _DamagedCache(f'{name} is not as long as it was written')
             maps.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         return np.frombuffer(maps[-1], dtype)
 
@@ -243,7 +250,7 @@ def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
         ends = array(f'{name}.{offsets}', np.int64)
         width, rest = divmod(meta['sizes'][f'{name}.{what}'], int(ends[-1]) or 1)
         if rest or width not in _UNSIGNED or ends[0] or len(ends) != meta['pairs'] + 1:
-            raise DamagedCache(f'{name}.{offsets} does not divide {name}.{what} into {meta["pairs"]} sentences')
+            raise _DamagedCache(f'{name}.{offsets} does not divide {name}.{what} into {meta["pairs"]} sentences')
         return Side(array(f'{name}.{what}', _UNSIGNED[width]), ends)
 
     has_text = 'source.text' in meta['sizes']

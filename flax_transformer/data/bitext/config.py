@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from flax_transformer.common.checks import check, check_positive, check_rates, check_types
-from flax_transformer.common.fields import setting
+from flax_transformer.common.fields import check, check_positive, check_rates, check_types, setting
 
 DEFAULT_TRAIN, DEFAULT_VALIDATION = 'number_words:train', 'number_words:validation'
 

@@ -28,7 +28,7 @@ def read_corpus(name: str, config: DataConfig, languages: Languages | None = Non
     `languages` default to those of the config. Raises UserError if the corpus cannot be read.
     """
     if name.startswith('sacrebleu:'):
-        from flax_transformer.data.bitext.sacrebleu_source import read_sacrebleu
+        from flax_transformer.data.bitext.library_corpora import read_sacrebleu
 
         return read_sacrebleu(name)
     source, *targets = name.split(',')
@@ -56,11 +56,11 @@ def open_corpus(name: str, config: DataConfig, languages: Languages | None = Non
     languages = languages or (config.source_language, config.target_language)
     root = data_root(config.root)
     if name.startswith('number_words:'):
-        from flax_transformer.data.bitext.number_words import NumberWords
+        from flax_transformer.data.bitext.library_corpora import NumberWords
 
         return NumberWords(name, config, languages)
     if name.startswith('tfds:'):
-        from flax_transformer.data.bitext.tfds_source import TfdsCorpus
+        from flax_transformer.data.bitext.library_corpora import TfdsCorpus
 
         return TfdsCorpus(name, root, languages)
     form = _form(name, root)
@@ -70,7 +70,7 @@ def open_corpus(name: str, config: DataConfig, languages: Languages | None = Non
     if form == 'two paths' and len(patterns) == 2:
         return AlignedFiles(name, _aligned(patterns, root))
     if form in ('.tsv', '.jsonl'):
-        from flax_transformer.data.bitext.table_files import JsonLines, TsvFiles
+        from flax_transformer.data.bitext.text_files import JsonLines, TsvFiles
 
         files = matching_files(*patterns, root)
         return TsvFiles(name, files, columns_of(name)[1]) if form == '.tsv' else JsonLines(name, files, languages)

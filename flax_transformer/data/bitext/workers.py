@@ -19,8 +19,7 @@ from queue import SimpleQueue
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.signals import signals_blocked
-from flax_transformer.data.bitext.packing import Rows
-from flax_transformer.data.bitext.plan import PackingPlan
+from flax_transformer.data.bitext.packing import PackingPlan, Rows
 
 _AHEAD = 2  # blocks that each worker plans before they are asked for
 # Pairs: a corpus of up to this size is planned soon enough by one thread; drawing segmentations takes it ten times as
@@ -31,20 +30,9 @@ _PROGRAM = 'from flax_transformer.data.bitext.workers import serve; serve()'
 
 
 def default_workers(pairs: int, *, is_drawn: bool) -> int:
-    """How many workers plan a corpus of so many pairs: for half of the cores, none if it is small.
-
-    Args:
-      is_drawn: whether segmentations are drawn.
-    """
-    if not _has_interpreter():
-        return 0
+    """How many workers plan a corpus of so many pairs, perhaps with segmentations drawn: none if it is small."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
     return 0 if pairs <= (_SMALL_DRAWN if is_drawn else _SMALL) else min(_MOST, cores // 2)
-
-
-def _has_interpreter() -> bool:
-    """Whether `sys.executable` is Python; a program that embeds it, or was frozen with it, would start itself."""
-    return bool(sys.executable) and not getattr(sys, 'frozen', False)
 
 
 class Workers:
@@ -57,10 +45,7 @@ class Workers:
         self.close = lambda: None
 
     def rows(self, block: int) -> Rows:
-        """The rows of a block; sets the workers to the blocks after it.
-
-        Raises what the worker raised, and UserError if the worker has died.
-        """
+        """The rows of a block; sets the workers to the blocks after it. Raises UserError if a worker has died."""
         is_new = self._threads is None
         if is_new:
             self._start()
@@ -74,10 +59,6 @@ class Workers:
         return self._plan.rows(block) if is_new else self._planned.pop(block).result()
 
     def _start(self) -> None:
-        if not _has_interpreter():
-            raise UserError(
-                f'data.workers={self._count}: {sys.executable!r} is no Python interpreter to run them in; expected 0'
-            )
         self._threads = ThreadPoolExecutor(self._count, thread_name_prefix='batches')
         self._idle: SimpleQueue[_Worker] = SimpleQueue()
         plan, workers = pickle.dumps(self._plan, protocol=5), []

@@ -25,9 +25,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 from flax_transformer.common.config_json import changed_fields, from_json, to_json
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.fields import marked
-from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.files import LOCK_FILE, in_use, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.common.locks import LOCK_FILE, in_use
 from flax_transformer.engine.runs.trust import remember
 
 CONFIG_FILE = 'config.json'

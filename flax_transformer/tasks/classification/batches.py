@@ -23,8 +23,6 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class EncodedTexts:
-    """Labelled texts as ids."""
-
     tokens: np.ndarray  # [N, S] int32, padded with PAD_ID
     labels: np.ndarray  # [N] int32
     weight: np.ndarray  # [N] float32, what each example's loss is multiplied by
@@ -40,7 +38,6 @@ class EncodedTexts:
         return Batch(*(np.concatenate([x, np.zeros((empty, *x.shape[1:]), x.dtype)]) for x in filled))
 
     def batches(self, rows: int) -> Iterator[Batch]:
-        """All texts, in order."""
         for first in range(0, len(self), rows):
             yield self.batch(np.arange(first, min(first + rows, len(self))), rows)
 
@@ -79,18 +76,14 @@ class TrainingBatches(NumberedBatches):
         self._order = Order([len(texts)], [Fraction(1)], block_size=batch_size, seed=seed)
 
     def numbers(self, batch: int) -> np.ndarray:
-        """The numbers of the texts in a global batch."""
         return self._order.block(batch).indices
 
     def batch(self, number: int) -> Batch:
-        """This process's rows of a batch."""
         found = self._texts.batch(self.numbers(number), self._rows)
         return found if self._own_rows is None else Batch(*(x[self._own_rows] for x in found))
 
     def describe(self, place: Any) -> dict[str, Any]:
-        """The texts of the batch at a place, by file and line."""
         return {'texts': [self._texts.places[i] for i in self.numbers(place['batch']).tolist()]}
 
     def epoch(self, place: Any) -> float:
-        """Texts drawn before a place, by the number of texts."""
         return self._order.sentences_before(place['batch']) / len(self._texts)

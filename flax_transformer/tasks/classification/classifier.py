@@ -2,19 +2,74 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, overload
 
+import jax
 import numpy as np
 
 from flax_transformer.common.compilation_cache import use_compilation_cache
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.fields import check_numbers
+from flax_transformer.tasks.classification.batches import padded
 from flax_transformer.tasks.classification.config import ClassifierConfig
-from flax_transformer.tasks.classification.loading import load_run
-from flax_transformer.tasks.classification.prediction import Predictor
-from flax_transformer.tasks.classification.result import Classification
-from flax_transformer.tasks.classification.run import Labels
+from flax_transformer.tasks.classification.model import ClassifierModel, probabilities
+from flax_transformer.tasks.classification.run import Labels, load_run
 from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary
+
+
+@dataclass(frozen=True)
+class Classification:
+    label: str  # the most probable
+    probability: float  # of that label
+    probabilities: dict[str, float]  # of every label; they sum to 1
+    # What to know about it: `empty`, the text has no token, so the probabilities are the training data's; `truncated`,
+    # the end of the text was not read; `unknown`, none of its words was in the training data; `replaced`, it was not
+    # valid UTF-8, and U+FFFD stands for the rest.
+    flags: tuple[str, ...] = ()
+
+
+ROWS = 32  # texts at a time, however many there are
+LEAST_SLOTS = 16
+
+
+def slots_for(length: int) -> int:
+    """The slots of the batch that a text of this many tokens goes into: a power of two.
+
+    >>> [slots_for(n) for n in (1, 16, 17, 100)]
+    [16, 16, 32, 128]
+    """
+    return max(LEAST_SLOTS, 1 << (length - 1).bit_length())
+
+
+class Predictor:
+    """Computes the probabilities of labels.
+
+    A text shares its batch with texts of about its own length only. So the shape that it is computed in, and with it
+    the rounding of its result, does not depend on the others. Compiles once for each power of two of tokens.
+    """
+
+    def __init__(self, config: ClassifierConfig) -> None:
+        self.num_classes = config.num_classes
+        self._compute = jax.jit(partial(probabilities, model=ClassifierModel(config)))
+
+    def __call__(
+        self, params: Any, ids: Sequence[Sequence[int]], progress: Callable[[int], None] | None = None
+    ) -> np.ndarray:
+        """[N, C] float32, for the ids of N texts; of a text without any, whatever the model makes of nothing."""
+        out = np.zeros((len(ids), self.num_classes), np.float32)
+        slots = np.array([slots_for(max(len(text), 1)) for text in ids], int)
+        for size in np.unique(slots).tolist():
+            alike = np.flatnonzero(slots == size)
+            for first in range(0, len(alike), ROWS):
+                chosen = alike[first : first + ROWS]
+                tokens = padded([ids[i] for i in chosen] + [[]] * (ROWS - len(chosen)), size)
+                out[chosen] = np.asarray(self._compute(params, tokens))[: len(chosen)]
+                if progress:
+                    progress(len(chosen))
+        return out
+
 
 CHUNK = 2048  # lines of a stream that are in memory at once
 
@@ -84,11 +139,7 @@ class Classifier:
         """`probabilities` of N texts as ids. Raises UserError if the model computes no numbers."""
         found = self._predictor(self.params, [text[: self.max_length] for text in ids], progress)
         found[[not text for text in ids]] = self._prior
-        if not np.isfinite(found).all():
-            raise UserError(
-                'the model computes no numbers (NaN): its parameters are damaged, or its training diverged; choose '
-                'another checkpoint, as in RUN@12000'
-            )
+        check_numbers(found)
         return found
 
     def stream(self, lines: Iterable[str | bytes], *, chunk: int = CHUNK) -> Iterator[Classification]:
@@ -98,7 +149,6 @@ class Classifier:
             yield from self(some)
 
     def _flags(self, ids: Sequence[int], is_replaced: bool) -> tuple[str, ...]:
-        """As at `Classification.flags`."""
         found = {
             'empty': not ids,
             'truncated': len(ids) > self.max_length,

@@ -25,8 +25,6 @@ Corpora = dict[str, Examples]  # train, and perhaps the others
 
 @dataclass(frozen=True)
 class LabelledExample:
-    """A text that shows a fault."""
-
     place: str
     label: str
     text: str

@@ -12,14 +12,12 @@ from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
 from flax_transformer.tasks.classification.config import ClassificationDataConfig, Config
-from flax_transformer.tasks.classification.metrics import BINS, RESAMPLES, Scores, most_wrong, scores
+from flax_transformer.tasks.classification.metrics import BINS, Scores, most_wrong, scores
 from flax_transformer.tasks.classification.reading import Examples, read_examples, test_files
+from flax_transformer.tasks.evaluation import RESAMPLES, aligned, only_run
 
 if TYPE_CHECKING:
-    from tqdm import tqdm
-
-    from flax_transformer.tasks.classification.classifier import Classifier
-    from flax_transformer.tasks.classification.result import Classification
+    from flax_transformer.tasks.classification.classifier import Classification, Classifier
 
 DESCRIPTION = """Score a trained classifier: accuracy with its interval, macro-F1, calibration error, confusion matrix,
 and the texts that it got most wrong. Without --test the test set of its config is used."""
@@ -44,18 +42,16 @@ def defaults(config: Config) -> EvaluateOptions:
 
 
 def evaluate(
-    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
+    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
-    """Prints the scores of a run."""
-    if len(runs) > 1:
-        raise UserError(f'got {len(runs)} runs, expected one: classifiers form no ensemble')
+    run = only_run(runs, 'classifiers')
     if options.examples < 0:
         raise UserError(f'--examples {options.examples}: expected at least 0')
-    name, examples = read_set(runs[0], options.test, options.data, trust=options.trust_data)
+    name, examples = read_set(run, options.test, options.data, trust=options.trust_data)
 
     from flax_transformer.tasks.classification.classifier import Classifier
 
-    classifier = Classifier.from_run(runs[0], step=options.step)
+    classifier = Classifier.from_run(run, step=options.step)
     with progress_bar(len(examples.texts), 'text') as bar:
         found, given = evaluate_classifier(classifier, examples, progress=bar.update)
     wrong = _most_wrong(found, given, examples, options.examples)
@@ -155,11 +151,5 @@ def _confusion(found: Scores) -> list[str]:
         shown = sorted(pairs, key=lambda pair: (-pair[0], pair[1:]))[:10]
         return ['most often taken for another:', *(f'{count:7,}  {true} as {given}' for count, true, given in shown)]
     names = [label if len(label) <= _WIDTH else label[: _WIDTH - 1] + '…' for label in found.labels]
-    columns = [[f'{row[j]:,}' for row in found.confusion] for j in range(len(names))]
-    widths = [max(map(len, (name, *column))) for name, column in zip(names, columns, strict=True)]
-    first = max(len('true'), *map(len, names))
-    rows = [[name, *cells] for name, cells in zip(names, zip(*columns, strict=True), strict=True)]
-    return [
-        '  '.join([row[0].ljust(first), *(cell.rjust(width) for cell, width in zip(row[1:], widths, strict=True))])
-        for row in (['true', *names], *rows)
-    ] + ['(rows: the true label; columns: the label given)']
+    rows = [[name, *(f'{count:,}' for count in row)] for name, row in zip(names, found.confusion, strict=True)]
+    return [*aligned([['true', *names], *rows]), '(rows: the true label; columns: the label given)']

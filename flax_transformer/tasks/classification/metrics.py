@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flax_transformer.tasks.evaluation import bootstrap_interval
+
 BINS = 15  # of the calibration error
-RESAMPLES = 2000  # of the bootstrap
 
 
 @dataclass(frozen=True)
@@ -89,17 +90,6 @@ def probability_of(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     known = labels < num_classes
     rows = np.arange(len(labels))
     return np.where(known, probabilities[rows, np.where(known, labels, 0)].astype(np.float64), 0.0)
-
-
-def bootstrap_interval(
-    values: np.ndarray, *, share: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-) -> tuple[float, float]:
-    """The interval with `share` of the means of samples drawn from [N] values with replacement (Efron 1979)."""
-    generator = np.random.default_rng(seed)
-    values = np.asarray(values, np.float64)
-    means = [values[generator.integers(0, len(values), len(values))].mean() for _ in range(resamples)]
-    low, high = np.quantile(means, [(1 - share) / 2, (1 + share) / 2])
-    return float(low), float(high)
 
 
 def most_wrong(probabilities: np.ndarray, labels: np.ndarray, count: int) -> np.ndarray:

@@ -1,6 +1,5 @@
 """The classifier: tokens in, logits of the labels out."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,9 +9,105 @@ import jax.numpy as jnp
 
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout, kept
+from flax_transformer.ops.embedding import Embedding
 from flax_transformer.tasks.classification.config import ClassifierConfig
-from flax_transformer.tasks.classification.encoders import ENCODERS
 from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID
+from flax_transformer.tasks.encoders import recurrent_layer, resolve_dtype, transformer_encoder, with_positions
+
+
+def mean_of(x: jax.Array, is_token: jax.Array) -> jax.Array:
+    """The mean [B, D] of x [B, S, D] over tokens; zeros for a text without any."""
+    count = jnp.maximum(is_token.sum(axis=1, keepdims=True), 1)
+    return jnp.where(is_token[..., None], x, 0).sum(axis=1) / count.astype(x.dtype)
+
+
+def max_of(x: jax.Array, is_token: jax.Array) -> jax.Array:
+    """The maximum [B, D] of x [B, S, D] over tokens; zeros for a text without any."""
+    lowest = jnp.finfo(x.dtype).min
+    highest = jnp.where(is_token[..., None], x, lowest).max(axis=1)
+    return jnp.where(is_token.any(axis=1, keepdims=True), highest, 0)
+
+
+POOLS = {'mean': mean_of, 'max': max_of}
+
+
+class AverageEncoder(nn.Module):
+    """The mean of the embeddings."""
+
+    config: ClassifierConfig
+
+    @nn.compact
+    def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
+        """[B, D] of tokens [B, S]."""
+        x = Dropout(self.config.encoder_dropout_rate)(embed(self.config)(tokens), deterministic=deterministic)
+        return mean_of(x, tokens != PAD_ID)
+
+
+class ConvolutionEncoder(nn.Module):
+    """For each filter, its highest response anywhere in the text (Kim 2014, section 2)."""
+
+    config: ClassifierConfig
+
+    @nn.compact
+    def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
+        """[B, widths * maps] of tokens [B, S]."""
+        config, is_token = self.config, tokens != PAD_ID
+        x = Dropout(config.encoder_dropout_rate)(embed(config)(tokens), deterministic=deterministic)
+        return jnp.concatenate([self._responses(x, is_token, width) for width in config.widths], axis=-1)
+
+    def _responses(self, x: jax.Array, is_token: jax.Array, width: int) -> jax.Array:
+        """[B, maps] of filters over `width` tokens, at every place where they cover at least one."""
+        edge, places = (width - 1, width - 1), x.shape[1] + width - 1
+        x, is_token = jnp.pad(x, ((0, 0), edge, (0, 0))), jnp.pad(is_token, ((0, 0), edge))
+        windows = jnp.concatenate([x[:, i : i + places] for i in range(width)], axis=-1)
+        covers = sum(is_token[:, i : i + places].astype(jnp.int32) for i in range(width)) > 0
+        dense = Dense(windows.shape[-1], self.config.num_maps, dtype=x.dtype, name=f'width_{width}')
+        return max_of(nn.relu(dense(windows)), covers)
+
+
+class RecurrentEncoder(nn.Module):
+    """What layers of LSTMs or GRUs in both directions know of a text, pooled."""
+
+    config: ClassifierConfig
+
+    @nn.compact
+    def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
+        """[B, 2 * hidden_size] of tokens [B, S]."""
+        config, is_token = self.config, tokens != PAD_ID
+        x = embed(config)(tokens)
+        for number in range(config.num_layers):
+            x = Dropout(config.encoder_dropout_rate)(x, deterministic=deterministic)
+            x = recurrent_layer(config, number, x, is_token)
+        return POOLS[config.pool](x, is_token)
+
+
+class TransformerEncoder(nn.Module):
+    """The pooled memory of the Transformer's encoder (Vaswani et al. 2017, section 3.1)."""
+
+    config: ClassifierConfig
+
+    @nn.compact
+    def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
+        """[B, D] of tokens [B, S]."""
+        config, is_token = self.config, tokens != PAD_ID
+        x = with_positions(embed(config, scale=True)(tokens))
+        x = Dropout(config.encoder_dropout_rate)(x, deterministic=deterministic)
+        rate = config.encoder_dropout_rate
+        x = transformer_encoder(config, x, is_token, deterministic=deterministic, dropout_rate=rate)
+        return POOLS[config.pool](x, is_token)
+
+
+def embed(config: ClassifierConfig, *, scale: bool = False) -> Embedding:
+    """The table of the words, a parameter `embedding/table` of the encoder that asks for it."""
+    return Embedding(config.vocab_size, config.d_model, PAD_ID, scale, dtype=jnp.dtype(config.dtype), name='embedding')
+
+
+ENCODERS = {
+    'average': AverageEncoder,
+    'recurrent': RecurrentEncoder,
+    'convolution': ConvolutionEncoder,
+    'transformer': TransformerEncoder,
+}
 
 
 class ClassifierModel(nn.Module):
@@ -30,13 +125,6 @@ class ClassifierModel(nn.Module):
         x = ENCODERS[config.encoder](config, name='encoder')(tokens, deterministic=deterministic)
         x = Dropout(config.dropout_rate)(x, deterministic=deterministic)
         return Dense(x.shape[-1], config.num_classes, name='output')(x.astype(jnp.float32))
-
-
-def resolve_dtype(config: ClassifierConfig, platform: str | None = None) -> ClassifierConfig:
-    """The config with the dtype that 'auto' stands for on a platform; None: JAX's default."""
-    if config.dtype != 'auto':
-        return config
-    return replace(config, dtype='float32' if (platform or jax.default_backend()) == 'cpu' else 'bfloat16')
 
 
 def init_params(config: ClassifierConfig, key: jax.Array) -> Any:

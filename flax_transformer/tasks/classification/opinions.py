@@ -2,19 +2,70 @@
 
 They teach what a bag of words cannot know: `never dull` is praise, `never funny` is not. Each word of negation is as
 frequent in praise as in blame, and so is each opinion (but for verbs: negated, `enjoyed` is often `did not enjoy`), so
-that neither gives the label alone. The pairs of `negation.py` are written by hand in the same words; none of their
+that neither gives the label alone. The hundred pairs below are written by hand in the same words; none of their
 sentences is generated.
 """
 
 import itertools
 import zlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.tasks.classification.negation import NEGATIVE, POSITIVE, negation_pairs
+
+PAIRS_FILE = Path(__file__).parent / 'negation_pairs.tsv'  # label<TAB>text; two lines are a pair, the plain one first
+NEGATIVE, POSITIVE = 'neg', 'pos'
+
+
+class Pair(NamedTuple):
+    """Two sentences that differ in a negation, and so in their label."""
+
+    plain: str
+    negated: str
+    is_praise: bool  # the plain one; the negated one is then blame
+
+    def labels(self, negative: str = NEGATIVE, positive: str = POSITIVE) -> tuple[str, str]:
+        """Of the plain sentence, and of the negated one."""
+        return (positive, negative) if self.is_praise else (negative, positive)
+
+
+class PairScores(NamedTuple):
+    """How many pairs a classifier has right."""
+
+    both: int
+    plain: int
+    negated: int
+    of: int
+
+
+def negation_pairs() -> list[Pair]:
+    rows = [line.split('\t') for line in PAIRS_FILE.read_text(encoding='utf-8').splitlines()]
+    return [
+        Pair(plain, negated, label == POSITIVE)
+        for (label, plain), (_, negated) in zip(rows[::2], rows[1::2], strict=True)
+    ]
+
+
+def score_pairs(
+    label_of: Callable[[Sequence[str]], Sequence[str]], *, negative: str = NEGATIVE, positive: str = POSITIVE
+) -> PairScores:
+    """How many pairs have the right labels.
+
+    Args:
+      label_of: the labels of texts, such as `lambda texts: [each.label for each in classifier(texts)]`.
+      negative: the classifier's name for blame; `positive`: for praise.
+    """
+    pairs = negation_pairs()
+    given = zip(label_of([pair.plain for pair in pairs]), label_of([pair.negated for pair in pairs]), strict=True)
+    right = [
+        tuple(label == true for label, true in zip(labels, pair.labels(negative, positive), strict=True))
+        for labels, pair in zip(given, pairs, strict=True)
+    ]
+    return PairScores(sum(map(all, right)), *(sum(side) for side in zip(*right, strict=True)), len(pairs))
+
 
 SIZES = {'train': 8000, 'validation': 500, 'test': 500}
 _SEED = 2017  # fixed, so that every run holds out the same sentences
@@ -22,17 +73,8 @@ _SEED = 2017  # fixed, so that every run holds out the same sentences
 ONE = (
     *('the film', 'the story', 'the plot', 'the script', 'the ending', 'the acting', 'the cast', 'the comedy'),
     *('the dialogue', 'the music', 'the direction', 'the thriller', 'the drama', 'the food', 'the service', 'the menu'),
-    *(
-        'the kitchen',
-        'the waiter',
-        'the host',
-        'the soup',
-        'the sauce',
-        'the salad',
-        'the steak',
-        'the pasta',
-        'the wine',
-    ),
+    *('the kitchen', 'the waiter', 'the host', 'the soup', 'the sauce', 'the salad', 'the steak', 'the pasta'),
+    'the wine',
     *('the bread', 'the dessert', 'the meal', 'the dinner', 'the room', 'the evening', 'this place', 'this restaurant'),
     *('this film', 'this story', 'this comedy', 'the love story', 'the hero'),
 )
@@ -116,8 +158,6 @@ def _split_of(text: str) -> str:
 
 
 class _Draw:
-    """Choices by a random generator."""
-
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
 

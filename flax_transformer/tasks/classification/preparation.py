@@ -1,27 +1,23 @@
 """Preparation of a training run: the labels, the vocabulary, the texts as ids."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.data.pretrained import PretrainedRows, pretrained_rows, with_pretrained
+from flax_transformer.data.vector_files import PretrainedRows, pretrained_rows, with_pretrained
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.runs.finished import steps_of
 from flax_transformer.tasks.classification.batches import EncodedTexts, padded
 from flax_transformer.tasks.classification.config import Config
 from flax_transformer.tasks.classification.corpus_checks import CORPORA, audit, read_corpora
-from flax_transformer.tasks.classification.loading import LoadedRun, check_vocabulary
 from flax_transformer.tasks.classification.model import init_params
-from flax_transformer.tasks.classification.naive_bayes import with_naive_bayes
 from flax_transformer.tasks.classification.reading import Examples
-from flax_transformer.tasks.classification.run import Labels, Run
+from flax_transformer.tasks.classification.run import Labels, LoadedRun, Run
 from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID, Vocabulary
-
-Say = Callable[[str], None]
 
 
 class Prepared(NamedTuple):
@@ -51,7 +47,7 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
         else:
             vocabulary = start.vocabulary
             check_same_labels(start.labels, labels)
-    check_vocabulary(vocabulary, config)
+    vocabulary.check_fits(config.model.vocab_size)
     train = encode(examples, vocabulary, labels, config, 'data.train')
     validation = None
     if 'validation' in corpora:
@@ -70,7 +66,6 @@ def keep(run: Run, config: Config, prepared: Prepared) -> None:
 
 
 def initial_params(config: Config, prepared: Prepared) -> Any:
-    """The parameters that a new run starts from; None: fresh ones."""
     if config.training.start == 'random' and prepared.pretrained is None:
         return None
     params = init_params(config.model, jax.random.key(config.seed))
@@ -83,7 +78,6 @@ def initial_params(config: Config, prepared: Prepared) -> Any:
 
 
 def _pretrained(config: Config, vocabulary: Vocabulary) -> PretrainedRows:
-    """The vectors that the embeddings start from."""
     special = (PAD_ID, UNK_ID)
     tokens = [None if i in special else token for i, token in enumerate(vocabulary.tokens(range(vocabulary.size)))]
     return pretrained_rows(config.model.embedding_from, config.data.root, tokens, config.model.d_model, say=say)
@@ -93,11 +87,6 @@ def labels_of(examples: Examples, config: Config) -> Labels:
     """The labels of the training data. Raises UserError unless there are model.num_classes of them."""
     counts = Counter(examples.labels)
     names = sorted(counts)
-    if len(names) < 2:
-        raise UserError(
-            f'{config.data.train}: {len(examples.texts):,} texts with {len(names)} label(s), {", ".join(names)!r}; '
-            'expected at least two different labels'
-        )
     if len(names) != config.model.num_classes:
         shown = ', '.join(names[:10]) + (', ...' if len(names) > 10 else '')
         raise UserError(
@@ -116,9 +105,7 @@ def check_same_labels(theirs: Labels, ours: Labels) -> None:
         )
 
 
-def encode(
-    examples: Examples, vocabulary: Vocabulary, labels: Labels, config: Config, field: str, say: Say = say
-) -> EncodedTexts:
+def encode(examples: Examples, vocabulary: Vocabulary, labels: Labels, config: Config, field: str) -> EncodedTexts:
     """The examples as ids, without empty texts. Raises UserError for a label that training does not know."""
     numbers = {name: number for number, name in enumerate(labels.names)}
     for label, place in zip(examples.labels, examples.places, strict=True):
@@ -162,3 +149,35 @@ def class_weights(entries: Sequence[str], labels: Labels) -> np.ndarray:
             )
         weights[labels.names.index(label)] = float(weight)
     return weights
+
+
+# What an average of log-ratios is multiplied by for logits; naive Bayes itself would take their number.
+CONFIDENCE = 8.0
+
+
+def log_ratios(texts: EncodedTexts, vocab_size: int, num_classes: int) -> np.ndarray:
+    """[V, C] float32: log p(token | label) minus its mean over the labels; 0 for a token that is in no text.
+
+    A token counts once a text; add-one smoothed.
+    """
+    counts = np.zeros((num_classes, vocab_size))
+    for row, label in zip(texts.tokens, texts.labels, strict=True):
+        counts[label, np.unique(row)] += 1
+    is_known = counts.sum(axis=0) > 0
+    is_known[PAD_ID] = False
+    logs = np.log(counts + 1) - np.log((counts + 1)[:, is_known].sum(axis=1, keepdims=True))
+    return np.where(is_known, logs - logs.mean(axis=0), 0).T.astype(np.float32)
+
+
+def with_naive_bayes(params: Any, texts: EncodedTexts, encoder: str) -> Any:
+    """The parameters with the log-ratios as the first values of each embedding.
+
+    The average also gets the output layer that makes a naive Bayes classifier of it.
+    """
+    params = jax.tree.map(np.array, jax.device_get(params))
+    table, output = params['encoder']['embedding']['table'], params['output']['kernel']
+    num_classes = output.shape[1]
+    table[:, :num_classes] = log_ratios(texts, len(table), num_classes)
+    if encoder == 'average':
+        output[:num_classes] = CONFIDENCE * np.eye(num_classes)
+    return params

@@ -76,7 +76,6 @@ def test_files(data: ClassificationDataConfig) -> Iterable[Path]:
 
 
 def _described(fault: str, places: list[str]) -> str:
-    """A fault and where it is."""
     first, *others = places
     more = f' (and {", ".join(others[:_PLACES])}{", ..." * (len(others) > _PLACES)}: {len(places):,} in all)'
     return f'{first}: {fault}{more if others else ""}'
@@ -149,7 +148,6 @@ def _json_row(line: bytes) -> Example:
 
 
 def _json_label(label: Any) -> tuple[str, str]:
-    """A label and its type."""
     if isinstance(label, str):
         return _label(label), _TEXT
     if isinstance(label, bool):

@@ -6,14 +6,21 @@ labels.json        the labels, and how many training examples have each
 """
 
 import json
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.engine.runs.run_directory import DIGEST_FILE, RunDirectory, check_digest, write_digest
+from flax_transformer.engine.runs.run_directory import (
+    DIGEST_FILE,
+    RunDirectory,
+    check_digest,
+    split_reference,
+    write_digest,
+)
 from flax_transformer.tasks.classification.config import Config
-from flax_transformer.tasks.classification.vocabulary import Vocabulary, load_vocabulary
+from flax_transformer.tasks.classification.vocabulary import Vocabulary
 
 LABELS_FILE = 'labels.json'
 
@@ -26,7 +33,6 @@ class Labels(NamedTuple):
 
     @property
     def prior(self) -> tuple[float, ...]:
-        """The share of each label in the training data."""
         return tuple(count / sum(self.counts) for count in self.counts)
 
 
@@ -64,6 +70,34 @@ class Run(RunDirectory[Config]):
 
     def read_vocabulary(self) -> Vocabulary:
         """The run's vocabulary. Raises UserError if it is not the one that the run began with."""
-        vocabulary = load_vocabulary(self.path / 'tokenizer')
+        vocabulary = Vocabulary.load(self.path / 'tokenizer')
         check_digest(self.path, vocabulary.digest)
         return vocabulary
+
+
+class LoadedRun(NamedTuple):
+    """All that it takes to classify."""
+
+    config: Config
+    params: Any
+    vocabulary: Vocabulary
+    labels: Labels
+
+
+def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
+    """The config, parameters, vocabulary and labels of a run; `named_params` says of which checkpoint."""
+    from flax_transformer.engine.runs.averaging import named_params
+    from flax_transformer.tasks.classification.model import parameter_shapes
+
+    run = Run(split_reference(reference)[0])
+    config = run.read_config()
+    like = parameter_shapes(config.model)
+    params = named_params(reference, run, config.training, like, step=step)
+    vocabulary, labels = run.read_vocabulary(), run.read_labels()
+    vocabulary.check_fits(config.model.vocab_size)
+    if len(labels.names) != config.model.num_classes:
+        raise UserError(
+            f'{run.path} has {len(labels.names)} labels, but model.num_classes={config.model.num_classes}; restore the '
+            'labels.json that the run was trained with'
+        )
+    return LoadedRun(config, params, vocabulary, labels)

@@ -51,7 +51,6 @@ class TrainingBatches(grain.IterDataset):
         return self._chunks(self.chunk_at(number), np.random.default_rng([self._seed, number, 0]))
 
     def own(self, batch: NamedTuple) -> NamedTuple:
-        """This process's rows of a batch."""
         return batch if self._own_rows is None else type(batch)(*(x[self._own_rows] for x in batch))
 
     def describe(self, place: Any) -> dict[str, Any]:
@@ -59,7 +58,6 @@ class TrainingBatches(grain.IterDataset):
         return {'chunk': self.chunk_at(place['chunk']), 'row': place['row']}
 
     def epoch(self, place: Any) -> float:
-        """Chunks read before a place, by the number of chunks."""
         return place['chunk'] / len(self._chunks)
 
     def __iter__(self) -> 'BatchIterator':

@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from flax_transformer.common.checks import check, check_positive, check_rates, check_types
-from flax_transformer.common.fields import section, setting
+from flax_transformer.common.fields import check, check_positive, check_rates, check_types, section, setting
 from flax_transformer.engine.config import EngineConfig, LoopConfig, OptimizerConfig, TaskConfig
 
 
@@ -138,5 +137,4 @@ class Config(TaskConfig):
 
     @property
     def engine(self) -> EngineConfig:
-        """The sections that the engine needs."""
         return EngineConfig(self.optimizer.engine, self.training, self.parallel, self.seed)

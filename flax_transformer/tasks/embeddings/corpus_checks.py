@@ -8,9 +8,8 @@ from flax_transformer.data.audit.kinds import table
 from flax_transformer.data.audit.report import Example, Finding, Report, findings_of, sorted_report
 from flax_transformer.data.named_files import data_root, matching_files
 from flax_transformer.tasks.embeddings.config import Config
-from flax_transformer.tasks.embeddings.corpus import lines_of_words
+from flax_transformer.tasks.embeddings.corpus import Vocabulary, lines_of_words
 from flax_transformer.tasks.embeddings.run import Run
-from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
 
 _WARNED = 0.1  # share from which on a kind is a warning
 _MARKS = '.,;:!?)"'

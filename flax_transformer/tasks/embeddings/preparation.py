@@ -12,12 +12,9 @@ from flax_transformer.engine.devices.multihost import say
 from flax_transformer.tasks.embeddings.batches import Chunks
 from flax_transformer.tasks.embeddings.blocks import BlockMaker, TextBlocks, TextChunks, keep_probabilities
 from flax_transformer.tasks.embeddings.config import Config
-from flax_transformer.tasks.embeddings.cooccurrences import PAIR, count_pairs
-from flax_transformer.tasks.embeddings.corpus import Corpus, encode, load_corpus, prepare_corpus
-from flax_transformer.tasks.embeddings.glove import PairChunks
-from flax_transformer.tasks.embeddings.loading import LoadedRun, check_vocabulary
-from flax_transformer.tasks.embeddings.run import Run
-from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
+from flax_transformer.tasks.embeddings.corpus import Corpus, Vocabulary, encode, load_corpus, prepare_corpus
+from flax_transformer.tasks.embeddings.glove import PAIR, PairChunks, count_pairs
+from flax_transformer.tasks.embeddings.run import LoadedRun, Run, check_vocabulary
 
 
 class Prepared(NamedTuple):
@@ -58,7 +55,6 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
 
 
 def keep(run: Run, config: Config, prepared: Prepared) -> None:
-    """Writes the words of a new run."""
     if not run.is_prepared():
         run.write_vocabulary(prepared.vocabulary)
 

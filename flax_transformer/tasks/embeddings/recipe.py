@@ -1,16 +1,149 @@
 """How word vectors are trained."""
 
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.recipe import Recipe
-from flax_transformer.engine.task import Task
+from flax_transformer.engine.recipe import Recipe, Validation
+from flax_transformer.engine.task import Params, Share, Sums, Task
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.embeddings.batches import TrainingBatches
+from flax_transformer.tasks.embeddings.blocks import Blocks, PathBlocks, TextBlocks
 from flax_transformer.tasks.embeddings.config import Config
-from flax_transformer.tasks.embeddings.loading import load_run
+from flax_transformer.tasks.embeddings.glove import Pairs, init_glove, sums_of_block, update_block
 from flax_transformer.tasks.embeddings.preparation import Prepared, keep, prepare_run
-from flax_transformer.tasks.embeddings.run import Run
-from flax_transformer.tasks.embeddings.task import GloVeTask, Word2VecTask
-from flax_transformer.tasks.embeddings.validation import Validation
+from flax_transformer.tasks.embeddings.run import Run, load_run
+from flax_transformer.tasks.embeddings.word2vec import (
+    apply_updates,
+    cbow,
+    cbow_tree,
+    init_tables,
+    skip_gram,
+    skip_gram_tree,
+)
+
+_UPDATES = {
+    ('skip_gram', 'negative_sampling'): skip_gram,
+    ('skip_gram', 'hierarchical_softmax'): skip_gram_tree,
+    ('cbow', 'negative_sampling'): cbow,
+    ('cbow', 'hierarchical_softmax'): cbow_tree,
+}
+
+
+class _TaskOfBlocks(Task):
+    """Each block updates the rows of its words before the next one reads them."""
+
+    def __init__(self, config: Config) -> None:
+        self.rows_per_step, self.slots_per_row = config.training.blocks_per_step, config.training.block_size
+        self.row_name = f'{config.training.block_size} {self.counts[0]}'
+        self.d_model, self.dtype = config.model.d_model, 'float32'
+        self._config = config.model
+
+    def sums(self, params: Params, block: Any) -> Sums:
+        """The sums of a block, the loss among them."""
+        raise NotImplementedError
+
+    def loss(self, params: Params, batch: Any, key: jax.Array | None) -> tuple[jax.Array, Sums]:
+        sums = jax.tree.map(jnp.sum, jax.lax.map(partial(self.sums, params), batch))
+        return sums.pop('loss'), sums
+
+    def summarize(self, sums: dict[str, float]) -> dict[str, float]:
+        return {'loss': sums['loss'] / max(sums[self.counts[0]], 1.0)}
+
+
+class Word2VecTask(_TaskOfBlocks):
+    """Skip-gram or CBOW."""
+
+    slot_name = 'word_slots'
+    counts = ('words', 'predictions')
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self._updates = partial(_UPDATES[config.model.method, config.model.output], config=config.model)
+
+    def init(self, key: jax.Array) -> Params:
+        return init_tables(self._config, key)
+
+    def update(
+        self,
+        params: Params,
+        memory: Any,
+        batch: TextBlocks,
+        key: jax.Array,
+        *,
+        learning_rate: jax.Array,
+        share: Share,
+    ) -> tuple[Params, Any, Sums]:
+        def one_block(params: Params, block: TextBlocks) -> tuple[Params, Sums]:
+            updates, sums = self._updates(params, block, learning_rate)
+            return apply_updates(params, share(updates)), sums
+
+        params, sums = jax.lax.scan(one_block, params, batch)
+        return params, memory, jax.tree.map(jnp.sum, sums)
+
+    def sums(self, params: Params, block: TextBlocks) -> Sums:
+        return self._updates(params, block, 1.0)[1]
+
+    def batch_shapes(self) -> TextBlocks:
+        rows, size = self.rows_per_step, self.slots_per_row
+        shape = lambda dtype, *columns: jax.ShapeDtypeStruct((rows, *columns), dtype)
+        words, reach = shape(jnp.int32, size + 2 * self._config.window), shape(jnp.int8, size)
+        if self._config.output == 'negative_sampling':
+            return Blocks(words, reach, reach, shape(jnp.int32, size))
+        # How long the longest path is depends on the counts, which are not known here.
+        path = (size, self._config.vocab_size.bit_length() + 4)
+        return PathBlocks(words, reach, reach, shape(jnp.int32, *path), shape(jnp.int8, *path))
+
+
+class GloVeTask(_TaskOfBlocks):
+    """GloVe by AdaGrad."""
+
+    slot_name = 'pair_slots'
+    counts = ('pairs',)
+
+    def init(self, key: jax.Array) -> Params:
+        return init_glove(self._config, key)
+
+    def init_memory(self, params: Params) -> Params:
+        return jax.tree.map(jnp.ones_like, params)
+
+    def update(
+        self, params: Params, memory: Params, batch: Pairs, key: jax.Array, *, learning_rate: jax.Array, share: Share
+    ) -> tuple[Params, Params, Sums]:
+        def one_block(tables: tuple[Params, Params], pairs: Pairs) -> tuple[tuple[Params, Params], Sums]:
+            *tables, sums = update_block(*tables, pairs, rate=learning_rate, x_max=self._config.x_max, share=share)
+            return tuple(tables), sums
+
+        (params, memory), sums = jax.lax.scan(one_block, (params, memory), batch)
+        return params, memory, jax.tree.map(jnp.sum, sums)
+
+    def sums(self, params: Params, block: Pairs) -> Sums:
+        return sums_of_block(params, block, self._config.x_max)
+
+    def batch_shapes(self) -> Pairs:
+        shape = (self.rows_per_step, self.slots_per_row)
+        ids = jax.ShapeDtypeStruct(shape, jnp.int32)
+        return Pairs(ids, ids, jax.ShapeDtypeStruct(shape, jnp.float32))
+
+
+class EmbeddingsValidation(Validation):
+    predicts = False
+
+    def __init__(self, trainer: Trainer, blocks: TextBlocks) -> None:
+        super().__init__(trainer)
+        self._blocks = blocks
+
+    def batches(self) -> Iterator[TextBlocks]:
+        rows = self.trainer.task.rows_per_step
+        for first in range(0, len(self._blocks.words), rows):
+            part = [x[first : first + rows] for x in self._blocks]
+            empty = [np.zeros((rows - len(x), *x.shape[1:]), x.dtype) for x in part]
+            yield type(self._blocks)(*map(np.concatenate, zip(part, empty, strict=True)))
 
 
 def _make_task(config: Config, devices: Devices) -> Task:
@@ -29,8 +162,8 @@ def _batches(config: Config, prepared: Prepared, trainer: Trainer) -> TrainingBa
     )
 
 
-def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> Validation | None:
-    return None if prepared.validation is None else Validation(trainer, prepared.validation)
+def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> EmbeddingsValidation | None:
+    return None if prepared.validation is None else EmbeddingsValidation(trainer, prepared.validation)
 
 
 RECIPE = Recipe(

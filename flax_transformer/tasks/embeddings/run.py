@@ -2,15 +2,18 @@
 
 vocabulary.txt     `word count`, the most frequent first
 corpus.ids, .json  the text, see `corpus`; resuming reads them
-corpus.pairs       how often words occur together, see `cooccurrences`; GloVe
+corpus.pairs       how often words occur together, see `glove`
 """
 
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from flax_transformer.engine.runs.run_directory import RunDirectory
+import numpy as np
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
 from flax_transformer.tasks.embeddings.config import Config
-from flax_transformer.tasks.embeddings.corpus import DESCRIPTION_FILE, IDS_FILE
-from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
+from flax_transformer.tasks.embeddings.corpus import DESCRIPTION_FILE, IDS_FILE, Vocabulary
 
 VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.pairs'
 
@@ -36,3 +39,47 @@ class Run(RunDirectory[Config]):
     def read_vocabulary(self) -> Vocabulary:
         """The run's words. Raises UserError if the file is missing or damaged."""
         return Vocabulary.load(self.path / VOCABULARY_FILE)
+
+
+class LoadedRun(NamedTuple):
+    """The words of a run and all that it learned of them."""
+
+    config: Config
+    params: Any
+    vocabulary: Vocabulary
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """[V, D] float32: the vector of each word of the vocabulary."""
+        if self.config.model.method == 'glove':
+            from flax_transformer.tasks.embeddings.glove import glove_vectors
+
+            return glove_vectors(self.params, self.vocabulary.counts)
+        return np.asarray(self.params['input'])[: len(self.vocabulary)]
+
+
+def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
+    """The config, tables and words of a run; `named_params` says of which checkpoint."""
+    import jax
+
+    from flax_transformer.engine.runs.averaging import named_params
+    from flax_transformer.tasks.embeddings.glove import init_glove
+    from flax_transformer.tasks.embeddings.word2vec import init_tables
+
+    run = Run(split_reference(reference)[0])
+    config = run.read_config()
+    init = init_glove if config.model.method == 'glove' else init_tables
+    like = jax.eval_shape(lambda key: init(config.model, key), jax.random.key(0))
+    params = named_params(reference, run, config.training, like, step=step)
+    vocabulary = run.read_vocabulary()
+    check_vocabulary(vocabulary, config)
+    return LoadedRun(config, params, vocabulary)
+
+
+def check_vocabulary(vocabulary: Vocabulary, config: Config) -> None:
+    """Raises UserError if the tables have no row for a word."""
+    if len(vocabulary) > config.model.vocab_size:
+        raise UserError(
+            f'model.vocab_size={config.model.vocab_size}, but the vocabulary has {len(vocabulary)} words; set '
+            f'--model.vocab-size {len(vocabulary)}'
+        )

@@ -1,9 +1,13 @@
-"""Words and their vectors: similar words, neighbours, analogies; files in and out."""
+"""Words and their vectors: similar words, neighbours, analogies; files in and out.
+
+Shapes: V words, D width of a vector, Q queries, P words that count for and M words that count against, E excluded
+ids.
+"""
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +16,66 @@ import numpy as np
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.vector_files import Format, read_vectors, write_vectors
-from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.tasks.embeddings.nearest import Method, nearest_by_product, nearest_by_sum, normalized
+
+Method = Literal['add', 'mul']
+EPSILON = 1e-6  # of 3CosMul's denominator (Levy and Goldberg 2014, section 5)
+
+
+def normalized(matrix: np.ndarray) -> np.ndarray:
+    """The rows of a matrix [V, D] at length 1, float32; a row of zeros stays one."""
+    matrix = np.asarray(matrix, np.float64)  # a square may be beyond float32
+    lengths = np.sqrt((matrix**2).sum(axis=-1, keepdims=True))
+    return (matrix / np.where(lengths == 0, 1, lengths)).astype(np.float32)
+
+
+@partial(jax.jit, static_argnames='count')
+def nearest_by_sum(
+    units: jax.Array, queries: jax.Array, excluded: jax.Array, among: int, *, count: int
+) -> tuple[jax.Array, jax.Array]:
+    """The `count` words of highest cosine with each query, 3CosAdd if it is a sum: cosines and ids [Q, count].
+
+    Args:
+      units: [V, D], rows of length 1.
+      queries: [Q, D], of any length.
+      excluded: [Q, E] ids that are no answer; V for none.
+      among: only the first so many words are answers.
+    """
+    lengths = jnp.linalg.norm(queries, axis=1, keepdims=True)
+    queries = queries / jnp.where(lengths == 0, 1, lengths)
+    return _best(_cosines(queries, units), excluded, among, count)
+
+
+@partial(jax.jit, static_argnames='count')
+def nearest_by_product(
+    units: jax.Array, plus: jax.Array, minus: jax.Array, excluded: jax.Array, among: int, *, count: int
+) -> tuple[jax.Array, jax.Array]:
+    """The words of the highest product of cosines with `plus`, divided by that with `minus`: 3CosMul.
+
+    Cosines are moved to 0 ... 1 (Levy and Goldberg 2014, section 5 and footnote 7).
+
+    Args:
+      plus: [Q, P, D], rows of length 1.
+      minus: [Q, M, D], likewise.
+      others: as `nearest_by_sum`.
+    """
+    above, below = ((1 + _cosines(vectors, units)) / 2 for vectors in (plus, minus))
+    return _best(above.prod(axis=1) / (below.prod(axis=1) + EPSILON), excluded, among, count)
+
+
+def _cosines(vectors: jax.Array, units: jax.Array) -> jax.Array:
+    return jnp.einsum('...D,VD->...V', vectors, units, precision='highest')
+
+
+def _best(scores: jax.Array, excluded: jax.Array, among: int, count: int) -> tuple[jax.Array, jax.Array]:
+    """The highest scores and their ids, [Q, count], of scores [Q, V]."""
+    scores = jnp.where(jnp.arange(scores.shape[1])[None] < among, scores, -jnp.inf)
+    rows = jnp.arange(len(scores))[:, None]
+    scores = scores.at[rows, excluded].set(-jnp.inf, mode='drop')
+    if count == 1:  # much faster than top_k
+        ids = scores.argmax(axis=1)[:, None]
+        return jnp.take_along_axis(scores, ids, axis=1), ids
+    return jax.lax.top_k(scores, count)
+
 
 _CHUNK = 256  # queries computed at once: 30 MB of scores for 30,000 words
 
@@ -63,15 +125,11 @@ class WordVectors:
 
         `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another.
         """
-        from flax_transformer.tasks.embeddings.loading import load_run  # files of vectors need no checkpoints
+        from flax_transformer.tasks.embeddings.run import load_run  # files of vectors need no checkpoints
 
         if Path(path).is_file():
             raise UserError(f'{path} is a file, expected a run directory; WordVectors.load reads files of vectors')
-        if step is not None:
-            if split_reference(path)[1] is not None:
-                raise UserError(f'{path} names a checkpoint, and so does step={step}; expected one of them')
-            path = f'{path}@{step}'
-        run = load_run(path)
+        run = load_run(path, step=step)
         return cls(run.vocabulary.words, run.matrix)
 
     @classmethod
@@ -136,10 +194,7 @@ class WordVectors:
         """
         if isinstance(word, str):
             return self.combined([word], count=count, among=among)
-        vector = np.asarray(word, np.float32)
-        if not np.isfinite(vector).all():
-            raise UserError('got a vector with a value that is not finite; expected finite numbers')
-        return self._named(*self._nearest(vector[None], np.zeros((1, 0), int), count, among))
+        return self._named(*self._nearest(np.asarray(word, np.float32)[None], np.zeros((1, 0), int), count, among))
 
     def analogy(
         self, a: str, b: str, c: str, *, method: Method = 'add', count: int = 10, among: int | None = None
@@ -163,10 +218,6 @@ class WordVectors:
         among: int | None = None,
     ) -> list[Neighbour]:
         """The words nearest to the words `plus` and farthest from the words `minus`, by the method of `analogy`."""
-        if method not in ('add', 'mul'):
-            raise UserError(f'method={method!r}: expected add or mul')
-        if not plus:
-            raise UserError('got no word to be near to; expected at least one')
         plus_ids, minus_ids = self.ids_of(plus), self.ids_of(minus)
         excluded = np.concatenate([plus_ids, minus_ids])[None]
         if method == 'add':
@@ -190,22 +241,17 @@ class WordVectors:
     def _nearest(
         self, queries: np.ndarray, excluded: np.ndarray, count: int, among: int | None
     ) -> tuple[jax.Array, jax.Array]:
-        if queries.shape[1] != self.matrix.shape[1]:
-            raise UserError(f'got a vector of {queries.shape[1]} values, expected {self.matrix.shape[1]}')
         count, among = self._limits(count, among, excluded)
         return nearest_by_sum(self._units, jnp.asarray(queries), jnp.asarray(excluded), among, count=count)
 
     def _limits(self, count: int, among: int | None, excluded: np.ndarray) -> tuple[int, int]:
         """How many neighbours there are, and among how many words."""
         for name, value in (('count', count), ('among', among)):
-            if value is not None and not isinstance(value, int | np.integer):
-                raise UserError(f'{name}={value!r}: expected a whole number')
             if value is not None and value < 1:
                 raise UserError(f'{name}={value}: expected at least 1')
         among = min(among or len(self), len(self))
         return min(count, among), among
 
     def _named(self, scores: jax.Array, ids: jax.Array) -> list[Neighbour]:
-        """The words of one query."""
         pairs = zip(np.asarray(ids)[0].tolist(), np.asarray(scores)[0].tolist(), strict=True)
         return [Neighbour(self.words[i], score) for i, score in pairs if score > -np.inf]

@@ -1,10 +1,13 @@
-"""Skip-gram and CBOW with negative sampling: the updates of a block of words (Mikolov et al. 2013b, equation 4).
+"""Skip-gram and CBOW: the updates of a block of words (Mikolov et al. 2013b).
 
-word2vec updates after every pair. A block's updates are computed from the same vectors, as matrix products, and share
-their negatives: N words stand for the `negatives` that each pair would draw, with the weight negatives / N. As in
-word2vec's code, a score outside of +-MAX_SCORE changes nothing, which also keeps blocks from overshooting.
+word2vec updates after every pair. A block's updates are computed from the same vectors, as matrix products.
 
-L words of a block, C with `window` more on either side, N negatives, D d_model.
+With negative sampling (equation 4) a block's words share their negatives: N words stand for the `negatives` that each
+pair would draw, with the weight negatives / N. As in word2vec's code, a score outside of +-MAX_SCORE changes nothing,
+which also keeps blocks from overshooting. With hierarchical softmax (equation 3) a word is predicted as the branches of
+its path in a Huffman tree, by a vector for each inner node.
+
+L words of a block, C with `window` more on either side, N negatives, P inner nodes of the longest path, D d_model.
 """
 
 from typing import Any, NamedTuple
@@ -13,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.engine.task import Params, Sums
-from flax_transformer.tasks.embeddings.blocks import Blocks
+from flax_transformer.tasks.embeddings.blocks import NO_NODE, Blocks, PathBlocks
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 
 MAX_SCORE = 6.0
@@ -127,3 +130,43 @@ def sums_of(loss: jax.Array, is_neighbor: jax.Array, predictions: jax.Array) -> 
 def finite(updates: Updates, loss: jax.Array) -> Updates:
     """The updates, or none of them if the loss is not finite."""
     return {name: RowUpdate(ids, jnp.where(jnp.isfinite(loss), delta, 0.0)) for name, (ids, delta) in updates.items()}
+
+
+def skip_gram_tree(
+    params: Params, block: PathBlocks, rate: jax.Array, config: EmbeddingsConfig
+) -> tuple[Updates, Sums]:
+    """The updates in which the neighbors of each word of the block predict its path, and the sums."""
+    size = len(block.left)
+    # Each word's neighbors by their distance, so that only they are multiplied.
+    offsets = [offset for offset in range(2 * config.window + 1) if offset != config.window]
+    places = jnp.arange(size)[:, None] + jnp.array(offsets)[None, :]
+    is_neighbor = jnp.take_along_axis(neighbors(block, config.window), places, axis=1)  # [L, 2 * window]
+    inputs, outputs = rows_of(params['input'], block.words), rows_of(params['output'], block.nodes)
+    around = inputs[places]
+    weights = (block.signs != NO_NODE).astype(jnp.float32)[:, :, None] * is_neighbor[:, None, :]
+    gradient, loss = logistic(jnp.einsum('LPD,LWD->LPW', outputs, around), block.signs[:, :, None], weights)
+    of_around = jnp.einsum('LPW,LPD->LWD', gradient, outputs)
+    of_inputs = jnp.zeros_like(inputs)
+    for number, offset in enumerate(offsets):
+        of_inputs = of_inputs.at[offset : offset + size].add(of_around[:, number])
+    of_outputs = jnp.einsum('LPW,LWD->LPD', gradient, around)
+    return _updates(block, rate * of_inputs, rate * of_outputs, loss), sums_of(loss, is_neighbor, is_neighbor.sum())
+
+
+def cbow_tree(params: Params, block: PathBlocks, rate: jax.Array, config: EmbeddingsConfig) -> tuple[Updates, Sums]:
+    """The updates in which the mean of its neighbors predicts the path of each word, and the sums."""
+    is_neighbor = neighbors(block, config.window)
+    pairs = is_neighbor.sum(axis=1)
+    has_any = jnp.minimum(pairs, 1.0)
+    inputs, outputs = rows_of(params['input'], block.words), rows_of(params['output'], block.nodes)
+    means = is_neighbor @ inputs / jnp.maximum(pairs, 1.0)[:, None]
+    weights = (block.signs != NO_NODE) * has_any[:, None]
+    gradient, loss = logistic(jnp.einsum('LPD,LD->LP', outputs, means), block.signs, weights)
+    of_inputs = is_neighbor.T @ jnp.einsum('LP,LPD->LD', gradient, outputs)
+    of_outputs = gradient[:, :, None] * means[:, None, :]
+    return _updates(block, rate * of_inputs, rate * of_outputs, loss), sums_of(loss, is_neighbor, has_any.sum())
+
+
+def _updates(block: PathBlocks, of_inputs: jax.Array, of_outputs: jax.Array, loss: jax.Array) -> Updates:
+    of_nodes = RowUpdate(block.nodes.reshape(-1), of_outputs.reshape(-1, of_outputs.shape[-1]))
+    return finite({'input': RowUpdate(block.words, of_inputs), 'output': of_nodes}, loss)

@@ -1,7 +1,7 @@
 """Examples in batches of a few static shapes, and the endless batches of training."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -10,12 +10,13 @@ import numpy as np
 
 from flax_transformer.data.order import Order
 from flax_transformer.engine.batches import NumberedBatches
-from flax_transformer.tasks.speech.examples import Examples, Strings
+from flax_transformer.tasks.speech.config import Config
+from flax_transformer.tasks.speech.recordings import Examples, Strings
 
 BLOCK = 16  # batches whose examples are sorted by length
 _CANDIDATES = 64  # quantiles of the examples' lengths, of which the lengths of batches are chosen
 _DRAWN = 1024  # examples whose lengths decide the lengths of batches
-_SPEED = 2  # what random numbers are for: examples.py has 0 and 1
+_SPEED = 2  # what random numbers are for: `Strings` has 0 and 1
 _ORDER = 3
 
 
@@ -37,7 +38,6 @@ class Planned(NamedTuple):
 
 
 def fill(waveforms: Sequence[np.ndarray], labels: Sequence[Sequence[int]], *, slots: int, most_labels: int) -> Batch:
-    """A batch with a row for each waveform and its labels."""
     rows = len(waveforms)
     batch = Batch(
         np.zeros((rows, slots), np.float32),
@@ -100,61 +100,47 @@ class TrainingBatches(NumberedBatches):
 
     def __init__(
         self,
+        config: Config,
         examples: Examples,
         encode: Callable[[str], list[int]],
         *,
-        batch_size: int,
-        speed: float,
-        most_samples: int,
-        num_lengths: int,
-        multiple: int,
         most_labels: int,
-        seed: int,
-        name: str,
         own_rows: np.ndarray | None = None,
     ) -> None:
-        """
-        Args:
-          encode: the ids of a transcript.
-          speed: examples are played up to so much faster or slower.
-          most_samples: of the longest row; slower playing keeps to it.
-          num_lengths: how many lengths rows have at most, in samples, each a multiple of `multiple`.
-          own_rows: the numbers of the rows of a global batch that this process needs; None: all.
-        """
+        """`encode` gives the ids of a transcript; `own_rows` are the rows of a global batch that this process needs."""
         super().__init__()
-        self.name, self._examples, self._encode = name, examples, encode
-        self._rows, self._speed, self._most_samples, self._seed = batch_size, speed, most_samples, seed
-        self._most_labels = most_labels
+        self.name, self._examples, self._encode, self._most_labels = config.data.train, examples, encode, most_labels
+        self._rows = batch_size = config.training.batch_size
+        self._speed, self._most_samples, self._seed = config.perturbation.speed, config.most_samples, config.seed
         self._own_rows = np.arange(batch_size) if own_rows is None else own_rows
         self._order = None
         if not isinstance(examples, Strings):
-            self._order = Order([examples.count], [Fraction(1)], block_size=BLOCK * batch_size, seed=seed)
+            self._order = Order([examples.count], [Fraction(1)], block_size=BLOCK * batch_size, seed=config.seed)
         self._block_size = BLOCK * batch_size if self._order is None else min(BLOCK * batch_size, examples.count)
         self._batches_per_block = -(-self._block_size // batch_size)
-        self.lengths = self._lengths(num_lengths, multiple)
+        self.lengths = self._lengths(config.data.num_lengths, config.features.hop * config.model.stride)
         self._block = lru_cache(4)(self._planned)
 
     def _lengths(self, count: int, multiple: int) -> list[int]:
         """The lengths of rows: by those of some examples, played at random speeds."""
         numbers = range(self._examples.count if self._order else _DRAWN)
-        some = [self._examples.num_samples(i) for i in numbers[:: -(-len(numbers) // _DRAWN)]]
+        some = [self._examples.recording(i).num_samples for i in numbers[:: -(-len(numbers) // _DRAWN)]]
         speeds = self._generator(_SPEED, -1).uniform(-1, 1, len(some))
         drawn = [min(played(n, self._speed**x), self._most_samples) for n, x in zip(some, speeds, strict=True)]
         most = self._most_samples
         if self._order:
-            most = min(most, played(max(map(self._examples.num_samples, numbers)), 1 / self._speed))
+            most = min(most, played(max(self._examples.recording(i).num_samples for i in numbers), 1 / self._speed))
         return lengths_for(drawn, most, count, multiple=multiple)
 
     def _generator(self, purpose: int, number: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, purpose, number + 1])))
 
     def _planned(self, block: int) -> list[Planned]:
-        """The batches of a block."""
         if self._order is None:
             numbers = np.arange(block * self._block_size, (block + 1) * self._block_size)
         else:
             numbers = self._order.block(block).indices
-        lengths = np.array([self._examples.num_samples(i) for i in numbers.tolist()])
+        lengths = np.array([self._examples.recording(i).num_samples for i in numbers.tolist()])
         generator = self._generator(_SPEED, block)
         # No slower than fits.
         speeds = np.maximum(self._speed ** generator.uniform(-1, 1, len(numbers)), lengths / self._most_samples)
@@ -172,11 +158,9 @@ class TrainingBatches(NumberedBatches):
         ]
 
     def planned(self, number: int) -> Planned:
-        """What is in a global batch."""
         return self._block(number // self._batches_per_block)[number % self._batches_per_block]
 
     def batch(self, number: int) -> Batch:
-        """This process's rows of a batch."""
         plan = self.planned(number)
         waveforms, labels = [], []
         for row in self._own_rows.tolist():
@@ -185,7 +169,7 @@ class TrainingBatches(NumberedBatches):
                 labels.append([])
                 continue
             waveforms.append(faster(self._examples.samples(plan.numbers[row]), plan.speeds[row]))
-            labels.append(self._encode(self._examples.text(plan.numbers[row])))
+            labels.append(self._encode(self._examples.recording(plan.numbers[row]).text))
         return fill(waveforms, labels, slots=plan.slots, most_labels=self._most_labels)
 
     def padding(self) -> float:
@@ -193,7 +177,7 @@ class TrainingBatches(NumberedBatches):
         plans = self._block(0)
         slots = self._rows * sum(plan.slots for plan in plans)
         filled = sum(
-            played(self._examples.num_samples(number), speed)
+            played(self._examples.recording(number).num_samples, speed)
             for plan in plans
             for number, speed in zip(plan.numbers, plan.speeds, strict=True)
         )
@@ -204,24 +188,12 @@ class TrainingBatches(NumberedBatches):
         """A hash of what the examples are."""
         found = hashlib.sha256(f'{self.name} {self._examples.count}\n'.encode())
         for i in range(min(self._examples.count, 1 << 20)):
-            found.update(f'{self._examples.num_samples(i)} {self._encode(self._examples.text(i))}\n'.encode())
+            each = self._examples.recording(i)
+            found.update(f'{each.num_samples} {self._encode(each.text)}\n'.encode())
         return found.hexdigest()
 
     def describe(self, place: Any) -> dict[str, Any]:
-        """The recordings of the batch at a place."""
-        return {'recordings': [self._examples.place(i) for i in self.planned(place['batch']).numbers]}
+        return {'recordings': [self._examples.recording(i).place for i in self.planned(place['batch']).numbers]}
 
     def epoch(self, place: Any) -> float:
-        """Examples drawn before a place, by the number of examples."""
         return place['batch'] / self._batches_per_block * self._block_size / self._examples.count
-
-
-def batches_in_order(
-    examples: Examples, numbers: Sequence[int], encode: Callable[[str], list[int]], *, rows: int, most_labels: int
-) -> Iterator[Batch]:
-    """All examples by `numbers`, `rows` at a time, each batch as long as its longest."""
-    for first in range(0, len(numbers), rows):
-        chosen = numbers[first : first + rows]
-        waveforms = [examples.samples(i) for i in chosen]
-        labels = [encode(examples.text(i)) for i in chosen]
-        yield fill(waveforms, labels, slots=max(map(len, waveforms)), most_labels=most_labels)

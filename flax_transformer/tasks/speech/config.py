@@ -5,8 +5,7 @@ from math import prod
 from typing import ClassVar, Literal
 
 from flax_transformer.audio.features import FeatureConfig, num_frames
-from flax_transformer.common.checks import check, check_positive, check_rates, check_types
-from flax_transformer.common.fields import section, setting
+from flax_transformer.common.fields import check, check_positive, check_rates, check_types, section, setting
 from flax_transformer.engine.config import LoopConfig, TaskConfig
 
 

@@ -5,17 +5,16 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from flax_transformer.audio.features import num_frames
+from flax_transformer.data.audit.kinds import table
 from flax_transformer.data.audit.report import Finding, Report, TextExample, findings_of, sorted_report
 from flax_transformer.tasks.speech.config import Config
 from flax_transformer.tasks.speech.ctc import fewest_frames
-from flax_transformer.tasks.speech.kinds import KINDS
-from flax_transformer.tasks.speech.recordings import Corpus, Recording, read_corpus
+from flax_transformer.tasks.speech.recordings import Corpus, Recording, Say, read_corpus
 from flax_transformer.tasks.speech.run import Run
 from flax_transformer.tasks.speech.units import Units
 
 CORPORA = ('train', 'validation', 'test')
 Corpora = dict[str, Corpus]  # train, and perhaps the others
-Say = Callable[[str], None]
 
 
 def read_corpora(config: Config, names: Iterable[str] = CORPORA, *, say: Say) -> Corpora:
@@ -95,3 +94,45 @@ def _between(corpora: Corpora) -> Iterator[Finding]:
         heard = [i for i, each in enumerate(corpus.recordings) if name != 'train' and each.speaker in known]
         speakers = len({corpus.recordings[i].speaker for i in heard})
         yield from _finding('known_speaker', name, corpus, heard, f'{speakers} speakers' if heard else '')
+
+
+KINDS = table(
+    (
+        'unknown_unit',
+        'warning',
+        'transcripts with a word or character that no training transcript has',
+        'leaves it out; the model cannot write it',
+        'spell the transcripts alike, or add training recordings that have it',
+    ),
+    (
+        'too_long',
+        'share',
+        'recordings of more than data.max_seconds',
+        'leaves them out',
+        'cut them at pauses, or set data.max_seconds higher',
+        0.01,
+    ),
+    (
+        'too_short',
+        'share',
+        'recordings with fewer frames than their transcript needs',
+        'leaves them out: CTC gives each label a frame of its own',
+        'see whether the transcripts belong to the recordings; or set smaller model.strides, or larger units',
+        0.01,
+    ),
+    (
+        'no_transcript',
+        'share',
+        'recordings with an empty transcript',
+        'takes them for recordings in which nothing is said',
+        'name the column of the transcript, as in FILE.tsv#text; delete what was not transcribed',
+        0.01,
+    ),
+    (
+        'known_speaker',
+        'note',
+        'recordings of speakers that the training data has, too',
+        'reports scores for known voices; unknown ones are recognized less well',
+        'to know how well, choose by speaker: FILE.tsv?speaker!=NAME for training',
+    ),
+)

@@ -11,14 +11,18 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
+from flax_transformer.tasks.evaluation import RESAMPLES, aligned, only_run
 from flax_transformer.tasks.speech.config import Config, SpeechDataConfig, StringsConfig
-from flax_transformer.tasks.speech.examples import Examples, Single, Strings
-from flax_transformer.tasks.speech.metrics import RESAMPLES, confusion, errors, scores
-from flax_transformer.tasks.speech.recordings import read_corpus, test_files
+from flax_transformer.tasks.speech.metrics import confusion, errors, scores
+from flax_transformer.tasks.speech.recordings import (
+    Corpus,
+    Recording,
+    Strings,
+    read_corpus,
+    test_files,
+)
 
 if TYPE_CHECKING:
-    from tqdm import tqdm
-
     from flax_transformer.tasks.speech.transcriber import Transcriber
 
 DESCRIPTION = """Score a trained speech-to-text model: word and character error rate with their interval, by speaker,
@@ -50,27 +54,30 @@ def defaults(config: Config) -> EvaluateOptions:
 
 
 def evaluate(
-    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
+    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
-    """Prints the scores of a run."""
-    if len(runs) > 1:
-        raise UserError(f'got {len(runs)} runs, expected one: speech-to-text models form no ensemble')
+    run = only_run(runs, 'speech-to-text models')
     if options.examples < 0:
         raise UserError(f'--examples {options.examples}: expected at least 0')
     if not 0 <= options.count <= MOST_STRINGS:
         raise UserError(f'--count {options.count}: expected 0 to {MOST_STRINGS:,}')
-    source, data = _test_set(runs[0], options)
+    source, data = _test_set(run, options)
 
     from flax_transformer.tasks.speech.transcriber import Transcriber
 
-    transcriber = Transcriber.from_run(runs[0], step=options.step)
+    transcriber = Transcriber.from_run(run, step=options.step)
     corpus = read_corpus(source, data, transcriber.sample_rate, say=note)
-    chosen = [i for i, each in enumerate(corpus.recordings) if each.num_samples]
-    examples = _strings(corpus, chosen, options, transcriber) if options.count else Single(corpus, chosen)
-    numbers = list(range(options.count or examples.count))
-    with progress_bar(len(numbers), 'recordings') as bar:
-        heard = transcribe_all(transcriber, examples, numbers, beam_size=options.beam_size, progress=bar.update)
-    result = scores_of(transcriber, examples, numbers, heard, shown=options.examples)
+    corpus = corpus.chosen([i for i, each in enumerate(corpus.recordings) if each.num_samples])
+    examples = _strings(corpus, options, transcriber) if options.count else corpus
+    recordings = [examples.recording(i) for i in range(options.count or examples.count)]
+    heard = []
+    with progress_bar(len(recordings), 'recordings') as bar:
+        for first in range(0, len(recordings), CHUNK):
+            some = [examples.samples(i) for i in range(first, min(first + CHUNK, len(recordings)))]
+            heard += [each.text for each in transcriber(some, beam_size=options.beam_size)]
+            bar.update(len(some))
+    references = [transcriber.units.normalized(each.text) for each in recordings]
+    result = scores_of(recordings, references, heard, shown=options.examples)
     name = source + (f', {options.count:,} strings' if options.count else '')
     print(json.dumps({'set': name, **result}, ensure_ascii=False) if options.json else '\n'.join(_lines(name, result)))
 
@@ -93,7 +100,7 @@ def _test_set(run: str, options: EvaluateOptions) -> tuple[str, SpeechDataConfig
     return data.test, data
 
 
-def _strings(corpus: Any, chosen: list[int], options: EvaluateOptions, transcriber: 'Transcriber') -> Strings:
+def _strings(corpus: Corpus, options: EvaluateOptions, transcriber: 'Transcriber') -> Strings:
     """Strings of whole recordings, however long."""
     config = options.strings
     if config.most < 2:
@@ -101,36 +108,17 @@ def _strings(corpus: Any, chosen: list[int], options: EvaluateOptions, transcrib
             f'--count {options.count} joins recordings to strings, but strings.most={config.most}; give --strings.most '
             'N, of at least 2'
         )
-    longest = max((corpus.recordings[i].num_samples for i in chosen), default=0)
+    longest = max((each.num_samples for each in corpus.recordings), default=0)
     rate = transcriber.sample_rate
     most = config.most * longest + round((config.most + 1) * config.most_gap_ms * rate / 1000)
-    return Strings(corpus, chosen, config, rate=rate, most_samples=most, seed=SEED)
-
-
-def transcribe_all(
-    transcriber: 'Transcriber',
-    examples: Examples,
-    numbers: Sequence[int],
-    *,
-    beam_size: int = 1,
-    progress: Callable[[int], Any] | None = None,
-) -> list[str]:
-    """The transcripts of examples, by their numbers."""
-    heard = []
-    for first in range(0, len(numbers), CHUNK):
-        some = [examples.samples(i) for i in numbers[first : first + CHUNK]]
-        heard += [each.text for each in transcriber(some, beam_size=beam_size)]
-        if progress:
-            progress(len(some))
-    return heard
+    return Strings(corpus, config, rate=rate, most_samples=most, seed=SEED)
 
 
 def scores_of(
-    transcriber: 'Transcriber', examples: Examples, numbers: Sequence[int], heard: Sequence[str], *, shown: int = 0
+    recordings: Sequence[Recording], references: Sequence[str], heard: Sequence[str], *, shown: int
 ) -> dict[str, Any]:
     """All scores, as JSON: of all utterances, by speaker, the confusion of single words, and the worst transcripts."""
-    references = [transcriber.units.normalized(examples.text(i)) for i in numbers]
-    speakers = [examples.speaker(i) for i in numbers]
+    speakers = [each.speaker for each in recordings]
     if not any(references):
         raise UserError(f'all {len(references):,} transcripts are empty: there is no word to count errors by')
     words = errors(references, heard)
@@ -144,18 +132,16 @@ def scores_of(
             key: getattr(found, key) for key in ('word_error_rate', 'character_error_rate', 'exact', 'num_utterances')
         }
     result = {**asdict(scores(references, heard)), 'by_speaker': by_speaker}
-    if references and all(len(reference.split()) == 1 for reference in references):
+    if all(len(reference.split()) == 1 for reference in references):
         result['confusion'] = _confusions(references, heard, speakers)
     worst = np.argsort(-words.count, kind='stable')[:shown].tolist()
     result['worst'] = [
-        {'place': examples.place(numbers[i]), 'reference': references[i], 'heard': heard[i]}
-        for i in worst
-        if words.count[i]
+        {'place': recordings[i].place, 'reference': references[i], 'heard': heard[i]} for i in worst if words.count[i]
     ]
     return result
 
 
-def _confusions(references: list[str], heard: Sequence[str], speakers: list[str]) -> dict[str, Any]:
+def _confusions(references: Sequence[str], heard: Sequence[str], speakers: list[str]) -> dict[str, Any]:
     """The confusion matrix, and for each speaker how often each word was taken for another."""
     words, columns, table = confusion(references, heard)
     wrong: dict[str, dict[str, int]] = {}
@@ -208,11 +194,7 @@ def _confusion(found: dict[str, Any]) -> list[str]:
         ]
         header = ['said', *(found['written'][j] for j in used)]
         rows = [[word, *(str(row[j]) for j in used)] for word, row in zip(found['words'], found['counts'], strict=True)]
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        for row in (header, *rows):
-            cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
-            lines.append('  '.join([row[0].ljust(widths[0]), *cells]))
-        lines += ['(rows: the word said; columns: the word written)', '']
+        lines += [*aligned([header, *rows]), '(rows: the word said; columns: the word written)', '']
     for speaker, counts in found['wrong_by_speaker'].items():
         shown = ', '.join(f'{name} ({count})' for name, count in list(counts.items())[:5])
         lines.append(f'{speaker or "unknown speaker"}: {sum(counts.values())} wrong: {shown}')

@@ -8,8 +8,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.installing import install_command
-
-RESAMPLES = 2000  # of the bootstrap
+from flax_transformer.tasks.evaluation import bootstrap_interval
 
 
 class Errors(NamedTuple):
@@ -91,22 +90,6 @@ def scores(references: Sequence[str], transcripts: Sequence[str]) -> Scores:
 def rate(found: Errors) -> float:
     """All errors by the length of all references."""
     return float(found.count.sum() / max(found.length.sum(), 1))
-
-
-def bootstrap_interval(
-    counts: np.ndarray, lengths: np.ndarray, *, share: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-) -> tuple[float, float]:
-    """The interval with `share` of the rates of samples drawn from N utterances with replacement (Efron 1979).
-
-    A rate is the sum of counts [N] by the sum of lengths [N].
-    """
-    generator = np.random.default_rng(seed)
-    rates = np.empty(resamples)
-    for i in range(resamples):
-        drawn = generator.integers(0, len(counts), len(counts))
-        rates[i] = counts[drawn].sum() / max(lengths[drawn].sum(), 1)
-    low, high = np.quantile(rates, [(1 - share) / 2, (1 + share) / 2])
-    return float(low), float(high)
 
 
 def confusion(references: Sequence[str], transcripts: Sequence[str]) -> tuple[list[str], list[str], np.ndarray]:

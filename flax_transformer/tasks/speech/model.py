@@ -3,7 +3,6 @@
 Shapes: B utterances, F feature frames, M mel bands, T frames of the encoder, D width, V units.
 """
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,11 +13,8 @@ import jax.numpy as jnp
 from flax_transformer.audio.augment import among_first
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout
-from flax_transformer.rnn.layers import BidirectionalLayer
+from flax_transformer.tasks.encoders import recurrent_layer, resolve_dtype, transformer_encoder, with_positions
 from flax_transformer.tasks.speech.config import SpeechConfig
-from flax_transformer.transformer.config import TransformerConfig
-from flax_transformer.transformer.encoder import Encoder
-from flax_transformer.transformer.layers import Positions
 
 
 class SpeechModel(nn.Module):
@@ -70,9 +66,7 @@ class RecurrentEncoder(nn.Module):
         """[B, T, 2 * hidden_size] of x [B, T, D]."""
         config = self.config
         for number in range(config.num_layers):
-            name = f'layers_{number}'
-            layer = BidirectionalLayer(x.shape[-1], config.hidden_size, config.cell, x.dtype, name=name)
-            x = layer(x, is_frame(x, num_frames).astype(jnp.int32))
+            x = recurrent_layer(config, number, x, is_frame(x, num_frames))
             x = Dropout(config.dropout_rate)(x, deterministic=deterministic)
         return x
 
@@ -85,35 +79,18 @@ class TransformerEncoder(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array, num_frames: jax.Array, *, deterministic: bool = True) -> jax.Array:
         """[B, T, D] of x [B, T, D]."""
-        config, length = self.config, x.shape[1]
-        x = Positions(config.d_model, dtype=x.dtype)(x, jnp.arange(length)[None], length)
-        mask = is_frame(x, num_frames)[:, None, None, :]
-        return Encoder(transformer_config(config))(x, mask, deterministic=deterministic)
-
-
-def transformer_config(config: SpeechConfig) -> TransformerConfig:
-    """The Transformer whose encoder is used."""
-    return TransformerConfig(
-        vocab_size=config.vocab_size,
-        d_model=config.d_model,
-        num_heads=config.num_heads,
-        d_ff=config.d_ff,
-        num_encoder_layers=config.num_layers,
-        dropout_rate=config.dropout_rate,
-        attention_dropout_rate=config.dropout_rate,
-        norm_first=True,
-        dtype=config.dtype,
-    )
+        config, rate = self.config, self.config.dropout_rate
+        return transformer_encoder(
+            config,
+            with_positions(x),
+            is_frame(x, num_frames),
+            deterministic=deterministic,
+            dropout_rate=rate,
+            attention_dropout_rate=rate,
+        )
 
 
 ENCODERS = {'recurrent': RecurrentEncoder, 'transformer': TransformerEncoder}
-
-
-def resolve_dtype(config: SpeechConfig, platform: str | None = None) -> SpeechConfig:
-    """The config with the dtype that 'auto' stands for on a platform; None: JAX's default."""
-    if config.dtype != 'auto':
-        return config
-    return replace(config, dtype='float32' if (platform or jax.default_backend()) == 'cpu' else 'bfloat16')
 
 
 def init_params(config: SpeechConfig, num_mels: int, key: jax.Array) -> Any:

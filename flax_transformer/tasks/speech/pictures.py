@@ -7,7 +7,7 @@ import numpy as np
 from flax_transformer.audio.features import frame_seconds, log_mel, mel_edges
 from flax_transformer.plots.sound import Span
 from flax_transformer.plots.speech import plot_confusion, plot_transcript
-from flax_transformer.tasks.speech.ctc import BLANK_ID
+from flax_transformer.tasks.speech.units import BLANK_ID
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

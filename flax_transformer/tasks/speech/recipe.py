@@ -1,20 +1,189 @@
 """How speech to text is trained."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flax_transformer.common.errors import UserError
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.recipe import Recipe
+from flax_transformer.engine.devices.multihost import say
+from flax_transformer.engine.monitor.reporter import Reporter
+from flax_transformer.engine.recipe import Recipe, Validation
+from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
-from flax_transformer.tasks.speech.batches import TrainingBatches
+from flax_transformer.tasks.encoders import resolve_dtype
+from flax_transformer.tasks.speech import metrics
+from flax_transformer.tasks.speech.batches import Batch, TrainingBatches
 from flax_transformer.tasks.speech.config import Config
-from flax_transformer.tasks.speech.examples import Strings
-from flax_transformer.tasks.speech.loading import load_run
-from flax_transformer.tasks.speech.model import resolve_dtype
-from flax_transformer.tasks.speech.preparation import Prepared, keep, prepare_run
-from flax_transformer.tasks.speech.run import Run
-from flax_transformer.tasks.speech.task import SpeechTask
-from flax_transformer.tasks.speech.validation import Validation
+from flax_transformer.tasks.speech.corpus_checks import CORPORA, audit, read_corpora, usable
+from flax_transformer.tasks.speech.ctc import ctc_cost, decode, log_probability
+from flax_transformer.tasks.speech.front_end import features_of, training_features
+from flax_transformer.tasks.speech.metrics import errors, rate
+from flax_transformer.tasks.speech.model import SpeechModel, init_params
+from flax_transformer.tasks.speech.recordings import Corpus, Examples, Strings
+from flax_transformer.tasks.speech.run import LoadedRun, Run, load_run
+from flax_transformer.tasks.speech.transcriber import Predictor
+from flax_transformer.tasks.speech.units import Units
+
+
+class Prepared(NamedTuple):
+    """What training reads."""
+
+    units: Units
+    train: Examples
+    validation: Examples | None
+    most_labels: int  # of an example
+
+
+def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
+    """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix.
+
+    A new run learns its units, unless it starts from those of another. One process does it all.
+    """
+    if config.data.validation:
+        metrics.check_installed()
+    corpora = read_corpora(config, ('train', 'validation') if run.is_prepared() else CORPORA, say=say)
+    if run.is_prepared():
+        units = run.read_units()
+    else:
+        transcripts = [each.text for each in corpora['train'].recordings]
+        if config.strings.most > 1:
+            transcripts = [*transcripts, ' '.join(transcripts[:2])]  # with the space between words
+        units = Units.learn(transcripts, config.tokenizer, config.model.vocab_size) if start is None else start.units
+        audit(corpora, config, units).announce(say)
+    units.check_fits(config.model.vocab_size)
+    train = examples_of(corpora['train'], config, units, seed=config.seed, is_training=True)
+    validation = None
+    if 'validation' in corpora:
+        # Always the same strings, whatever the seed of the training.
+        validation = examples_of(corpora['validation'], config, units, seed=0)
+    return Prepared(units, train, validation, most_labels(corpora['train'], config, units))
+
+
+def keep(run: Run, config: Config, prepared: Prepared) -> None:
+    if not run.is_prepared():
+        run.write_units(prepared.units)
+
+
+def examples_of(corpus: Corpus, config: Config, units: Units, *, seed: int, is_training: bool = False) -> Examples:
+    """The usable recordings of a corpus, by themselves or in strings. Raises UserError if there are none."""
+    examples = corpus.chosen(usable(corpus, config, units))
+    if not examples.count:
+        raise UserError(
+            f'{corpus.name} has no recording with a transcript that fits data.max_seconds={config.data.max_seconds:g}'
+        )
+    if not config.strings.most:
+        return examples
+    return Strings(
+        examples,
+        config.strings,
+        rate=config.features.sample_rate,
+        most_samples=config.most_samples,
+        seed=seed,
+        is_training=is_training,
+    )
+
+
+def most_labels(corpus: Corpus, config: Config, units: Units) -> int:
+    """At least the labels of any example."""
+    longest = max(len(units.encode(corpus.recordings[i].text)) for i in usable(corpus, config, units))
+    clips = max(config.strings.most, 1)
+    return max(clips * longest + clips - 1, 1)  # with a space between two
+
+
+class SpeechTask(Task):
+    """The config's model and the CTC cost of transcripts.
+
+    A batch's rows are as long as one of a few lengths; `slots_per_row` and `batch_shapes` are those of the longest,
+    with as many labels as could fit.
+    """
+
+    slot_name = 'frame_slots'
+    counts = ('labels', 'utterances')
+
+    def __init__(self, config: Config) -> None:
+        self.rows_per_step, self.slots_per_row = config.training.batch_size, config.most_frames
+        self.row_name = f'{self.slots_per_row} feature frames'
+        self.d_model, self.dtype = config.model.d_model, config.model.dtype
+        self._config, self._model = config, SpeechModel(config.model)
+
+    def init(self, key: jax.Array) -> Params:
+        return init_params(self._config.model, self._config.features.num_mels, key)
+
+    def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
+        config, rngs = self._config, {}
+        if key is None:
+            features, num_frames = features_of(batch.samples, batch.num_samples, config.features)
+        else:
+            perturbing, dropout = jax.random.split(key)
+            rngs = {'dropout': dropout}
+            features, num_frames = training_features(
+                perturbing, batch.samples, batch.num_samples, config.features, config.perturbation
+            )
+        logits, num_frames = self._model.apply(
+            {'params': params}, features, num_frames, deterministic=key is None, rngs=rngs
+        )
+        cost, fits = ctc_cost(logits, num_frames, batch.labels, batch.num_labels)
+        is_utterance = batch.num_samples > 0
+        counts = is_utterance & fits
+        sums = {
+            'labels': jnp.where(counts, batch.num_labels, 0).sum(),
+            'utterances': counts.sum(),
+            'too_short': (is_utterance & ~fits).sum(),  # for their labels
+        }
+        return jnp.where(counts, cost, 0.0).sum(), sums
+
+    def summarize(self, sums: dict[str, float]) -> dict[str, float]:
+        return {
+            'loss': sums['loss'] / max(sums['labels'], 1.0),
+            'utterances': sums['utterances'],
+            'too_short': sums['too_short'],
+        }
+
+    def batch_shapes(self) -> Batch:
+        config, rows = self._config, self.rows_per_step
+        integers = jax.ShapeDtypeStruct((rows,), jnp.int32)
+        return Batch(
+            jax.ShapeDtypeStruct((rows, config.most_samples), jnp.float32),
+            integers,
+            jax.ShapeDtypeStruct((rows, -(-config.most_frames // config.model.stride)), jnp.int32),
+            integers,
+        )
+
+
+SHOWN = 2  # transcripts that are reported
+
+
+class SpeechValidation(Validation):
+    def __init__(self, config: Config, trainer: Trainer, examples: Examples, count: int, units: Units) -> None:
+        """`count`: of the examples, the first so many are scored."""
+        super().__init__(trainer)
+        self._units = units
+        self._predictor = Predictor(config, units.size)
+        self._waveforms = [examples.samples(i) for i in range(count)]
+        self._references = [units.normalized(examples.recording(i).text) for i in range(count)]
+
+    def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, float]:
+        """Loss, in nats a label, and word and character error rate; shows some transcripts."""
+        log_probs = self._predictor(params, self._waveforms)
+        transcripts = [self._units.decode(decode(each).labels) for each in log_probs]
+        for reference, transcript in list(zip(self._references, transcripts, strict=True))[:SHOWN]:
+            reporter.say(f'  {reference!r} is heard as {transcript!r}')
+        words, characters = (
+            errors(self._references, transcripts),
+            errors(self._references, transcripts, of='characters'),
+        )
+        labels = [self._units.encode(reference) for reference in self._references]
+        costs = np.array([-log_probability(*each) for each in zip(log_probs, labels, strict=True)])
+        return {
+            'loss': float(costs[np.isfinite(costs)].sum() / max(sum(map(len, labels)), 1)),
+            'word_error_rate': rate(words),
+            'character_error_rate': rate(characters),
+        }
 
 
 def _make_task(config: Config, devices: Devices) -> SpeechTask:
@@ -24,16 +193,10 @@ def _make_task(config: Config, devices: Devices) -> SpeechTask:
 def training_batches(config: Config, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
     """The batches of a run; with several processes, this one's rows of them. Reports their lengths."""
     batches = TrainingBatches(
+        config,
         prepared.train,
         prepared.units.encode,
-        batch_size=config.training.batch_size,
-        speed=config.perturbation.speed,
-        most_samples=config.most_samples,
-        num_lengths=config.data.num_lengths,
-        multiple=config.features.hop * config.model.stride,
         most_labels=prepared.most_labels,
-        seed=config.seed,
-        name=config.data.train,
         own_rows=trainer.devices.own_rows(config.training.batch_size),
     )
     lengths = ', '.join(f'{length / config.features.sample_rate:.1f}' for length in batches.lengths)
@@ -44,12 +207,12 @@ def training_batches(config: Config, prepared: Prepared, trainer: Trainer) -> Tr
     return batches
 
 
-def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> Validation | None:
+def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> SpeechValidation | None:
     if prepared.validation is None:
         return None
     is_endless = isinstance(prepared.validation, Strings)
     count = config.strings.validation if is_endless else prepared.validation.count
-    return Validation(config, trainer, prepared.validation, list(range(count)), prepared.units)
+    return SpeechValidation(config, trainer, prepared.validation, count, prepared.units)
 
 
 RECIPE = Recipe(

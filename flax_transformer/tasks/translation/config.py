@@ -6,14 +6,13 @@ The defaults are those of Vaswani et al. 2017 (base model); every departure from
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, Literal
 
-from flax_transformer.common.checks import check, check_rates
-from flax_transformer.common.fields import section, setting
+from flax_transformer.common.fields import check, check_rates, section, setting
 from flax_transformer.data.audit.config import CheckConfig
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import LoopConfig, TaskConfig
 from flax_transformer.rnn.config import RecurrentConfig
-from flax_transformer.text.config import TokenizerConfig
+from flax_transformer.text.tokenizer import TokenizerConfig
 from flax_transformer.transformer.config import TransformerConfig
 
 ModelConfig = TransformerConfig | RecurrentConfig

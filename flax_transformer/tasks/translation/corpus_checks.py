@@ -10,7 +10,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import shows_progress
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.sources import open_corpus
-from flax_transformer.data.file_listing import Listed, unchanged
+from flax_transformer.data.lines import Listed, unchanged
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.run import Run
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def check_corpora(config: Config, *, say: Callable[[str], None], processes: int = 1) -> None:
     """Reports what is wrong with the corpora of a config. Raises UserError if training on them makes no sense."""
     from flax_transformer.data.audit.checking import audit
-    from flax_transformer.data.audit.vocabulary import Vocabulary
+    from flax_transformer.data.audit.config import Vocabulary
 
     with tqdm(desc='checking', unit=' pairs', disable=not shows_progress(), leave=False, delay=1) as bar:
         vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer)
@@ -39,7 +39,7 @@ def report_of(
     are reported.
     """
     from flax_transformer.data.audit.checking import audit
-    from flax_transformer.data.audit.vocabulary import Vocabulary
+    from flax_transformer.data.audit.config import Vocabulary
 
     tokenizer = recorded = None
     if workdir is not None:

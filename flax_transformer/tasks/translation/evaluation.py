@@ -8,9 +8,9 @@ from typing import Any
 import jax
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.data.bitext.batches import loss_batches
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.tokenized import tokenize
-from flax_transformer.data.bitext.validation_batches import loss_batches
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.step import eval_step
 from flax_transformer.engine.trainer import add_up

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flax_transformer.tasks.translation.score_tokens import SPACED, ScoreTokens, note_on
-from flax_transformer.text.scripts import count_unspaced, is_unspaced
+from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
 
 BUCKETS = (10, 20, 30, 50)  # upper limits, in words or characters of the source; the last bucket has none
 

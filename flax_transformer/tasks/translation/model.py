@@ -8,9 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 
-from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.trees import shapes_on_one_device
+from flax_transformer.common.trees import DecodeState, shapes_on_one_device
 from flax_transformer.engine.devices.sharding import Rules
 from flax_transformer.ops.embedding import output_names
 from flax_transformer.rnn import model as rnn

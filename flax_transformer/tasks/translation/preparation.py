@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from tqdm import tqdm
 
 from flax_transformer.data.bitext import cache as data_cache
+from flax_transformer.data.bitext.batches import loss_batches
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.data.bitext.corpus import Corpus
 from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.data.bitext.tokenized import TokenizedPairs
-from flax_transformer.data.bitext.validation_batches import loss_batches
-from flax_transformer.data.file_listing import Listed, listed
-from flax_transformer.data.pretrained import PretrainedRows, pretrained_rows
+from flax_transformer.data.lines import Listed, listed
+from flax_transformer.data.vector_files import PretrainedRows, pretrained_rows
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.monitor.progress_bar import is_terminal
 from flax_transformer.engine.runs.finished import steps_of

@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 
-from flax_transformer.data.pretrained import with_pretrained
+from flax_transformer.data.vector_files import with_pretrained
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.recipe import Recipe
 from flax_transformer.engine.trainer import Trainer
@@ -15,7 +15,7 @@ from flax_transformer.tasks.translation.preparation import Prepared, keep, prepa
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.tasks.translation.task import TranslationTask, with_dtype
 from flax_transformer.tasks.translation.training_data import TrainingData
-from flax_transformer.tasks.translation.validation import Validation
+from flax_transformer.tasks.translation.validation import TranslationValidation
 
 
 def _make_task(config: Config, devices: Devices) -> TranslationTask:
@@ -27,10 +27,10 @@ def _batches(config: Config, prepared: Prepared, trainer: Trainer) -> TrainingDa
     return TrainingData(config, prepared, trainer.devices)
 
 
-def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> Validation | None:
+def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> TranslationValidation | None:
     if not prepared.validation:
         return None
-    return Validation(config, trainer, prepared.tokenizer, prepared.validation)
+    return TranslationValidation(config, trainer, prepared.tokenizer, prepared.validation)
 
 
 def _initial_params(config: Config, prepared: Prepared) -> Any:

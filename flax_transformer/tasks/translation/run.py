@@ -40,7 +40,7 @@ class Run(RunDirectory[Config]):
         return self.path / 'data_files.json'
 
     def read_data_files(self) -> dict[str, list[dict[str, Any]]]:
-        """The files of each corpus when the run began, as `data.file_listing` lists them; {} for older runs."""
+        """The files of each corpus when the run began, as `data.lines` lists them; {} for older runs."""
         try:
             found = dict(parse_json(read_limited(self.data_files)))
             fields = ('path', 'bytes', 'mtime_ns', 'sha256')

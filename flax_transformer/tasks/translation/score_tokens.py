@@ -8,7 +8,7 @@ from typing import NamedTuple
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.installing import pip_install
 from flax_transformer.data.audit.language import code_of
-from flax_transformer.text.scripts import is_unspaced
+from flax_transformer.text.tokenizer import is_unspaced
 
 # ISO 639-1 and 639-3, and what people write instead.
 _CHINESE = ('zh', 'zho', 'chi', 'cmn', 'yue', 'wuu', 'lzh', 'cn')

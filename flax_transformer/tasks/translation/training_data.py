@@ -4,7 +4,7 @@ import hashlib
 from typing import Any
 
 from flax_transformer.data.bitext.batches import PackedBatches
-from flax_transformer.data.bitext.plan import PackingPlan, Sampling
+from flax_transformer.data.bitext.packing import PackingPlan, Sampling
 from flax_transformer.data.bitext.workers import default_workers
 from flax_transformer.data.order import Order, shares
 from flax_transformer.engine.devices.devices import Devices

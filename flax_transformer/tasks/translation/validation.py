@@ -1,15 +1,14 @@
-"""Validation during training: the loss on the validation sets, BLEU, and a few sample translations."""
+"""TranslationValidation during training: the loss on the validation sets, BLEU, and a few sample translations."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from flax_transformer.common.installing import install_command
-from flax_transformer.data.bitext.batches import Batch
-from flax_transformer.data.bitext.validation_batches import loss_batches
-from flax_transformer.engine import recipe as validation
+from flax_transformer.data.bitext.batches import Batch, loss_batches
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import Reporter
+from flax_transformer.engine.recipe import Validation
 from flax_transformer.engine.task import Params
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.config import Config
@@ -23,7 +22,7 @@ from flax_transformer.text.tokenizer import Tokenizer
 Translated = dict[tuple[str, int], str]  # translations by name of the set and index of the sentence
 
 
-class Validation(validation.Validation):
+class TranslationValidation(Validation):
     """The loss, perplexity and, if sentences are translated for it, BLEU with its signature; also shows samples.
 
     Translates as `flax-transformer translate` would, with the run's Translator and DecodingConfig.

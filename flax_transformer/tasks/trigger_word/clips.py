@@ -1,15 +1,17 @@
 """Short recordings, each of the trigger word or of something else, and where the sound is in them."""
 
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.audio.manifest import read_all, read_manifest
+from flax_transformer.data.audio.rows import manifest_paths
 from flax_transformer.data.named_files import data_root
-from flax_transformer.tasks.trigger_word.config import TriggerWordDataConfig
-from flax_transformer.tasks.trigger_word.melodies import PREFIX, melodies
+from flax_transformer.tasks.trigger_word.config import Config, TriggerWordDataConfig
 
 Say = Callable[[str], None]
 
@@ -20,8 +22,6 @@ _PAUSE = 0.2  # seconds of less within a word
 
 
 class Clip(NamedTuple):
-    """A short recording."""
-
     samples: np.ndarray  # float32 [T] in -1..1
     text: str
     start: int  # the first sample of the word, by its energy
@@ -73,3 +73,77 @@ def extent(samples: np.ndarray, rate: int) -> tuple[int, int]:
     stretches = np.split(is_sound, np.flatnonzero(np.diff(is_sound) > round(_PAUSE / _FRAME)) + 1)
     word = max(stretches, key=lambda stretch: power[stretch].sum())
     return int(word[0]) * frame, int(word[-1] + 1) * frame
+
+
+PREFIX = 'melodies:'
+MELODIES = {
+    'rising': (0, 1, 2),
+    'falling': (2, 1, 0),
+    'valley': (1, 0, 2),
+    'hill': (0, 2, 1),
+    'dip': (2, 0, 1),
+    'drop': (1, 2, 0),
+}
+SIZES = {'train': 240, 'validation': 60, 'test': 60}
+_RATIOS = np.array([1.0, 1.25, 1.5])
+_SEED = 1685  # fixed, so that every run holds out the same melodies
+
+
+def melodies(spec: str, rate: int) -> Iterator[tuple[np.ndarray, str]]:
+    """Samples float32 [T] and text of each melody of `melodies:SPLIT`; every third is `rising`.
+
+    Each is a pure function of its split and number. Raises UserError for an unknown split.
+    """
+    split = spec.removeprefix(PREFIX)
+    if split not in SIZES:
+        raise UserError(f'{spec}: expected {PREFIX} and one of {", ".join(SIZES)}.{nearest(split, SIZES)}')
+    others = [text for text in MELODIES if text != 'rising']
+    for number in range(SIZES[split]):
+        text = others[(number // 3 * 2 + number % 3) % len(others)] if number % 3 else 'rising'
+        yield melody(text, np.random.default_rng([_SEED, zlib.crc32(split.encode()), number]), rate), text
+
+
+def melody(text: str, generator: np.random.Generator, rate: int) -> np.ndarray:
+    """Three tones with overtones, of 0.1 to 0.2 s each, in noise, with some silence around."""
+    base = generator.uniform(250.0, 600.0)
+    parts = [np.zeros(int(generator.uniform(0.05, 0.3) * rate))]
+    for tone in MELODIES[text]:
+        count = int(generator.uniform(0.1, 0.2) * rate)
+        phase = 2 * np.pi * base * _RATIOS[tone] * np.arange(count) / rate
+        sound = sum(np.sin(k * phase + generator.uniform(0, 6)) / k**2 for k in (1, 2, 3))
+        parts += [sound * np.hanning(count) ** 0.3, np.zeros(int(generator.uniform(0.0, 0.03) * rate))]
+    parts.append(np.zeros(int(generator.uniform(0.05, 0.3) * rate)))
+    samples = np.concatenate(parts) * generator.uniform(0.1, 0.6)
+    noise = generator.standard_normal(len(samples)) * 10 ** generator.uniform(-4, -2.5)
+    return np.clip(samples + noise, -1, 1).astype(np.float32)
+
+
+PARTS = ('train', 'validation', 'test')
+
+
+class Clips(NamedTuple):
+    """The recordings of a part of the data."""
+
+    triggers: list[Clip]
+    others: list[Clip]
+    background: list[Clip]
+
+
+def part_files(data: TriggerWordDataConfig, part: str) -> Iterator[Path]:
+    """The files and folders that `read_part` opens, whether or not they exist."""
+    for spec in (*getattr(data, part), *getattr(data, f'{part}_background')):
+        if not spec.startswith(PREFIX):
+            yield from manifest_paths(spec, data_root(data.root))
+
+
+def read_part(config: Config, part: str, *, say: Say) -> Clips:
+    """The clips of `train`, `validation` or `test`. Raises UserError for what cannot be read."""
+    data, rate = config.data, config.features.sample_rate
+    specs = getattr(data, part)
+    triggers, others = by_trigger(read_clips(specs, data, rate, say=say), data.trigger, specs)
+    return Clips(triggers, others, read_clips(getattr(data, f'{part}_background'), data, rate, say=say))
+
+
+def read_parts(config: Config, parts: Iterable[str] = PARTS, *, say: Say) -> dict[str, Clips]:
+    """The clips of those parts that the config has."""
+    return {part: read_part(config, part, say=say) for part in parts if getattr(config.data, part)}

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from flax_transformer.audio.features import FeatureConfig
-from flax_transformer.common.checks import check, check_positive, check_rates, check_types
-from flax_transformer.common.fields import section, setting
+from flax_transformer.common.fields import check, check_positive, check_rates, check_types, section, setting
 from flax_transformer.engine.config import LoopConfig, TaskConfig
 
 

@@ -10,9 +10,8 @@ import numpy as np
 from flax_transformer.data.audio.reading import SILENCE
 from flax_transformer.data.audit.kinds import table
 from flax_transformer.data.audit.report import Finding, Report, TextExample, findings_of, sorted_report
-from flax_transformer.tasks.trigger_word.clips import Clip
+from flax_transformer.tasks.trigger_word.clips import Clip, Clips, read_parts
 from flax_transformer.tasks.trigger_word.config import Config
-from flax_transformer.tasks.trigger_word.recordings import Clips, read_parts
 
 FEW_TRIGGERS = 50
 

@@ -11,12 +11,13 @@ import numpy as np
 
 from flax_transformer.audio.features import FeatureConfig
 from flax_transformer.common.compilation_cache import use_compilation_cache
-from flax_transformer.common.errors import BadInput, UserError
+from flax_transformer.common.errors import BadInput
+from flax_transformer.common.fields import check_numbers
 from flax_transformer.tasks.trigger_word import hits
 from flax_transformer.tasks.trigger_word.config import DetectorConfig, HitConfig
 from flax_transformer.tasks.trigger_word.hits import Hit
-from flax_transformer.tasks.trigger_word.loading import load_run
 from flax_transformer.tasks.trigger_word.model import StreamState, TriggerWordModel
+from flax_transformer.tasks.trigger_word.run import load_run
 
 BLOCKS = (64, 8, 1)  # output frames that a compiled program computes; a chunk is cut into the largest that fit
 TAIL = 0.5  # seconds of silence after the end, so that a word is still heard that ends with the recording
@@ -35,7 +36,8 @@ class Detector:
     def __init__(self, params: Any, model: DetectorConfig, features: FeatureConfig, rule: HitConfig) -> None:
         self.params, self.rule = jax.device_put(params), rule
         self.sample_rate = features.sample_rate  # Hz, of all samples
-        self._step = model.stride * features.hop  # samples
+        self.samples_per_output = model.stride * features.hop  # from one output frame to the next
+        self.seconds_per_output = self.samples_per_output / self.sample_rate
         self._model = TriggerWordModel(model, features)
         self._advance = jax.jit(partial(_advance, model=self._model))
 
@@ -50,16 +52,6 @@ class Detector:
         config, params = load_run(path, step=step)
         rule = config.hits if threshold is None else replace(config.hits, threshold=threshold)
         return cls(params, config.model, config.features, rule)
-
-    @property
-    def samples_per_output(self) -> int:
-        """From one output frame to the next."""
-        return self._step
-
-    @property
-    def seconds_per_output(self) -> float:
-        """From one output frame to the next."""
-        return self._step / self.sample_rate
 
     def __call__(self, samples: np.ndarray) -> list[Hit]:
         """The hits in a recording [T] at `sample_rate`: floats in -1..1 (what is beyond is clipped), or 16-bit
@@ -85,7 +77,6 @@ class Detector:
         return np.concatenate([*self._probabilities([samples]), np.zeros(0, np.float32)])
 
     def start(self) -> DetectorState:
-        """The state before the first sample."""
         return DetectorState(self._model.start(1), np.zeros(0, np.float32))
 
     def step(self, state: DetectorState, chunk: np.ndarray) -> tuple[DetectorState, np.ndarray]:
@@ -96,17 +87,13 @@ class Detector:
         unread, found, model = np.concatenate([state.unread, as_samples(chunk)]), [], state.model
         place = 0
         for size in BLOCKS:
-            width = size * self._step
+            width = size * self.samples_per_output
             while len(unread) - place >= width:
                 probabilities, model = self._advance(self.params, unread[None, place : place + width], model)
                 found.append(probabilities)
                 place += width
         found = [np.asarray(each) for each in found]
-        if not all(np.isfinite(each).all() for each in found):
-            raise UserError(
-                'the model computes no numbers (NaN): its parameters are damaged, or its training diverged; choose '
-                'another checkpoint, as in RUN@12000'
-            )
+        check_numbers(*found)
         rest = unread[place:].copy()  # not a view, which would keep the chunk
         return DetectorState(model, rest), np.concatenate([*found, np.zeros(0, np.float32)])
 
@@ -115,7 +102,7 @@ class Detector:
         for chunk in chunks:
             state, found = self.step(state, chunk)
             yield found
-        silence = np.zeros(round(TAIL * self.sample_rate) + self._step - 1, np.float32)
+        silence = np.zeros(round(TAIL * self.sample_rate) + self.samples_per_output - 1, np.float32)
         yield self.step(state, silence)[1]
 
 

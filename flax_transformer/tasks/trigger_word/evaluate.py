@@ -11,11 +11,10 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
+from flax_transformer.tasks.evaluation import only_run
 from flax_transformer.tasks.trigger_word.config import Config, TriggerWordDataConfig
 
 if TYPE_CHECKING:
-    from tqdm import tqdm
-
     from flax_transformer.tasks.trigger_word.scoring import Scores
 
 DESCRIPTION = """Score a trained trigger word on the test recordings of its config, heard one after another as one
@@ -41,19 +40,17 @@ def defaults(config: Config) -> EvaluateOptions:
 
 
 def evaluate(
-    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
+    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
-    """Prints the scores of a run."""
+    from flax_transformer.tasks.trigger_word.clips import part_files, read_part
     from flax_transformer.tasks.trigger_word.detector import Detector
-    from flax_transformer.tasks.trigger_word.recordings import part_files, read_part
     from flax_transformer.tasks.trigger_word.run import Run
     from flax_transformer.tasks.trigger_word.scoring import score
 
-    if len(runs) > 1:
-        raise UserError(f'got {len(runs)} runs, expected one: detectors form no ensemble')
+    name = only_run(runs, 'detectors')
     if not getattr(options.data, options.part):
-        raise UserError(f'{runs[0]} has no {options.part} recordings (data.{options.part} is empty); name some')
-    run = Run(split_reference(runs[0])[0])
+        raise UserError(f'{name} has no {options.part} recordings (data.{options.part} is empty); name some')
+    run = Run(split_reference(name)[0])
     check_named_files(
         run,
         options.data,
@@ -64,7 +61,7 @@ def evaluate(
         remedy='--data.test and --data.test-background, or with --data.root',
     )
     clips = read_part(replace(run.read_config(), data=options.data), options.part, say=note)
-    detector = Detector.from_run(runs[0], step=options.step, threshold=options.threshold)
+    detector = Detector.from_run(name, step=options.step, threshold=options.threshold)
     with progress_bar(None, 'recordings') as bar:
         found = score(detector, clips, progress=bar.update)
     print(json.dumps(asdict(found)) if options.json else '\n'.join(_lines(options.part, found)))
@@ -120,8 +117,3 @@ def _delay(found: 'Scores') -> str:
 
 def _minutes(hours: float) -> str:
     return f'{hours:.1f} h' if hours >= 2 else f'{60 * hours:.1f} min'
-
-
-def curve(found: 'Scores') -> dict[str, Any]:
-    """Arrays for a picture: `thresholds`, ascending, and `false_rejects` and `false_accepts_per_hour` at each."""
-    return {name: getattr(found, name) for name in ('thresholds', 'false_rejects', 'false_accepts_per_hour')}

@@ -62,7 +62,6 @@ class TriggerWordModel(nn.Module):
         return self.advance(samples, state, change=change, deterministic=deterministic)[0]
 
     def start(self, batch: int) -> StreamState:
-        """The state before the first sample."""
         config, features = self.config, self.features
         return StreamState(
             jnp.zeros((batch, features.window - features.hop), jnp.float32),

@@ -7,7 +7,7 @@ import numpy as np
 
 from flax_transformer.data.audio.reading import read_audio
 from flax_transformer.plots.speech import plot_detection_curve, plot_detections
-from flax_transformer.tasks.trigger_word.intervals import binomial_interval
+from flax_transformer.tasks.evaluation import binomial_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

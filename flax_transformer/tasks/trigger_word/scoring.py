@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from flax_transformer.tasks.evaluation import binomial_interval, poisson_interval
 from flax_transformer.tasks.trigger_word import hits
-from flax_transformer.tasks.trigger_word.clips import Clip
+from flax_transformer.tasks.trigger_word.clips import Clip, Clips
 from flax_transformer.tasks.trigger_word.detector import Detector
 from flax_transformer.tasks.trigger_word.hits import Hit
-from flax_transformer.tasks.trigger_word.intervals import binomial_interval, poisson_interval
-from flax_transformer.tasks.trigger_word.recordings import Clips
 
 GAP = 1.0  # seconds of silence after each recording, in which a hit still belongs to it
 THRESHOLDS = tuple(np.round(1 / (1 + np.exp(-np.linspace(-6, 8, 57))), 6).tolist())  # evenly spaced in log odds
@@ -19,8 +18,6 @@ THRESHOLDS = tuple(np.round(1 / (1 + np.exp(-np.linspace(-6, 8, 57))), 6).tolist
 
 @dataclass(frozen=True)
 class Wrong:
-    """A false accept."""
-
     place: str  # of the recording
     seconds: float  # from its start
     confidence: float
@@ -78,7 +75,6 @@ class _Heard:
 
 
 def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object] | None = None) -> Scores:
-    """The detector's scores on recordings."""
     heard = _listen(detector, clips, progress or (lambda count: None))
     found = heard.matched(detector.rule)
     hours: dict[str, float] = defaultdict(float)

@@ -11,7 +11,7 @@ from conftest import corpus
 from wav_files import tone, wav_bytes
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.audio import archives
+from flax_transformer.data.audio import manifest
 from flax_transformer.data.audio.manifest import Utterance, open_audio, read_all, read_manifest
 
 HEADER = 'file\tdigit\tspeaker\tsplit\n'
@@ -135,7 +135,7 @@ def test_files_in_the_folder_come_before_those_of_the_archive(tmp_path: Path) ->
 def test_a_compressed_archive_of_too_much_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / 'index.tsv').write_text(TABLE)
     write_tar(tmp_path / 'a.tar.gz', mode='w:gz')
-    monkeypatch.setattr(archives, 'MOST_UNPACKED', 5 * len(clip(ROWS[0][0])))
+    monkeypatch.setattr(manifest, 'MOST_UNPACKED', 5 * len(clip(ROWS[0][0])))
     with pytest.raises(
         UserError, match=r'a.tar.gz is compressed, and its recordings take more than .* tar -xf .*a.tar.gz -C'
     ):
@@ -203,7 +203,6 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
         (TABLE, 'index.tsv?split=dev#digit', r"split=dev leaves no recording; the column has 'test', 'train'$"),
         (TABLE, 'index.tsv?split#digit', r"got the condition 'split'; expected COLUMN=VALUE or COLUMN!=VALUE"),
         (TABLE.replace('speaker', 'digit'), 'index.tsv#digit', r'index.tsv:1: 2 columns are named digit; expected one'),
-        (HEADER + 'x' * 5000 + '\t1\tann\ttest\n', 'index.tsv#digit', r'index.tsv:2: x{40}... has 5,000 characters'),
         (HEADER + '.\t1\tann\ttest\n', 'index.tsv#digit', r'index.tsv:2: . is a folder, expected a recording'),
         (TABLE + 'a.wav\n', 'index.tsv#digit', r'index.tsv:8: got 1 cells; expected 4, as in the header'),
         ('', 'index.tsv#digit', r'index.tsv:1: got the columns \(none\); expected one of path'),

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from flax_transformer.data.audio.pcm import pcm_chunks
+from flax_transformer.data.audio.wav import pcm_chunks
 
 SAMPLES = np.random.default_rng(0).integers(-(2**15), 2**15, 5000).astype('<i2')
 

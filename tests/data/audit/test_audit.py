@@ -17,11 +17,10 @@ from conftest import corpus as real_corpus
 
 from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig, TransformerConfig
 from flax_transformer.data.audit import reading
-from flax_transformer.data.audit.changes import changed_since
-from flax_transformer.data.audit.checking import audit
-from flax_transformer.data.audit.kinds import KINDS
+from flax_transformer.data.audit.checking import audit, changed_since
+from flax_transformer.data.audit.config import Vocabulary
+from flax_transformer.data.audit.kinds import KINDS, REJECTED
 from flax_transformer.data.audit.report import Report
-from flax_transformer.data.audit.vocabulary import Vocabulary
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -479,7 +478,7 @@ def row_of(kind: str) -> str:
     """The row of docs/how-to/data.md."""
     severity = {'share': f'warning from {getattr(CheckConfig(), kind, 0):.2%} on'}
     gravity = severity.get(KINDS[kind].gravity, KINDS[kind].gravity)
-    cells = f'`{kind}`', gravity, KINDS[kind].what, 'yes' if KINDS[kind].rejected else ''
+    cells = f'`{kind}`', gravity, KINDS[kind].what, 'yes' if kind in REJECTED else ''
     return '| ' + ' | '.join(cells) + ' |'
 
 

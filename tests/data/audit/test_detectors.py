@@ -6,8 +6,7 @@ from clean_corpus import clean_corpus
 
 from flax_transformer.data.audit import alignment, characters, language
 from flax_transformer.data.audit.characters import bits_of_characters, lay_out
-from flax_transformer.data.audit.chunks import inspect, learn
-from flax_transformer.data.audit.numbers import numbers_differ, numbers_of
+from flax_transformer.data.audit.chunks import inspect, learn, numbers_differ, numbers_of
 from flax_transformer.data.audit.repeats import contradictions, exact_keys, key, keys_of, repeated_pairs, shared_pairs
 from flax_transformer.data.bitext.corpus import Records
 

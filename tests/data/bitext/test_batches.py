@@ -12,11 +12,9 @@ import grain
 import numpy as np
 import pytest
 
-from flax_transformer.data.bitext.batches import Batch, PackedBatches, Place
-from flax_transformer.data.bitext.packing import join_rows
-from flax_transformer.data.bitext.plan import PackingPlan
+from flax_transformer.data.bitext.batches import Batch, PackedBatches, Place, validation_batches
+from flax_transformer.data.bitext.packing import PackingPlan, join_rows
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten
-from flax_transformer.data.bitext.validation_batches import validation_batches
 from flax_transformer.data.order import Order
 
 PAD, SOURCE, TARGET, ROWS = 9, 32, 24, 8
@@ -137,27 +135,8 @@ def test_batches_are_the_rows_of_the_plan_one_after_the_other():
     ]
 
 
-def test_epochs_follow_without_a_gap_or_a_repetition():
-    """After each block every sentence came as often as epochs were ended, or begun."""
-    seen, iterator, ended = Counter(), iter(packed(num_rows=1)), 0
-    for block in range(30):
-        while Place.of(iterator.get_state()['position']).block == block:
-            seen.update(indices_of(next(iterator)))
-        ended, begun = (block + 1) * 40 // 150, -(-(block + 1) * 40 // 150)
-        assert {seen[i] for i in range(150)} <= {ended, begun}
-    assert set(seen.values()) == {8} == {ended}
-
-
 def own_rows(process, num_processes):
     return np.arange(ROWS).reshape(num_processes, -1)[process]
-
-
-@pytest.mark.parametrize('num_processes', [1, 2, 4])
-def test_processes_together_read_the_same_global_batches(num_processes):
-    whole = take(iter(packed()), MANY)
-    shares = [take(iter(packed(own_rows=own_rows(process, num_processes))), MANY) for process in range(num_processes)]
-    assert_equal(joined(shares), whole)
-    assert shares[0][0].source.shape == (ROWS // num_processes, SOURCE)
 
 
 def joined(shares):
@@ -265,10 +244,6 @@ def test_a_process_may_have_any_rows_in_their_order(own):
     assert_equal(part, [Batch(*(array[own] for array in batch)) for batch in whole])
 
 
-def test_different_seeds_give_different_batches():
-    assert (next(iter(packed(0))).source != next(iter(packed(1))).source).any()
-
-
 def test_a_reader_goes_on_where_another_stopped():
     """After any batch: within a block, at its end, over the border of an epoch."""
     whole = take(iter(packed()), MANY)
@@ -290,21 +265,6 @@ def iter_from(dataset, count):
 def test_the_state_is_one_integer_and_the_count_that_follows_from_it():
     iterator = iter_from(packed(), 11)
     assert {name: type(value) for name, value in iterator.get_state().items()} == {'position': int, 'sentences': int}
-
-
-def test_a_reader_can_be_set_back():
-    iterator = iter(packed())
-    start = iterator.get_state()
-    first = take(iterator, MANY)
-    iterator.set_state(start)
-    assert_equal(take(iterator, MANY), first)
-
-
-def test_reading_the_state_does_not_move_the_reader():
-    iterator = iter(packed())
-    for batch in take(iter(packed()), 5):
-        assert iterator.get_state() == iterator.get_state()
-        assert_equal([next(iterator)], [batch])
 
 
 def test_two_readers_of_one_dataset_do_not_disturb_each_other():

@@ -11,7 +11,7 @@ import zstandard
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
 from flax_transformer.data.bitext.sources import read_corpus
-from flax_transformer.data.bitext.text_files import AlignedFiles, read_text_files
+from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.lines import CHUNK, read_lines
 from flax_transformer.data.named_files import data_root
 
@@ -22,20 +22,6 @@ PACK = {'.gz': gzip.compress, '.xz': lzma.compress, '.bz2': bz2.compress, '.zst'
 def write(path, content):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
-
-
-def test_line_n_of_one_file_translates_line_n_of_the_other(tmp_path):
-    pairs = read_text_files(write(tmp_path / 'a', 'one\ntwo\n'), write(tmp_path / 'b', 'eins\nzwei\n'))
-    assert pairs.sources == ['one', 'two']
-    assert pairs.targets == ['eins', 'zwei']
-    assert len(pairs) == 2
-
-
-def test_unequal_counts_are_told_with_both(tmp_path):
-    a, b = write(tmp_path / 'a', 'one\ntwo\nthree\n'), write(tmp_path / 'b', 'eins\n')
-    with pytest.raises(UserError, match='expected equal counts') as caught:
-        read_text_files(a, b)
-    assert f'{a} has 3 lines, {b} has 1' in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -84,11 +70,6 @@ def test_invalid_utf_8_behind_a_byte_order_mark_is_told_with_the_right_line_and_
         read_lines(write(tmp_path / 'text', b'\xef\xbb\xbf' + content))
 
 
-def test_a_missing_file_is_named_with_where_paths_start(tmp_path):
-    with pytest.raises(UserError, match=r'a\.txt does not exist'):
-        read_lines(tmp_path / 'a.txt')
-
-
 def test_a_missing_folder_is_named_too(tmp_path):
     with pytest.raises(UserError, match=re.escape(f'(nor does the folder {tmp_path / "none"})')):
         read_lines(tmp_path / 'none' / 'a.txt')
@@ -97,15 +78,6 @@ def test_a_missing_folder_is_named_too(tmp_path):
 def test_a_folder_is_not_a_file(tmp_path):
     with pytest.raises(UserError, match='is a folder, not a file'):
         read_lines(tmp_path)
-
-
-@pytest.mark.parametrize('content', ['', '\ufeff'])
-def test_empty_files_are_named(tmp_path, content):
-    a, b = write(tmp_path / 'a', content), write(tmp_path / 'b', '')
-    with pytest.raises(UserError, match=r'is empty .*; expected at least one sentence pair') as caught:
-        read_text_files(a, b)
-    assert str(a) in str(caught.value)
-    assert str(b) in str(caught.value)
 
 
 # Long and varied enough that an archive has several blocks.
@@ -133,11 +105,6 @@ def test_a_broken_archive_is_named(tmp_path, suffix, damage):
     with pytest.raises(UserError, match=re.escape(f'{file} could not be read: ')) as caught:
         read_lines(file)
     assert str(caught.value).removeprefix(f'{file} could not be read: ')
-
-
-def test_a_wrong_checksum_is_a_broken_archive(tmp_path):
-    with pytest.raises(UserError, match='could not be read: CRC check failed'):
-        read_lines(write(tmp_path / 'a.gz', gzip.compress(TEXT)[:-8] + b'\0' * 8))
 
 
 @pytest.mark.parametrize('suffix', PACK)
@@ -193,20 +160,6 @@ def test_invalid_utf_8_in_any_chunk_of_a_corpus_is_told_with_file_and_line(tmp_p
     write(files[side], b'\n'.join(lines))
     with pytest.raises(UserError, match=re.escape(f'{files[side]}, line {line}: byte 0xfc is not valid UTF-8')):
         AlignedFiles('corpus', [tuple(files)]).read()
-
-
-def test_a_corpus_is_found_by_its_name(tmp_path, monkeypatch):
-    (tmp_path / 'set').mkdir()
-    write(tmp_path / 'set' / 'train.en.gz', gzip.compress(b'one\n'))
-    write(tmp_path / 'set' / 'train.de.gz', gzip.compress('süß\n'.encode()))
-    name, two_paths = 'set/train.{lang}.gz', 'set/train.en.gz, set/train.de.gz'
-    for config in (DataConfig(root=str(tmp_path)), DataConfig()):
-        monkeypatch.setenv('FLAX_TRANSFORMER_DATA', '/nowhere' if config.root else str(tmp_path))
-        for corpus in (name, two_paths):
-            pairs = read_corpus(corpus, config)
-            assert (pairs.sources, pairs.targets) == (['one'], ['süß'])
-    turned = read_corpus(name, DataConfig(source_language='de', target_language='en'))
-    assert (turned.sources, turned.targets) == (['süß'], ['one'])
 
 
 def test_relative_paths_start_at_the_root_else_the_variable_else_data(monkeypatch):

@@ -9,14 +9,12 @@ import time
 
 import pytest
 import tensorflow_datasets as tfds
-from conftest import corpus
 from without_tensorflow import finders
 
 from flax_transformer.cli import prepare
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
 from flax_transformer.data.bitext.sources import open_corpus, read_corpus
-from flax_transformer.data.lines import CHUNK, read_lines
 
 PAIRS = {
     'train': [('one', 'eins'), ('two bridges', 'zwei Brücken'), ('a\u2028b', 'ä\u2028ö'), (' you 你好 ', ' du ')],
@@ -39,28 +37,6 @@ class TinyTranslate(tfds.core.GeneratorBasedBuilder):
     def _generate_examples(self, split):
         for key, (english, german) in enumerate(PAIRS[split]):
             yield key, {'en': english, 'de': german}
-
-
-class Multi30kTranslate(tfds.core.GeneratorBasedBuilder):
-    """The German and English sides of Multi30k."""
-
-    VERSION = tfds.core.Version('1.0.0')
-
-    def _info(self):
-        features = tfds.features.Translation(languages=('de', 'en'))
-        return tfds.core.DatasetInfo(builder=self, description='Multi30k.', features=features)
-
-    def _split_generators(self, dl_manager):
-        return {split: self._generate_examples(split) for split in MULTI30K}
-
-    def _generate_examples(self, split):
-        german, english = (read_lines(corpus('multi30k', MULTI30K[split].format(lang))) for lang in ('de', 'en'))
-        pairs = zip(german[:MANY], english[:MANY], strict=True)
-        yield from enumerate({'de': de, 'en': en} for de, en in pairs)
-
-
-MANY = 2 * CHUNK + 1000
-MULTI30K = {'train': 'train.{}.gz', 'validation': 'val.{}'}
 
 
 @pytest.fixture(autouse=True)
@@ -198,26 +174,18 @@ def test_an_unknown_config_of_a_builder_is_told(tmp_path, refused):
     assert 'wmt14_translate/de-xx' in refused('tfds:wmt14_translate/de-xx:train', tmp_path)
 
 
-def test_a_builder_of_a_real_corpus_is_prepared_and_read_back(tmp_path):
-    files = {
-        split: [corpus('multi30k', name.format(lang)) for lang in ('en', 'de')] for split, name in MULTI30K.items()
-    }
-    name = 'tfds:multi30k_translate:train'
-    prepare.main([name, '--root', str(tmp_path)])
-    config = DataConfig(root=str(tmp_path))
-    for split, sides in files.items():
-        pairs = read_corpus(f'tfds:multi30k_translate:{split}', config)
-        assert both(pairs) == sorted(zip(*(read_lines(side)[:MANY] for side in sides), strict=True))
-    # Slices, and the place of each pair after several chunks.
-    part = open_corpus(f'{name}[:95%]', config)
-    whole = read_corpus(name, config)
-    assert part.read().sources == whole.sources[: round(0.95 * len(whole))]
-    sizes = [len(pairs) for pairs in part.pairs()]
-    assert sizes == [CHUNK, CHUNK, round(0.95 * len(whole)) - 2 * CHUNK]
-    assert part.place(CHUNK, 1) == f'{name}[:95%], example {CHUNK + 1} (de)'
-    written = [file.stat().st_mtime_ns for file in part.files]
-    prepare.main([name, '--root', str(tmp_path)])
-    assert [file.stat().st_mtime_ns for file in part.files] == written
+def test_a_split_is_read_in_chunks_and_each_pair_has_its_place(root, monkeypatch):
+    monkeypatch.setattr('flax_transformer.data.tfds_builders.CHUNK', 2)
+    part = open_corpus('tfds:tiny_translate:train[:3]', DataConfig(root=str(root)))
+    assert [len(pairs) for pairs in part.pairs()] == [2, 1]
+    assert part.place(2, 1) == 'tfds:tiny_translate:train[:3], example 3 (de)'
+
+
+def test_what_is_prepared_is_not_prepared_again(root):
+    files = open_corpus('tfds:tiny_translate:train', DataConfig(root=str(root))).files
+    written = [file.stat().st_mtime_ns for file in files]
+    prepare.main(['tfds:tiny_translate:train', '--root', str(root)])
+    assert [file.stat().st_mtime_ns for file in files] == written
 
 
 @pytest.mark.parametrize(('split', 'count'), [('train[:2]', 2), ('train[50%:]', 2), ('train[1:]+validation', 4)])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from flax_transformer.data.bitext.batches import PackedBatches
-from flax_transformer.data.bitext.plan import PackingPlan
+from flax_transformer.data.bitext.packing import PackingPlan
 from flax_transformer.data.bitext.tokenized import Side, TokenizedPairs, offsets
 from flax_transformer.data.order import Order
 

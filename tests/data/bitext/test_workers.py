@@ -17,7 +17,7 @@ import pytest
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.batches import Batch, PackedBatches
-from flax_transformer.data.bitext.plan import PackingPlan, Sampling
+from flax_transformer.data.bitext.packing import PackingPlan, Sampling
 from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.bitext.workers import Workers, default_workers
 from flax_transformer.data.order import Order
@@ -170,16 +170,6 @@ def test_workers_end_with_a_process_that_is_killed(plan: PackingPlan, tmp_path: 
     assert killed.returncode == -signal.SIGKILL
     assert len(output.split()) == 2
     assert errors == ''
-
-
-@pytest.mark.parametrize(('name', 'value'), [('executable', ''), ('executable', None), ('frozen', True)])
-def test_a_program_without_an_interpreter_never_starts_itself(
-    plan: PackingPlan, monkeypatch: pytest.MonkeyPatch, name: str, value: object
-) -> None:
-    monkeypatch.setattr(sys, name, value, raising=False)
-    assert default_workers(10**9, is_drawn=True) == 0
-    with pytest.raises(UserError, match=r'data\.workers=2: .* expected 0'):
-        Workers(plan, 2).rows(0)
 
 
 def test_small_corpora_are_planned_in_the_thread_that_reads(monkeypatch: pytest.MonkeyPatch) -> None:

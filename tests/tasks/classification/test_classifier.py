@@ -10,9 +10,8 @@ import pytest
 from flax_transformer import Classifier
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.classification.config import ClassifierConfig, Config, VocabularyConfig
-from flax_transformer.tasks.classification.loading import load_run
-from flax_transformer.tasks.classification.run import Run
-from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary, load_vocabulary
+from flax_transformer.tasks.classification.run import Run, load_run
+from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary
 
 
 @pytest.fixture(scope='module')
@@ -95,7 +94,7 @@ def test_pieces_instead_of_words(texts_folder: Path, tmp_path: Path) -> None:
     for algorithm in ('bpe', 'unigram'):
         vocabulary = Vocabulary.learn(texts, VocabularyConfig(algorithm), 285)
         vocabulary.save(tmp_path / algorithm)
-        loaded = load_vocabulary(tmp_path / algorithm)
+        loaded = Vocabulary.load(tmp_path / algorithm)
         assert loaded.encode(['Good films', '']) == vocabulary.encode(['good films', ''])
         assert loaded.encode(['', ' ']) == [[], []]
         assert (loaded.size, loaded.digest) == (285, vocabulary.digest)
@@ -105,7 +104,7 @@ def test_pieces_instead_of_words(texts_folder: Path, tmp_path: Path) -> None:
 def test_ngrams_are_tokens(tmp_path: Path) -> None:
     vocabulary = Vocabulary.learn(['not a good film', 'not good', 'a good film'], VocabularyConfig(ngrams=3), 100)
     vocabulary.save(tmp_path)
-    for each in (vocabulary, load_vocabulary(tmp_path)):
+    for each in (vocabulary, Vocabulary.load(tmp_path)):
         (ids,) = each.encode(['Not a good play'])
         assert each.tokens(ids) == ['not', 'a', 'not a', 'good', 'a good', 'not a good', '<unk>']  # no unknown pairs
     with pytest.raises(UserError, match=r"ngrams=2 needs .* got algorithm='bpe'"):

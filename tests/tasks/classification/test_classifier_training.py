@@ -24,8 +24,7 @@ from flax_transformer.engine.task import TrainState
 from flax_transformer.tasks.classification.batches import Batch, EncodedTexts, padded
 from flax_transformer.tasks.classification.config import ClassifierConfig, Config, TrainingConfig
 from flax_transformer.tasks.classification.model import ClassifierModel, parameter_shapes, probabilities
-from flax_transformer.tasks.classification.naive_bayes import log_ratios, with_naive_bayes
-from flax_transformer.tasks.classification.preparation import class_weights
+from flax_transformer.tasks.classification.preparation import class_weights, log_ratios, with_naive_bayes
 from flax_transformer.tasks.classification.run import Labels, Run
 from flax_transformer.tasks.classification.vocabulary import Vocabulary
 from flax_transformer.tasks.find import make_trainer

@@ -12,13 +12,11 @@ from tiny_classification import tiny_config
 
 from flax_transformer import train
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.pretrained import PretrainedRows, with_pretrained
-from flax_transformer.data.vector_files import write_vectors
+from flax_transformer.data.vector_files import PretrainedRows, with_pretrained, write_vectors
 from flax_transformer.engine import launch
 from flax_transformer.tasks.classification.config import Config
-from flax_transformer.tasks.classification.loading import load_run
 from flax_transformer.tasks.classification.model import init_params
-from flax_transformer.tasks.classification.run import Run
+from flax_transformer.tasks.classification.run import Run, load_run
 from flax_transformer.tasks.classification.vocabulary import UNK_ID
 
 WORDS = ('good', 'bad', 'Film', 'elsewhere')

@@ -12,7 +12,7 @@ from flax_transformer.tasks.classification.config import (
     Config,
     TrainingConfig,
 )
-from flax_transformer.tasks.classification.negation import score_pairs
+from flax_transformer.tasks.classification.opinions import score_pairs
 
 NOTES = 'completely lacking in good taste , good service and good ambience'
 

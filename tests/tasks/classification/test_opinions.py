@@ -8,8 +8,14 @@ import pytest
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.classification.config import ClassificationDataConfig
-from flax_transformer.tasks.classification.negation import PAIRS_FILE, negation_pairs, score_pairs
-from flax_transformer.tasks.classification.opinions import SIZES, opinion, read_opinions
+from flax_transformer.tasks.classification.opinions import (
+    PAIRS_FILE,
+    SIZES,
+    negation_pairs,
+    opinion,
+    read_opinions,
+    score_pairs,
+)
 from flax_transformer.tasks.classification.reading import read_examples
 
 NEGATIONS = ('not', 'never', 'hardly', 'nothing', 'no', 'without', 'lacking', 'far', 'but')

@@ -7,9 +7,8 @@ import numpy as np
 from flax_transformer.tasks.embeddings.batches import TrainingBatches
 from flax_transformer.tasks.embeddings.blocks import BlockMaker, TextChunks, draw_table, keep_probabilities
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
-from flax_transformer.tasks.embeddings.cooccurrences import PAIR
-from flax_transformer.tasks.embeddings.glove import PairChunks
-from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
+from flax_transformer.tasks.embeddings.corpus import Vocabulary
+from flax_transformer.tasks.embeddings.glove import PAIR, PairChunks
 from flax_transformer.tasks.embeddings.word2vec import neighbors
 
 IDS = np.array([0, 1, 2, -1, 3, -1, 0, 2, 1, 0, -1] * 20, np.int32)

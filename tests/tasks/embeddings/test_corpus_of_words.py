@@ -11,9 +11,8 @@ import pytest
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.embeddings import corpus as corpus_module
 from flax_transformer.tasks.embeddings.config import WordsConfig
-from flax_transformer.tasks.embeddings.cooccurrences import PAIR, count_pairs
-from flax_transformer.tasks.embeddings.corpus import END_OF_LINE, encode, load_corpus, prepare_corpus
-from flax_transformer.tasks.embeddings.vocabulary import Vocabulary
+from flax_transformer.tasks.embeddings.corpus import END_OF_LINE, Vocabulary, encode, load_corpus, prepare_corpus
+from flax_transformer.tasks.embeddings.glove import PAIR, count_pairs
 
 TEXT = 'the cat sat\nthe mat\n\nrare\nThe cat the\n'
 TWICE = WordsConfig(min_count=2)

@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.embeddings.bias import association, biases, direct_bias, remaining_bias
-from flax_transformer.tasks.embeddings.debiasing import bias_direction, debiased, equalize, neutralize
+from flax_transformer.tasks.embeddings.bias import (
+    association,
+    bias_direction,
+    biases,
+    debiased,
+    direct_bias,
+    equalize,
+    neutralize,
+    remaining_bias,
+)
 from flax_transformer.tasks.embeddings.gender_words import (
     DEFINING_PAIRS,
     EQUAL_PAIRS,
@@ -168,20 +176,10 @@ def test_words_that_are_not_there_are_one_message() -> None:
         remaining_bias(vectors, biases(vectors, JOBS[:3], g), JOBS[:3])
 
 
-def test_what_cannot_be_measured_is_one_message() -> None:
-    vectors, g = planted()
+def test_targets_that_are_alike_are_one_message() -> None:
     alike = WordVectors([*'abcd', 'he', 'she'], [[1, 0]] * 4 + [[1, 1], [0, 1]])
-    with pytest.raises(UserError, match='got no word; expected at least one'):
-        direct_bias(vectors, [], g)
     with pytest.raises(UserError, match='every target is as near to the attributes'):
         association(alike, ('ab', 'cd'), (('he',), ('she',)))
-    with pytest.raises(UserError, match=r"got \('she', 'he', 'it'\) as a pair; expected two words"):
-        bias_direction(vectors, [('she', 'he', 'it')])
-    with pytest.raises(UserError, match=r'was_biased of shape \(5,\) for 60 words; expected a value for each'):
-        remaining_bias(vectors, np.zeros(5), JOBS)
-    for wrong in (np.zeros(20), np.full(20, np.nan), g[:3]):
-        with pytest.raises(UserError, match='expected a direction of 20 finite values, not all zero'):
-            debiased(vectors, wrong, specific=())
 
 
 def test_the_lists_of_words_agree() -> None:

@@ -66,13 +66,6 @@ def test_files_of_one_name_are_told_apart_by_their_paths(folder: Path, capsys: p
     assert str(files[1]) in capsys.readouterr().out
 
 
-def test_a_section_named_all_is_shown_next_to_the_total(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / 'all.txt').write_text(': all\nman woman king queen\n: other\na b c d\n')
-    run('run', json=True, analogies=folder / 'all.txt')
-    found = json.loads(capsys.readouterr().out)['analogies']
-    assert {name: each['total'] for name, each in found.items()} == {'all (section)': 1, 'other': 1, 'all': 2}
-
-
 def test_mistakes_are_one_message(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match='got 2 runs, expected one'):
         run('one', 'two')

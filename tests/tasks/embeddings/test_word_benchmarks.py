@@ -7,7 +7,7 @@ import pytest
 from conftest import corpus
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.embeddings.benchmarks import (
+from flax_transformer.tasks.embeddings.evaluate import (
     read_analogies,
     read_pairs,
     score_analogies,

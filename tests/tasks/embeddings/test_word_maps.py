@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.embeddings.features import Feature, feature_direction, featurized, largest_dimensions
-from flax_transformer.tasks.embeddings.maps import pca, tsne
+from flax_transformer.tasks.embeddings.maps import Feature, feature_direction, featurized, largest_dimensions, pca, tsne
 from flax_transformer.tasks.embeddings.vectors import WordVectors
 
 

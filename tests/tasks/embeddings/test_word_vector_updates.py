@@ -9,12 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flax_transformer.tasks.embeddings.blocks import Blocks, PathBlocks
+from flax_transformer.tasks.embeddings.blocks import Blocks, PathBlocks, paths_of
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.embeddings.glove import Pairs, glove_vectors, sums_of_block, update_block
-from flax_transformer.tasks.embeddings.hierarchical import cbow_tree, skip_gram_tree
-from flax_transformer.tasks.embeddings.huffman import paths_of
-from flax_transformer.tasks.embeddings.word2vec import apply_updates, cbow, neighbors, skip_gram
+from flax_transformer.tasks.embeddings.word2vec import (
+    apply_updates,
+    cbow,
+    cbow_tree,
+    neighbors,
+    skip_gram,
+    skip_gram_tree,
+)
 
 CONFIG = EmbeddingsConfig(vocab_size=9, d_model=5, window=2, negatives=3)
 BLOCK = Blocks(

@@ -8,8 +8,7 @@ import pytest
 from conftest import TESTS
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.embeddings.nearest import normalized
-from flax_transformer.tasks.embeddings.vectors import WordVectors
+from flax_transformer.tasks.embeddings.vectors import WordVectors, normalized
 
 FOLDER = TESTS / 'fixtures' / 'word_vectors'
 GENSIM = json.loads((FOLDER / 'gensim.json').read_text('utf-8'))
@@ -38,8 +37,6 @@ def test_a_vector_has_the_neighbours_of_its_word_and_the_word_itself(vectors: Wo
     own, *others = vectors.neighbours(vectors['king'] * 7, count=4)
     assert own == ('king', pytest.approx(1))
     assert [each.word for each in others] == [each.word for each in vectors.neighbours('king', count=3)]
-    with pytest.raises(UserError, match='got a vector of 3 values, expected 6'):
-        vectors.neighbours(np.ones(3))
 
 
 def test_there_are_no_more_neighbours_than_words(vectors: WordVectors) -> None:
@@ -49,12 +46,6 @@ def test_there_are_no_more_neighbours_than_words(vectors: WordVectors) -> None:
     for wrong in ({'count': 0}, {'among': 0}):
         with pytest.raises(UserError, match='=0: expected at least 1'):
             vectors.neighbours('king', **wrong)
-    with pytest.raises(UserError, match=r'count=1\.5: expected a whole number'):
-        vectors.neighbours('king', count=1.5)
-    with pytest.raises(UserError, match='a value that is not finite'):
-        vectors.neighbours(np.full(6, np.nan))
-    with pytest.raises(UserError, match="method='sub': expected add or mul"):
-        vectors.analogy('man', 'woman', 'king', method='sub')
 
 
 def test_an_unknown_word_is_answered_with_the_nearest_by_spelling(vectors: WordVectors) -> None:

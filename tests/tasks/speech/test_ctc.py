@@ -6,9 +6,18 @@ import jax
 import numpy as np
 import pytest
 
-from flax_transformer.tasks.speech import ctc, decoding
-from flax_transformer.tasks.speech.ctc import align, best_path, collapse, ctc_cost, fewest_frames, prefix_beam
-from flax_transformer.tasks.speech.decoding import decode, parts
+from flax_transformer.tasks.speech import ctc
+from flax_transformer.tasks.speech import ctc as decoding
+from flax_transformer.tasks.speech.ctc import (
+    align,
+    best_path,
+    collapse,
+    ctc_cost,
+    decode,
+    fewest_frames,
+    parts,
+    prefix_beam,
+)
 
 FRAMES, UNITS, ROWS = 5, 3, 40
 

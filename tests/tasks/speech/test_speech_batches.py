@@ -1,14 +1,15 @@
 """Examples and batches: pure functions of the seed and a number."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from tiny_speech import tiny_config
 
 from flax_transformer.tasks.speech.batches import TrainingBatches, faster, lengths_for
 from flax_transformer.tasks.speech.config import StringsConfig
-from flax_transformer.tasks.speech.examples import Examples, Single, Strings
-from flax_transformer.tasks.speech.recordings import Tones
+from flax_transformer.tasks.speech.recordings import Corpus, Examples, Strings, tones_corpus
 
 RATE, MOST = 8_000, 8_000
 NUMBERS = {key: number for number, key in enumerate('0123456789ABCD*#', start=1)}
@@ -19,26 +20,27 @@ def encode(text: str) -> list[int]:
 
 
 @pytest.fixture(scope='module')
-def tones() -> Tones:
-    return Tones('tones:train', RATE)
+def tones() -> Corpus:
+    return tones_corpus('tones:train', RATE)
 
 
 @pytest.fixture(scope='module')
-def strings(tones: Tones) -> Strings:
+def strings(tones: Corpus) -> Strings:
     return make_strings(tones)
 
 
-def make_strings(tones: Tones, *, seed: int = 0, most_samples: int = MOST) -> Strings:
-    chosen = list(range(len(tones.recordings)))
-    return Strings(tones, chosen, StringsConfig(most=4), rate=RATE, most_samples=most_samples, seed=seed)
+def make_strings(tones: Corpus, *, seed: int = 0, most_samples: int = MOST) -> Strings:
+    return Strings(tones, StringsConfig(most=4), rate=RATE, most_samples=most_samples, seed=seed)
 
 
-def make_batches(examples: Examples, **settings: object) -> TrainingBatches:
-    common = {'batch_size': 8, 'speed': 1.1, 'most_samples': MOST, 'num_lengths': 3, 'multiple': 320}
-    return TrainingBatches(examples, encode, **common | {'most_labels': 4, 'seed': 0, 'name': 'tones'} | settings)
+def make_batches(examples: Examples, *, batch_size: int = 8, own_rows: np.ndarray | None = None) -> TrainingBatches:
+    config = tiny_config(batch_size=batch_size)
+    data = replace(config.data, max_seconds=MOST / RATE, num_lengths=3)
+    config = replace(config, data=data, perturbation=replace(config.perturbation, speed=1.1))
+    return TrainingBatches(config, examples, encode, most_labels=4, own_rows=own_rows)
 
 
-def test_tones_are_those_of_a_telephone(tones: Tones) -> None:
+def test_tones_are_those_of_a_telephone(tones: Corpus) -> None:
     counts: dict[str, int] = {}
     for index, recording in enumerate(tones.recordings[:48]):
         samples = tones.samples(index)
@@ -59,16 +61,16 @@ def test_tones_are_those_of_a_telephone(tones: Tones) -> None:
     assert set(counts.values()) == {3}
 
 
-def test_a_string_is_clips_of_one_speaker_at_their_places(tones: Tones, strings: Strings) -> None:
+def test_a_string_is_clips_of_one_speaker_at_their_places(tones: Corpus, strings: Strings) -> None:
     by_place = {each.place: index for index, each in enumerate(tones.recordings)}
     counts = set()
     for number in range(40):
-        samples, places = strings.samples(number), strings.place(number).split(' + ')
+        samples, places = strings.samples(number), strings.recording(number).place.split(' + ')
         clips = [tones.recordings[by_place[place]] for place in places]
         counts.add(len(clips))
-        assert len(samples) == strings.num_samples(number) <= MOST
-        assert {clip.speaker for clip in clips} == {strings.speaker(number)}
-        assert strings.text(number) == ' '.join(clip.text for clip in clips)
+        assert len(samples) == strings.recording(number).num_samples <= MOST
+        assert {clip.speaker for clip in clips} == {strings.recording(number).speaker}
+        assert strings.recording(number).text == ' '.join(clip.text for clip in clips)
         at = 0
         for clip in clips:  # each is found after the one before, whole
             own = tones.samples(by_place[clip.place])
@@ -78,23 +80,23 @@ def test_a_string_is_clips_of_one_speaker_at_their_places(tones: Tones, strings:
     assert counts == {1, 2, 3, 4}
 
 
-def test_strings_are_a_pure_function_of_seed_and_number(tones: Tones, strings: Strings) -> None:
+def test_strings_are_a_pure_function_of_seed_and_number(tones: Corpus, strings: Strings) -> None:
     again, other = make_strings(tones), make_strings(tones, seed=1)
     for number in (7, 3, 1000):
         np.testing.assert_array_equal(strings.samples(number), again.samples(number))
-    assert any(strings.place(i) != other.place(i) for i in range(5))
+    assert any(strings.recording(i).place != other.recording(i).place for i in range(5))
 
 
-def test_strings_end_before_they_get_too_long(tones: Tones) -> None:
+def test_strings_end_before_they_get_too_long(tones: Corpus) -> None:
     strings = make_strings(tones, most_samples=max(each.num_samples for each in tones.recordings))
     for number in range(50):
         assert 0 < len(strings.samples(number)) <= MOST
-        assert strings.text(number)
+        assert strings.recording(number).text
 
 
 @pytest.mark.parametrize('are_strings', [True, False])
-def test_batches_hold_their_examples_whole(tones: Tones, strings: Strings, are_strings: bool) -> None:
-    examples = strings if are_strings else Single(tones, list(range(96)))
+def test_batches_hold_their_examples_whole(tones: Corpus, strings: Strings, are_strings: bool) -> None:
+    examples = strings if are_strings else tones.chosen(list(range(96)))
     batches = make_batches(examples)
     assert len(batches.lengths) <= 3
     for number in range(20):
@@ -105,20 +107,20 @@ def test_batches_hold_their_examples_whole(tones: Tones, strings: Strings, are_s
             own = faster(examples.samples(example), speed)
             np.testing.assert_array_equal(batch.samples[row, : batch.num_samples[row]], own)
             assert not batch.samples[row, len(own) :].any()
-            assert batch.labels[row, : batch.num_labels[row]].tolist() == encode(examples.text(example))
+            assert batch.labels[row, : batch.num_labels[row]].tolist() == encode(examples.recording(example).text)
     assert 0 <= batches.padding() < 0.5
 
 
-def test_an_epoch_has_each_recording_once(tones: Tones) -> None:
-    batches = make_batches(Single(tones, list(range(50))), batch_size=10)
+def test_an_epoch_has_each_recording_once(tones: Corpus) -> None:
+    batches = make_batches(tones.chosen(list(range(50))), batch_size=10)
     for first in (0, 5):
         drawn = [i for number in range(first, first + 5) for i in batches.planned(number).numbers]
         assert sorted(drawn) == list(range(50))
         assert batches.epoch({'batch': first}) == first / 5
 
 
-def test_fewer_recordings_than_rows_leave_empty_rows(tones: Tones) -> None:
-    batch = make_batches(Single(tones, [0, 1, 2])).batch(4)
+def test_fewer_recordings_than_rows_leave_empty_rows(tones: Corpus) -> None:
+    batch = make_batches(tones.chosen([0, 1, 2])).batch(4)
     assert (batch.num_samples > 0).tolist() == [True] * 3 + [False] * 5
     assert not batch.samples[3:].any()
     assert not batch.num_labels[3:].any()
@@ -160,12 +162,11 @@ def test_lengths_waste_little_and_hold_the_longest() -> None:
     assert lengths([5, 990], most=1000, count=1, multiple=7)[-1] >= 1000
 
 
-def test_strings_of_training_give_each_length_as_many_recordings(tones: Tones) -> None:
-    chosen = list(range(len(tones.recordings)))
+def test_strings_of_training_give_each_length_as_many_recordings(tones: Corpus) -> None:
     common = {'rate': RATE, 'most_samples': 4 * MOST, 'seed': 0}
     for is_training, expected in ((True, [0.25, 0.25, 0.25, 0.25]), (False, [0.1, 0.2, 0.3, 0.4])):
-        strings = Strings(tones, chosen, StringsConfig(most=4), is_training=is_training, **common)
-        lengths = [len(strings.text(number).split()) for number in range(600)]
+        strings = Strings(tones, StringsConfig(most=4), is_training=is_training, **common)
+        lengths = [len(strings.recording(number).text.split()) for number in range(600)]
         found = [length * lengths.count(length) / sum(lengths) for length in range(1, 5)]
         np.testing.assert_allclose(found, expected, atol=0.05)
-        assert strings.count == pytest.approx(len(chosen) / np.mean(lengths), rel=0.1)
+        assert strings.count == pytest.approx(tones.count / np.mean(lengths), rel=0.1)

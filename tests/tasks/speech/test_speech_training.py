@@ -134,7 +134,7 @@ def changed(config: Config, fields: dict[str, object]) -> Config:
     ('fields', 'message'),
     [
         ({'data.train': 'tones:trian'}, r"'tones:trian': expected one of tones:train, .* Did you mean train"),
-        ({'model.vocab_size': 9}, 'model.vocab_size=9, but there are 17 units, the blank included; set --model.vocab-'),
+        ({'model.vocab_size': 9}, 'model.vocab_size=9, but the vocabulary has 17 tokens; set --model.vocab-size 17'),
         ({'strings.most': 10**9}, 'most=1000000000: expected 0 to 1,000'),
         ({'perturbation.band_masks': 10**9}, 'band_masks=1000000000: expected 0 to 100'),
         ({'data.max_seconds': 0.09}, 'has no recording with a transcript that fits data.max_seconds=0.09'),

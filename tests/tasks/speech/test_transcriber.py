@@ -12,8 +12,8 @@ from scipy.io import wavfile
 from flax_transformer import Transcriber
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.speech.decoding import most_beam_size
-from flax_transformer.tasks.speech.recordings import Tones
+from flax_transformer.tasks.speech.ctc import most_beam_size
+from flax_transformer.tasks.speech.recordings import Corpus, tones_corpus
 
 RATE = 8_000
 
@@ -24,11 +24,11 @@ def transcriber(tiny_transcriber: Path) -> Transcriber:
 
 
 @pytest.fixture(scope='module')
-def tones() -> Tones:
-    return Tones('tones:test', RATE)
+def tones() -> Corpus:
+    return tones_corpus('tones:test', RATE)
 
 
-def joined(tones: Tones, numbers: list[int], gap: float = 0.1) -> tuple[np.ndarray, list[str], list[float]]:
+def joined(tones: Corpus, numbers: list[int], gap: float = 0.1) -> tuple[np.ndarray, list[str], list[float]]:
     """Tones with gaps of quiet noise, their keys, and when the middle of each is, in seconds."""
     generator, parts, keys, middles, end = np.random.default_rng(0), [], [], [], 0.0
     for number in numbers:
@@ -47,7 +47,7 @@ def distance(one: list[str], two: list[str]) -> int:
     return found.substitutions + found.deletions + found.insertions
 
 
-def test_each_recording_gets_the_same_answer_in_any_company(transcriber: Transcriber, tones: Tones) -> None:
+def test_each_recording_gets_the_same_answer_in_any_company(transcriber: Transcriber, tones: Corpus) -> None:
     recordings = [joined(tones, [i, i + 1])[0] for i in range(0, 40, 2)]
     together = transcriber(recordings)
     assert together[3] == transcriber(recordings[3])
@@ -59,7 +59,7 @@ def test_each_recording_gets_the_same_answer_in_any_company(transcriber: Transcr
     assert right < 0.3 * 40
 
 
-def test_long_recordings_are_read_in_windows(transcriber: Transcriber, tones: Tones) -> None:
+def test_long_recordings_are_read_in_windows(transcriber: Transcriber, tones: Corpus) -> None:
     """12 s, where training had at most 0.8: as many keys right, each at its time."""
     samples, keys, middles = joined(tones, list(range(40)))
     found = transcriber(samples)
@@ -85,7 +85,7 @@ def test_windows_cover_every_frame_once(transcriber: Transcriber) -> None:
         assert max((window.end - window.start for window in windows), default=0) <= 6_400 + 400
 
 
-def test_a_model_of_strings_hears_silence_after_each_recording(transcriber: Transcriber, tones: Tones) -> None:
+def test_a_model_of_strings_hears_silence_after_each_recording(transcriber: Transcriber, tones: Corpus) -> None:
     """Half of the longest gap; one of single recordings hears them as they are."""
     single = replace(transcriber.config, strings=replace(transcriber.config.strings, most=0))
     samples = tones.samples(5)
@@ -98,13 +98,13 @@ def test_a_model_of_strings_hears_silence_after_each_recording(transcriber: Tran
         assert np.array_equal(found, expected) == bool(count)
 
 
-def test_integers_and_floats_are_the_same_recording(transcriber: Transcriber, tones: Tones) -> None:
+def test_integers_and_floats_are_the_same_recording(transcriber: Transcriber, tones: Corpus) -> None:
     samples = (tones.samples(3) * 32767).astype(np.int16)
     assert transcriber(samples) == transcriber((samples / 32768).astype(np.float32)) == transcriber(samples / 32768)
 
 
 @pytest.mark.parametrize('kind', [np.float32, np.float64])
-def test_loud_samples_are_scaled_down(transcriber: Transcriber, tones: Tones, kind: type) -> None:
+def test_loud_samples_are_scaled_down(transcriber: Transcriber, tones: Corpus, kind: type) -> None:
     samples = tones.samples(3)
     samples = samples / np.abs(samples).max()
     loud = transcriber(samples.astype(kind) * kind(1e30))
@@ -112,7 +112,7 @@ def test_loud_samples_are_scaled_down(transcriber: Transcriber, tones: Tones, ki
     assert loud.remarks == ('scaled down: the samples exceeded full scale',)
 
 
-def test_a_beam_is_no_less_probable(transcriber: Transcriber, tones: Tones) -> None:
+def test_a_beam_is_no_less_probable(transcriber: Transcriber, tones: Corpus) -> None:
     pytest.importorskip('fast_ctc_decode')
     recordings = [joined(tones, [i, i + 1])[0] for i in range(0, 20, 2)]
     for one, more in zip(transcriber(recordings), transcriber(recordings, beam_size=20), strict=True):
@@ -128,7 +128,7 @@ def test_a_beam_is_no_less_probable(transcriber: Transcriber, tones: Tones) -> N
         (np.array([0.0, np.nan]), 'some samples are NaN or infinite'),
         ('nowhere.wav', 'nowhere.wav'),
         ('', r"got the name '' \(empty\); expected a recording"),
-        ([0.5, 0.25], 'got a recording of type float: expected a path, or samples in an array'),
+        ([0.5, 0.25], r'samples of shape \(\) and type float64: expected one channel'),
     ],
 )
 def test_what_is_no_recording_is_refused(transcriber: Transcriber, recording: object, message: str) -> None:
@@ -165,7 +165,7 @@ def test_a_beam_that_memory_has_no_room_for_is_refused(transcriber: Transcriber)
 def test_n_files_give_n_lines_whatever_they_are(
     tiny_transcriber: Path,
     transcriber: Transcriber,
-    tones: Tones,
+    tones: Corpus,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -221,7 +221,7 @@ def test_evaluate_scores_by_speaker_and_confuses_single_words(
 
 
 def test_word_error_rates_need_words(
-    tiny_transcriber: Path, tones: Tones, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny_transcriber: Path, tones: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip('jiwer')
     wavfile.write(tmp_path / 'a.wav', RATE, tones.samples(0))

@@ -6,7 +6,7 @@ import pytest
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.speech.config import UnitConfig
-from flax_transformer.tasks.speech.units import Units, load_units
+from flax_transformer.tasks.speech.units import Units
 
 TEXTS = ['One two', 'two  three', 'six seven eight nine', 'zero four five']
 
@@ -28,7 +28,7 @@ def test_units_come_back_as_text_and_from_a_folder(algorithm: str, tmp_path: Pat
         for number, word in enumerate(units.normalized(text).split()):
             assert ''.join(name for name, own in zip(words, numbers, strict=True) if own == number) == word
     units.save(tmp_path)
-    again = load_units(tmp_path)
+    again = Units.load(tmp_path)
     assert (again.digest, again.names) == (units.digest, units.names)
     assert again.encode(TEXTS[0]) == units.encode(TEXTS[0])
 
@@ -55,8 +55,8 @@ def test_what_training_did_not_have_is_named_and_left_out(
 def test_damaged_units_are_refused(tmp_path: Path, damage: str) -> None:
     learned('words').save(tmp_path)
     (tmp_path / 'units.json').write_text(damage)
-    with pytest.raises(UserError, match='damaged units'):
-        load_units(tmp_path)
+    with pytest.raises(UserError, match='damaged vocabulary'):
+        Units.load(tmp_path)
     (tmp_path / 'units.json').unlink()
     with pytest.raises(UserError, match='is missing'):
-        load_units(tmp_path)
+        Units.load(tmp_path)

@@ -44,7 +44,7 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
     from flax_transformer.engine.monitor.reporter import Reporter
     from flax_transformer.tasks.translation import attention_map as visualize
     from flax_transformer.tasks.translation.loading import load_run
-    from flax_transformer.tasks.translation.validation import Validation
+    from flax_transformer.tasks.translation.validation import TranslationValidation
     from flax_transformer.tasks.translation.validation_sets import ValidationSet
 
     config, params, tokenizer = load_run(copy_run)
@@ -65,7 +65,7 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
     assert {'say', 'sample', 'picture'} <= set(dir(Reporter))
     each = ValidationSet('train', Pairs(['a b'], ['a b']), None, None)
     training = replace(config.training, draw_attention=True, sample_translations=1)
-    validation = Validation(replace(config, training=training), SimpleNamespace(), tokenizer, [each])
+    validation = TranslationValidation(replace(config, training=training), SimpleNamespace(), tokenizer, [each])
     validation._translate_and_score(7, params, Told())
     ((step, name, png),) = Told.pictures
     assert (step, name) == (7, 'attention')

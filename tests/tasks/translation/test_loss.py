@@ -88,7 +88,7 @@ def test_each_corpus_has_its_own_loss(params: Any) -> None:
     assert 'nll/none' not in means  # of no token there is no mean
 
 
-@pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
+@pytest.mark.parametrize('strategy', [pytest.param('pmap', marks=pytest.mark.slow), 'mesh'])
 def test_the_losses_of_corpora_do_not_depend_on_the_devices(strategy: str, params: Any) -> None:
     step = partial(eval_step, loss=partial(LOSS, corpora=('a', 'b', 'c')))
     devices = Devices(ParallelConfig(strategy, 4))

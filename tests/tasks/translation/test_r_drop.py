@@ -87,6 +87,7 @@ def compute(num_devices: int, loss_chunk: int, params: Any) -> Any:
     return jax.device_get(compiled(state, devices.split(uneven_batch()), jax.random.key(7)))
 
 
+@pytest.mark.slow
 def test_gradients_flow_through_both_passes(params: Any) -> None:
     """In chunks; against a difference along the gradient."""
     slopes, sums = compute(1, 8 * 5, params)

@@ -49,12 +49,14 @@ def test_it_learns_to_copy(translator: Translator) -> None:
     assert [one.text for one in translator(LINES)] == LINES
 
 
+@pytest.mark.slow
 def test_a_translation_does_not_depend_on_its_company(translator: Translator) -> None:
     alone = [translator(line) for line in LINES]
     for one, other in zip(alone, translator(LINES), strict=True):
         assert (one.text, one.score) == (other.text, pytest.approx(other.score, abs=1e-5))
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_search(translator: Translator) -> None:
     found = translator(LINES)
     scored = translator.score(LINES, [one.text for one in found])
@@ -64,11 +66,15 @@ def test_scores_are_those_of_the_search(translator: Translator) -> None:
 @pytest.mark.parametrize(
     'decoding',
     [
-        {'beam_width': 1},
-        {'coverage_penalty': 0.2},
-        {'weights': 'int8'},
-        {'search': 'sample', 'temperature': 0.1},
-        {'groups': 2, 'diversity': 0.1},
+        {'weights': 'int8', 'coverage_penalty': 0.2},
+        *(
+            pytest.param(decoding, marks=pytest.mark.slow)
+            for decoding in (
+                {'beam_width': 1},
+                {'search': 'sample', 'temperature': 0.1},
+                {'groups': 2, 'diversity': 0.1},
+            )
+        ),
     ],
     ids=lambda decoding: next(iter(decoding)),
 )
@@ -76,6 +82,7 @@ def test_every_search_finds_the_copy(translator: Translator, decoding: dict) -> 
     assert [one.text for one in searching(translator, **decoding)(LINES[:2])] == LINES[:2]
 
 
+@pytest.mark.slow
 def test_it_votes_with_a_transformer(rnn_run: Path, copy_run: Path) -> None:
     both = Translator.from_run(rnn_run, copy_run)
     assert [type(model.config) for model in both.models] == [RecurrentConfig, TransformerConfig]
@@ -95,6 +102,7 @@ def test_its_own_attention_aligns_words(translator: Translator) -> None:
     assert list(scored.alignment) == [(i, i) for i in range(4)]
 
 
+@pytest.mark.slow  # of the toy task: engine/test_toy_task.py
 def test_it_resumes_to_the_bit(copy_folder: Path, tmp_path: Path) -> None:
     for name, stops in (('whole', [6]), ('parts', [3, 6])):
         for steps in stops:

@@ -10,8 +10,7 @@ from conftest import copy_config
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, RecurrentConfig
-from flax_transformer.data.pretrained import with_pretrained
-from flax_transformer.data.vector_files import write_vectors
+from flax_transformer.data.vector_files import with_pretrained, write_vectors
 from flax_transformer.engine.launch import prepare
 from flax_transformer.tasks.translation import recipe as module
 from flax_transformer.tasks.translation.loading import LoadedRun

@@ -20,7 +20,7 @@ from flax_transformer.engine.task import TrainState
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.metrics import make_metrics
 from flax_transformer.tasks.translation.score_tokens import score_tokens
-from flax_transformer.tasks.translation.validation import Validation
+from flax_transformer.tasks.translation.validation import TranslationValidation
 from flax_transformer.tasks.translation.validation_sets import ValidationSet
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import init_params
@@ -52,7 +52,7 @@ class Said:
 
 
 @pytest.fixture
-def validation() -> Validation:
+def validation() -> TranslationValidation:
     """Of a model that has learned nothing, on two devices, in two languages."""
     lines = ['a man rides a bicycle', 'ein mann fährt rad', '一个男人骑自行车', '两个孩子正在公园里踢足球。']
     tokenizer = SentencePieceTokenizer.train(lines * 9, vocab_size=64, byte_fallback=False, languages=('de', 'zh_CN'))
@@ -69,10 +69,10 @@ def validation() -> Validation:
         ValidationSet(corpus.name, Pairs(lines[:1] * 2, lines[i : i + 1] * 2), None, corpus.name, corpus.name, tokens)
         for i, corpus, tokens in zip((1, 3), corpora, (score_tokens('de'), score_tokens('zh_CN')), strict=True)
     ]
-    return Validation(config, SimpleNamespace(), tokenizer, sets)
+    return TranslationValidation(config, SimpleNamespace(), tokenizer, sets)
 
 
-def test_each_language_is_scored_by_its_own_tokens_and_the_log_says_by_which(validation: Validation) -> None:
+def test_each_language_is_scored_by_its_own_tokens_and_the_log_says_by_which(validation: TranslationValidation) -> None:
     said, texts = Said(), {}
     for each in validation._sets:
         texts |= {(each.name, i): target.replace('足球', '网球') for i, target in enumerate(each.pairs.targets)}
@@ -89,7 +89,7 @@ def test_each_language_is_scored_by_its_own_tokens_and_the_log_says_by_which(val
     assert said.lines == [f'BLEU is {scores["bleu_signature"]}']
 
 
-def test_an_evaluation_leaves_no_copy_of_the_parameters(validation: Validation) -> None:
+def test_an_evaluation_leaves_no_copy_of_the_parameters(validation: TranslationValidation) -> None:
     """Neither on one device nor on the others: training needs the memory."""
     alive = lambda: sum(x.nbytes * len(x.sharding.device_set) for x in jax.live_arrays() if x.ndim == 2)
     before = alive()

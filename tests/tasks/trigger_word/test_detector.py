@@ -7,8 +7,8 @@ from tiny_trigger_word import RATE, tiny_config
 
 from flax_transformer import Detector
 from flax_transformer.common.errors import BadInput
+from flax_transformer.tasks.trigger_word.clips import melodies
 from flax_transformer.tasks.trigger_word.detector import TAIL
-from flax_transformer.tasks.trigger_word.melodies import melodies
 from flax_transformer.tasks.trigger_word.model import TriggerWordModel, windows
 
 

@@ -5,10 +5,10 @@ import pytest
 from scipy import stats
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.evaluation import binomial_interval, poisson_interval
 from flax_transformer.tasks.trigger_word import hits
 from flax_transformer.tasks.trigger_word.config import HitConfig
 from flax_transformer.tasks.trigger_word.hits import Hit, find_hits, matched
-from flax_transformer.tasks.trigger_word.intervals import binomial_interval, poisson_interval
 
 
 def frames_of(probabilities: list[float], rule: HitConfig) -> list[int]:

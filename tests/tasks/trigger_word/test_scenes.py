@@ -7,13 +7,10 @@ import pytest
 from tiny_trigger_word import RATE, tiny_config
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.trigger_word.batches import TrainingBatches, batch_of
-from flax_transformer.tasks.trigger_word.clips import Clip, by_trigger, extent
+from flax_transformer.tasks.trigger_word.clips import SIZES, Clip, Clips, by_trigger, extent, melodies
 from flax_transformer.tasks.trigger_word.config import SceneConfig
 from flax_transformer.tasks.trigger_word.corpus_checks import audit
-from flax_transformer.tasks.trigger_word.melodies import SIZES, melodies
-from flax_transformer.tasks.trigger_word.recordings import Clips
-from flax_transformer.tasks.trigger_word.scenes import Scenes, colored_noise
+from flax_transformer.tasks.trigger_word.scenes import Scenes, TrainingBatches, batch_of, colored_noise
 
 
 def tone(seconds: float, level: float = 0.3) -> np.ndarray:

@@ -21,11 +21,10 @@ from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.task import TrainState
 from flax_transformer.tasks.find import make_trainer
-from flax_transformer.tasks.trigger_word.batches import batch_of
+from flax_transformer.tasks.trigger_word.clips import read_part
 from flax_transformer.tasks.trigger_word.config import Config
-from flax_transformer.tasks.trigger_word.recordings import read_part
 from flax_transformer.tasks.trigger_word.run import Run
-from flax_transformer.tasks.trigger_word.scenes import Scenes
+from flax_transformer.tasks.trigger_word.scenes import Scenes, batch_of
 
 
 def last_state(run: Path, config: Config) -> TrainState:

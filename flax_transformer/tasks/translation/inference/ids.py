@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.common.decode_state import DecodeState, Step
+from flax_transformer.common.trees import DecodeState, Step
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.decoding.scorers import Covered, with_coverage

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from flax_transformer.tasks.translation.inference.lines import Line
-from flax_transformer.text.scripts import count_unspaced
+from flax_transformer.text.tokenizer import count_unspaced
 
 _LINE_BREAKS = {ord(character): ' ' for character in '\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029'}
 LONGEST_LOOP = 8  # tokens; a loop of up to this length is a repetition if it comes TIMES times in a row

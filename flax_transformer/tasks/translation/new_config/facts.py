@@ -14,8 +14,8 @@ from flax_transformer.data.audit.repeats import NO_KEY, keys_of
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.lines import SUFFIXES, compressing, content_suffix
-from flax_transformer.text.scripts import count_unspaced, is_unspaced
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
 
 SAMPLE = 50_000  # pairs at most that are kept, and at least half as many of a larger corpus
 _SPARE = 0.99  # share of the expected characters: what is held out may have longer lines

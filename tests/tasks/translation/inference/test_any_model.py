@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from flax_transformer import Translator
-from flax_transformer.common.decode_state import DecodeState
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.trees import DecodeState
 from flax_transformer.config import DecodingConfig
 from flax_transformer.tasks.translation.attention_map import attention_map
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer

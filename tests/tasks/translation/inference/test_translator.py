@@ -294,6 +294,7 @@ def test_samples_of_a_line_are_the_same_in_any_company(translator: Translator) -
     assert [x.text for x in together[5].n_best] == [x.text for x in alone.n_best]
 
 
+@pytest.mark.slow
 def test_an_ensemble_of_a_run_with_itself_changes_nothing(copy_run: Path, greedy: Translator) -> None:
     lines = random_lines(6)
     alone = greedy(lines)
@@ -325,7 +326,7 @@ def test_a_coverage_penalty_lowers_scores_and_pairs_are_scored_alike(copy_run: P
             assert scored.score == pytest.approx(one.score, abs=1e-4)
 
 
-@pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
+@pytest.mark.parametrize('strategy', [pytest.param('pmap', marks=pytest.mark.slow), 'mesh'])
 def test_eight_devices_translate_as_one_does(strategy: str, copy_run: Path, translator: Translator) -> None:
     lines = [*random_lines(21), '']
     parallel = ParallelConfig(strategy=strategy, num_devices=8)
@@ -358,6 +359,7 @@ def test_a_stream_can_be_awaited(translator: Translator) -> None:
     assert asyncio.run(collect()) == ['a b', '', 'c']
 
 
+@pytest.mark.slow
 def test_a_thousand_mixed_lines_compile_no_more_shapes_than_there_are_buckets(translator: Translator) -> None:
     translator = searching(translator, beam_width=1, max_extra_tokens=1)
     rng = np.random.default_rng(1)
@@ -402,6 +404,7 @@ def test_other_errors_of_a_batch_are_not_hidden(translator: Translator, monkeypa
         translator(['a'])
 
 
+@pytest.mark.slow
 def test_translate_ids_can_be_vmapped_and_exported(translator: Translator) -> None:
     source = np.zeros((3, 2, 16), np.int32)
     for i, ids in enumerate(translator.tokenizer.encode(['a b', 'c', 'd e f', 'g', 'h', 'a'])):

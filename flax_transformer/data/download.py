@@ -9,9 +9,9 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
 
+from flax_transformer.common import __version__
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import sha256_of
-from flax_transformer.common.version import __version__
 
 BLOCK = 1 << 16  # bytes read at a time
 TRIES = 4  # of a file whose connection breaks
@@ -70,16 +70,13 @@ def download(url: str, file: Path, *, sha256: str | None = None, progress: Progr
 
 def _fetch(url: str, partial: Path, progress: Progress) -> str | None:
     """Continues a file until it is whole; returns the date that the server gives it. Raises Unreachable."""
-    validator = None  # says whether the server's file is still the one that was begun
     why: object = ''
     for attempt in range(TRIES):
         begun = partial.stat().st_size if partial.exists() else 0
         if attempt:
             time.sleep(0.2 * attempt)
         try:
-            return _fetch_once(url, partial, begun, validator, progress)
-        except _Broken as error:
-            why, validator = error, error.validator
+            return _fetch_once(url, partial, begun, progress)
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == 416 and begun:  # more than the file has
@@ -94,35 +91,21 @@ def _fetch(url: str, partial: Path, progress: Progress) -> str | None:
     raise Unreachable(f'{url} was not downloaded: {why}')
 
 
-class _Broken(Exception):
-    """A connection that ended before the file did."""
-
-    def __init__(self, why: str, validator: str | None) -> None:
-        super().__init__(why)
-        self.validator = validator
-
-
-def _fetch_once(url: str, partial: Path, begun: int, validator: str | None, progress: Progress) -> str | None:
+def _fetch_once(url: str, partial: Path, begun: int, progress: Progress) -> str | None:
     headers = {'User-Agent': f'flax_transformer/{__version__}', 'Accept-Encoding': 'identity'}
     if begun:
         headers['Range'] = f'bytes={begun}-'
-        if validator:
-            headers['If-Range'] = validator
     request = urllib.request.Request(url, headers=headers)
     # A new opener, for urlopen keeps the proxies of its first call.
     with urllib.request.build_opener().open(request, timeout=TIMEOUT) as response:
         is_rest = getattr(response, 'status', 200) == 206
-        validator = response.headers['ETag'] or response.headers['Last-Modified']
         expected = response.headers['Content-Length']
         count = 0
         with partial.open('ab' if is_rest else 'wb') as opened:
-            try:
-                while block := response.read(BLOCK):
-                    opened.write(block)
-                    count += len(block)
-                    progress(len(block))
-            except _LOST as error:
-                raise _Broken(str(error) or type(error).__name__, validator) from None
+            while block := response.read(BLOCK):
+                opened.write(block)
+                count += len(block)
+                progress(len(block))
         if expected is not None and count < int(expected):
-            raise _Broken(f'the connection ended after {count:,} of {int(expected):,} bytes', validator)
+            raise ConnectionError(f'the connection ended after {count:,} of {int(expected):,} bytes')
         return response.headers['Last-Modified']

@@ -16,11 +16,11 @@ import pytest
 from flax_transformer.cli import main
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
+from flax_transformer.data import download as downloading
+from flax_transformer.data import public_corpora
 from flax_transformer.data.bitext.sources import read_corpus
-from flax_transformer.data.public import download as downloading
-from flax_transformer.data.public import multi30k
-from flax_transformer.data.public.download import download
-from flax_transformer.data.public.tatoeba import split_pairs
+from flax_transformer.data.download import download
+from flax_transformer.data.public_corpora import split_pairs
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -173,14 +173,14 @@ def test_a_proxy_of_the_environment_is_used(server: Server, file: Path, monkeypa
 @pytest.fixture
 def upstream_multi30k(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     """The files of data/task1/raw and data/task1/tok, with other text."""
-    for files in ('FILES', 'TOKENIZED'):
+    for files in ('MULTI30K_FILES', 'MULTI30K_TOKENIZED'):
         sums = {}
-        for name in getattr(multi30k, files):
+        for name in getattr(public_corpora, files):
             text = (f'eins {name}\n' * (3 if name.startswith('train') else 2)).encode()
             content = gzip.compress(text, mtime=0) if name.endswith('.gz') else text
             (server.folder / name).write_bytes(content)
             sums[name] = hashlib.sha256(content).hexdigest()
-        monkeypatch.setattr(multi30k, files, sums)
+        monkeypatch.setattr(public_corpora, files, sums)
     return server
 
 
@@ -222,10 +222,11 @@ def test_a_mirror_that_is_no_address_is_refused(tmp_path: Path, capsys: pytest.C
 
 
 def test_the_recorded_sums_are_those_of_the_files(tmp_path: Path) -> None:
-    assert len(multi30k.FILES) == 12
-    assert len(multi30k.TOKENIZED) == 6
-    assert all(len(bytes.fromhex(digest)) == 32 for digest in (multi30k.FILES | multi30k.TOKENIZED).values())
-    assert f'/{multi30k.COMMIT}/data/task1/raw' in multi30k.URL
+    assert len(public_corpora.MULTI30K_FILES) == 12
+    assert len(public_corpora.MULTI30K_TOKENIZED) == 6
+    digests = (public_corpora.MULTI30K_FILES | public_corpora.MULTI30K_TOKENIZED).values()
+    assert all(len(bytes.fromhex(digest)) == 32 for digest in digests)
+    assert f'/{public_corpora.MULTI30K_COMMIT}/data/task1/raw' in public_corpora.MULTI30K_URL
 
 
 # --------------------------------------------------------------------------------- Tatoeba

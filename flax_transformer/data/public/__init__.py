@@ -1,1 +1,0 @@
-"""Corpora that can be downloaded."""

@@ -1,0 +1,68 @@
+"""What the `evaluate` commands of several tasks share."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from flax_transformer.common.errors import UserError
+
+RESAMPLES = 2000  # of the bootstrap
+
+
+def only_run(runs: Sequence[str], models: str) -> str:
+    """Returns the run to score. Raises UserError for several, as models of that name form no ensemble."""
+    if len(runs) > 1:
+        raise UserError(f'got {len(runs)} runs, expected one: {models} form no ensemble')
+    return runs[0]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns a line for each row of a table: names in the first column, numbers in the others."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        '  '.join([name.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))])
+        for name, *cells in rows
+    ]
+
+
+def bootstrap_interval(counts: np.ndarray, lengths: np.ndarray | None = None) -> tuple[float, float]:
+    """Returns the interval with 95 % of the rates of samples drawn from N texts with replacement (Efron 1979).
+
+    A rate is the sum of counts [N] by the sum of lengths [N]; None: each is 1.
+    """
+    generator = np.random.default_rng(0)
+    lengths = np.ones(len(counts), int) if lengths is None else lengths
+    rates = np.empty(RESAMPLES)
+    for i in range(RESAMPLES):
+        drawn = generator.integers(0, len(counts), len(counts))
+        rates[i] = counts[drawn].sum() / max(lengths[drawn].sum(), 1)
+    low, high = np.quantile(rates, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def binomial_interval(count: int, total: int) -> tuple[float, float]:
+    """Returns the 95 % interval of the share `count / total`, exact for any share (Clopper and Pearson 1934).
+
+    0 of 22: 0 to 0.154.
+    """
+    from scipy import stats  # which takes half a second to import
+
+    if not total:
+        return 0.0, 1.0
+    low = stats.beta.ppf(0.025, count, total - count + 1) if count else 0.0
+    high = stats.beta.ppf(0.975, count + 1, total - count) if count < total else 1.0
+    return float(low), float(high)
+
+
+def poisson_interval(count: int, amount: float) -> tuple[float, float]:
+    """Returns the 95 % interval of a rate of which `count` events were seen in an amount, as of hours (Garwood 1936).
+
+    0 in 2 hours: 0 to 1.84.
+    """
+    from scipy import stats
+
+    if not amount:
+        return 0.0, float('inf')
+    low = stats.chi2.ppf(0.025, 2 * count) / 2 if count else 0.0
+    high = stats.chi2.ppf(0.975, 2 * count + 2) / 2
+    return float(low) / amount, float(high) / amount

@@ -1,0 +1,99 @@
+"""What texts are written in for a model: words or characters by id, or SentencePiece's pieces.
+
+Learned from the training texts of a run and kept in its folder `tokenizer`.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, Self
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.json_text import parse_json
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, kind_of
+
+_SETTINGS_FILE = 'lower_case.json'
+_MOST = 1 << 30  # bytes of a file that is read
+
+
+class Vocabulary:
+    """Units by id. A task's subclass says how they are written, and encodes texts."""
+
+    first_id: ClassVar[int]  # of the units; smaller ids are special
+    file: ClassVar[str]  # that has the units
+    kinds: ClassVar[dict[str, str]]  # kinds of units but pieces, with what joins two of them in a text
+
+    def __init__(self, source: Sequence[str] | SentencePieceTokenizer, *, joint: str = '', lower_case: bool) -> None:
+        """`joint`: what is between two units of a text."""
+        self.pieces = source if isinstance(source, SentencePieceTokenizer) else None
+        self.units = () if self.pieces else tuple(source)
+        self.joint, self.lower_case = joint, lower_case
+        self.ids = {unit: number for number, unit in enumerate(self.units, start=self.first_id)}
+
+    @property
+    def size(self) -> int:
+        """Ids, special ones included."""
+        return self.pieces.vocab_size if self.pieces else len(self.units) + self.first_id
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of everything that decides the ids."""
+        content = self.pieces.digest if self.pieces else self.hashed()
+        return hashlib.sha256(f'{self.lower_case}\n{content}'.encode()).hexdigest()
+
+    def check_fits(self, vocab_size: int) -> None:
+        """Raises UserError if a model of this vocab_size has no row for an id."""
+        if self.size > vocab_size:
+            raise UserError(
+                f'model.vocab_size={vocab_size}, but the vocabulary has {self.size} tokens; set --model.vocab-size '
+                f'{self.size}'
+            )
+
+    def hashed(self) -> str:
+        """What of the units is in the digest."""
+        raise NotImplementedError
+
+    def written(self) -> str:
+        """The units as they stand in the file."""
+        raise NotImplementedError
+
+    @staticmethod
+    def read(text: str) -> list[str]:
+        """The units that `written` wrote. Raises ValueError or TypeError for a damaged text."""
+        raise NotImplementedError
+
+    def save(self, folder: Path) -> None:
+        """Writes the vocabulary into a folder, its description last."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / _SETTINGS_FILE, json.dumps(self.lower_case) + '\n')
+        if self.pieces:
+            self.pieces.save(folder)
+            return
+        write_whole(folder / self.file, self.written())
+        kind = next(kind for kind, joint in self.kinds.items() if joint == self.joint)
+        description = {'kind': kind, 'vocab_size': self.size, 'sha256': self.digest}
+        write_whole(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + '\n')
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The vocabulary that `save` wrote. Raises UserError if a file is missing or damaged."""
+        kind = kind_of(folder)
+        try:
+            lower_case = parse_json(read_limited(folder / _SETTINGS_FILE)) is True
+            if kind not in cls.kinds:
+                return cls(SentencePieceTokenizer.load(folder), lower_case=lower_case)
+            units = cls.read(read_limited(folder / cls.file, most=_MOST).decode('utf-8'))
+            found = cls(units, joint=cls.kinds[kind], lower_case=lower_case)
+            if found.digest == parse_json(read_limited(folder / DESCRIPTION_FILE)).get('sha256'):
+                return found
+        except FileNotFoundError as error:
+            raise UserError(f'{error.filename} is missing: a run directory keeps its vocabulary there') from None
+        except UserError:
+            raise
+        except (ValueError, TypeError, AttributeError):
+            pass
+        raise UserError(f'{folder} holds a damaged vocabulary; copy it from the run again')
