@@ -72,13 +72,8 @@ def _is_public(name: str) -> bool:
 
 
 def _prepare_public(argv: list[str]) -> None:
+    from flax_transformer.data import public_corpora
     from flax_transformer.data.named_files import data_root
-    from flax_transformer.data.public_corpora import (
-        MULTI30K_LICENCE,
-        TATOEBA_LICENCE,
-        prepare_multi30k,
-        prepare_tatoeba,
-    )
 
     default = lambda _: CorpusOptions(data_root(None))
     options = parse('prepare', CorpusOptions, argv, CORPUS_DESCRIPTION, first=argv[0], default=default)
@@ -89,11 +84,17 @@ def _prepare_public(argv: list[str]) -> None:
     with progress_bar(None, 'B') as bar:
         how = {'mirror': mirror, 'say': note, 'progress': bar.update}
         if argv[0] == 'multi30k':
-            folder, licence = prepare_multi30k(options.root, **how), MULTI30K_LICENCE
+            folder, licence = public_corpora.prepare_multi30k(options.root, **how), public_corpora.MULTI30K_LICENCE
             following = [f'flax-transformer train multi30k_en_de{root_option}']
         else:
-            source, target = _languages(argv[0])
-            folder, licence = prepare_tatoeba(options.root, source, target, **how), TATOEBA_LICENCE
+            found = TATOEBA.fullmatch(argv[0])
+            if not found or found[1] == found[2]:
+                raise UserError(f'prepare: got {argv[0]!r}, expected two languages, as in tatoeba-en-de')
+            source, target = found.groups()
+            folder, licence = (
+                public_corpora.prepare_tatoeba(options.root, source, target, **how),
+                public_corpora.TATOEBA_LICENCE,
+            )
             files = [
                 f'--{kind}{side} {shlex.quote(f"{folder}/{name}.{language}{suffix}")}'
                 for kind, name, suffix in (('', 'train', '.gz'), ('valid-', 'dev', ''), ('test-', 'test', ''))
@@ -104,10 +105,3 @@ def _prepare_public(argv: list[str]) -> None:
     print(f'{argv[0]} is in {folder}. {licence}.\nNext:')
     for line in following:
         print(f'  {line}')
-
-
-def _languages(name: str) -> tuple[str, str]:
-    found = TATOEBA.fullmatch(name)
-    if not found or found[1] == found[2]:
-        raise UserError(f'prepare: got {name!r}, expected two languages, as in tatoeba-en-de')
-    return found[1], found[2]
