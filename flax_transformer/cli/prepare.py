@@ -91,10 +91,8 @@ def _prepare_public(argv: list[str]) -> None:
             if not found or found[1] == found[2]:
                 raise UserError(f'prepare: got {argv[0]!r}, expected two languages, as in tatoeba-en-de')
             source, target = found.groups()
-            folder, licence = (
-                public_corpora.prepare_tatoeba(options.root, source, target, **how),
-                public_corpora.TATOEBA_LICENCE,
-            )
+            folder = public_corpora.prepare_tatoeba(options.root, source, target, **how)
+            licence = public_corpora.TATOEBA_LICENCE
             files = [
                 f'--{kind}{side} {shlex.quote(f"{folder}/{name}.{language}{suffix}")}'
                 for kind, name, suffix in (('', 'train', '.gz'), ('valid-', 'dev', ''), ('test-', 'test', ''))
