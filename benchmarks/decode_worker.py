@@ -68,7 +68,7 @@ def ctranslate2(size: Size, compute_type: str = 'float32') -> Translate:
     """Our weights in CTranslate2; for its best, CT2_USE_MKL=0 in float32 and one thread in int8 (see decode_peers)."""
     import ctranslate2 as engine
 
-    from flax_transformer.interop.ctranslate2.conversion import write
+    from flax_transformer.interop.ctranslate2 import write
 
     config, params = _model(size)
     with tempfile.TemporaryDirectory() as folder:

@@ -39,7 +39,7 @@ from strange_files import READERS, Reader, is_refusal
 MODULES = (
     'flax_transformer.engine.runs.checkpoints',
     'flax_transformer.engine.runs.learning_curves',
-    'flax_transformer.interop.stablehlo.export_loader',
+    'flax_transformer.interop.export_loader',
     'flax_transformer.marian.folder',
     'flax_transformer.tasks.translation.loading',
     'flax_transformer.tasks.translation.task',

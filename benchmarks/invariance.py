@@ -17,7 +17,7 @@ import numpy as np
 
 from flax_transformer import Translator
 from flax_transformer.config import ParallelConfig
-from flax_transformer.tasks.translation.inference import batching
+from flax_transformer.tasks.translation.inference import batch_runner
 from flax_transformer.tasks.translation.inference.result import Translation
 
 LINES = 2000
@@ -59,9 +59,9 @@ def main() -> None:
     for strategy in ('pmap', 'mesh'):
         spread = Translator.from_run(run, weights=weights, parallel=ParallelConfig(strategy=strategy, num_devices=8))
         report(f'8 devices by {strategy}', spread(lines))
-    buckets, batching._BUCKETS = batching._BUCKETS, (128, 256)
+    buckets, batch_runner._BUCKETS = batch_runner._BUCKETS, (128, 256)
     report('padded to 128 slots', translator.with_decoding(translator.decoding)(lines))
-    batching._BUCKETS = buckets
+    batch_runner._BUCKETS = buckets
     report('each line alone', [translator([line])[0] for line in lines])
 
 

@@ -157,7 +157,7 @@ def read_marian_folder(folder: Path) -> None:
 
 
 def read_weights(folder: Path) -> None:
-    from flax_transformer.marian.tensors import read_tensors
+    from flax_transformer.marian.weights import read_tensors
 
     read_tensors(folder)
 
@@ -219,14 +219,14 @@ def _corpus() -> tuple[Any, Any]:
 
 def make_export(folder: Path) -> None:
     from flax_transformer import Translator
-    from flax_transformer.interop.stablehlo.export import export_run
+    from flax_transformer.interop.stablehlo import export_run
 
     export_run(Translator.from_run(GOLDEN, beam_width=1, max_tokens=8), folder, platforms=['cpu'])
 
 
 def read_export(folder: Path) -> None:
     from flax_transformer.common.errors import UserError
-    from flax_transformer.interop.stablehlo.export_loader import load
+    from flax_transformer.interop.export_loader import load
 
     try:
         load(folder)

@@ -10,7 +10,7 @@ from flax_transformer.config import TransformerConfig
 from flax_transformer.data.bitext.batches import Batch, make_batch
 from flax_transformer.data.bitext.packing import one_pair_a_row
 from flax_transformer.data.bitext.tokenized import flatten, offsets
-from flax_transformer.tasks.translation.loss import loss_sums
+from flax_transformer.tasks.translation.task import loss_sums
 from flax_transformer.transformer.model import Transformer, init_params
 
 MODEL = TransformerConfig(

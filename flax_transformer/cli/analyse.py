@@ -13,7 +13,7 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.translation.evaluate import check_files, read_set, tokens_of
 
 if TYPE_CHECKING:
-    from flax_transformer.tasks.translation.search_errors import WidthReport
+    from flax_transformer.tasks.translation.evaluation import WidthReport
 
 DESCRIPTION = """Tell faults of the search from faults of the model, over beam widths. For each line the model scores
 the reference and its own translation as the search does: if the reference scores higher, the search missed it; else
@@ -42,8 +42,8 @@ def main(argv: list[str]) -> None:
     if not options.widths or min(options.widths) < 1:
         raise UserError(f'--widths {options.widths}: expected at least one beam width, each at least 1')
 
-    from flax_transformer.tasks.translation.score_tokens import note_on
-    from flax_transformer.tasks.translation.search_errors import analyse, recommendation, table
+    from flax_transformer.tasks.translation.evaluation import analyse, recommendation, table
+    from flax_transformer.tasks.translation.metrics import note_on
 
     tokens = tokens_of(options.data, options.decoding.target_language)
     name, pairs = read_set(runs[0], options.source, options.reference, options.data, trust=options.trust_data)

@@ -62,7 +62,7 @@ def main(argv: list[str]) -> None:
 
         prepare_devices(options.parallel.num_devices)
 
-    from flax_transformer.tasks.translation.score_tokens import note_on
+    from flax_transformer.tasks.translation.metrics import note_on
     from flax_transformer.tasks.translation.significance import changed_lines, paired_tests
 
     tokens = tokens_of(options.data)

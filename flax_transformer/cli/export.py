@@ -25,7 +25,7 @@ class ExportOptions:
 
 def main(argv: list[str]) -> None:
     options = parse('export', ExportOptions, argv, DESCRIPTION, task='translation')
-    from flax_transformer.interop.stablehlo.export import export_run
+    from flax_transformer.interop.stablehlo import export_run
     from flax_transformer.tasks.translation.inference.translator import Translator
 
     translator = Translator.from_run(argv[0], step=options.step, **asdict(options.decoding))

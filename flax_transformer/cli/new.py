@@ -11,7 +11,7 @@ from flax_transformer.common.files import write_whole
 from flax_transformer.data.audit.config import CheckConfig
 
 if TYPE_CHECKING:
-    from flax_transformer.tasks.translation.new_config.text import Corpora
+    from flax_transformer.tasks.translation.new_config import Corpora
 
 DESCRIPTION = """Look at two aligned text files, and write a commented config of a fitting size for them. Without
 --valid-source and --valid-target, some pairs are held out: the files are copied into a folder next to the config,
@@ -38,9 +38,8 @@ def main(argv: list[str]) -> None:
     file = Path(argv[0])
     _check(file, options)
 
-    from flax_transformer.tasks.translation.new_config.facts import fit_vocabulary, language_of, read_facts
-    from flax_transformer.tasks.translation.new_config.sizes import sizes_of, tier_of
-    from flax_transformer.tasks.translation.new_config.text import config_text
+    from flax_transformer.tasks.translation.corpus_facts import fit_vocabulary, language_of, read_facts
+    from flax_transformer.tasks.translation.new_config import config_text, sizes_of, tier_of
 
     facts = read_facts(options.source, options.target)
     languages, notes = zip(
@@ -110,8 +109,8 @@ def _check(file: Path, options: NewOptions) -> None:
 
 def _corpora(file: Path, options: NewOptions, languages: tuple[str, str], held_out: int) -> 'Corpora':
     """The corpora of the config; holds out validation pairs if none are given."""
-    from flax_transformer.tasks.translation.new_config.facts import hold_out
-    from flax_transformer.tasks.translation.new_config.text import Corpora
+    from flax_transformer.tasks.translation.corpus_facts import hold_out
+    from flax_transformer.tasks.translation.new_config import Corpora
 
     test = _name(options.test_source, options.test_target, languages)
     if options.valid_source is not None:

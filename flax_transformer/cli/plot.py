@@ -99,7 +99,7 @@ def _of_line(kind: str, run: str, line: str, translation: str | None) -> 'Figure
 
 def _attention(kind: str, translator: 'Translator', line: str, translation: str | None) -> 'Figure':
     from flax_transformer.plots.attention import plot_heads, plot_layers
-    from flax_transformer.tasks.translation.attention_map import attention_map, plot_attention
+    from flax_transformer.tasks.translation.inspection import attention_map, plot_attention
 
     found = attention_map(translator, line, translation)
     if kind == 'attention':

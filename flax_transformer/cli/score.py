@@ -31,7 +31,7 @@ def main(argv: list[str]) -> None:
         raise UserError('score compares two files: give --source and --target')
 
     from flax_transformer.data.bitext.text_files import read_text_files
-    from flax_transformer.tasks.translation.inference.word_alignment import pharaoh
+    from flax_transformer.tasks.translation.inference.result import pharaoh
 
     pairs = read_text_files(options.source, options.target)
     translator = open_translator(positional(argv), options)

@@ -121,7 +121,7 @@ def _load(runs: list[str], options: TranslateOptions) -> 'Translator':
     translator = open_translator(runs, options)
     if options.backend == 'jax':
         return translator
-    from flax_transformer.interop.ctranslate2.translator import CTranslate2Translator
+    from flax_transformer.interop.ctranslate2 import CTranslate2Translator
 
     return CTranslate2Translator.of(translator, options.compute_type)
 
@@ -202,7 +202,7 @@ def _fields(translation: 'Translation', n_best: int) -> dict[str, Any]:
 
 def _show_attention(translator: 'Translator', records: list[Record], translations: list['Translation']) -> None:
     """Draws on standard error, so that the output has translations alone."""
-    from flax_transformer.tasks.translation.attention_text import attention_text
+    from flax_transformer.tasks.translation.inspection import attention_text
 
     for record, translation in zip(records, translations, strict=True):
         drawn = attention_text(translator, record.text, translation, shutil.get_terminal_size().columns)
@@ -211,6 +211,6 @@ def _show_attention(translator: 'Translator', records: list[Record], translation
 
 
 def _pharaoh(translation: 'Translation') -> str:
-    from flax_transformer.tasks.translation.inference.word_alignment import pharaoh
+    from flax_transformer.tasks.translation.inference.result import pharaoh
 
     return pharaoh(translation.alignment or ())

@@ -1,6 +1,7 @@
 """The search that a DecodingConfig describes: its transforms, scorer and loop, and several models as one step."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -43,8 +44,18 @@ def max_lengths(
 
 
 def search(
-    step: Step,
-    state: DecodeState,
+    step: Step, state: DecodeState, decoding: DecodingConfig, source: jax.Array, *, pad_id: int, **options: Any
+) -> Hypotheses:
+    """The hypotheses that the config asks for, from a step function and its first state; `options` of make_problem."""
+    problem = make_problem(decoding, source, pad_id=pad_id, **options)
+    if decoding.search == 'sample':
+        keys = sentence_keys(decoding.seed, source, pad_id)
+        return sample_search(step, state, problem, keys=keys, samples=decoding.samples)
+    groups = {'groups': decoding.groups, 'diversity': decoding.diversity}
+    return beam_search(step, state, problem, width=decoding.beam_width, **groups)
+
+
+def make_problem(
     decoding: DecodingConfig,
     source: jax.Array,
     *,
@@ -54,8 +65,8 @@ def search(
     banned_sequences: Sequence[Sequence[int]] = (),
     prefix: jax.Array | None = None,
     max_positions: int | None = None,
-) -> Hypotheses:
-    """The hypotheses that the config asks for, from a step function and its first state.
+) -> SearchProblem:
+    """What the config asks for.
 
     Args:
       source: ids [B, S], then pad_id.
@@ -63,16 +74,16 @@ def search(
       prefix: ids [B, P] that the translations begin with, then pad_id.
       max_positions: of the model; translations are cut there. None: any number.
     """
-    is_sampling, limits = decoding.search == 'sample', max_lengths(decoding, source, pad_id, prefix, max_positions)
+    limits = max_lengths(decoding, source, pad_id, prefix, max_positions)
     banned = (pad_id, *banned) if decoding.ban_pad else banned
     chain = make_rules(decoding, eos_id=eos_id, banned=banned, banned_sequences=banned_sequences)
-    if is_sampling:
+    if decoding.search == 'sample':
         chain += make_shapers(decoding)
     if prefix is not None:
         chain.append(transforms.forced_prefix(prefix, pad_id))
     if decoding.force_eos:
         chain.append(transforms.force_eos(limits, eos_id))
-    problem = SearchProblem(
+    return SearchProblem(
         start=jnp.full(source.shape[0], pad_id, jnp.int32),
         max_lengths=limits,
         length=output_slots(decoding, source.shape[1], 0 if prefix is None else prefix.shape[1], max_positions),
@@ -81,11 +92,6 @@ def search(
         transforms=chain,
         scorer=make_scorer(decoding, source != pad_id),
     )
-    if is_sampling:
-        keys = sentence_keys(decoding.seed, source, pad_id)
-        return sample_search(step, state, problem, keys=keys, samples=decoding.samples)
-    groups = {'groups': decoding.groups, 'diversity': decoding.diversity}
-    return beam_search(step, state, problem, width=decoding.beam_width, **groups)
 
 
 def make_rules(

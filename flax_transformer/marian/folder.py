@@ -10,18 +10,17 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.marian.json_files import read_object
 from flax_transformer.marian.settings import (
     faults_of_decoding,
     faults_of_model,
     read_decoding,
     read_model,
+    read_object,
     write_decoding,
     write_model,
 )
-from flax_transformer.marian.tensors import SAFETENSORS, read_tensors, write_safetensors
 from flax_transformer.marian.tokenizer import MarianTokenizer
-from flax_transformer.marian.weights import TIED, from_marian, to_marian
+from flax_transformer.marian.weights import SAFETENSORS, TIED, from_marian, read_tensors, to_marian, write_safetensors
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.config import TransformerConfig
 

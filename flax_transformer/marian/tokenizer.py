@@ -18,7 +18,7 @@ import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import write_whole
-from flax_transformer.marian.json_files import read_object
+from flax_transformer.marian.settings import read_object
 from flax_transformer.text.sentencepiece_model import open_model, read_model
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable
 
@@ -70,8 +70,9 @@ class MarianTokenizer:
         settings = read_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).is_file() else {}
         _check_settings(folder / SETTINGS_FILE, settings)
         vocabulary = _read_vocabulary(folder / VOCABULARY_FILE)
-        has_two = bool(settings.get('separate_vocabs'))
-        target_vocabulary = _read_vocabulary(folder / TARGET_VOCABULARY_FILE) if has_two else None
+        target_vocabulary = None
+        if settings.get('separate_vocabs'):
+            target_vocabulary = _read_vocabulary(folder / TARGET_VOCABULARY_FILE)
         models = [read_model(folder / name) for name in (SOURCE_FILE, TARGET_FILE)]
         for name, model, ids in zip(
             (SOURCE_FILE, TARGET_FILE), models, (vocabulary, target_vocabulary or vocabulary), strict=True
@@ -79,11 +80,8 @@ class MarianTokenizer:
             _check_pieces(folder, name, model, ids)
         tokenizer = cls(*models, vocabulary, target_vocabulary, settings)
         for special in tokenizer._specials:
-            for ids in (vocabulary, target_vocabulary or vocabulary):
-                if special not in ids:
-                    raise UserError(
-                        f'{folder / VOCABULARY_FILE} has no {special!r}, a special piece of {SETTINGS_FILE}'
-                    )
+            if special not in vocabulary or special not in tokenizer._target_vocabulary:
+                raise UserError(f'{folder / VOCABULARY_FILE} has no {special!r}, a special piece of {SETTINGS_FILE}')
         return tokenizer
 
     def save(self, folder: Path) -> None:
@@ -247,22 +245,14 @@ def _read_vocabulary(file: Path) -> dict[str, int]:
 
 def _check_settings(file: Path, settings: dict[str, Any]) -> None:
     known = {_content(settings.get(f'{name}_token', default)) for name, default in _SPECIALS}
-    added = settings.get('added_tokens_decoder') or {}
-    added = [entry for entry in added.values() if any(entry.get(s) for s in ('lstrip', 'rstrip', 'single_word'))] + [
-        token
-        for token in [
-            *(_content(entry) for entry in added.values()),
-            *(_content(token) for token in settings.get('additional_special_tokens') or []),
-            *(_content(token) for token in settings.get('extra_special_tokens') or []),
-        ]
-        if token not in known
-    ]
-    faults = [f'added token {token!r}' for token in added]
-    faults += [
-        f'{name}={settings[name]!r}'
-        for name in ('sp_model_kwargs', 'clean_up_tokenization_spaces')
-        if settings.get(name)
-    ]
+    added = list((settings.get('added_tokens_decoder') or {}).values())
+    strange = [entry for entry in added if any(entry.get(s) for s in ('lstrip', 'rstrip', 'single_word'))]
+    for name in ('additional_special_tokens', 'extra_special_tokens'):
+        added += settings.get(name) or []
+    strange += [token for token in map(_content, added) if token not in known]
+    faults = [f'added token {token!r}' for token in strange]
+    unsupported = ('sp_model_kwargs', 'clean_up_tokenization_spaces')
+    faults += [f'{name}={settings[name]!r}' for name in unsupported if settings.get(name)]
     if settings.get('tokenizer_class', 'MarianTokenizer') != 'MarianTokenizer':
         faults.append(f'tokenizer_class={settings["tokenizer_class"]!r}, expected MarianTokenizer')
     if faults:

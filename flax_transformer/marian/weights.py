@@ -1,12 +1,14 @@
-"""Parameters of Hugging Face's Marian models <-> ours: one table of names, read in both directions.
+"""Parameters of Hugging Face's Marian models <-> ours: one table of names, read in both directions; and their files.
 
     params = from_marian(read_tensors(folder), config)
     write_safetensors(file, to_marian(params, config))
 
-`settings` translates the configs, `tensors` reads and writes the files, `folder` does all of it.
+Files are safetensors or PyTorch's pickles, whole or in shards. torch is not needed: `pickles` reads its files, and runs
+nothing that they name.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,10 +16,16 @@ import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import read_limited
+from flax_transformer.common.installing import install_command
+from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.trees import named_leaves
+from flax_transformer.marian.pickles import read_pickle
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import parameter_shapes
+
+SAFETENSORS, PICKLE = 'model.safetensors', 'pytorch_model.bin'
 
 # Ours, theirs, and the kind of module; {n} is the layer.
 MODULES = (
@@ -85,14 +93,15 @@ def from_marian(tensors: dict[str, np.ndarray], config: TransformerConfig) -> An
     for ours, theirs, change in names(config):
         if ours not in expected:
             continue
-        wanted = _their_shape(expected[ours], change)
+        shape = expected[ours]
+        wanted = {'same': shape, 'transposed': shape[::-1], 'as a row': (1, *shape)}[change]
         if theirs not in left:
             faults.append(f'{theirs}: missing, expected shape {wanted}')
         elif left[theirs].shape != wanted:
             faults.append(f'{theirs}: got shape {left.pop(theirs).shape}, expected {wanted}')
         else:
             tensor = left.pop(theirs)
-            tensor = tensor.T if change == 'transposed' else tensor.reshape(expected[ours])
+            tensor = tensor.T if change == 'transposed' else tensor.reshape(shape)
             params[ours] = jnp.asarray(_without_pad(ours, tensor, config))
     faults += [f'{name}: unexpected' for name in left]
     if faults:
@@ -111,7 +120,8 @@ def to_marian(params: Any, config: TransformerConfig) -> dict[str, np.ndarray]:
     for ours, theirs, change in names(config):
         array = flat.get(ours)
         if array is None and theirs.endswith('bias'):
-            array = np.zeros(_absent_bias(ours, config), np.float32)
+            # Ours may lack the biases of the logits, and those of the projections in attention.
+            array = np.zeros(config.vocab_size_of_target if ours == 'logits_bias' else config.d_model, np.float32)
         if array is not None:
             array = _without_pad(ours, array, config)
             tensors[theirs] = array.T if change == 'transposed' else array[None] if change == 'as a row' else array
@@ -121,15 +131,6 @@ def to_marian(params: Any, config: TransformerConfig) -> dict[str, np.ndarray]:
 def shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
     """The shape of every parameter of a config's model, by path."""
     return {name: leaf.shape for name, leaf in named_leaves(parameter_shapes(config))}
-
-
-def _their_shape(shape: tuple[int, ...], change: str) -> tuple[int, ...]:
-    return {'same': shape, 'transposed': shape[::-1], 'as a row': (1, *shape)}[change]
-
-
-def _absent_bias(ours: str, config: TransformerConfig) -> tuple[int]:
-    """The shape of a bias that our model may lack: of the logits, or of a projection in attention."""
-    return (config.vocab_size_of_target,) if ours == 'logits_bias' else (config.d_model,)
 
 
 def _without_pad(name: str, array: np.ndarray, config: TransformerConfig) -> np.ndarray:
@@ -166,3 +167,58 @@ def _without_copies(
             if positions.shape != computed.shape or np.abs(positions - computed).max() > 5e-3:
                 faults.append(f'{name}: not the sinusoids of Marian; other positions are not supported')
     return left, faults
+
+
+def read_tensors(folder: Path) -> dict[str, np.ndarray]:
+    """All tensors of the folder's model, in the types in which they are stored.
+
+    Looks for model.safetensors, model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json, in this
+    order. Raises UserError if there is none, one is damaged, or a pickle holds more than tensors.
+    """
+    for name, read in ((SAFETENSORS, _read_safetensors), (PICKLE, read_pickle)):
+        if (folder / name).is_file():
+            return read(folder / name)
+        if (folder / f'{name}.index.json').is_file():
+            return _read_shards(folder / f'{name}.index.json', read)
+    raise UserError(f'{folder} has no weights; expected {SAFETENSORS} or {PICKLE}, or shards of one and their index')
+
+
+def write_safetensors(file: Path, tensors: dict[str, np.ndarray]) -> None:
+    """Writes a file that Hugging Face loads into a PyTorch model."""
+    _safetensors().numpy.save_file(
+        {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, file, metadata={'format': 'pt'}
+    )
+
+
+def _safetensors() -> Any:
+    """The module, imported on use: translating does not need it."""
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError:
+        raise UserError(f'safetensors is not installed: {install_command("interop")}') from None
+    return safetensors
+
+
+def _read_safetensors(file: Path) -> dict[str, np.ndarray]:
+    module = _safetensors()
+    try:
+        return module.numpy.load_file(file)
+    except Exception as error:  # a damaged file can raise anything
+        raise UserError(f'{file} is damaged, or cut short: {error}; copy it again') from None
+
+
+def _read_shards(index: Path, read: Callable[[Path], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    try:
+        homes = dict(parse_json(read_limited(index))['weight_map'])
+        names = sorted(set(homes.values()))
+    except (ValueError, TypeError, KeyError):
+        raise UserError(f'{index} is damaged: expected {{"weight_map": {{tensor: file}}}}') from None
+    # A name with a folder in it could lead anywhere.
+    missing = [name for name in names if Path(name).name != name or not (index.parent / name).is_file()]
+    if missing:
+        raise UserError(f'{index} names files that are not next to it: {", ".join(missing)}')
+    tensors = {name: tensor for file in names for name, tensor in read(index.parent / file).items()}
+    if absent := sorted(set(homes) - set(tensors)):
+        raise UserError(f'{index} names tensors that its files lack: {", ".join(absent)}')
+    return tensors

@@ -14,9 +14,9 @@ from conftest import TESTS
 
 from flax_transformer.cli import main, translate
 from flax_transformer.cli import records as interactive
-from flax_transformer.tasks.translation import attention_text
-from flax_transformer.tasks.translation.attention_text import draw
+from flax_transformer.tasks.translation import inspection
 from flax_transformer.tasks.translation.inference.result import Translation
+from flax_transformer.tasks.translation.inspection import draw
 
 RUN = TESTS / 'golden' / 'number_words'
 WELCOME = 'flax-transformer: type a line to translate; Ctrl-D ends\n'
@@ -123,7 +123,7 @@ def test_a_wait_is_explained_only_where_it_is_long(
 
 def test_a_map_is_drawn_under_each_answer(call: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     maps = iter(['map 1', None])
-    monkeypatch.setattr(attention_text, 'attention_text', lambda *_: next(maps))
+    monkeypatch.setattr(inspection, 'attention_text', lambda *_: next(maps))
     code, answers, error = call([b'one\n', b'two\n', b'\x04'], '--show-attention')
     assert (code, answers) == (0, b'ONE\nTWO\n')
     assert error == f'{WELCOME}en> map 1\nen> en> \n'
@@ -143,7 +143,7 @@ def test_a_map_fits_the_terminal(width: int) -> None:
     lines = draw(PIECES * 2, PIECES, np.eye(8, 16), width).split('\n')
     assert len(lines) == 1 + len(PIECES)
     assert all(line.isprintable() for line in lines)
-    assert max(map(attention_text._columns, lines)) <= width
+    assert max(map(inspection._columns, lines)) <= width
     assert ('…' in lines[0]) == (width < 30)
     assert '█' in lines[1]
 

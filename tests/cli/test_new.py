@@ -12,9 +12,8 @@ from flax_transformer.config import DataConfig, TransformerConfig
 from flax_transformer.cost.step_cost import training_flops
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_corpus
-from flax_transformer.tasks.translation.new_config.facts import Facts, Pieces, hold_out, language_of
-from flax_transformer.tasks.translation.new_config.sizes import sizes_of, tier_of
-from flax_transformer.tasks.translation.new_config.text import Corpora, config_text
+from flax_transformer.tasks.translation.corpus_facts import Facts, Pieces, hold_out, language_of
+from flax_transformer.tasks.translation.new_config import Corpora, config_text, sizes_of, tier_of
 
 WORDS = {'en': ['red', 'blue', 'green', 'house', 'tree', 'river', 'old', 'new', 'small', 'big']}
 WORDS['de'] = ['rot', 'blau', 'grün', 'Haus', 'Baum', 'Fluss', 'alt', 'neu', 'klein', 'groß']

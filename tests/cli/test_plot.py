@@ -13,7 +13,7 @@ def test_each_kind_of_a_line_is_drawn(copy_run: Path, tmp_path: Path, monkeypatc
     """With one map and one n-best list for all of them."""
     import numpy as np
 
-    from flax_transformer.tasks.translation import attention_map
+    from flax_transformer.tasks.translation import inspection as attention_map
     from flax_transformer.tasks.translation.inference.result import Translation
     from flax_transformer.tasks.translation.inference.translator import Translator
 

@@ -28,7 +28,7 @@ def test_elsewhere_it_names_the_packages(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_no_other_module_writes_such_a_command() -> None:
     assert pip_install('--upgrade', 'sacrebleu[ja]') == "pip install --upgrade 'sacrebleu[ja]'"
-    ours = {'common/installing.py', 'interop/stablehlo/export_loader.py'}  # the latter runs without this package
+    ours = {'common/installing.py', 'interop/export_loader.py'}  # the latter runs without this package
     package = ROOT / 'flax_transformer'
     found = {str(file.relative_to(package)) for file in package.rglob('*.py') if 'pip install' in file.read_text()}
     assert found == ours

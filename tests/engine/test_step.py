@@ -19,7 +19,7 @@ from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.step import train_step
 from flax_transformer.engine.task import TrainState, init_state
-from flax_transformer.tasks.translation.loss import loss_sums
+from flax_transformer.tasks.translation.task import loss_sums
 from flax_transformer.transformer.model import Transformer, init_params
 
 step_of = partial(train_step, weight='target_tokens')

@@ -16,8 +16,7 @@ from flax_transformer import Translator
 from flax_transformer.cli.translate import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
-from flax_transformer.interop.ctranslate2.conversion import WITHOUT_COUNTERPART, check, write
-from flax_transformer.interop.ctranslate2.translator import CTranslate2Translator
+from flax_transformer.interop.ctranslate2 import WITHOUT_COUNTERPART, CTranslate2Translator, check, write
 from flax_transformer.transformer.model import Transformer
 
 RUN = TESTS / 'golden' / 'number_words'

@@ -11,7 +11,7 @@ from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig
 from flax_transformer.interop import marian_runs
-from flax_transformer.interop.stablehlo.export import export_run
+from flax_transformer.interop.stablehlo import export_run
 from flax_transformer.tasks.translation.loading import load_run
 
 GOLDEN = TESTS / 'golden' / 'number_words'

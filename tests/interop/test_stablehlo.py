@@ -22,9 +22,9 @@ from flax_transformer.cli import export as export_command
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
-from flax_transformer.interop.ctranslate2.translator import CTranslate2Translator
-from flax_transformer.interop.stablehlo import export_loader
-from flax_transformer.interop.stablehlo.export import PLATFORMS, export_run, lower
+from flax_transformer.interop import export_loader
+from flax_transformer.interop.ctranslate2 import CTranslate2Translator
+from flax_transformer.interop.stablehlo import PLATFORMS, export_run, lower
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import init_params
 

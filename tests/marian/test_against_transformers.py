@@ -16,7 +16,7 @@ from num2words import num2words
 
 from flax_transformer import Translator
 from flax_transformer.marian.folder import read_marian, write_marian
-from flax_transformer.marian.tensors import read_tensors
+from flax_transformer.marian.weights import read_tensors
 
 torch = pytest.importorskip('torch', reason='torch is not installed')
 transformers = pytest.importorskip('transformers', reason='transformers is not installed')

@@ -15,7 +15,7 @@ from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.embedding import Embedding
 from flax_transformer.ops.int8 import Quantized, int8_product, quantize, to_int8
-from flax_transformer.tasks.translation.search_errors import analyse
+from flax_transformer.tasks.translation.evaluation import analyse
 from flax_transformer.transformer.model import Transformer
 
 

@@ -14,7 +14,7 @@ from conftest import ROOT
 from tiny_translation import MODEL, fresh_params, uneven_batch
 
 from flax_transformer.decoding.problem import with_room
-from flax_transformer.tasks.translation.loss import loss_sums
+from flax_transformer.tasks.translation.task import loss_sums
 from flax_transformer.transformer import attention as module
 from flax_transformer.transformer.model import Transformer
 

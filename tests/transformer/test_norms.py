@@ -14,7 +14,7 @@ from flax_transformer.engine.config import OptimizerConfig
 from flax_transformer.engine.optimizer import make_optimizer
 from flax_transformer.engine.step import train_step
 from flax_transformer.engine.task import init_state
-from flax_transformer.tasks.translation.loss import loss_sums
+from flax_transformer.tasks.translation.task import loss_sums
 from flax_transformer.transformer.encoder import Encoder
 from flax_transformer.transformer.model import Transformer, init_params
 from flax_transformer.transformer.norms import MOMENTUM, BatchSums, make_norm, with_running_statistics

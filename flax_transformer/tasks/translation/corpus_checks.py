@@ -20,12 +20,9 @@ if TYPE_CHECKING:
 
 def check_corpora(config: Config, *, say: Callable[[str], None], processes: int = 1) -> None:
     """Reports what is wrong with the corpora of a config. Raises UserError if training on them makes no sense."""
-    from flax_transformer.data.audit.checking import audit
-    from flax_transformer.data.audit.config import Vocabulary
 
     with tqdm(desc='checking', unit=' pairs', disable=not shows_progress(), leave=False, delay=1) as bar:
-        vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer)
-        report = audit(config.data, config.check, vocabulary, processes=processes, progress=bar.update)
+        report = report_of(config, None, processes=processes, progress=bar.update)
     remedy = 'Repair them. To train on them nevertheless: --check.no-before-training'
     report.announce(say, f'the corpora are damaged:\n\n{{}}\n\n{remedy}')
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from flax_transformer.data.bitext.corpus import Pairs
     from flax_transformer.tasks.translation.inference.translator import Translation
-    from flax_transformer.tasks.translation.metrics import Scores
-    from flax_transformer.tasks.translation.score_tokens import ScoreTokens
+    from flax_transformer.tasks.translation.metrics import Scores, ScoreTokens
 
 DESCRIPTION = """Score a trained model: sacreBLEU, chrF, chrF++ and TER with their signatures, and the loss per target
 token. Without --source and --reference the test set of its config is used. Several RUNs form an ensemble."""
@@ -103,7 +102,7 @@ def check_files(source: Path | None, reference: tuple[Path, ...]) -> None:
 
 def tokens_of(data: DataConfig, language: str | None = None) -> 'ScoreTokens':
     """What BLEU counts in the target language; `language`, if given, is that instead of the data's."""
-    from flax_transformer.tasks.translation.score_tokens import score_tokens
+    from flax_transformer.tasks.translation.metrics import score_tokens
 
     return score_tokens(language or data.target_language, data.bleu_tokenizer)
 

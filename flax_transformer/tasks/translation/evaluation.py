@@ -1,7 +1,11 @@
-"""How good a translator is: the scores of its translations, and the loss per target token."""
+"""How good a translator is: scores, the loss per target token, and whether the search or the model is at fault.
+
+If the model scores the reference higher than what the search returned, the search missed it. If it scores its own
+output higher, no search could have helped. The reference is scored as the tokenizer spells it."""
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,33 +20,30 @@ from flax_transformer.engine.step import eval_step
 from flax_transformer.engine.trainer import add_up
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.inference.translator import Translation, Translator
-from flax_transformer.tasks.translation.loss import loss_sums
-from flax_transformer.tasks.translation.metrics import Scores, score
+from flax_transformer.tasks.translation.metrics import Scores, ScoreTokens, make_metrics, score, score_tokens
 from flax_transformer.tasks.translation.model import make_model
-from flax_transformer.tasks.translation.score_tokens import ScoreTokens, score_tokens
-from flax_transformer.tasks.translation.task import per_token
+from flax_transformer.tasks.translation.task import loss_sums, per_token
 from flax_transformer.text.tokenizer import Tokenizer
+
+NEAR = 1e-5  # scores closer than this tie: two programs computed them, in float32
 
 
 def evaluate_translation(
     translator: Translator,
     pairs: Pairs,
     *,
-    more_references: Sequence[Sequence[str]] = (),
     tokens: ScoreTokens | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[Scores, list[Translation]]:
     """The translator's translations of the sources, and their scores against all references.
 
-    Args:
-      more_references: besides those of the pairs.
-      tokens: what BLEU counts; None: as sacreBLEU does in the translator's target language.
+    `tokens` are what BLEU counts; None: as sacreBLEU does in the translator's target language.
     """
     translations = translator(pairs.sources, progress=progress)
     truncated = sum(translation.truncated for translation in translations)
-    references = [pairs.targets, *pairs.references, *more_references]
     texts = [translation.text for translation in translations]
     tokens = tokens or score_tokens(translator.target_language)
+    references = [pairs.targets, *pairs.references]
     scores = score(texts, references, sources=pairs.sources, num_truncated=truncated, tokens=tokens)
     return scores, translations
 
@@ -75,3 +76,125 @@ def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pair
         [tokenized], config.model, config.data, num_rows=config.rows_per_step, multiple_of=len(devices)
     )
     return per_token(add_up(compiled(placed, devices.split(batch), key) for batch in batches))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A line whose translation is not the reference, with the model's scores of both."""
+
+    source: str
+    reference: str
+    translation: str
+    reference_score: float  # normalized as the search was
+    translation_score: float
+    is_of_search: bool
+
+
+@dataclass(frozen=True)
+class WidthReport:
+    """The search at one beam width."""
+
+    beam_width: int
+    bleu: float
+    length_ratio: float
+    mean_score: float  # of the translations; a better search raises it
+    num_right: int  # translations equal to the reference
+    num_search_faults: int
+    num_model_faults: int
+    num_left_out: int  # lines that were split or are blank: nothing to compare
+    faults: tuple[Fault, ...]
+    bleu_signature: str = ''
+
+
+def analyse(
+    translator: Translator,
+    pairs: Pairs,
+    widths: Sequence[int] = (1, 2, 4, 8, 16),
+    *,
+    tokens: ScoreTokens | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[WidthReport]:
+    """The faults at each beam width, on pairs of source and reference. Raises UserError for int8 weights."""
+    if translator.decoding.weights != 'float32':
+        raise UserError(
+            f"decoding.weights={translator.decoding.weights!r}: expected 'float32'; in int8 the scores that two "
+            'programs give to one translation are too far apart to tell whose fault it is'
+        )
+    bleu = make_metrics(tokens or score_tokens(translator.target_language))['bleu']
+    references = translator.score(pairs.sources, pairs.targets)
+    reports = []
+    for width in widths:
+        decoding = replace(translator.decoding, beam_width=width, n_best=1, groups=1, mbr='none', search='beam')
+        translations = translator.with_decoding(decoding)(pairs.sources, progress=progress)
+        reports.append(_report(width, pairs, translations, references, bleu))
+    return reports
+
+
+def _report(
+    width: int, pairs: Pairs, translations: Sequence[Translation], references: Sequence[Translation], metric: Any
+) -> WidthReport:
+    """What the search at one width did, given its translations, the references with their scores, and the BLEU."""
+    faults, num_right, num_left_out = [], 0, 0
+    for source, target, ours, theirs in zip(pairs.sources, pairs.targets, translations, references, strict=True):
+        if ours.split or not source.strip():
+            num_left_out += 1
+        elif ours.text == target:
+            num_right += 1
+        else:
+            is_of_search = theirs.score > ours.score + NEAR
+            faults.append(Fault(source, target, ours.text, theirs.score, ours.score, is_of_search))
+    bleu = metric.corpus_score([t.text for t in translations], [pairs.targets])
+    num_search_faults = sum(fault.is_of_search for fault in faults)
+    return WidthReport(
+        beam_width=width,
+        bleu=bleu.score,
+        bleu_signature=str(metric.get_signature()),
+        length_ratio=bleu.sys_len / max(bleu.ref_len, 1),
+        mean_score=sum(t.score for t in translations) / max(len(translations), 1),
+        num_right=num_right,
+        num_search_faults=num_search_faults,
+        num_model_faults=len(faults) - num_search_faults,
+        num_left_out=num_left_out,
+        faults=tuple(faults),
+    )
+
+
+def recommendation(reports: Sequence[WidthReport]) -> str:
+    """What to do about the faults."""
+    best = max(reports, key=lambda report: (round(report.bleu, 2), -report.beam_width))
+    widest = max(reports, key=lambda report: report.beam_width)
+    num_faults = best.num_search_faults + best.num_model_faults
+    share = best.num_search_faults / max(num_faults, 1)
+    lines = [f'BLEU is best with beam width {best.beam_width}: {best.bleu:.2f}.']
+    if not num_faults:
+        return f'{lines[0]} There is no fault to fix.'
+    lines.append(
+        f"There, {share:.1%} of {num_faults} faults are the search's: it missed a reference that scores better."
+    )
+    if share >= 0.2 and best is widest:
+        lines.append('Search wider: the beam loses what the model knows.')
+    elif share >= 0.2:
+        lines.append('A wider beam finds more, but a better score is not a better text: adjust the length penalty.')
+    else:
+        lines.append(
+            'In the others the model prefers its own output: a wider beam cannot help; more data, a larger model or '
+            'longer training can.'
+        )
+    if widest.bleu < best.bleu - 0.1 and widest.mean_score > best.mean_score:
+        lines.append(
+            f'With width {widest.beam_width} scores rise and BLEU falls to {widest.bleu:.2f} (length ratio '
+            f'{widest.length_ratio:.3f}, from {best.length_ratio:.3f}): the model, not the search, is at fault there.'
+        )
+    return ' '.join(lines)
+
+
+def table(reports: Sequence[WidthReport]) -> str:
+    """The reports as a table, a line each, and BLEU's signature."""
+    lines = ['beam    BLEU  length ratio  mean score   right  faults of the search  of the model']
+    signatures = dict.fromkeys(one.bleu_signature for one in reports)
+    for one in reports:
+        lines.append(
+            f'{one.beam_width:4}{one.bleu:8.2f}{one.length_ratio:14.3f}{one.mean_score:12.4f}{one.num_right:8,}'
+            f'{one.num_search_faults:22,}{one.num_model_faults:14,}'
+        )
+    return '\n'.join([*lines, *(f'  BLEU {signature}' for signature in signatures if signature)])

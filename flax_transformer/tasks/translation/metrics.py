@@ -1,13 +1,101 @@
-"""Reproducible scores of text: sacreBLEU, chrF, chrF++ and TER with their signatures."""
+"""Reproducible scores of text, with their signatures: sacreBLEU, chrF, chrF++ and TER; and the tokens they count."""
 
+import functools
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from flax_transformer.tasks.translation.score_tokens import SPACED, ScoreTokens, note_on
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.installing import pip_install
+from flax_transformer.data.audit.language import code_of
 from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
 
 BUCKETS = (10, 20, 30, 50)  # upper limits, in words or characters of the source; the last bucket has none
+
+# ISO 639-1 and 639-3, and what people write instead.
+_TOKENIZERS = {
+    **dict.fromkeys(('zh', 'zho', 'chi', 'cmn', 'yue', 'wuu', 'lzh', 'cn'), 'zh'),
+    **dict.fromkeys(('ja', 'jpn', 'jp'), 'ja-mecab'),
+    **dict.fromkeys(('ko', 'kor'), 'ko-mecab'),
+}
+# Written without spaces too, and without a tokenizer in sacreBLEU: Thai, Lao, Khmer, Burmese, Tibetan, Dzongkha.
+_OTHERS = ('th', 'tha', 'lo', 'lao', 'km', 'khm', 'my', 'mya', 'bur', 'bo', 'bod', 'tib', 'dz', 'dzo')
+_PACKAGES = {'ja-mecab': 'sacrebleu[ja]', 'ko-mecab': 'sacrebleu[ko]'}
+
+
+class ScoreTokens(NamedTuple):
+    """How the scores of a target language cut text into tokens."""
+
+    bleu: str = '13a'  # BLEU's tokenizer, by sacreBLEU's name
+    is_asian: bool = False  # whether TER takes each Chinese character for a word
+    note: str = ''  # why this is not what sacreBLEU or the literature would take
+
+
+SPACED = ScoreTokens()  # of most languages
+
+
+@functools.cache
+def score_tokens(language: str | None, tokenizer: str = 'auto') -> ScoreTokens:
+    """The tokens for a target language such as `zh`, `zh_CN`, `zh-Hans` or `zho`; None: unknown.
+
+    `auto` is sacreBLEU's own choice: `zh`, `ja-mecab` and `ko-mecab` for Chinese, Japanese and Korean, else `13a`.
+    Where its package is missing, and for languages without spaces that sacreBLEU does not know, it is `char`, with a
+    note. Raises UserError if another `tokenizer` of sacreBLEU's is not installed.
+    """
+    code = code_of(language or '')
+    chosen = _TOKENIZERS.get(code, '13a')
+    is_asian = chosen in ('zh', 'ja-mecab') or tokenizer in ('zh', 'ja-mecab')
+    if tokenizer != 'auto':
+        if problem := _problem_with(tokenizer):
+            raise UserError(f'data.bleu_tokenizer={tokenizer!r}: {problem}; or choose another, such as char')
+        return ScoreTokens(tokenizer, is_asian)
+    if code in _OTHERS:
+        note = (
+            f'BLEU counts characters (tok:char): {language} has few spaces, and sacreBLEU no tokenizer for it; '
+            'data.bleu_tokenizer=flores200 counts pieces of words, as spBLEU does. TER and chrF++ still count what is '
+            'between spaces'
+        )
+        return ScoreTokens('char', is_asian, note)
+    if chosen != '13a' and (problem := _problem_with(chosen)):
+        note = f"BLEU counts characters (tok:char) in place of sacreBLEU's tokenizer for {language}: {problem}"
+        return ScoreTokens('char', is_asian, note)
+    return ScoreTokens(chosen, is_asian)
+
+
+def note_on(tokens: ScoreTokens, references: Sequence[str]) -> str:
+    """What to know about scores with these tokens; '' if nothing."""
+    if tokens.bleu in ('13a', 'intl', 'none') and is_unspaced(references):
+        return (
+            f'BLEU takes what is between spaces for words (tok:{tokens.bleu}), but the references have few spaces: set '
+            'data.target_language to their language, or data.bleu_tokenizer to char'
+        )
+    return tokens.note
+
+
+def _problem_with(tokenizer: str) -> str:
+    """Why sacreBLEU's tokenizer cannot be used here, with the remedy; '' if it can."""
+    from sacrebleu.metrics import BLEU
+
+    if tokenizer not in BLEU.TOKENIZERS:
+        return f'this version of sacrebleu does not have it: {pip_install("--upgrade", "sacrebleu")}'
+    if not _is_downloaded(tokenizer):
+        load = f'import sacrebleu; sacrebleu.BLEU(tokenize="{tokenizer}")'
+        return f"its model is not downloaded: python -c '{load}'"
+    try:
+        BLEU(tokenize=tokenizer)
+    except (RuntimeError, ImportError, AssertionError):  # no package, or another dictionary
+        return f'its package is not installed: {pip_install(_PACKAGES.get(tokenizer, "sacrebleu"))}'
+    return ''
+
+
+def _is_downloaded(tokenizer: str) -> bool:
+    """False if sacreBLEU would have to download a model first, which fails slowly where there is no network."""
+    from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
+    from sacrebleu.utils import SACREBLEU_DIR
+
+    model = SPM_MODELS.get(tokenizer)
+    return model is None or os.path.exists(os.path.join(SACREBLEU_DIR, 'models', os.path.basename(model['url'])))
 
 
 @dataclass(frozen=True)
@@ -106,21 +194,15 @@ def score(
         if len(translations) != len(theirs):
             raise ValueError(f'{len(translations)} translations, {len(theirs)} references; expected equal numbers')
     ours = list(translations)
-    metrics = make_metrics(tokens)
-    results = {name: metric.corpus_score(ours, references) for name, metric in metrics.items()}
-    signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
+    results, found = {}, {}
+    for name, metric in make_metrics(tokens).items():
+        results[name] = metric.corpus_score(ours, references)
+        found |= {name: results[name].score, f'{name}_signature': str(metric.get_signature())}
     bleu = results['bleu']
     same = sum(line in theirs for line, *theirs in zip(ours, *references, strict=True))
     return Scores(
-        bleu=bleu.score,
-        bleu_signature=signatures['bleu'],
+        **found,
         bleu_details=bleu.format(score_only=False).partition('= ')[2].partition(' ')[2],
-        chrf=results['chrf'].score,
-        chrf_signature=signatures['chrf'],
-        chrf_plus_plus=results['chrf++'].score,
-        chrf_plus_plus_signature=signatures['chrf++'],
-        ter=results['ter'].score,
-        ter_signature=signatures['ter'],
         exact=same / max(len(ours), 1),
         length_ratio=bleu.sys_len / max(bleu.ref_len, 1),
         num_lines=len(ours),
@@ -133,13 +215,13 @@ def score(
 
 
 def make_metrics(tokens: ScoreTokens = SPACED) -> dict[str, Any]:
-    """sacreBLEU's metrics with its default settings but for the target language's tokens, by our names."""
+    """sacreBLEU's metrics with its default settings but for the target language's tokens, by the names in `Scores`."""
     from sacrebleu.metrics import BLEU, CHRF, TER
 
     # TER's support for Chinese characters only works along with its normalization.
     ter = TER(normalized=True, asian_support=True) if tokens.is_asian else TER()
     bleu = BLEU(tokenize=tokens.bleu, force=tokens.bleu == 'none')  # no warning of tokenized text where it is meant
-    return {'bleu': bleu, 'chrf': CHRF(), 'chrf++': CHRF(word_order=2), 'ter': ter}
+    return {'bleu': bleu, 'chrf': CHRF(), 'chrf_plus_plus': CHRF(word_order=2), 'ter': ter}
 
 
 def reference_sets(references: Sequence[str] | Sequence[Sequence[str | None]]) -> list[list[str | None]]:

@@ -91,7 +91,6 @@ _FAMILIES: dict[type, Family] = {
 
 
 def family_of(config: ModelConfig) -> Family:
-    """The family of a model's config."""
     return _FAMILIES[type(config)]
 
 

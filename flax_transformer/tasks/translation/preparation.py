@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tqdm import tqdm
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext import cache as data_cache
 from flax_transformer.data.bitext.batches import loss_batches
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
-from flax_transformer.data.bitext.corpus import Corpus
-from flax_transformer.data.bitext.sources import open_corpus
-from flax_transformer.data.bitext.tokenized import TokenizedPairs
+from flax_transformer.data.bitext.corpus import Corpus, Pairs
+from flax_transformer.data.bitext.sources import open_corpus, read_corpus
+from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten, tokenize
 from flax_transformer.data.lines import Listed, listed
 from flax_transformer.data.vector_files import PretrainedRows, pretrained_rows
 from flax_transformer.engine.devices.multihost import say
@@ -19,8 +20,8 @@ from flax_transformer.engine.monitor.progress_bar import is_terminal
 from flax_transformer.engine.runs.finished import steps_of
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.corpus_checks import check_corpora, files_of, refuse_changed_files
+from flax_transformer.tasks.translation.metrics import SPACED, ScoreTokens, score_tokens
 from flax_transformer.tasks.translation.run import Run, check_tokenizer
-from flax_transformer.tasks.translation.validation_sets import ValidationSet, of_each_corpus, read_validation
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -28,6 +29,47 @@ if TYPE_CHECKING:  # preparing needs no model
     from flax_transformer.tasks.translation.loading import LoadedRun
 
 Say = Callable[[str], None]
+
+
+class ValidationSet(NamedTuple):
+    """A validation set, as text and as ids."""
+
+    name: str  # of its corpus in the mixture
+    pairs: Pairs
+    tokenized: TokenizedPairs
+    target_language: str | None  # whose tag its sources begin with
+    language: str | None = None  # of its targets
+    tokens: ScoreTokens = SPACED  # what BLEU counts
+
+
+def read_validation(
+    data: DataConfig, corpus: CorpusConfig, tokenizer: Tokenizer, say: Callable[[str], None]
+) -> ValidationSet:
+    """The validation set of a corpus. Raises UserError if it has no pairs to evaluate on."""
+    name, language = corpus.validation, data.tag_of(corpus)
+    pairs = read_corpus(name, data, corpus.languages)
+    say(f'{name}: {len(pairs):,} pairs {"-".join(corpus.languages)}')
+    tokenized = tokenize(pairs, tokenizer, target_language=language)
+    if not len(tokenized):
+        raise UserError(
+            f"each of the {len(pairs)} pairs of {name} has a blank side; repair it, or set --data.validation '' to "
+            'train without validation'
+        )
+    tokens = score_tokens(corpus.target_language, data.bleu_tokenizer)
+    return ValidationSet(corpus.name, pairs, tokenized, language, corpus.target_language, tokens)
+
+
+def interleaved(sets: Sequence[ValidationSet], count: int) -> list[tuple[ValidationSet, int]]:
+    """The first `count` sentences, taken from the sets in turn, each as its set and its index there."""
+    longest = max((len(each.pairs) for each in sets), default=0)
+    turns = [(each, i) for i in range(min(longest, count)) for each in sets if i < len(each.pairs)]
+    return turns[:count]
+
+
+def of_each_corpus(data: DataConfig, sets: Sequence[ValidationSet]) -> list[TokenizedPairs]:
+    """The validation set of every corpus, empty if it has none, since the loss numbers corpora by their order."""
+    known = {each.name: each.tokenized for each in sets}
+    return [known.get(corpus.name, TokenizedPairs(flatten([]), flatten([]))) for corpus in data.corpora]
 
 
 class Prepared(NamedTuple):
@@ -123,24 +165,18 @@ def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Sa
         tokenizer = train_tokenizer(config, corpora)
     check_tokenizer(config, tokenizer)
     # First, so that an error in a validation set does not wait for a large corpus.
-    validation = _read_validation_sets(config.data, tokenizer, say)
-    found = []
+    validation, found = [], []
+    for corpus in config.data.corpora:
+        if corpus.has_validation:
+            validation.append(read_validation(config.data, corpus, tokenizer, say))
+        elif corpus.validation:
+            say(f'data.validation is still {corpus.validation}, not meant for {corpus.train}: no validation')
     for settings, corpus in zip(config.data.corpora, corpora, strict=True):
         pairs = _tokenized(config.data, settings, corpus, tokenizer, cache, say)
         name = f'{settings.name} ({corpus.name})' if config.data.mixture else corpus.name
         _report_filtered_pairs(name, pairs, config.data, say)
         found.append(pairs)
     return Prepared(tokenizer, found, validation, _list_files(config.data, found))
-
-
-def _read_validation_sets(data: DataConfig, tokenizer: Tokenizer, say: Say) -> list[ValidationSet]:
-    found = []
-    for corpus in data.corpora:
-        if corpus.has_validation:
-            found.append(read_validation(data, corpus, tokenizer, say))
-        elif corpus.validation:
-            say(f'data.validation is still {corpus.validation}, not meant for {corpus.train}: no validation')
-    return found
 
 
 def _list_files(data: DataConfig, corpora: Sequence[data_cache.PreparedPairs]) -> dict[str, list[Listed]]:
@@ -155,12 +191,8 @@ def _list_files(data: DataConfig, corpora: Sequence[data_cache.PreparedPairs]) -
 def _tokenized(
     data: DataConfig, settings: CorpusConfig, corpus: Corpus, tokenizer: Tokenizer, cache: Path, say: Say
 ) -> data_cache.PreparedPairs:
-    how = data_cache.Settings(
-        data.source_length,
-        data.target_length,
-        data.tag_of(settings),
-        keep_text=bool(data.bpe_dropout or data.unigram_alpha),
-    )
+    keep_text = bool(data.bpe_dropout or data.unigram_alpha)
+    how = data_cache.Settings(data.source_length, data.target_length, data.tag_of(settings), keep_text)
     look = {'unit': ' pairs', 'disable': not is_terminal(), 'leave': False, 'delay': 1}
     with tqdm(desc=f'tokenizing {corpus.name}', **look) as bar:
         return data_cache.cached_pairs(corpus, tokenizer, how, cache, say=say, progress=bar.update)

@@ -1,9 +1,14 @@
-"""How a translation model is trained."""
+"""How a translation model is trained, and on what batches."""
 
+import hashlib
 from typing import Any
 
 import jax
 
+from flax_transformer.data.bitext.batches import PackedBatches
+from flax_transformer.data.bitext.packing import PackingPlan, Sampling
+from flax_transformer.data.bitext.workers import default_workers
+from flax_transformer.data.order import Order, shares
 from flax_transformer.data.vector_files import with_pretrained
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.recipe import Recipe
@@ -14,17 +19,53 @@ from flax_transformer.tasks.translation.model import family_of, source_table
 from flax_transformer.tasks.translation.preparation import Prepared, keep, prepare_run
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.tasks.translation.task import TranslationTask, with_dtype
-from flax_transformer.tasks.translation.training_data import TrainingData
 from flax_transformer.tasks.translation.validation import TranslationValidation
+
+
+class TrainingData(PackedBatches):
+    """Packed batches of the training corpora, as the engine needs them."""
+
+    def __init__(self, config: Config, prepared: Prepared, devices: Devices | None = None) -> None:
+        """Starts at the first batch; with several processes, has the rows of this one's devices."""
+        data = config.data
+        sizes = [len(pairs) for pairs in prepared.corpora]
+        mixed = shares(sizes, [corpus.weight for corpus in data.corpora], data.mixture_temperature)
+        alpha = data.bpe_dropout or data.unigram_alpha
+        tags = [prepared.tokenizer.tag_id(data.tag_of(corpus)) for corpus in data.corpora]
+        slots = {'source_slots': data.source_length, 'target_slots': data.target_length}
+        plan = PackingPlan(
+            prepared.corpora,
+            Order(sizes, mixed, block_size=data.block_size, seed=config.seed),
+            **slots,
+            seed=config.seed,
+            sampling=Sampling(prepared.tokenizer, alpha, tags) if alpha else None,
+        )
+        rows = config.rows_per_step
+        own = devices.own_rows(rows) if devices else None
+        workers = default_workers(sum(sizes), is_drawn=bool(alpha)) if data.workers is None else data.workers
+        super().__init__(plan, num_rows=rows, **slots, pad_id=config.model.pad_id, own_rows=own, workers=workers)
+        self.name = ', '.join(corpus.train for corpus in data.corpora)
+        self._size = sum(sizes)
+        self._corpora = [corpus.name for corpus in data.corpora]
+        fingerprints = '\n'.join(pairs.fingerprint for pairs in prepared.corpora)
+        self.fingerprint = hashlib.sha256(fingerprints.encode()).hexdigest()
+
+    def epoch(self, place: Any) -> float:
+        """Sentences drawn before a place, by the sentences of all corpora.
+
+        In a mixture by weight, where some corpora come around more often than others, that is the mean of their epochs
+        weighted by size.
+        """
+        return place['sentences'] / self._size
+
+    def describe(self, place: Any) -> dict[str, Any]:
+        """The sentences of the batch at a place, by their numbers in each corpus, from 1."""
+        return {'sentences': dict(zip(self._corpora, self.sentences(place), strict=True))}
 
 
 def _make_task(config: Config, devices: Devices) -> TranslationTask:
     platform = devices.devices[0].platform
     return TranslationTask(with_dtype(config, platform), row_parts=devices.row_parts_per_step, platform=platform)
-
-
-def _batches(config: Config, prepared: Prepared, trainer: Trainer) -> TrainingData:
-    return TrainingData(config, prepared, trainer.devices)
 
 
 def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> TranslationValidation | None:
@@ -49,7 +90,7 @@ RECIPE = Recipe(
     make_task=_make_task,
     prepare=prepare_run,
     keep=keep,
-    batches=_batches,
+    batches=lambda config, prepared, trainer: TrainingData(config, prepared, trainer.devices),
     validation=_validation,
     initial_params=_initial_params,
     load=load_run,

@@ -55,23 +55,20 @@ class Run(RunDirectory[Config]):
         if not self.data_files.exists():
             write_whole(self.data_files, json.dumps(files, indent=2) + '\n')
 
-    def cache_folder(self, data: DataConfig) -> Path:
-        """Where the tokenized corpora are kept: data.cache, or a folder in the run directory."""
-        return self.path / CACHE if data.cache is None else Path(data.cache).expanduser()
-
     @contextlib.contextmanager
     def data_cache(self, data: DataConfig) -> Iterator[Path]:
-        """`cache_folder`; a preparation that fails leaves no trace in the run directory."""
-        folder = self.cache_folder(data)
+        """Where the tokenized corpora are kept: data.cache, or a folder here, where a failure leaves nothing empty."""
+        if data.cache is not None:
+            yield Path(data.cache).expanduser()
+            return
+        folder = self.path / CACHE
         try:
             yield folder
         except BaseException:
-            if data.cache is None:
-                if not any(file.is_dir() for file in _files_in(folder)):
-                    shutil.rmtree(folder, ignore_errors=True)
-                if not _files_in(self.path):
-                    with contextlib.suppress(OSError):
-                        self.path.rmdir()
+            if not any(folder.glob('*/')):
+                shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # not empty, or not there
+                self.path.rmdir()
             raise
 
     def has_tokenizer(self) -> bool:
@@ -113,7 +110,3 @@ def check_tokenizer(config: Config, tokenizer: Tokenizer) -> None:
     got, expected = tokenizer.target_vocab_size, config.model.vocab_size_of_target
     if got != expected:
         raise UserError(f'model.target_vocab_size: {expected} pieces, but the tokenizer has {got} on the target side')
-
-
-def _files_in(path: Path) -> list[Path]:
-    return list(path.iterdir()) if path.is_dir() else []

@@ -1,22 +1,18 @@
 """Is one system better than the other, or is it chance? Paired tests on sacreBLEU's scores; lines that changed most."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.translation.metrics import make_metrics, reference_sets
-from flax_transformer.tasks.translation.score_tokens import SPACED, ScoreTokens
+from flax_transformer.tasks.translation.metrics import SPACED, ScoreTokens, make_metrics, reference_sets
 
 LEVEL = 0.05  # p-values below it are called significant
 _TIE = 1e-9  # differences of scores (0 to 100) that are as close as this are equal but for rounding
 _BLOCK = 1 << 22  # trials times lines at a time
-
-# [trials, lines] each: how often a line counts for its own system, and how often for the other one.
-Weights = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -108,20 +104,26 @@ def _compare(
         np.array(metric._extract_corpus_statistics(lines, references), np.float64) for lines in (baseline, system)
     )
     score = lambda sums: metric._compute_score_from_stats(sums.tolist())
+    lines = len(baseline)
 
-    def differences(weights: Iterator[Weights]) -> np.ndarray:
-        pairs = (
-            (score(a).score, score(b).score)
-            for own, exchanged in weights
-            for a, b in zip(own @ ours + exchanged @ others, own @ others + exchanged @ ours, strict=True)
-        )
-        return np.array([b - a for a, b in pairs])
+    def differences(count: int, draw: Callable[[int], np.ndarray], exchange: Callable[[np.ndarray], np.ndarray]):
+        """[count]: `draw` says how often each line counts for its own system, `exchange` for the other one."""
+        found, block = [], max(1, _BLOCK // lines)
+        for first in range(0, count, block):
+            own = draw(min(block, count - first)).astype(np.float64)
+            exchanged = exchange(own)
+            pairs = zip(own @ ours + exchanged @ others, own @ others + exchanged @ ours, strict=True)
+            found += [score(b).score - score(a).score for a, b in pairs]
+        return np.array(found)
 
     one, other = score(ours.sum(0)), score(others.sum(0))
     difference = other.score - one.score
-    rng = _generator()
-    resampled = differences(_resamples(rng, len(baseline), resamples))
-    randomised = differences(_exchanges(rng, len(baseline), trials))
+    seed = os.environ.get('SACREBLEU_SEED', '12345')
+    rng = np.random.default_rng(None if seed.lower() == 'none' else int(seed))
+    # As many lines as there are, drawn with replacement.
+    resampled = differences(resamples, lambda n: rng.multinomial(lines, np.full(lines, 1 / lines), n), np.zeros_like)
+    # Each line's two translations, exchanged with probability 1/2.
+    randomised = differences(trials, lambda n: rng.integers(2, size=(n, lines)), lambda own: 1 - own)
     low, high = np.quantile(resampled, [0.025, 0.975])
     return Comparison(
         metric=one.name,
@@ -136,27 +138,6 @@ def _compare(
     )
 
 
-def _resamples(rng: np.random.Generator, lines: int, count: int) -> Iterator[Weights]:
-    """As many lines as there are, drawn with replacement, `count` times."""
-    block = max(1, _BLOCK // lines)
-    for first in range(0, count, block):
-        own = rng.multinomial(lines, np.full(lines, 1 / lines), min(block, count - first)).astype(np.float64)
-        yield own, np.zeros_like(own)
-
-
-def _exchanges(rng: np.random.Generator, lines: int, count: int) -> Iterator[Weights]:
-    """Each line's two translations exchanged between the systems with probability 1/2, `count` times."""
-    block = max(1, _BLOCK // lines)
-    for first in range(0, count, block):
-        own = rng.integers(2, size=(min(block, count - first), lines)).astype(np.float64)
-        yield own, 1 - own
-
-
 def _p_value(found: np.ndarray, difference: float) -> float:
     """The share of differences at least as large in size, the observed one among them."""
     return (1 + int(np.sum(np.abs(found) >= abs(difference) - _TIE))) / (1 + len(found))
-
-
-def _generator() -> np.random.Generator:
-    seed = os.environ.get('SACREBLEU_SEED', '12345')
-    return np.random.default_rng(None if seed.lower() == 'none' else int(seed))

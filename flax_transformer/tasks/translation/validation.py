@@ -6,7 +6,6 @@ from typing import Any
 
 from flax_transformer.common.installing import install_command
 from flax_transformer.data.bitext.batches import Batch, loss_batches
-from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.recipe import Validation
 from flax_transformer.engine.task import Params
@@ -14,9 +13,8 @@ from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.translator import Translator
-from flax_transformer.tasks.translation.metrics import make_metrics
-from flax_transformer.tasks.translation.score_tokens import note_on
-from flax_transformer.tasks.translation.validation_sets import ValidationSet, interleaved, of_each_corpus
+from flax_transformer.tasks.translation.metrics import make_metrics, note_on
+from flax_transformer.tasks.translation.preparation import ValidationSet, interleaved, of_each_corpus
 from flax_transformer.text.tokenizer import Tokenizer
 
 Translated = dict[tuple[str, int], str]  # translations by name of the set and index of the sentence
@@ -65,7 +63,10 @@ class TranslationValidation(Validation):
                 self._draw(params, step, each, line, translation, reporter)
         scores = self._score(translations)
         if scores and not self._is_explained:
-            self._explain(scores['bleu_signature'], reporter)
+            self._is_explained = True
+            notes = dict.fromkeys(note_on(each.tokens, each.pairs.targets) for each in self._sets)
+            for text in (f'BLEU is {scores["bleu_signature"]}', *filter(None, notes)):
+                reporter.say(text)
         return scores
 
     def _translate(self, params: Params) -> Translated:
@@ -86,8 +87,7 @@ class TranslationValidation(Validation):
             params,
             self._tokenizer,
             replace(config.decoding, target_language=each.target_language),
-            # Each device translates its own lines with all parameters, however training splits them.
-            parallel=ParallelConfig(config.parallel.strategy, config.parallel.num_devices),
+            parallel=config.parallel,
             source_language=config.data.source_language,
             target_language=each.language,
             programs=self._programs,
@@ -99,20 +99,13 @@ class TranslationValidation(Validation):
         self, params: Params, step: int, each: ValidationSet, line: str, translation: str, reporter: Reporter
     ) -> None:
         """Draws the attention over a sample for TensorBoard; without matplotlib, says so once and gives up."""
-        from flax_transformer.tasks.translation.attention_map import attention_png
+        from flax_transformer.tasks.translation.inspection import attention_png
 
         try:
             reporter.picture(step, 'attention', attention_png(self._translator_of(params, each), line, translation))
         except ImportError:
             reporter.say(f'no pictures of attention: matplotlib is not installed: {install_command("plots")}')
             self._can_draw = False
-
-    def _explain(self, signature: str, reporter: Reporter) -> None:
-        self._is_explained = True
-        reporter.say(f'BLEU is {signature}')
-        for note in dict.fromkeys(note_on(each.tokens, each.pairs.targets) for each in self._sets):
-            if note:
-                reporter.say(note)
 
     def _score(self, translations: Translated) -> dict[str, Any]:
         """BLEU; with several sets, that of each and their mean, since they may be in different languages."""
@@ -130,9 +123,5 @@ class TranslationValidation(Validation):
             'bleu': sum(scores.values()) / len(scores),
             **({f'bleu/{name}': score for name, score in scores.items()} if len(scores) > 1 else {}),
             'bleu_sentences': len(self._scored),
-            'bleu_signature': shared.pop() if len(shared) == 1 else _listed(signatures),
+            'bleu_signature': shared.pop() if len(shared) == 1 else '; '.join(map(' '.join, signatures.items())),
         }
-
-
-def _listed(signatures: dict[str, str]) -> str:
-    return '; '.join(f'{name} {signature}' for name, signature in signatures.items())

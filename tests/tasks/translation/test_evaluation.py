@@ -4,7 +4,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import sacrebleu
 
 from flax_transformer import Translator
 from flax_transformer.data.bitext.corpus import Pairs
@@ -14,16 +13,6 @@ from flax_transformer.tasks.translation.run import Run
 
 OURS = ['The cat sat on the mat.', 'It is raining today', 'no']
 THEIRS = ['The cat sat on the mat.', 'It rains today, I think.', 'yes']
-
-
-def test_bleu_is_cased_detokenized_sacrebleu() -> None:
-    scores = score(OURS, THEIRS)
-    assert scores.bleu == pytest.approx(sacrebleu.corpus_bleu(OURS, [THEIRS]).score)
-    assert scores.chrf == pytest.approx(sacrebleu.corpus_chrf(OURS, [THEIRS]).score)
-    assert scores.bleu_signature.startswith('nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:')
-    assert scores.exact == pytest.approx(1 / 3)
-    assert score([line.lower() for line in OURS], THEIRS).bleu < scores.bleu
-    assert f'{scores.bleu:.2f}' in str(scores)
 
 
 def test_exact_matches_are_printed_first() -> None:
@@ -60,11 +49,6 @@ def test_all_references_of_a_pair_count() -> None:
     scores, _ = evaluate_translation(Echo(), pairs)
     assert (scores.exact, scores.bleu) == (1, pytest.approx(100))
     assert scores.bleu_signature.startswith('nrefs:var|')
-
-
-def test_unequal_numbers_of_lines_are_refused() -> None:
-    with pytest.raises(ValueError, match='2 translations, 3 references'):
-        score(OURS[:2], THEIRS)
 
 
 def test_the_loss_leaves_no_pair_out_and_does_not_depend_on_the_batches(copy_run: Path) -> None:

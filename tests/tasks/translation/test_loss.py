@@ -23,8 +23,7 @@ from flax_transformer.engine.step import eval_step
 from flax_transformer.engine.trainer import add_up
 from flax_transformer.ops.embedding import output_names
 from flax_transformer.tasks.find import make_trainer
-from flax_transformer.tasks.translation.loss import automatic_chunk, loss_sums
-from flax_transformer.tasks.translation.task import per_token
+from flax_transformer.tasks.translation.task import automatic_chunk, loss_sums, per_token
 from flax_transformer.transformer.model import Transformer, init_params, parameter_shapes, shift_right
 
 
@@ -100,24 +99,14 @@ def test_the_losses_of_corpora_do_not_depend_on_the_devices(strategy: str, param
         assert got[name] == pytest.approx(value, rel=1e-5)
 
 
-def equations_of(jaxpr: Any) -> Any:
-    """All equations, those of inner functions and loops too."""
-    for equation in jaxpr.eqns:
-        yield equation
-        for inner in jax.tree.leaves(equation.params, is_leaf=lambda x: hasattr(x, 'eqns') or hasattr(x, 'jaxpr')):
-            inner = getattr(inner, 'jaxpr', inner)
-            if hasattr(inner, 'eqns'):
-                yield from equations_of(inner)
-
-
 def test_in_bfloat16_softmax_norms_logits_and_loss_are_float32_islands(params: Any) -> None:
     """Every exp, log, root and sum on the way is of float32; products are of bfloat16, and logits come in float32."""
     loss = partial(loss_sums, model=Transformer(replace(TINY, dtype='bfloat16')), label_smoothing=0.1)
-    equations = list(equations_of(jax.make_jaxpr(loss)(params, uneven_batch(), None).jaxpr))
-    dtypes = lambda name: {str(x.aval.dtype) for each in equations if each.primitive.name == name for x in each.invars}
+    found = list(equations(jax.make_jaxpr(loss)(params, uneven_batch(), None).jaxpr))
+    dtypes = lambda name: {str(x.aval.dtype) for each in found if each.primitive.name == name for x in each.invars}
     assert {'float32'} == dtypes('exp') == dtypes('log') == dtypes('rsqrt')
     assert dtypes('reduce_sum') | dtypes('reduce_max') <= {'float32', 'int32', 'bool'}
-    products = [each for each in equations if each.primitive.name == 'dot_general']
+    products = [each for each in found if each.primitive.name == 'dot_general']
     assert {str(x.aval.dtype) for each in products for x in each.invars} == {'bfloat16'}
     logits = [each for each in products if each.outvars[0].aval.shape[-1] == TINY.vocab_size]
     assert [str(each.outvars[0].aval.dtype) for each in logits] == ['float32']

@@ -8,8 +8,7 @@ from conftest import corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flax_transformer.tasks.translation.metrics import score
-from flax_transformer.tasks.translation.score_tokens import ScoreTokens
+from flax_transformer.tasks.translation.metrics import ScoreTokens, score
 
 OURS = ['The cat sat on the mat.', 'It is raining today', 'no', '', 'A b c d e f']
 THEIRS = ['The cat sat on the mat.', 'It rains today, I think.', 'yes', 'Nothing', 'a b c d e f']

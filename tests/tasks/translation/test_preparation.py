@@ -18,16 +18,17 @@ from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
 from flax_transformer.data.bitext.packing import join_rows
 from flax_transformer.tasks.translation.preparation import (
+    ValidationSet,
     check_tokenizer,
+    interleaved,
     open_corpora,
     prepare,
     prepare_run,
     sample_lines,
     train_tokenizer,
 )
+from flax_transformer.tasks.translation.recipe import TrainingData
 from flax_transformer.tasks.translation.run import Run
-from flax_transformer.tasks.translation.training_data import TrainingData
-from flax_transformer.tasks.translation.validation_sets import ValidationSet, interleaved
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 

@@ -16,8 +16,7 @@ from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.losses import symmetric_divergence
 from flax_transformer.engine.step import gradients
 from flax_transformer.engine.task import TrainState
-from flax_transformer.tasks.translation.loss import loss_sums
-from flax_transformer.tasks.translation.task import per_token
+from flax_transformer.tasks.translation.task import loss_sums, per_token
 from flax_transformer.transformer.model import Transformer, shift_right
 
 DROPPING = Transformer(replace(MODEL, dropout_rate=0.3))

@@ -16,10 +16,10 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, RecurrentConfig, TransformerConfig
 from flax_transformer.cost.step_cost import step_cost
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.interop.ctranslate2.translator import CTranslate2Translator
-from flax_transformer.interop.stablehlo.export import lower, with_fixed_shapes
+from flax_transformer.interop.ctranslate2 import CTranslate2Translator
+from flax_transformer.interop.stablehlo import lower, with_fixed_shapes
 from flax_transformer.tasks.find import make_trainer
-from flax_transformer.tasks.translation.attention_map import attention_map
+from flax_transformer.tasks.translation.inspection import attention_map
 from flax_transformer.tasks.translation.run import Run
 
 LINES = ['a b c', 'h g f e d c b', 'a', 'c c d']

@@ -9,11 +9,9 @@ import sacrebleu
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
-from flax_transformer.tasks.translation import score_tokens as module
-from flax_transformer.tasks.translation.inference.mbr import expected_utilities
-from flax_transformer.tasks.translation.inference.result import is_untranslated
-from flax_transformer.tasks.translation.metrics import score
-from flax_transformer.tasks.translation.score_tokens import ScoreTokens, note_on, score_tokens
+from flax_transformer.tasks.translation import metrics as module
+from flax_transformer.tasks.translation.inference.result import expected_utilities, is_untranslated
+from flax_transformer.tasks.translation.metrics import ScoreTokens, note_on, score, score_tokens
 from flax_transformer.tasks.translation.significance import paired_tests
 
 # References, and translations that differ from them in a word.

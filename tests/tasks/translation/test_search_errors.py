@@ -7,8 +7,8 @@ import pytest
 from flax_transformer import Translator
 from flax_transformer.config import DecodingConfig
 from flax_transformer.data.bitext.corpus import Pairs
+from flax_transformer.tasks.translation.evaluation import WidthReport, analyse, recommendation, table
 from flax_transformer.tasks.translation.inference.result import Translation, Translations
-from flax_transformer.tasks.translation.search_errors import WidthReport, analyse, recommendation, table
 
 
 class Scripted:

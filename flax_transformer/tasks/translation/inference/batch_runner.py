@@ -1,7 +1,7 @@
-"""Runs functions over batches of ids: static shapes, one device or several, smaller batches when memory runs out."""
+"""Runs functions over batches of ids: which lines share one, few static shapes, one device or several."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -12,15 +12,57 @@ from flax_transformer.common.quiet import is_quiet
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.devices import multihost as processes
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.tasks.translation.inference.batching import bucket, plan
 
 Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
 
+_BUCKETS = (16, 32, 64, 128, 256)  # slots; beyond, multiples of the last
+_SIZES = (1, 8, 64)  # rows; or as many as batch_tokens allows
+
+
+def bucket(length: int) -> int:
+    """The slots for a sentence of `length` tokens."""
+    last = _BUCKETS[-1]
+    return next((slots for slots in _BUCKETS if length <= slots), -(-length // last) * last)
+
+
+def sizes(slots: int, batch_tokens: int, multiple_of: int = 1) -> list[int]:
+    """The batch sizes of a bucket, multiples of `multiple_of` devices; the last is a full batch."""
+    full = max(batch_tokens // slots // multiple_of, 1) * multiple_of
+    return sorted({*(-(-size // multiple_of) * multiple_of for size in _SIZES if size < full), full})
+
+
+def shapes(max_slots: int, batch_tokens: int, multiple_of: int = 1) -> list[tuple[int, int]]:
+    """All (rows, slots) in which lines of up to max_slots tokens are translated."""
+    buckets = [slots for slots in _BUCKETS if slots < max_slots]
+    buckets += [min(bucket(max_slots), max_slots)]
+    return [(rows, slots) for slots in buckets for rows in sizes(slots, batch_tokens, multiple_of)]
+
+
+def plan(
+    lengths: Sequence[int], max_slots: int, batch_tokens: int, multiple_of: int = 1
+) -> Iterator[tuple[list[int], int, int]]:
+    """(indices, rows, slots) of each batch of sentences with these lengths.
+
+    Longest first: batches of similar lengths waste least, and the greatest need for memory shows at once. Each bucket
+    uses one size only, the smallest that holds all sentences left when it is first used, else the full one; so there
+    are no more shapes than buckets.
+    """
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    used: dict[int, int] = {}
+    while order:
+        slots = min(bucket(lengths[order[0]]), max(max_slots, lengths[order[0]]))
+        if slots not in used:
+            *smaller, full = sizes(slots, batch_tokens, multiple_of)
+            used[slots] = next((rows for rows in smaller if len(order) <= rows), full)
+        rows = used[slots]
+        yield order[:rows], rows, slots
+        order = order[rows:]
+
 
 class Runner:
-    """Maps pure functions over sentences in batches, on one device or on several by pmap or a mesh.
+    """Maps pure functions over sentences in batches, on one device or on several.
 
-    Each device works on its own rows; nothing is exchanged between them.
+    Each device works on its own rows; nothing is exchanged between them, so how training splits its work has no say.
     """
 
     def __init__(
@@ -42,10 +84,8 @@ class Runner:
         # Each device has the whole model, whatever the mesh in training; each of several processes uses one device.
         if processes.count() > 1:
             self.devices = Devices(ParallelConfig(), jax.local_devices()[:1])
-        elif parallel:
-            self.devices = Devices(ParallelConfig(parallel.strategy, parallel.num_devices))
         else:
-            self.devices = Devices(ParallelConfig(num_devices=1))
+            self.devices = Devices(ParallelConfig('mesh', parallel.num_devices if parallel else 1))
         self.num_compilations = 0
         self._compiled: dict[Function, Function] = {}
         self._shapes: set[Any] = set()
@@ -110,21 +150,10 @@ class Runner:
         if len(self.devices) == 1:
             return jax.device_get(function(params, *arrays))
         if function not in self._compiled:
-            self._compiled[function] = self._on_all(function, len(arrays))
-        placed = self._compiled[function](self._everywhere(params), *map(self.devices.split, arrays))
-        result = jax.device_get(placed)
-        if self.devices.strategy == 'pmap':
-            result = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), result)
-        return result
-
-    def _on_all(self, function: Function, num_arrays: int) -> Function:
-        if self.devices.strategy == 'pmap':
-            return self.devices.pmap(function, in_axes=(None, *[0] * num_arrays))
-        rows = self.devices.by_rows.spec
-        specs = (PartitionSpec(), *[rows] * num_arrays)
-        return jax.jit(jax.shard_map(function, mesh=self.devices.mesh, in_specs=specs, out_specs=rows, check_vma=False))
-
-    def _everywhere(self, params: Any) -> Any:
+            rows, mesh = self.devices.by_rows.spec, self.devices.mesh
+            specs = (PartitionSpec(), *[rows] * len(arrays))
+            own = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=rows, check_vma=False)
+            self._compiled[function] = jax.jit(own)
         if self._placed is None or self._placed[0] is not params:
             self._placed = (params, self.devices.replicate(params))
-        return self._placed[1]
+        return jax.device_get(self._compiled[function](self._placed[1], *map(self.devices.split, arrays)))

@@ -12,9 +12,7 @@ from flax_transformer.common.errors import BadLine, UserError
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import NEG_INF, Hypotheses
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.ops.int8 import to_int8
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
-from flax_transformer.tasks.translation.inference.batching import shapes
 from flax_transformer.tasks.translation.inference.ids import Vocabulary, attend_ids, score_ids, translate_ids
 from flax_transformer.tasks.translation.model import TranslationModel, max_positions, require
 from flax_transformer.text.tokenizer import Tokenizer
@@ -37,10 +35,13 @@ class Programs:
         size = tokenizer.target_vocab_size
         if any(i >= size for i in decoding.banned_ids):
             raise UserError(f'banned_ids={decoding.banned_ids}: expected ids below vocab_size={size}')
-        banned = {*decoding.banned_ids, *tokenizer.tags_to_ban}
-        banned |= {tokenizer.unk_id} if decoding.ban_unk else set()
-        banned |= {tokenizer.pad_id} if decoding.ban_pad else set()
-        if banned.issuperset(range(size)):
+        self.banned = {
+            *decoding.banned_ids,
+            *tokenizer.tags_to_ban,
+            *[tokenizer.unk_id] * decoding.ban_unk,
+            *[tokenizer.pad_id] * decoding.ban_pad,
+        }
+        if self.banned.issuperset(range(size)):
             raise UserError(
                 f'all {size} pieces are banned, by banned_ids, ban_unk, ban_pad or as tags: nothing is left to choose'
             )
@@ -50,14 +51,14 @@ class Programs:
             require(models, 'supports_int8', "decoding.weights='int8'")
         self.models, self.tokenizer, self.decoding, self.parallel = tuple(models), tokenizer, decoding, parallel
         self.vocabulary = Vocabulary(tokenizer.pad_id, tokenizer.eos_id)
+        self.max_positions = max_positions(models)  # the longest source or target; None: any
+        self.max_source_tokens = min(decoding.max_source_tokens, self.max_positions or decoding.max_source_tokens)
 
     @cached_property
     def translate_ids(self) -> Callable[..., Hypotheses]:
         """`translate_ids(weights, source, prefix=None)`, jitted; see `ids.translate_ids`."""
-        banned = (*self.tokenizer.tags_to_ban, *[self.tokenizer.unk_id] * self.decoding.ban_unk)
-        return self._jitted(
-            translate_ids, decoding=self.decoding, banned=banned, banned_sequences=self.banned_sequences
-        )
+        banned = {'banned': tuple(self.banned), 'banned_sequences': self.banned_sequences}
+        return self._jitted(translate_ids, decoding=self.decoding, **banned)
 
     @cached_property
     def score_ids(self) -> Callable[..., tuple[jax.Array, jax.Array]]:
@@ -78,29 +79,19 @@ class Programs:
     @cached_property
     def runner(self) -> Runner:
         """Puts batches onto the devices; its num_compilations counts the programs."""
-        batch_tokens, pad_id = self.decoding.batch_tokens, self.vocabulary.pad_id
-        limit = self.max_positions
-        return Runner(batch_tokens, self.max_source_tokens, pad_id, self.parallel, max_positions=limit)
+        return Runner(
+            self.decoding.batch_tokens,
+            self.max_source_tokens,
+            self.vocabulary.pad_id,
+            self.parallel,
+            max_positions=self.max_positions,
+        )
 
     @cached_property
     def banned_sequences(self) -> tuple[tuple[int, ...], ...]:
         """The ids of banned_texts, spelt as words within a line and at its beginning."""
         spelt = self.tokenizer.encode_target(list(self.decoding.banned_texts))
         return tuple(tuple(ids[:-1]) for ids in spelt if len(ids) > 1)
-
-    def weights_of(self, params: Any) -> Any:
-        """What the programs are given: the parameters, or their int8 form if decoding.weights asks for it."""
-        return to_int8(params) if self.decoding.weights == 'int8' else params
-
-    @property
-    def max_positions(self) -> int | None:
-        """The longest source or target that the models take; None: any."""
-        return max_positions(self.models)
-
-    @property
-    def max_source_tokens(self) -> int:
-        """The longest part of a line, which the models' positions may limit too."""
-        return min(self.decoding.max_source_tokens, self.max_positions or self.decoding.max_source_tokens)
 
     def check_lengths(self, name: str, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
         """Raises BadLine, which quotes the text, if one has more tokens than the models have positions."""
@@ -127,10 +118,3 @@ class Programs:
                 'the model computes no numbers (NaN): its parameters are damaged, or its training diverged; choose '
                 'another checkpoint, as in RUN@12000'
             )
-
-    def warm_up(self, weights: Any) -> int:
-        """Compiles, or loads, every shape in which lines are translated; returns their number."""
-        every = shapes(self.max_source_tokens, self.runner.batch_tokens, len(self.runner.devices))
-        for rows, slots in every:
-            self.runner.map(self.translate_ids, weights, [[[self.vocabulary.eos_id] * slots] * rows])
-        return len(every)

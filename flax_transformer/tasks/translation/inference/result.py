@@ -1,13 +1,19 @@
-"""What a translator returns: the text, its score, and flags."""
+"""What a translator returns: text, score, flags and word alignment; and how a search's hypotheses become that."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.tasks.translation.inference.lines import Line
-from flax_transformer.text.tokenizer import count_unspaced
+from flax_transformer.tasks.translation.metrics import score_tokens
+from flax_transformer.text.tokenizer import Tokenizer, count_unspaced
 
+_SPACES = {'<0x09>', '<0x0A>', '<0x0B>', '<0x0C>', '<0x0D>', '<0x20>'}  # pieces of SentencePiece
 _LINE_BREAKS = {ord(character): ' ' for character in '\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029'}
 LONGEST_LOOP = 8  # tokens; a loop of up to this length is a repetition if it comes TIMES times in a row
 TIMES = 4
@@ -42,11 +48,6 @@ class Translations(list[Translation]):
     num_compilations: int = 0  # programs compiled, or loaded from the cache, for these lines
 
 
-def one_line(text: str) -> str:
-    """The text with a space for each Unicode line break, so that no reader takes it for two lines."""
-    return text.translate(_LINE_BREAKS)
-
-
 def with_flags(translation: Translation, line: Line, source_ids: Sequence[int]) -> Translation:
     """The translation of a line, with `repetition`, `untranslated` and `replaced` set."""
     repetition = has_loop(translation.token_ids) and not has_loop(source_ids)
@@ -62,13 +63,9 @@ def has_loop(ids: Sequence[int]) -> bool:
     """
     array = np.asarray(ids)
     for n in range(1, min(LONGEST_LOOP, len(array) // TIMES) + 1):
-        same = array[n:] == array[:-n]
         # n ids that come TIMES times in a row are n * (TIMES - 1) ids, each equal to the one n before it.
-        run = 0
-        for is_same in same.tolist():
-            run = run + 1 if is_same else 0
-            if run == n * (TIMES - 1):
-                return True
+        if sliding_window_view(array[n:] == array[:-n], n * (TIMES - 1)).all(axis=1).any():
+            return True
     return False
 
 
@@ -127,3 +124,140 @@ def distinct(translations: Sequence[Translation]) -> tuple[Translation, ...]:
     for translation in translations:
         first.setdefault(translation.text, translation)
     return tuple(first.values())
+
+
+def make_translation(
+    tokenizer: Tokenizer, ids: Sequence[int], score: float, gains: Sequence[float], *, is_finished: bool
+) -> Translation:
+    """The translation of these ids; `gains` are their log-probabilities in nats."""
+    return Translation(
+        text=tokenizer.decode(ids).translate(_LINE_BREAKS),  # no reader takes it for two lines
+        score=float(score),
+        log_prob=float(np.sum(gains, dtype=np.float64)),
+        num_tokens=len(ids),
+        truncated=not is_finished,
+        token_ids=tuple(map(int, ids)),
+        tokens=tuple(map(tokenizer.piece, ids)),
+        token_log_probs=tuple(map(float, gains)),
+    )
+
+
+def best_of(
+    found: Hypotheses, tokenizer: Tokenizer, decoding: DecodingConfig, language: str | None = None
+) -> Translation:
+    """The translation that the search, or minimum Bayes risk, ranks first; with the n best if n_best is above 1.
+
+    Args:
+      found: the hypotheses of one sentence, tokens [W, L].
+      language: the target language, whose tokens BLEU counts.
+    """
+    wanted = len(found.lengths) if decoding.mbr != 'none' or decoding.n_best > 1 else 1
+    candidates = [
+        make_translation(
+            tokenizer,
+            found.tokens[i][: found.lengths[i]],
+            found.scores[i],
+            found.token_log_probs[i][: found.lengths[i]],
+            is_finished=bool(found.is_finished[i]),
+        )
+        for i in range(wanted)
+        if i == 0 or found.lengths[i]
+    ]
+    if decoding.mbr != 'none':
+        candidates = _by_expected_utility(candidates, decoding, language)
+    if decoding.n_best == 1:
+        return candidates[0]
+    n_best = distinct(candidates)[: decoding.n_best]
+    return replace(n_best[0], n_best=n_best)
+
+
+def _by_expected_utility(
+    candidates: list[Translation], decoding: DecodingConfig, language: str | None
+) -> list[Translation]:
+    log_probs = np.array([candidate.log_prob for candidate in candidates])
+    # Samples come as often as they are probable; hypotheses of a beam come once, so they are weighted.
+    weights = np.ones(len(candidates)) if decoding.search == 'sample' else np.exp(log_probs - log_probs.max())
+    worth = expected_utilities([candidate.text for candidate in candidates], weights, decoding.mbr, language)
+    return [candidates[i] for i in np.argsort(-worth, kind='stable')]
+
+
+def expected_utilities(
+    texts: Sequence[str], weights: Sequence[float], utility: str, language: str | None = None
+) -> np.ndarray:
+    """The utility of each text, averaged over all texts as references, by their weights.
+
+    Args:
+      texts: the candidates, which are also the references.
+      weights: unnormalized probabilities of the texts.
+      utility: `bleu` (sentence BLEU with smoothing `exp` and effective order) or `chrf` (chrF2), both 0 to 100.
+      language: of the texts, whose tokens BLEU counts.
+    """
+    unique = list(dict.fromkeys(texts))
+    mass = np.zeros(len(unique))
+    for text, weight in zip(texts, weights, strict=True):
+        mass[unique.index(text)] += weight
+    mass /= mass.sum()
+    score = _utility(utility, language)
+    table = np.array([[score(ours, theirs) for theirs in unique] for ours in unique])
+    expected = dict(zip(unique, table @ mass, strict=True))
+    return np.array([expected[text] for text in texts])
+
+
+@functools.cache
+def _utility(name: str, language: str | None) -> Callable[[str, str], float]:
+    from sacrebleu.metrics import BLEU, CHRF  # a slow import that no other search needs
+
+    metric = BLEU(effective_order=True, tokenize=score_tokens(language).bleu) if name == 'bleu' else CHRF()
+    return lambda ours, theirs: metric.sentence_score(ours, [theirs]).score
+
+
+def words_of(pieces: Sequence[str]) -> list[int | None]:
+    """The word in which each piece begins, counted from 0 as `str.split` does; None: white space alone.
+
+    >>> words_of(['▁a', 'b', '▁', 'c', '▁d'])
+    [0, 0, None, 1, 2]
+    """
+    words: list[int | None] = []
+    current, inside = -1, False
+    for piece in pieces:
+        word = None
+        for character in ' ' if piece in _SPACES else piece.replace('▁', ' '):
+            if character.isspace():
+                inside = False
+                continue
+            if not inside:
+                current, inside = current + 1, True
+            word = current if word is None else word
+        words.append(word)
+    return words
+
+
+def align_words(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """(source word, target word) for each target word, by what its pieces attend to most.
+
+    Args:
+      weights: attention [T, S] of target pieces over source pieces, EOS last on both sides.
+      source, target: the pieces, without EOS. A word that attends most to EOS is left out.
+    """
+    of_source, of_target = words_of(source), words_of(target)
+    num_source = max((word for word in of_source if word is not None), default=-1) + 1
+    mass: dict[int, np.ndarray] = {}
+    for t, word in enumerate(of_target):
+        if word is None:
+            continue
+        row = mass.setdefault(word, np.zeros(num_source + 1))
+        for s, source_word in enumerate(of_source):
+            if source_word is not None:
+                row[source_word] += weights[t, s]
+        row[num_source] += weights[t, len(source)]
+    best = {word: int(np.argmax(row)) for word, row in mass.items()}
+    return tuple((source_word, word) for word, source_word in sorted(best.items()) if source_word < num_source)
+
+
+def pharaoh(alignment: Sequence[tuple[int, int]]) -> str:
+    """`0-0 1-2`, sorted.
+
+    >>> pharaoh([(1, 2), (0, 0)])
+    '0-0 1-2'
+    """
+    return ' '.join(f'{source}-{target}' for source, target in sorted(alignment))

@@ -12,13 +12,20 @@ from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.ops.int8 import to_int8
 from flax_transformer.tasks.translation.config import ModelConfig
-from flax_transformer.tasks.translation.inference.batch_runner import Runner
+from flax_transformer.tasks.translation.inference.batch_runner import Runner, shapes
 from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts
-from flax_transformer.tasks.translation.inference.n_best import best_of, make_translation
 from flax_transformer.tasks.translation.inference.programs import Programs
-from flax_transformer.tasks.translation.inference.result import Translation, Translations, joined, with_flags
-from flax_transformer.tasks.translation.inference.word_alignment import align_words
+from flax_transformer.tasks.translation.inference.result import (
+    Translation,
+    Translations,
+    align_words,
+    best_of,
+    joined,
+    make_translation,
+    with_flags,
+)
 from flax_transformer.tasks.translation.loading import load_ensemble
 from flax_transformer.tasks.translation.model import TranslationModel, make_model
 from flax_transformer.text.tokenizer import Tokenizer
@@ -143,7 +150,7 @@ class Translator:
     @cached_property
     def weights(self) -> Any:
         """The parameters as the programs take them: int8 if decoding.weights asks for it."""
-        return self.programs.weights_of(self.params)
+        return to_int8(self.params) if self.decoding.weights == 'int8' else self.params
 
     @overload
     def __call__(self, lines: str | bytes, **options: Any) -> Translation: ...
@@ -229,7 +236,10 @@ class Translator:
 
     def warm_up(self) -> int:
         """Compiles, or loads, every shape in which lines are translated; returns their number."""
-        return self.programs.warm_up(self.weights)
+        every = shapes(self.programs.max_source_tokens, self.runner.batch_tokens, len(self.runner.devices))
+        for rows, slots in every:
+            self.runner.map(self.translate_ids, self.weights, [[[self.tokenizer.eos_id] * slots] * rows])
+        return len(every)
 
     def _encode(self, sources: Sequence[str]) -> list[list[int]]:
         """Ids of source text, with the target language's tag if the model has tags."""

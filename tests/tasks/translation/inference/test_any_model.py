@@ -10,7 +10,7 @@ from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import DecodeState
 from flax_transformer.config import DecodingConfig
-from flax_transformer.tasks.translation.attention_map import attention_map
+from flax_transformer.tasks.translation.inspection import attention_map
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 LINES = ['a b c', '', 'h g f e d c b a', 'd d', 'a']

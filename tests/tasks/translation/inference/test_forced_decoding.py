@@ -10,7 +10,7 @@ import pytest
 from tiny_translation import MODEL
 
 from flax_transformer.config import DecodingConfig
-from flax_transformer.tasks.translation.inference import forced_decoding
+from flax_transformer.tasks.translation.inference import ids
 from flax_transformer.tasks.translation.inference.ids import Vocabulary, score_ids
 from flax_transformer.transformer.model import Transformer, init_params, shift_right
 
@@ -37,7 +37,7 @@ def members(pairs: tuple[np.ndarray, np.ndarray]) -> list[tuple[Any, np.ndarray]
 
 @pytest.mark.parametrize('mean', ['log_probability', 'probability'])
 def test_log_probs_in_chunks_are_those_of_all_logits(mean, pairs, members, monkeypatch) -> None:
-    monkeypatch.setattr(forced_decoding, 'CHUNK', 2 * ROWS)  # 2 slots at once, the last chunk half empty
+    monkeypatch.setattr(ids, 'CHUNK', 2 * ROWS)  # 2 slots at once, the last chunk half empty
     source, target = pairs
     params, probabilities = zip(*members, strict=True)
     models = (Transformer(MODEL),) * len(members)

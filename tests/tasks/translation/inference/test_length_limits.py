@@ -16,8 +16,8 @@ from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.tokenized import tokenize
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.decoding.search import max_lengths, output_slots
-from flax_transformer.tasks.translation.attention_map import attention_map
-from flax_transformer.tasks.translation.loss import loss_sums
+from flax_transformer.tasks.translation.inspection import attention_map
+from flax_transformer.tasks.translation.task import loss_sums
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import Transformer, init_params
 

@@ -10,8 +10,7 @@ from random_lines import check_lines, random_line, tiny_translator
 
 from flax_transformer import Translator
 from flax_transformer.tasks.translation.inference.lines import split_into_parts, split_sentences
-from flax_transformer.tasks.translation.inference.n_best import make_translation
-from flax_transformer.tasks.translation.inference.result import has_loop, is_untranslated, joined
+from flax_transformer.tasks.translation.inference.result import has_loop, is_untranslated, joined, make_translation
 
 
 @pytest.fixture(scope='module')

@@ -15,10 +15,9 @@ from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerConfig
 from flax_transformer.decoding.problem import Hypotheses
-from flax_transformer.engine.losses import cross_entropy
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.tasks.find import make_trainer
-from flax_transformer.tasks.translation.inference.mbr import expected_utilities
+from flax_transformer.tasks.translation.inference.result import expected_utilities
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import Transformer, shift_right
@@ -123,18 +122,6 @@ def test_translate_ids_is_one_pure_function(translator: Translator) -> None:
     np.testing.assert_allclose(plain.scores, inside.scores[:2], atol=1e-5)
 
 
-def test_log_probs_are_those_of_the_full_forward(translator: Translator) -> None:
-    """The cached search and the model that is trained agree on what a translation is worth."""
-    (ids,) = translator.tokenizer.encode(['a b c d'])
-    source = jnp.asarray([ids + [translator.tokenizer.pad_id] * (16 - len(ids))])
-    found = translator.translate_ids(translator.params, source)
-    length = int(found.lengths[0, 0])
-    target = found.tokens[0, :1, :length]
-    logits = jax.jit(translator.model.apply)({'params': translator.params}, source, shift_right(target, 0))
-    _, nll = cross_entropy(logits, target)
-    assert float(found.log_probs[0, 0]) == pytest.approx(-float(nll.sum()), abs=1e-5)
-
-
 @pytest.fixture
 def run_with_a_poor_last_checkpoint(copy_run: Path, tmp_path: Path) -> Path:
     """The copy run with one more checkpoint, of step 300: all parameters 0, and a high loss."""
@@ -148,12 +135,6 @@ def run_with_a_poor_last_checkpoint(copy_run: Path, tmp_path: Path) -> Path:
     checkpoints.save(state._replace(step=jnp.int32(300), params=zeros), {}, {'validation_loss': 99.0})
     checkpoints.close()
     return run
-
-
-def test_the_best_checkpoint_is_loaded_unless_a_step_is_given(run_with_a_poor_last_checkpoint: Path) -> None:
-    run = run_with_a_poor_last_checkpoint
-    assert np.any(Translator.from_run(run).params['embedding']['table'])
-    assert not np.any(Translator.from_run(run, step=300).params['embedding']['table'])
 
 
 def test_the_newest_checkpoints_are_averaged_where_the_config_says_so(run_with_a_poor_last_checkpoint: Path) -> None:
@@ -185,12 +166,6 @@ def test_learned_positions_bound_the_length_of_a_line(copy_run: Path, tmp_path: 
     Run(run).write_config(replace(config, model=replace(config.model, positions='learned', max_length=400)))
     with pytest.raises(UserError, match=r'max_length=400: expected 1074 learned positions'):
         Translator.from_run(run, max_source_tokens=1024)
-
-
-def test_the_compiled_shapes_are_few(translator: Translator) -> None:
-    translator = searching(translator, beam_width=1, batch_tokens=128)
-    translator(random_lines(60))
-    assert translator.translate_ids._cache_size() <= 3
 
 
 # --------------------------------------------------------------------------------------------------- results
@@ -432,6 +407,8 @@ def test_checkpoints_by_name(run_with_a_poor_last_checkpoint: Path) -> None:
     assert not np.any(table('@last'))
     assert not np.any(table('@300'))
     np.testing.assert_array_equal(table('@best'), table('@250'))
+    np.testing.assert_array_equal(table(''), table('@best'))
+    assert not np.any(Translator.from_run(run, step=300).params['embedding']['table'])
     kept = [table(f'@{step}') for step in (250, 300)]
     np.testing.assert_allclose(table('@average'), sum(kept) / 2, rtol=1e-6)
     with pytest.raises(UserError, match=r"no checkpoint 'lst'. Did you mean last"):

@@ -1,14 +1,18 @@
-"""Writes our models in CTranslate2's own format, from arrays: neither torch nor transformers is needed.
+"""Our models in CTranslate2, and a Translator that searches with it: its own beam search, in float32 or int8.
 
-The pieces of its vocabularies are our ids as decimal numbers, so CTranslate2 takes and gives ids.
+Models are written from arrays: neither torch nor transformers is needed. The pieces of their vocabularies are our ids
+as decimal numbers, so CTranslate2 takes and gives ids.
 """
 
 import hashlib
 import os
 import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -18,18 +22,18 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.installing import install_command
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.decoding.scorers import length_penalty
+from flax_transformer.decoding.search import output_slots
+from flax_transformer.tasks.translation.inference.result import Translation, distinct, make_translation
+from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
+from flax_transformer.transformer.model import Transformer
+
+ComputeType = Literal['float32', 'int8']
 
 # Fields of DecodingConfig without a counterpart there: they must have their defaults.
-WITHOUT_COUNTERPART = (
-    'search',
-    'force_eos',
-    'word_reward',
-    'coverage_penalty',
-    'groups',
-    'mbr',
-)
+WITHOUT_COUNTERPART = ('search', 'force_eos', 'word_reward', 'coverage_penalty', 'groups', 'mbr')
 
 
 def import_ctranslate2() -> ModuleType:
@@ -86,7 +90,6 @@ def converted(config: TransformerConfig, params: Any, slots: int) -> Path:
     if not folder.is_dir():
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=root) as made:
-            os.chmod(made, 0o755)
             write(Path(made) / 'model', config, params, slots)
             try:
                 os.replace(Path(made) / 'model', folder)
@@ -98,15 +101,13 @@ def converted(config: TransformerConfig, params: Any, slots: int) -> Path:
 
 def write(folder: Path, config: TransformerConfig, params: Any, slots: int) -> None:
     """Writes a model as a folder that `ctranslate2.Translator` loads."""
-    import_ctranslate2()
-    from ctranslate2.specs import Activation, TransformerSpec
-
+    specs = import_ctranslate2().specs
     params = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), params)
-    spec = TransformerSpec.from_config(
+    spec = specs.TransformerSpec.from_config(
         (config.num_encoder_layers, config.num_decoder_layers),
         config.num_heads,
         pre_norm=config.norm_first,
-        activation={'relu': Activation.RELU, 'gelu': Activation.GELU, 'swish': Activation.SWISH}[config.activation],
+        activation=specs.Activation[config.activation.upper()],
     )
     _embeddings(spec, config, params)
     for side, name, positions in ((spec.encoder, 'encoder', 'source'), (spec.decoder, 'decoder', 'target')):
@@ -173,3 +174,104 @@ def _dense(spec: Any, *parts: Any) -> None:
 
 def _norm(spec: Any, params: Any) -> None:
     spec.gamma, spec.beta = params['scale'], params['bias']
+
+
+class CTranslate2Translator(Translator):
+    """Lines in, lines out, like the Translator. CTranslate2's beam search has its own rules: probabilities sum to 1
+    over what is not banned (as with decoding.renormalize), and tokens have no log-probabilities of their own."""
+
+    def __init__(self, *args: Any, compute_type: ComputeType = 'float32', **options: Any) -> None:
+        """The Translator's arguments, and `compute_type`.
+
+        Raises UserError if the package is missing, and with every field that it cannot follow.
+        """
+        super().__init__(*args, **options)
+        self.compute_type = compute_type
+        if len(self.models) > 1:
+            raise UserError(f'CTranslate2 cannot do this: an ensemble of {len(self.models)} runs; give one')
+        if not isinstance(self.model, Transformer):
+            raise UserError(f'CTranslate2 cannot do this: a {type(self.model).__name__}; expected a Transformer')
+        check(self.model.config, self.decoding)
+        import_ctranslate2()
+
+    @classmethod
+    def of(cls, translator: Translator, compute_type: ComputeType = 'float32') -> 'CTranslate2Translator':
+        """The same model and search with CTranslate2; raises UserError as the constructor does."""
+        return cls(
+            translator.models,
+            translator.params,
+            translator.tokenizer,
+            translator.decoding,
+            source_language=translator.source_language,
+            target_language=translator.target_language,
+            programs=translator.programs,
+            compute_type=compute_type,
+        )
+
+    def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> 'CTranslate2Translator':
+        return super()._like(params, decoding, compute_type=self.compute_type, **options)
+
+    @cached_property
+    def engine(self) -> Any:
+        """The `ctranslate2.Translator`; the model is converted when it is first needed."""
+        config, decoding = self.model.config, self.decoding
+        slots = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens)) + 1
+        folder = converted(config, self.params, slots)
+        return import_ctranslate2().Translator(str(folder), device='cpu', compute_type=self.compute_type)
+
+    def _translate(
+        self,
+        sources: list[list[int]],
+        prefixes: list[list[int]] | None,
+        alignment: bool,
+        progress: Callable[[int], None] | None,
+    ) -> list[Translation]:
+        if prefixes is not None or alignment:
+            raise UserError(f'CTranslate2 cannot do this: {"prefixes" if prefixes is not None else "alignments"}')
+        found: list[Any] = [None] * len(sources)
+        positions = self.programs.max_positions
+        limits = [output_slots(self.decoding, len(ids), max_positions=positions) for ids in sources]
+        for limit in sorted(set(limits), reverse=True):  # a call of CTranslate2 has one limit on the output
+            chosen = [i for i, own in enumerate(limits) if own == limit]
+            results = self.engine.translate_batch(
+                [list(map(str, sources[i])) for i in chosen], max_decoding_length=limit, **self._options
+            )
+            for i, result in zip(chosen, results, strict=True):
+                found[i] = self._translation(result)
+            if progress:
+                progress(len(chosen))
+        return found
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        decoding = self.decoding
+        sequences = [(i,) for i in sorted(self.programs.banned)] + list(self.programs.banned_sequences)
+        return {
+            'beam_size': decoding.beam_width,
+            'num_hypotheses': decoding.n_best,
+            'length_penalty': decoding.alpha if decoding.length_penalty == 'power' else 0.0,
+            'min_decoding_length': decoding.min_tokens,
+            'no_repeat_ngram_size': decoding.no_repeat_ngram,
+            'suppress_sequences': [list(map(str, sequence)) for sequence in sequences],
+            'max_batch_size': decoding.batch_tokens,
+            'batch_type': 'tokens',
+            'max_input_length': 0,
+            'return_scores': True,
+            'return_end_token': True,
+        }
+
+    def _translation(self, result: Any) -> Translation:
+        eos_id, decoding, every = self.tokenizer.eos_id, self.decoding, []
+        power = self._options['length_penalty']
+        for tokens, score in zip(result.hypotheses, result.scores, strict=True):
+            ids = list(map(int, tokens))
+            is_finished = bool(ids) and ids[-1] == eos_id
+            # CTranslate2 reports log-probability / length^alpha; `score` promises our own length penalty.
+            log_prob = score * max(len(ids), 1) ** power
+            worth = log_prob / float(length_penalty(len(ids), decoding.length_penalty, decoding.alpha))
+            one = make_translation(self.tokenizer, ids, worth, (), is_finished=is_finished)
+            every.append(replace(one, log_prob=log_prob))
+        if decoding.n_best == 1:
+            return every[0]
+        n_best = distinct(every)
+        return replace(n_best[0], n_best=n_best)

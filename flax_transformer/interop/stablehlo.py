@@ -25,9 +25,8 @@ from jax import export as jax_export
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves, refuse_non_finite
-from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.search import output_slots
-from flax_transformer.interop.stablehlo import export_loader
+from flax_transformer.interop import export_loader
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.translator import Translator
@@ -104,24 +103,17 @@ def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tup
 
     Raises UserError for what cannot be exported.
     """
-    decoding = translator.decoding
     _check(translator)
-    model, params = translator.model.config, translator.weights
+    decoding, model, params = translator.decoding, translator.model.config, translator.weights
     if isinstance(model, TransformerConfig):
-        model, params = _with_plain_attention(model, params, decoding)
+        if model.positions != 'learned':
+            length = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens))
+            table = {'table': sinusoids(length, model.d_model, model.positions)}
+            params = {**params, 'source_positions': table, 'target_positions': table}
+            model = replace(model, positions='learned', max_length=length)
+        model = replace(model, attention='plain')  # cuDNN's is not for every platform
     dtype = dtype or ('float32' if model.dtype == 'auto' else model.dtype)
     return replace(model, dtype=dtype), params
-
-
-def _with_plain_attention(
-    model: TransformerConfig, params: Any, decoding: DecodingConfig
-) -> tuple[TransformerConfig, Any]:
-    if model.positions != 'learned':
-        length = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens))
-        table = {'table': sinusoids(length, model.d_model, model.positions)}
-        params = {**params, 'source_positions': table, 'target_positions': table}
-        model = replace(model, positions='learned', max_length=length)
-    return replace(model, attention='plain'), params  # cuDNN's is not for every platform
 
 
 def _check(translator: Translator) -> None:

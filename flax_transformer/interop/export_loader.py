@@ -61,9 +61,8 @@ def read_files(folder):
         raise ValueError('export.json missing or damaged')
     info = json.loads(read_file(described))
     files = {name: folder / name for name in info['sha256']}
-    sizes = info.get('bytes', {})  # compared before anything is read; exports of earlier versions have none
-    is_whole = {name: file.is_file() and file.stat().st_size == sizes.get(name, 0) for name, file in files.items()}
-    read = {name: read_file(file) for name, file in files.items() if is_whole[name] or (file.is_file() and not sizes)}
+    sizes = {name: file.stat().st_size for name, file in files.items() if file.is_file()}
+    read = {name: read_file(files[name]) for name, size in sizes.items() if size == info['bytes'][name]}
     if damaged := [n for n, s in info['sha256'].items() if hashlib.sha256(read.get(n, b'')).hexdigest() != s]:
         raise ValueError(f'{", ".join(damaged)} missing or damaged')
     return read, info

@@ -1,5 +1,6 @@
 """What a config needs to know about two aligned files."""
 
+import contextlib
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -40,8 +41,8 @@ class Pieces:
     lengths: np.ndarray  # [2, pairs]: of source and target
 
     @property
-    def per_pair(self) -> tuple[float, float]:
-        return tuple(float(side.mean()) for side in self.lengths)
+    def per_pair(self) -> np.ndarray:
+        return self.lengths.mean(axis=1)
 
 
 def read_facts(source: Path, target: Path) -> Facts:
@@ -50,10 +51,9 @@ def read_facts(source: Path, target: Path) -> Facts:
     words = [0, 0]
     for pairs in AlignedFiles(f'{source},{target}', [(source, target)]).pairs():
         for side, lines in enumerate((pairs.sources, pairs.targets)):
-            words[side] += sum(len(line.split()) for line in lines)
+            count = count_unspaced if is_unspaced(lines[:100]) else lambda line: len(line.split())
+            words[side] += sum(map(count, lines))
             characters += sum(map(len, lines))
-            if is_unspaced(lines[:100]):
-                words[side] += sum(map(count_unspaced, lines)) - sum(len(line.split()) for line in lines)
         first = -number % every
         sources += pairs.sources[first::every]
         targets += pairs.targets[first::every]
@@ -124,21 +124,14 @@ def hold_out(source: Path, target: Path, folder: Path, languages: tuple[str, str
     if taken := [name for name in names if (folder / name).exists()]:
         raise UserError(f'{folder / taken[0]} exists; remove it, or give --valid-source and --valid-target')
     folder.mkdir(parents=True, exist_ok=True)
-    with (
-        written_whole(folder / names[0]) as a,
-        written_whole(folder / names[1]) as b,
-        written_whole(folder / names[2]) as c,
-        written_whole(folder / names[3]) as d,
-        compressing(a, suffix) as train_source,
-        compressing(b, suffix) as train_target,
-        compressing(c, suffix) as valid_source,
-        compressing(d, suffix) as valid_target,
-    ):
+    with contextlib.ExitStack() as stack:
+        whole = [stack.enter_context(written_whole(folder / name)) for name in names]
+        files = [stack.enter_context(compressing(file, suffix)) for file in whole]
         chosen = iter(is_held_out)
         for pairs in corpus.pairs():
             for pair in zip(pairs.sources, pairs.targets, strict=True):
-                files = (valid_source, valid_target) if next(chosen) else (train_source, train_target)
-                for file, line in zip(files, pair, strict=True):
+                own = files[2:] if next(chosen) else files[:2]
+                for file, line in zip(own, pair, strict=True):
                     file.write(line.encode() + b'\n')
     return tuple(str(folder / f'{name}.{{lang}}{suffix}') for name in ('train', 'valid'))
 

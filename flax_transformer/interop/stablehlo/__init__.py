@@ -1,1 +1,0 @@
-"""Translators as programs that JAX alone can run."""

@@ -1,0 +1,237 @@
+"""What goes on in a translator: attention as pictures and as text, and the tree of a beam search.
+
+Pictures need matplotlib (extra `plots`)."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flax_transformer.plots.attention import plot_map
+from flax_transformer.plots.look import png
+from flax_transformer.tasks.translation.inference.translator import Translator
+from flax_transformer.tasks.translation.model import require
+from flax_transformer.transformer.model import shift_right
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.decoding.beam_search import beam_search
+from flax_transformer.decoding.problem import History, Hypotheses, Transform
+from flax_transformer.decoding.search import make_problem
+from flax_transformer.tasks.translation.inference.result import Translation
+
+SHADES = ((0.60, '█'), (0.30, '▓'), (0.15, '▒'), (0.05, '░'), (0.0, ' '))  # from this weight on
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """What each of T target pieces attended to among S source pieces; both end with EOS."""
+
+    source: list[str]  # [S]
+    target: list[str]  # [T]
+    weights: np.ndarray  # [layers, H, T, S], each row sums to 1
+
+
+def attention_map(translator: Translator, line: str, translation: str | None = None) -> AttentionMap:
+    """The decoder's attention over `line` while it writes `translation`, by default its own.
+
+    Raises UserError for a model without attention.
+    """
+    tokenizer = translator.tokenizer
+    if translation is None:
+        translation = translator([line])[0].text
+    (source,) = tokenizer.encode([line], target_language=translator.decoding.target_language)
+    (target,) = tokenizer.encode_target([translation])
+    require([translator.model], 'cross_attention', 'a map of attention')
+    translator.programs.check_lengths('line', [line], [source])
+    translator.programs.check_lengths('translation', [translation], [target])
+    target_in = shift_right(jnp.asarray([target]), tokenizer.pad_id)
+    variables = {'params': translator.params}
+    weights = translator.model.apply(variables, jnp.asarray([source]), target_in, method='cross_attention')
+    return AttentionMap(
+        [tokenizer.source_piece(i) for i in source],
+        [tokenizer.piece(i) for i in target],
+        np.asarray(jax.device_get(weights))[:, 0],
+    )
+
+
+def plot_attention(attention: AttentionMap, *, layer: int = -1, head: int | None = None) -> 'Figure':
+    """The map of one layer, of one head or averaged over heads; both are counted from 0, layer -1 is the last."""
+    weights = attention.weights[layer]
+    picture = weights.mean(axis=0) if head is None else weights[head]
+    which = ',\nmean of heads' if head is None else f',\nhead {range(len(weights))[head] + 1}'
+    title = f'attention of decoder layer {range(len(attention.weights))[layer] + 1}'
+    title += which if len(weights) > 1 else ''  # an RNN has one
+    return plot_map(picture, attention.source, attention.target, title=title)
+
+
+def attention_png(translator: Translator, line: str, translation: str) -> bytes:
+    """`plot_attention` of the last layer as a PNG file. Raises ImportError without matplotlib."""
+    return png(plot_attention(attention_map(translator, line, translation)))
+
+
+def attention_text(translator: Translator, line: str, translation: Translation, width: int) -> str | None:
+    """What each piece of a translation attended to among the pieces of its line: `draw`.
+
+    The attention of word alignments (`attend_ids`). None for a blank line and for one that was translated in parts.
+    Raises UserError for a model without attention.
+    """
+    if translation.split or not translation.token_ids:
+        return None
+    (source,) = translator.tokenizer.encode([line], target_language=translator.decoding.target_language)
+    columns = [[source], [translation.token_ids]]
+    (weights,) = translator.runner.map(translator.programs.attend_ids, translator.weights, columns)
+    pieces = [translator.tokenizer.source_piece(i) for i in source]
+    return draw(pieces, translation.tokens, weights[: len(translation.tokens), : len(source)], width)
+
+
+def draw(source: Sequence[str], target: Sequence[str], weights: np.ndarray, width: int) -> str:
+    """Lines of at most `width` columns: a row for each target piece, a column for each source piece.
+
+    Names are cut to fit; if there is no room for the last source pieces, they are left out after `…`.
+
+    >>> print(draw(['▁a', '</s>'], ['▁b', '</s>'], np.array([[0.9, 0.1], [0.2, 0.8]]), 40))
+         ▁a </s>
+    ▁b   ██ ░░░░
+    </s> ▒▒ ████
+    """
+    source, target = list(map(_printable, source)), list(map(_printable, target))
+    label = min(max(map(_columns, target)), max(width // 4, 1))
+    room = width - label
+    longest = max(map(_columns, source))
+    # The longest names for which there is room.
+    most = next((n for n in range(longest, 1, -1) if sum(1 + min(_columns(name), n) for name in source) <= room), 1)
+    gap = ' ' if most > 1 or 2 * len(source) <= room else ''
+    widths = [min(_columns(name), most) for name in source]
+    shown = len(source) if (1 + len(gap)) * len(source) <= room or most > 1 else max(room - 2, 0)
+    rest = '' if shown == len(source) else '…'
+    space = gap or ' '  # before the first column
+    lines = [
+        ' ' * label + space + gap.join(_fit(name, n) for name, n in zip(source[:shown], widths, strict=False)) + rest
+    ]
+    for name, row in zip(target, weights, strict=True):
+        cells = [_shade(weight) * n for weight, n in zip(row[:shown], widths, strict=False)]
+        lines.append(_fit(name, label) + space + gap.join(cells))
+    return '\n'.join(line.rstrip() for line in lines)
+
+
+def _shade(weight: float) -> str:
+    return next(shade for least, shade in SHADES if weight >= least or not least)
+
+
+def _printable(piece: str) -> str:
+    return ''.join(character if character.isprintable() else '?' for character in piece) or '?'
+
+
+def _columns(text: str) -> int:
+    """The columns of a terminal that a text takes."""
+    return sum(map(_columns_of, text)) or 1
+
+
+def _columns_of(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in 'WF' else 1
+
+
+def _fit(text: str, width: int) -> str:
+    """The text cut or padded to this many columns."""
+    kept, columns = '', 0
+    for character in text:
+        if columns + _columns_of(character) > width:
+            break
+        kept, columns = kept + character, columns + _columns_of(character)
+    return kept + ' ' * (width - columns)
+
+
+class BeamTree(NamedTuple):
+    """N nodes, each a token at the end of a hypothesis, every node after its parent."""
+
+    tokens: list[str]
+    parents: list[int]  # -1: where all begin
+    log_probs: list[float]  # of the hypothesis, nats
+    kept: list[bool]  # False: the search dropped it
+    best: int  # the last node of the hypothesis that the search returns
+
+
+def beam_tree(translator: Translator, line: str, *, dropped: int = 1) -> BeamTree:
+    """What the translator's beam search considers for a line: all that it keeps, and `dropped` others of each step.
+
+    Raises UserError for a search that is not one plain beam over one model.
+    """
+    decoding, programs = translator.decoding, translator.programs
+    if decoding.search != 'beam' or decoding.groups > 1 or decoding.coverage_penalty or len(translator.models) > 1:
+        raise UserError(
+            f'a tree of the search: got search={decoding.search!r}, groups={decoding.groups}, coverage_penalty='
+            f'{decoding.coverage_penalty}, {len(translator.models)} model(s); expected a beam in one group, without '
+            'that penalty, over one model'
+        )
+    (ids,) = translator.tokenizer.encode([line], target_language=decoding.target_language)
+    programs.check_lengths('line', [line], [ids])
+    steps: list[np.ndarray] = []  # [W, V] log-probabilities of each step
+    found = _search(translator, jnp.asarray([ids]), steps)
+    best = np.asarray(found.tokens[0, 0, : int(found.lengths[0, 0])]).tolist()
+    eos_id = translator.tokenizer.eos_id
+    nodes = _grow(steps, width=decoding.beam_width, eos_id=eos_id, dropped=dropped)
+    last = -1
+    for token in best:
+        last = next(i for i, node in enumerate(nodes) if node[:2] == (token, last))
+    tokens, parents, log_probs, kept = (list(column) for column in zip(*nodes, strict=True))
+    return BeamTree([translator.tokenizer.piece(i) for i in tokens], parents, log_probs, kept, last)
+
+
+def _search(translator: Translator, source: jax.Array, steps: list[np.ndarray]) -> Hypotheses:
+    """The hypotheses of one source, as the translator finds them; fills `steps`."""
+    model, programs, variables = translator.model, translator.programs, {'params': translator.weights}
+    problem = make_problem(
+        translator.decoding,
+        source,
+        **programs.vocabulary._asdict(),
+        banned=programs.banned,
+        banned_sequences=programs.banned_sequences,
+        max_positions=programs.max_positions,
+    )
+    problem = problem._replace(transforms=[*problem.transforms, _recorder(steps)])
+    step, state = partial(model.apply, variables, method='decode'), model.apply(variables, source, method='start')
+    found = beam_search(step, state, problem, width=translator.decoding.beam_width)
+    jax.effects_barrier()
+    return found
+
+
+def _recorder(steps: list[np.ndarray]) -> Transform:
+    """A transform that changes nothing and appends the log-probabilities of each step."""
+
+    def transform(log_probs: jax.Array, history: History) -> jax.Array:
+        jax.debug.callback(lambda values: steps.append(np.asarray(values)), log_probs, ordered=True)
+        return log_probs
+
+    return transform
+
+
+def _grow(steps: Sequence[np.ndarray], *, width: int, eos_id: int, dropped: int) -> list[tuple[int, int, float, bool]]:
+    """Nodes (token, parent, log-probability, whether it was kept), by the rules of `beam_search`."""
+    nodes: list[tuple[int, int, float, bool]] = []
+    live = [(-1, np.float32(0))]  # the node and log-probability of each unfinished hypothesis, as they are ranked
+    for log_probs in steps:
+        totals = np.stack([total + log_probs[row] for row, (_, total) in enumerate(live)])
+        order = np.argsort(-totals, axis=None, kind='stable')[: 2 * width]
+        parents, live, num_dropped = live, [], 0
+        for rank, (row, token) in enumerate(zip(*np.unravel_index(order, totals.shape), strict=True)):
+            # Greedy search ends with the first choice; a beam sets a hypothesis that ends aside, and goes on.
+            is_kept = rank == 0 if width == 1 else token == eos_id or len(live) < width
+            num_dropped += not is_kept
+            if not is_kept and num_dropped > dropped:
+                continue
+            total = totals[row, token]
+            if is_kept and token != eos_id:
+                live.append((len(nodes), total))
+            nodes.append((int(token), parents[row][0], float(total), bool(is_kept)))
+    return nodes

@@ -1,1 +1,0 @@
-"""A config of a fitting size for given files."""
