@@ -101,5 +101,4 @@ def _prepare_public(argv: list[str]) -> None:
             following = [f'flax-transformer new {argv[0]}.py \\', *(f'  {option} \\' for option in files)]
             following[-1] = following[-1].removesuffix(' \\')
     print(f'{argv[0]} is in {folder}. {licence}.\nNext:')
-    for line in following:
-        print(f'  {line}')
+    print(*(f'  {line}' for line in following), sep='\n')
