@@ -72,6 +72,7 @@ def _is_public(name: str) -> bool:
 
 
 def _prepare_public(argv: list[str]) -> None:
+    from flax_transformer.data import public_corpora
     from flax_transformer.data.named_files import data_root
 
     default = lambda _: CorpusOptions(data_root(None))
@@ -83,17 +84,15 @@ def _prepare_public(argv: list[str]) -> None:
     with progress_bar(None, 'B') as bar:
         how = {'mirror': mirror, 'say': note, 'progress': bar.update}
         if argv[0] == 'multi30k':
-            from flax_transformer.data.public_corpora import MULTI30K_LICENCE as LICENCE
-            from flax_transformer.data.public_corpora import prepare_multi30k
-
-            folder = prepare_multi30k(options.root, **how)
+            folder, licence = public_corpora.prepare_multi30k(options.root, **how), public_corpora.MULTI30K_LICENCE
             following = [f'flax-transformer train multi30k_en_de{root_option}']
         else:
-            from flax_transformer.data.public_corpora import TATOEBA_LICENCE as LICENCE
-            from flax_transformer.data.public_corpora import prepare_tatoeba
-
-            source, target = _languages(argv[0])
-            folder = prepare_tatoeba(options.root, source, target, **how)
+            found = TATOEBA.fullmatch(argv[0])
+            if not found or found[1] == found[2]:
+                raise UserError(f'prepare: got {argv[0]!r}, expected two languages, as in tatoeba-en-de')
+            source, target = found.groups()
+            folder = public_corpora.prepare_tatoeba(options.root, source, target, **how)
+            licence = public_corpora.TATOEBA_LICENCE
             files = [
                 f'--{kind}{side} {shlex.quote(f"{folder}/{name}.{language}{suffix}")}'
                 for kind, name, suffix in (('', 'train', '.gz'), ('valid-', 'dev', ''), ('test-', 'test', ''))
@@ -101,13 +100,5 @@ def _prepare_public(argv: list[str]) -> None:
             ]
             following = [f'flax-transformer new {argv[0]}.py \\', *(f'  {option} \\' for option in files)]
             following[-1] = following[-1].removesuffix(' \\')
-    print(f'{argv[0]} is in {folder}. {LICENCE}.\nNext:')
-    for line in following:
-        print(f'  {line}')
-
-
-def _languages(name: str) -> tuple[str, str]:
-    found = TATOEBA.fullmatch(name)
-    if not found or found[1] == found[2]:
-        raise UserError(f'prepare: got {name!r}, expected two languages, as in tatoeba-en-de')
-    return found[1], found[2]
+    print(f'{argv[0]} is in {folder}. {licence}.\nNext:')
+    print(*(f'  {line}' for line in following), sep='\n')
