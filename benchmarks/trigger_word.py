@@ -21,7 +21,7 @@ from measuring import resident_mib
 from flax_transformer import Detector
 from flax_transformer.tasks.trigger_word import hits
 from flax_transformer.tasks.trigger_word.clips import read_part
-from flax_transformer.tasks.trigger_word.config import Config
+from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
 from flax_transformer.tasks.trigger_word.run import Run
 from flax_transformer.tasks.trigger_word.scenes import Scenes
 
@@ -58,7 +58,7 @@ def main() -> None:
             mark += 0.1 if mark < 0.95 else 1
 
 
-def chunks_of(config: Config, width: int) -> Iterator[np.ndarray]:
+def chunks_of(config: TriggerWordConfig, width: int) -> Iterator[np.ndarray]:
     """Endless samples without the trigger word, in chunks [width]."""
     clips = read_part(config, 'train', say=lambda text: None)
     config = replace(config, scenes=replace(config.scenes, trigger_share=0.0, partial_share=0.0))

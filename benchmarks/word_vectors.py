@@ -22,7 +22,7 @@ from measuring import missing, run
 
 from flax_transformer.data.named_files import data_root, matching_files
 from flax_transformer.engine.monitor.reporter import read_metrics
-from flax_transformer.tasks.embeddings.config import Config
+from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.embeddings.corpus import lines_of_words
 from flax_transformer.tasks.embeddings.evaluate import benchmark_files, score, total_of
 from flax_transformer.tasks.embeddings.vectors import WordVectors
@@ -31,7 +31,7 @@ from flax_transformer.tasks.find import load_config
 HERE = Path(__file__).parent
 
 
-def write_tokens(config: Config, file: Path) -> Path:
+def write_tokens(config: EmbeddingsConfig, file: Path) -> Path:
     """Writes the config's text as words with spaces between them, unless it is there."""
     if not file.exists():
         files = matching_files(config.data.train, data_root(config.data.root))
@@ -55,7 +55,7 @@ def ours(config_name: str, work: Path, seed: int, fields: list[str], counted: st
     }
 
 
-def gensims(python: str, config: Config, tokens: Path, out: Path, seed: int, epochs: int) -> dict[str, Any]:
+def gensims(python: str, config: EmbeddingsConfig, tokens: Path, out: Path, seed: int, epochs: int) -> dict[str, Any]:
     """Trains gensim's vectors, in its own interpreter."""
     model = config.model
     settings = {

@@ -8,21 +8,21 @@ Score, mean of three seeds: 30.0 % of the 13,006 analogies (of 19,544) that are 
 Spearman's correlation 0.588 on 352 pairs of WordSim-353 and 0.257 on 994 of SimLex-999.
 """
 
-from flax_transformer.tasks.embeddings.config import (
-    Config,
+from flax_transformer.config import (
     EmbeddingsConfig,
+    EmbeddingsModelConfig,
+    EmbeddingsTrainingConfig,
     TextConfig,
-    TrainingConfig,
     UpdateConfig,
     WordsConfig,
 )
 
 
-def get_config() -> Config:
-    return Config(
-        model=EmbeddingsConfig(method='glove', vocab_size=60_000, window=10, x_max=10.0),
+def get_config() -> EmbeddingsConfig:
+    return EmbeddingsConfig(
+        model=EmbeddingsModelConfig(method='glove', vocab_size=60_000, window=10, x_max=10.0),
         tokenizer=WordsConfig(pattern='[a-z]+', lower_case=True),
         data=TextConfig(train='schools_wiki/train.txt'),
         optimizer=UpdateConfig(learning_rate=0.1, schedule='constant'),
-        training=TrainingConfig(steps=1100, block_size=256, log_every=20, checkpoint_every=275),
+        training=EmbeddingsTrainingConfig(steps=1100, block_size=256, log_every=20, checkpoint_every=275),
     )

@@ -10,18 +10,18 @@ Score: 78.71 % right, mean of ten folds over all 10,662 sentences (standard devi
 trained on 81 % of them; 9 % choose the checkpoint (`python benchmarks/rt_polarity.py FOLDER rt_polarity`).
 """
 
-from flax_transformer.engine.config import OptimizerConfig
-from flax_transformer.tasks.classification.config import (
+from flax_transformer.config import (
+    ClassificationConfig,
     ClassificationDataConfig,
+    ClassificationTrainingConfig,
     ClassifierConfig,
-    Config,
-    TrainingConfig,
+    OptimizerConfig,
     VocabularyConfig,
 )
 
 
-def get_config() -> Config:
-    return Config(
+def get_config() -> ClassificationConfig:
+    return ClassificationConfig(
         model=ClassifierConfig(
             vocab_size=150_000,
             d_model=16,
@@ -35,7 +35,7 @@ def get_config() -> Config:
             max_length=128,
         ),
         optimizer=OptimizerConfig(schedule='constant', learning_rate=5e-3, warmup_steps=0),
-        training=TrainingConfig(
+        training=ClassificationTrainingConfig(
             steps=540,  # four epochs
             batch_size=64,
             log_every=90,

@@ -6,21 +6,23 @@ Score, mean of three seeds: 35.3 % of the 13,006 analogies (of 19,544) that are 
 Spearman's correlation 0.672 on 352 pairs of WordSim-353 and 0.322 on 994 of SimLex-999.
 """
 
-from flax_transformer.tasks.embeddings.config import (
-    Config,
+from flax_transformer.config import (
     EmbeddingsConfig,
+    EmbeddingsModelConfig,
+    EmbeddingsTrainingConfig,
     TextConfig,
-    TrainingConfig,
     UpdateConfig,
     WordsConfig,
 )
 
 
-def get_config() -> Config:
-    return Config(
-        model=EmbeddingsConfig(method='skip_gram', vocab_size=60_000),
+def get_config() -> EmbeddingsConfig:
+    return EmbeddingsConfig(
+        model=EmbeddingsModelConfig(method='skip_gram', vocab_size=60_000),
         tokenizer=WordsConfig(pattern='[a-z]+', lower_case=True),
         data=TextConfig(train='schools_wiki/train.txt', validation='schools_wiki/valid.txt'),
         optimizer=UpdateConfig(learning_rate=0.025),
-        training=TrainingConfig(steps=557, log_every=20, evaluate_every=279, checkpoint_every=279),  # five epochs
+        training=EmbeddingsTrainingConfig(
+            steps=557, log_every=20, evaluate_every=279, checkpoint_every=279
+        ),  # five epochs
     )

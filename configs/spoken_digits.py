@@ -12,22 +12,24 @@ of them, 0.87 % of the words wrong. Trained without one speaker, 84.5 % of the 5
 mean over the six (`python benchmarks/speech.py FOLDER`).
 """
 
-from flax_transformer.audio.features import FeatureConfig
-from flax_transformer.engine.config import OptimizerConfig
-from flax_transformer.tasks.speech.config import (
-    Config,
+from flax_transformer.config import (
+    FeatureConfig,
+    OptimizerConfig,
     PerturbationConfig,
     SpeechConfig,
     SpeechDataConfig,
+    SpeechModelConfig,
+    SpeechTrainingConfig,
     StringsConfig,
-    TrainingConfig,
     UnitConfig,
 )
 
 
-def get_config() -> Config:
-    return Config(
-        model=SpeechConfig(encoder='recurrent', vocab_size=11, strides=(2, 2, 1), channels=(16, 32, 64), num_layers=2),
+def get_config() -> SpeechConfig:
+    return SpeechConfig(
+        model=SpeechModelConfig(
+            encoder='recurrent', vocab_size=11, strides=(2, 2, 1), channels=(16, 32, 64), num_layers=2
+        ),
         features=FeatureConfig(sample_rate=8_000, num_mels=23),
         tokenizer=UnitConfig(algorithm='words'),
         data=SpeechDataConfig(
@@ -46,5 +48,7 @@ def get_config() -> Config:
             weight_decay=1e-3,
             clip_norm=1.0,
         ),
-        training=TrainingConfig(steps=3200, batch_size=32, log_every=100, evaluate_every=3200, checkpoint_every=800),
+        training=SpeechTrainingConfig(
+            steps=3200, batch_size=32, log_every=100, evaluate_every=3200, checkpoint_every=800
+        ),
     )

@@ -10,17 +10,21 @@ Score: 0 of 22 test recordings of the word missed (95 % interval 0 to 15.4 %) an
 other words, digits and background (0 to 68 an hour), with each of the seeds 0, 1 and 2.
 """
 
-from flax_transformer.audio.features import FeatureConfig
-from flax_transformer.engine.config import OptimizerConfig
-from flax_transformer.tasks.trigger_word.config import Config, TrainingConfig, TriggerWordDataConfig
+from flax_transformer.config import (
+    FeatureConfig,
+    OptimizerConfig,
+    TriggerWordConfig,
+    TriggerWordDataConfig,
+    TriggerWordTrainingConfig,
+)
 
 _NOISE = 'keyword/index.tsv?label=background&file{}{}#label'
 _VALIDATION = 'background/bg_noise4.wav,background/bg_noise5.wav'
 _TEST = 'background/bg_noise2.wav,background/bg_noise3.wav,background/bg_noise7.wav'
 
 
-def get_config() -> Config:
-    return Config(
+def get_config() -> TriggerWordConfig:
+    return TriggerWordConfig(
         features=FeatureConfig(sample_rate=8000),
         data=TriggerWordDataConfig(
             trigger='amelia',
@@ -44,7 +48,7 @@ def get_config() -> Config:
             weight_decay=1e-3,
             clip_norm=1.0,
         ),
-        training=TrainingConfig(
+        training=TriggerWordTrainingConfig(
             steps=2000,
             log_every=100,
             evaluate_every=500,

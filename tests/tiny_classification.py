@@ -7,10 +7,10 @@ import numpy as np
 
 from flax_transformer.engine.config import OptimizerConfig
 from flax_transformer.tasks.classification.config import (
+    ClassificationConfig,
     ClassificationDataConfig,
+    ClassificationTrainingConfig,
     ClassifierConfig,
-    Config,
-    TrainingConfig,
 )
 
 GOOD, BAD, OTHER = ('good', 'fine', 'lovely'), ('bad', 'dull', 'poor'), ('a', 'the', 'film', 'plot', 'is', 'was', ',')
@@ -30,14 +30,14 @@ def write_texts(folder: Path, *, seed: int = 0) -> None:
         (folder / f'{split}.tsv').write_text(''.join(lines), encoding='utf-8')
 
 
-def tiny_config(folder: Path, *, model: dict[str, Any] | None = None, **training: Any) -> Config:
+def tiny_config(folder: Path, *, model: dict[str, Any] | None = None, **training: Any) -> ClassificationConfig:
     sizes = {'vocab_size': 20, 'd_model': 8, 'encoder_dropout_rate': 0.0}
     settings = {'steps': 60, 'batch_size': 24, 'log_every': 20, 'evaluate_every': 30, 'checkpoint_every': 30}
-    return Config(
+    return ClassificationConfig(
         model=ClassifierConfig(**sizes | (model or {})),
         data=ClassificationDataConfig(
             train='train.tsv', validation='validation.tsv', test='test.tsv', root=str(folder), max_length=16
         ),
         optimizer=OptimizerConfig(schedule='constant', learning_rate=0.05, warmup_steps=0),
-        training=TrainingConfig(**settings | training),
+        training=ClassificationTrainingConfig(**settings | training),
     )

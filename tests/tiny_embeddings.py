@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from flax_transformer.tasks.embeddings.config import (
-    Config,
     EmbeddingsConfig,
+    EmbeddingsModelConfig,
+    EmbeddingsTrainingConfig,
     TextConfig,
-    TrainingConfig,
     UpdateConfig,
     WordsConfig,
 )
@@ -28,13 +28,13 @@ def write_text(folder: Path, *, lines: int = 400, seed: int = 0) -> None:
         (folder / f'{split}.txt').write_text(''.join(f'{" ".join(words)}\n' for words in chosen), encoding='utf-8')
 
 
-def tiny_config(folder: Path, method: str = 'skip_gram', **training: Any) -> Config:
+def tiny_config(folder: Path, method: str = 'skip_gram', **training: Any) -> EmbeddingsConfig:
     settings = {'steps': 8, 'block_size': 8, 'blocks_per_step': 64, 'log_every': 4, 'evaluate_every': 8}
     validation = 'validation.txt' if method != 'glove' else ''
-    return Config(
-        model=EmbeddingsConfig(method=method, vocab_size=12, d_model=8, window=2),
+    return EmbeddingsConfig(
+        model=EmbeddingsModelConfig(method=method, vocab_size=12, d_model=8, window=2),
         tokenizer=WordsConfig(min_count=2),
         data=TextConfig(train='train.txt', validation=validation, root=str(folder), sample=0.0),
         optimizer=UpdateConfig(learning_rate=0.1, schedule='constant'),
-        training=TrainingConfig(**settings | training),
+        training=EmbeddingsTrainingConfig(**settings | training),
     )

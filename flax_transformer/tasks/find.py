@@ -3,7 +3,7 @@
 A task is a folder next to this file, or one of your own, in a module that your config file imports. In a folder, each
 of these parts has a file of its own; a task of your own may have all in one file:
 
-config         the class `Config`, a TaskConfig; its `task` is the folder's name
+config         a TaskConfig; its `task` is the folder's name
 recipe         `RECIPE`, all that training needs
 run            the class `Run`, its run directory; without one, the recipe's
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FIRST_TASK = 'translation'  # of tables whose config names none
 MODULES_VARIABLE = 'FLAX_TRANSFORMER_TASKS'  # of the environment: modules with tasks of your own, separated by commas
-_MAIN_NAMES = {'config': 'Config', 'recipe': 'RECIPE', 'evaluate': 'evaluate', 'corpus_checks': 'report_of'}
+_MAIN_NAMES = {'recipe': 'RECIPE', 'evaluate': 'evaluate', 'corpus_checks': 'report_of'}
 
 
 def train(
@@ -88,12 +88,13 @@ def task_names() -> list[str]:
 def config_class(task: str) -> type[TaskConfig]:
     """The Config of a task. Raises UserError if there is no such task."""
     if task in task_names():
-        return task_module(task, 'config').Config
-    own = {kind.task: kind for kind in TaskConfig.__subclasses__() if 'task' in vars(kind)}
+        module = importlib.import_module(f'{tasks.__name__}.{task}.config')
+        return next(kind for kind in _configs() if (kind.task, kind.__module__) == (task, module.__name__))
+    own = {kind.task: kind for kind in _configs()}
     if task not in own and (modules := os.environ.get(MODULES_VARIABLE)):
         for name in modules.split(','):
             _import(name)
-        own = {kind.task: kind for kind in TaskConfig.__subclasses__() if 'task' in vars(kind)}
+        own = {kind.task: kind for kind in _configs()}
     if not isinstance(task, str) or task not in own:
         known = sorted(task_names())
         raise UserError(
@@ -101,6 +102,11 @@ def config_class(task: str) -> type[TaskConfig]:
             f'For a task of your own, set {MODULES_VARIABLE} to its module'
         )
     return own[task]
+
+
+def _configs() -> list[type[TaskConfig]]:
+    """The configs of all tasks that are imported."""
+    return [kind for kind in TaskConfig.__subclasses__() if 'task' in vars(kind)]
 
 
 def _import(name: str) -> None:

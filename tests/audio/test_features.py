@@ -7,18 +7,15 @@ import pytest
 from conftest import TESTS
 from mel_sound import SETTINGS, sound
 
-from flax_transformer.audio.features import (
+from flax_transformer.audio.features import framed, log_mel, normalize, power_spectrum
+from flax_transformer.audio.mel import (
     FeatureConfig,
     frame_seconds,
-    framed,
     hz_to_mel,
-    log_mel,
     mel_edges,
     mel_filters,
     mel_to_hz,
-    normalize,
     num_frames,
-    power_spectrum,
 )
 from flax_transformer.common.errors import UserError
 

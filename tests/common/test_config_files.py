@@ -9,8 +9,7 @@ import flax_transformer.config
 from flax_transformer.common.config_files import load_config, shipped_configs
 from flax_transformer.common.config_json import section_classes
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config
-from flax_transformer.tasks.find import task_module
+from flax_transformer.tasks.find import config_class, task_names
 
 HEAD = 'from flax_transformer.config import Config, DataConfig, TransformerConfig\n\n\ndef get_config():\n'
 
@@ -38,7 +37,7 @@ def test_there_are_shipped_configs():
 @pytest.mark.parametrize('name', shipped_configs())
 def test_every_shipped_config_loads_by_name_and_by_path(name):
     config = load_config(name)
-    assert isinstance(config, task_module(config.task, 'config').Config)
+    assert isinstance(config, config_class(config.task))
     assert load_config(str(shipped_configs()[name])) == config
 
 
@@ -140,10 +139,12 @@ def test_an_import_of_a_module_that_is_not_there_names_the_line(refusal):
     assert "line 1: ModuleNotFoundError: No module named 'flax_transformer.nowhere'" in message
 
 
-def test_every_section_can_be_imported_from_where_it_always_was():
-    sections = [
-        kind for name, hint in get_type_hints(Config).items() if name != 'task' for kind in section_classes(hint)
-    ]
+def test_the_sections_of_all_tasks_are_in_one_place_and_configs_import_them_from_there():
+    configs = [config_class(task) for task in task_names()]
+    hints = [hint for config in configs for name, hint in get_type_hints(config).items() if name != 'task']
+    sections = {*configs, *(kind for hint in hints for kind in section_classes(hint))}
     assert all(getattr(flax_transformer.config, kind.__name__) is kind for kind in sections)
-    names = {'Config', 'CorpusConfig', *(kind.__name__ for kind in sections)}
-    assert names == set(flax_transformer.config.__all__)
+    assert {'CorpusConfig', *(kind.__name__ for kind in sections)} == set(flax_transformer.config.__all__)
+    for file in shipped_configs().values():
+        modules = re.findall(r'^from (flax_transformer\S*) import', file.read_text(encoding='utf-8'), flags=re.M)
+        assert set(modules) <= {'flax_transformer.config'}, file

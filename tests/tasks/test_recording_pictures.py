@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip('matplotlib')
 
-from flax_transformer.audio.features import FeatureConfig
+from flax_transformer.audio.mel import FeatureConfig
 from flax_transformer.tasks.speech import pictures as speech
 from flax_transformer.tasks.speech.transcriber import Transcript, Waveform, Word
 from flax_transformer.tasks.trigger_word import pictures as trigger_word

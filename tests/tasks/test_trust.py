@@ -15,7 +15,7 @@ from flax_transformer.config import Config, DataConfig
 from flax_transformer.engine.runs.averaging import average
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.runs.trust import is_remembered, remember
-from flax_transformer.tasks.find import make_trainer, task_module
+from flax_transformer.tasks.find import config_class, make_trainer, task_module
 from flax_transformer.tasks.translation.evaluate import read_set
 from flax_transformer.tasks.translation.run import Run
 
@@ -104,7 +104,7 @@ AUDIO = [
 
 def call(task: str, tmp_path: Path, *options: str, **data: Any) -> tuple[RunDirectory, Any]:
     """A stranger's run of a task, and what `evaluate` does with it."""
-    config = task_module(task, 'config').Config()
+    config = config_class(task)()
     run = task_module(task, 'run').Run(tmp_path / 'run')
     run.path.mkdir()
     run.write_config(replace(config, data=replace(config.data, **data)))

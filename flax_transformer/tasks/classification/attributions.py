@@ -46,14 +46,16 @@ def attributions(
         embedding and the gradient at it, all that the token adds if the model is linear. An `average` of two labels is:
         its values and the bias sum to the log-odds, and each is the token's own score, divided by the number of tokens.
 
-    Raises UserError for a label that is not known, and for a line without a token.
+    Raises UserError for a label or method that is not known, and for a line without a token.
     """
     (ids,) = classifier.ids([line])
     if not ids:
         raise UserError(f'{line!r} has no token; expected a text with something to explain')
     number = _number_of(classifier(line).label if label is None else label, classifier)
-    explain = _by_occlusion if method == 'occlusion' else _by_gradient
-    return Attributions(classifier.vocabulary.tokens(ids), explain(classifier, ids, number))
+    methods = {'occlusion': _by_occlusion, 'gradient': _by_gradient}
+    if method not in methods:
+        raise UserError(f'method={method!r}: expected one of {", ".join(methods)}.{nearest(method, methods)}')
+    return Attributions(classifier.vocabulary.tokens(ids), methods[method](classifier, ids, number))
 
 
 def _number_of(label: str, classifier: Classifier) -> int:

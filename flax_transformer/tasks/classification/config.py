@@ -98,7 +98,7 @@ class ClassificationDataConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig(LoopConfig):
+class ClassificationTrainingConfig(LoopConfig):
     """How long and in what batches to train, and when to report, evaluate and save."""
 
     batch_size: int = 64  # texts per batch, over all devices
@@ -131,7 +131,7 @@ def _is_weight(entry: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TaskConfig):
+class ClassificationConfig(TaskConfig):
     """One classification experiment."""
 
     task: ClassVar[str] = 'classification'
@@ -139,7 +139,7 @@ class Config(TaskConfig):
     model: ClassifierConfig = section(ClassifierConfig)
     tokenizer: VocabularyConfig = section(VocabularyConfig)
     data: ClassificationDataConfig = section(ClassificationDataConfig)
-    training: TrainingConfig = section(TrainingConfig)
+    training: ClassificationTrainingConfig = section(ClassificationTrainingConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,7 +12,7 @@ from flax_transformer.data.audit import characters
 from flax_transformer.data.audit.characters import bits_of_characters, lay_out
 from flax_transformer.data.audit.repeats import NO_KEY, contradictions, keys_of, repeated_pairs
 from flax_transformer.data.audit.report import Finding, Report, findings_of, sorted_report
-from flax_transformer.tasks.classification.config import ClassificationDataConfig, Config
+from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
 from flax_transformer.tasks.classification.kinds import FEW_EXAMPLES, IMBALANCE, KINDS
 from flax_transformer.tasks.classification.reading import Examples, read_examples
 from flax_transformer.tasks.classification.run import Run
@@ -40,7 +40,11 @@ def read_corpora(data: ClassificationDataConfig, names: Iterable[str] = CORPORA)
 
 
 def report_of(
-    config: Config, workdir: Path | None, *, processes: int = 1, progress: Callable[[int], object] | None = None
+    config: ClassificationConfig,
+    workdir: Path | None,
+    *,
+    processes: int = 1,
+    progress: Callable[[int], object] | None = None,
 ) -> Report:
     """What is wrong with the config's corpora; `workdir` is a run, whose vocabulary decides what is too long."""
     vocabulary = None if workdir is None else Run(workdir).read_vocabulary()
@@ -50,7 +54,7 @@ def report_of(
     return audit(corpora, config, vocabulary)
 
 
-def audit(corpora: Corpora, config: Config, vocabulary: Vocabulary | None = None) -> Report:
+def audit(corpora: Corpora, config: ClassificationConfig, vocabulary: Vocabulary | None = None) -> Report:
     """What is wrong with the corpora. KINDS lists what is looked for.
 
     Args:

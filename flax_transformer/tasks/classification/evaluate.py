@@ -11,7 +11,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
-from flax_transformer.tasks.classification.config import ClassificationDataConfig, Config
+from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
 from flax_transformer.tasks.classification.metrics import BINS, Scores, most_wrong, scores
 from flax_transformer.tasks.classification.reading import Examples, read_examples, test_files
 from flax_transformer.tasks.evaluation import RESAMPLES, aligned, only_run
@@ -36,7 +36,7 @@ class EvaluateOptions:
     data: ClassificationDataConfig = field(default_factory=ClassificationDataConfig)
 
 
-def defaults(config: Config) -> EvaluateOptions:
+def defaults(config: ClassificationConfig) -> EvaluateOptions:
     """The options for a run of this config."""
     return EvaluateOptions(data=config.data)
 

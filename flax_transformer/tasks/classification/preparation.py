@@ -12,7 +12,7 @@ from flax_transformer.data.vector_files import PretrainedRows, pretrained_rows, 
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.runs.finished import steps_of
 from flax_transformer.tasks.classification.batches import EncodedTexts, padded
-from flax_transformer.tasks.classification.config import Config
+from flax_transformer.tasks.classification.config import ClassificationConfig
 from flax_transformer.tasks.classification.corpus_checks import CORPORA, audit, read_corpora
 from flax_transformer.tasks.classification.model import init_params
 from flax_transformer.tasks.classification.reading import Examples
@@ -30,7 +30,9 @@ class Prepared(NamedTuple):
     pretrained: PretrainedRows | None = None  # of the embeddings of a run that begins
 
 
-def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
+def prepare_run(
+    config: ClassificationConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1
+) -> Prepared:
     """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix.
 
     A new run learns its vocabulary and labels, unless it starts from those of another. One process does it all.
@@ -58,14 +60,14 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
     return Prepared(vocabulary, labels, train, validation, pretrained)
 
 
-def keep(run: Run, config: Config, prepared: Prepared) -> None:
+def keep(run: Run, config: ClassificationConfig, prepared: Prepared) -> None:
     """Writes vocabulary and labels of a new run."""
     if not run.is_prepared():
         run.write_vocabulary(prepared.vocabulary)
         run.write_labels(prepared.labels)
 
 
-def initial_params(config: Config, prepared: Prepared) -> Any:
+def initial_params(config: ClassificationConfig, prepared: Prepared) -> Any:
     if config.training.start == 'random' and prepared.pretrained is None:
         return None
     params = init_params(config.model, jax.random.key(config.seed))
@@ -77,13 +79,13 @@ def initial_params(config: Config, prepared: Prepared) -> Any:
     return params
 
 
-def _pretrained(config: Config, vocabulary: Vocabulary) -> PretrainedRows:
+def _pretrained(config: ClassificationConfig, vocabulary: Vocabulary) -> PretrainedRows:
     special = (PAD_ID, UNK_ID)
     tokens = [None if i in special else token for i, token in enumerate(vocabulary.tokens(range(vocabulary.size)))]
     return pretrained_rows(config.model.embedding_from, config.data.root, tokens, config.model.d_model, say=say)
 
 
-def labels_of(examples: Examples, config: Config) -> Labels:
+def labels_of(examples: Examples, config: ClassificationConfig) -> Labels:
     """The labels of the training data. Raises UserError unless there are model.num_classes of them."""
     counts = Counter(examples.labels)
     names = sorted(counts)
@@ -105,7 +107,9 @@ def check_same_labels(theirs: Labels, ours: Labels) -> None:
         )
 
 
-def encode(examples: Examples, vocabulary: Vocabulary, labels: Labels, config: Config, field: str) -> EncodedTexts:
+def encode(
+    examples: Examples, vocabulary: Vocabulary, labels: Labels, config: ClassificationConfig, field: str
+) -> EncodedTexts:
     """The examples as ids, without empty texts. Raises UserError for a label that training does not know."""
     numbers = {name: number for number, name in enumerate(labels.names)}
     for label, place in zip(examples.labels, examples.places, strict=True):

@@ -14,7 +14,7 @@ from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.classification.batches import Batch, EncodedTexts, TrainingBatches
 from flax_transformer.tasks.classification.classifier import Predictor
-from flax_transformer.tasks.classification.config import Config
+from flax_transformer.tasks.classification.config import ClassificationConfig
 from flax_transformer.tasks.classification.metrics import accuracy, confusion_matrix, macro_f1
 from flax_transformer.tasks.classification.model import ClassifierModel, init_params
 from flax_transformer.tasks.classification.preparation import Prepared, initial_params, keep, prepare_run
@@ -29,7 +29,7 @@ class ClassificationTask(Task):
     slot_name = 'token_slots'
     counts = ('weighted_examples', 'examples')
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: ClassificationConfig) -> None:
         self.rows_per_step, self.slots_per_row = config.training.batch_size, config.data.max_length
         self.row_name = f'{config.data.max_length} slots'
         self.d_model, self.dtype = config.model.d_model, config.model.dtype
@@ -68,7 +68,7 @@ class ClassificationTask(Task):
 
 
 class ClassificationValidation(Validation):
-    def __init__(self, config: Config, trainer: Trainer, texts: EncodedTexts) -> None:
+    def __init__(self, config: ClassificationConfig, trainer: Trainer, texts: EncodedTexts) -> None:
         super().__init__(trainer)
         self._texts, self._rows = texts, config.training.batch_size
         self._predictor = Predictor(config.model)
@@ -83,11 +83,11 @@ class ClassificationValidation(Validation):
         return {'accuracy': accuracy(found, labels), 'macro_f1': macro_f1(confusion)}
 
 
-def _make_task(config: Config, devices: Devices) -> ClassificationTask:
+def _make_task(config: ClassificationConfig, devices: Devices) -> ClassificationTask:
     return ClassificationTask(replace(config, model=resolve_dtype(config.model, devices.devices[0].platform)))
 
 
-def _batches(config: Config, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
+def _batches(config: ClassificationConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
     rows = config.training.batch_size
     return TrainingBatches(
         prepared.train,
@@ -98,12 +98,12 @@ def _batches(config: Config, prepared: Prepared, trainer: Trainer) -> TrainingBa
     )
 
 
-def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> ClassificationValidation | None:
+def _validation(config: ClassificationConfig, prepared: Prepared, trainer: Trainer) -> ClassificationValidation | None:
     return None if prepared.validation is None else ClassificationValidation(config, trainer, prepared.validation)
 
 
 RECIPE = Recipe(
-    config=Config,
+    config=ClassificationConfig,
     run=Run,
     make_task=_make_task,
     prepare=prepare_run,

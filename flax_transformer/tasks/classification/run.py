@@ -19,7 +19,7 @@ from flax_transformer.engine.runs.run_directory import (
     split_reference,
     write_digest,
 )
-from flax_transformer.tasks.classification.config import Config
+from flax_transformer.tasks.classification.config import ClassificationConfig
 from flax_transformer.tasks.classification.vocabulary import Vocabulary
 
 LABELS_FILE = 'labels.json'
@@ -36,10 +36,10 @@ class Labels(NamedTuple):
         return tuple(count / sum(self.counts) for count in self.counts)
 
 
-class Run(RunDirectory[Config]):
+class Run(RunDirectory[ClassificationConfig]):
     """The files of a classification run, except its checkpoints."""
 
-    config_class = Config
+    config_class = ClassificationConfig
     use = 'classify {} < lines > labels'
     evaluate_on = '--test test.tsv'
     model_files = ('tokenizer', DIGEST_FILE, LABELS_FILE)
@@ -78,7 +78,7 @@ class Run(RunDirectory[Config]):
 class LoadedRun(NamedTuple):
     """All that it takes to classify."""
 
-    config: Config
+    config: ClassificationConfig
     params: Any
     vocabulary: Vocabulary
     labels: Labels

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
+from flax_transformer.tasks.embeddings.config import EmbeddingsModelConfig
 from flax_transformer.tasks.embeddings.corpus import END_OF_LINE, Vocabulary
 
 NO_NODE = -1
@@ -101,7 +101,7 @@ def draw_table(counts: np.ndarray, size: int = _DRAWS) -> np.ndarray:
 class BlockMaker:
     """Makes the blocks of a chunk of the corpus, a pure function of the chunk and a generator's seed."""
 
-    def __init__(self, vocabulary: Vocabulary, model: EmbeddingsConfig, *, block_size: int, sample: float) -> None:
+    def __init__(self, vocabulary: Vocabulary, model: EmbeddingsModelConfig, *, block_size: int, sample: float) -> None:
         self._keep = keep_probabilities(vocabulary.counts, sample)
         self._window, self._size = model.window, block_size
         self._is_tree = model.output == 'hierarchical_softmax'

@@ -9,7 +9,7 @@ from flax_transformer.engine.config import EngineConfig, LoopConfig, OptimizerCo
 
 
 @dataclass(frozen=True)
-class EmbeddingsConfig:
+class EmbeddingsModelConfig:
     """The model: two vectors for each word, and what is predicted from what."""
 
     # skip_gram: a word predicts each of its neighbors; cbow: the mean of the neighbors predicts the word; glove: two
@@ -102,7 +102,7 @@ class UpdateConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig(LoopConfig):
+class EmbeddingsTrainingConfig(LoopConfig):
     """How long and in what batches to train, and when to report, evaluate and save."""
 
     # Words (glove: pairs of words) whose updates are computed from the same vectors. Larger blocks are faster; word2vec
@@ -116,16 +116,16 @@ class TrainingConfig(LoopConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TaskConfig):
+class EmbeddingsConfig(TaskConfig):
     """One experiment with word vectors."""
 
     task: ClassVar[str] = 'embeddings'
 
-    model: EmbeddingsConfig = section(EmbeddingsConfig)
+    model: EmbeddingsModelConfig = section(EmbeddingsModelConfig)
     tokenizer: WordsConfig = section(WordsConfig)
     data: TextConfig = section(TextConfig)
     optimizer: UpdateConfig = section(UpdateConfig)
-    training: TrainingConfig = section(TrainingConfig)
+    training: EmbeddingsTrainingConfig = section(EmbeddingsTrainingConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()

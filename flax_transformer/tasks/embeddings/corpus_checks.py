@@ -7,7 +7,7 @@ from pathlib import Path
 from flax_transformer.data.audit.kinds import table
 from flax_transformer.data.audit.report import Example, Finding, Report, findings_of, sorted_report
 from flax_transformer.data.named_files import data_root, matching_files
-from flax_transformer.tasks.embeddings.config import Config
+from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.embeddings.corpus import Vocabulary, lines_of_words
 from flax_transformer.tasks.embeddings.run import Run
 
@@ -58,7 +58,11 @@ KINDS = table(
 
 
 def report_of(
-    config: Config, workdir: Path | None, *, processes: int = 1, progress: Callable[[int], object] | None = None
+    config: EmbeddingsConfig,
+    workdir: Path | None,
+    *,
+    processes: int = 1,
+    progress: Callable[[int], object] | None = None,
 ) -> Report:
     """What is wrong with the config's texts; `workdir` is a run, whose vocabulary is then used."""
     known = None if workdir is None else Run(workdir).read_vocabulary()
@@ -72,7 +76,9 @@ def report_of(
     return sorted_report(findings, read, kinds=KINDS, unit='lines')
 
 
-def _audit(name: str, source: str, config: Config, known: Vocabulary | None) -> tuple[list[Finding], int, Vocabulary]:
+def _audit(
+    name: str, source: str, config: EmbeddingsConfig, known: Vocabulary | None
+) -> tuple[list[Finding], int, Vocabulary]:
     """The findings of a text, how many lines it has, and the vocabulary: the one known, else its own."""
     counts: Counter[str] = Counter()
     seen: set[int] = set()

@@ -17,7 +17,7 @@ import numpy as np
 
 from flax_transformer.common.files import written_whole
 from flax_transformer.engine.task import Params, Share, Sums
-from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
+from flax_transformer.tasks.embeddings.config import EmbeddingsModelConfig
 from flax_transformer.tasks.embeddings.corpus import END_OF_LINE
 from flax_transformer.tasks.embeddings.word2vec import rows_add, rows_of
 
@@ -56,7 +56,7 @@ class PairChunks:
         return Pairs(*(np.ascontiguousarray(padded[name]).reshape(rows, self._size) for name in PAIR.names))
 
 
-def init_glove(config: EmbeddingsConfig, key: jax.Array) -> Params:
+def init_glove(config: EmbeddingsModelConfig, key: jax.Array) -> Params:
     """Both vectors of each word and their biases, small at random."""
     shape = (2, config.vocab_size, config.d_model + 1)
     tables = jax.random.uniform(key, shape, minval=-0.5, maxval=0.5) / (config.d_model + 1)
@@ -122,7 +122,7 @@ def _gradients(inputs: jax.Array, outputs: jax.Array, pairs: Pairs, x_max: float
 
 PAIR = np.dtype([('first', '<i4'), ('second', '<i4'), ('count', '<f4')])
 _ENTRY = np.dtype([('key', '<i8'), ('count', '<f8')])
-_DISTANCE_BITS, _ID_BITS = 7, 28  # EmbeddingsConfig allows windows up to 100, and as many words
+_DISTANCE_BITS, _ID_BITS = 7, 28  # EmbeddingsModelConfig allows windows up to 100, and as many words
 _PIECE = 1 << 20  # ids that are thinned at once
 _MOST = 1 << 24  # occurrences held at once, 8 bytes each and as many again to sort them
 

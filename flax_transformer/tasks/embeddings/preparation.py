@@ -11,7 +11,7 @@ from flax_transformer.data.named_files import data_root, matching_files
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.tasks.embeddings.batches import Chunks
 from flax_transformer.tasks.embeddings.blocks import BlockMaker, TextBlocks, TextChunks, keep_probabilities
-from flax_transformer.tasks.embeddings.config import Config
+from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.embeddings.corpus import Corpus, Vocabulary, encode, load_corpus, prepare_corpus
 from flax_transformer.tasks.embeddings.glove import PAIR, PairChunks, count_pairs
 from flax_transformer.tasks.embeddings.run import LoadedRun, Run, check_vocabulary
@@ -26,7 +26,7 @@ class Prepared(NamedTuple):
     validation: TextBlocks | None
 
 
-def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
+def prepare_run(config: EmbeddingsConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
     """Counts the words of a new run, unless it takes those of `start`, and writes its text as ids.
 
     In a prepared run, reads what is there; if the text has changed, the ids are written again, with the run's words.
@@ -54,17 +54,17 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
     )
 
 
-def keep(run: Run, config: Config, prepared: Prepared) -> None:
+def keep(run: Run, config: EmbeddingsConfig, prepared: Prepared) -> None:
     if not run.is_prepared():
         run.write_vocabulary(prepared.vocabulary)
 
 
-def _blocks(ids: np.ndarray, vocabulary: Vocabulary, config: Config) -> TextChunks:
+def _blocks(ids: np.ndarray, vocabulary: Vocabulary, config: EmbeddingsConfig) -> TextChunks:
     make = BlockMaker(vocabulary, config.model, block_size=config.training.block_size, sample=config.data.sample)
     return TextChunks(ids, make)
 
 
-def _pairs(corpus: Corpus, vocabulary: Vocabulary, config: Config, run: Run) -> PairChunks:
+def _pairs(corpus: Corpus, vocabulary: Vocabulary, config: EmbeddingsConfig, run: Run) -> PairChunks:
     if not run.pairs_file.is_file():
         keep = keep_probabilities(vocabulary.counts, config.data.sample) if config.data.sample else None
         count = count_pairs(corpus.ids, config.model.window, run.pairs_file, keep=keep, seed=config.seed)
@@ -82,7 +82,7 @@ def _pairs(corpus: Corpus, vocabulary: Vocabulary, config: Config, run: Run) -> 
     return PairChunks(np.memmap(run.pairs_file, PAIR, mode='r'), block_size=config.training.block_size)
 
 
-def _held_out(files: Sequence[Path], vocabulary: Vocabulary, config: Config) -> TextBlocks:
+def _held_out(files: Sequence[Path], vocabulary: Vocabulary, config: EmbeddingsConfig) -> TextBlocks:
     """Blocks of the validation text. Raises UserError if it has no known word."""
     ids = encode(files, vocabulary, config.tokenizer)
     if not len(ids):
@@ -90,7 +90,7 @@ def _held_out(files: Sequence[Path], vocabulary: Vocabulary, config: Config) -> 
     return _blocks(ids, vocabulary, config).make(ids, np.random.default_rng(0))
 
 
-def _report(corpus: Corpus, vocabulary: Vocabulary, config: Config) -> None:
+def _report(corpus: Corpus, vocabulary: Vocabulary, config: EmbeddingsConfig) -> None:
     """Says what there is to train on. Raises UserError if no word has a neighbor."""
     name = config.data.train
     if corpus.num_known == corpus.num_lines:

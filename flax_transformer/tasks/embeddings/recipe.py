@@ -14,7 +14,7 @@ from flax_transformer.engine.task import Params, Share, Sums, Task
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.embeddings.batches import TrainingBatches
 from flax_transformer.tasks.embeddings.blocks import Blocks, PathBlocks, TextBlocks
-from flax_transformer.tasks.embeddings.config import Config
+from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.embeddings.glove import Pairs, init_glove, sums_of_block, update_block
 from flax_transformer.tasks.embeddings.preparation import Prepared, keep, prepare_run
 from flax_transformer.tasks.embeddings.run import Run, load_run
@@ -38,7 +38,7 @@ _UPDATES = {
 class _TaskOfBlocks(Task):
     """Each block updates the rows of its words before the next one reads them."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: EmbeddingsConfig) -> None:
         self.rows_per_step, self.slots_per_row = config.training.blocks_per_step, config.training.block_size
         self.row_name = f'{config.training.block_size} {self.counts[0]}'
         self.d_model, self.dtype = config.model.d_model, 'float32'
@@ -62,7 +62,7 @@ class Word2VecTask(_TaskOfBlocks):
     slot_name = 'word_slots'
     counts = ('words', 'predictions')
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: EmbeddingsConfig) -> None:
         super().__init__(config)
         self._updates = partial(_UPDATES[config.model.method, config.model.output], config=config.model)
 
@@ -146,11 +146,11 @@ class EmbeddingsValidation(Validation):
             yield type(self._blocks)(*map(np.concatenate, zip(part, empty, strict=True)))
 
 
-def _make_task(config: Config, devices: Devices) -> Task:
+def _make_task(config: EmbeddingsConfig, devices: Devices) -> Task:
     return GloVeTask(config) if config.model.method == 'glove' else Word2VecTask(config)
 
 
-def _batches(config: Config, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
+def _batches(config: EmbeddingsConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
     rows = config.training.blocks_per_step
     return TrainingBatches(
         prepared.train,
@@ -162,12 +162,12 @@ def _batches(config: Config, prepared: Prepared, trainer: Trainer) -> TrainingBa
     )
 
 
-def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> EmbeddingsValidation | None:
+def _validation(config: EmbeddingsConfig, prepared: Prepared, trainer: Trainer) -> EmbeddingsValidation | None:
     return None if prepared.validation is None else EmbeddingsValidation(trainer, prepared.validation)
 
 
 RECIPE = Recipe(
-    config=Config,
+    config=EmbeddingsConfig,
     run=Run,
     make_task=_make_task,
     prepare=prepare_run,

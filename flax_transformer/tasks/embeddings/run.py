@@ -12,16 +12,16 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
-from flax_transformer.tasks.embeddings.config import Config
+from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.embeddings.corpus import DESCRIPTION_FILE, IDS_FILE, Vocabulary
 
 VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.pairs'
 
 
-class Run(RunDirectory[Config]):
+class Run(RunDirectory[EmbeddingsConfig]):
     """The files of a run of word vectors, except its checkpoints."""
 
-    config_class = Config
+    config_class = EmbeddingsConfig
     model_files = (VOCABULARY_FILE,)
     leftovers = (*RunDirectory.leftovers, IDS_FILE, DESCRIPTION_FILE, PAIRS_FILE)
 
@@ -44,7 +44,7 @@ class Run(RunDirectory[Config]):
 class LoadedRun(NamedTuple):
     """The words of a run and all that it learned of them."""
 
-    config: Config
+    config: EmbeddingsConfig
     params: Any
     vocabulary: Vocabulary
 
@@ -76,7 +76,7 @@ def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
     return LoadedRun(config, params, vocabulary)
 
 
-def check_vocabulary(vocabulary: Vocabulary, config: Config) -> None:
+def check_vocabulary(vocabulary: Vocabulary, config: EmbeddingsConfig) -> None:
     """Raises UserError if the tables have no row for a word."""
     if len(vocabulary) > config.model.vocab_size:
         raise UserError(

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from flax_transformer.engine.task import Params, Sums
 from flax_transformer.tasks.embeddings.blocks import NO_NODE, Blocks, PathBlocks
-from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
+from flax_transformer.tasks.embeddings.config import EmbeddingsModelConfig
 
 MAX_SCORE = 6.0
 
@@ -32,7 +32,7 @@ class RowUpdate(NamedTuple):
 Updates = dict[str, RowUpdate]  # by table
 
 
-def init_tables(config: EmbeddingsConfig, key: jax.Array) -> Params:
+def init_tables(config: EmbeddingsModelConfig, key: jax.Array) -> Params:
     """The vectors of words, small at random, and those that predict, zero, as in word2vec."""
     shape = (config.vocab_size, config.d_model)
     return {
@@ -70,7 +70,7 @@ def neighbors(block: Blocks, window: int) -> jax.Array:
     return (is_left | is_right).astype(jnp.float32)
 
 
-def skip_gram(params: Params, block: Blocks, rate: jax.Array, config: EmbeddingsConfig) -> tuple[Updates, Sums]:
+def skip_gram(params: Params, block: Blocks, rate: jax.Array, config: EmbeddingsModelConfig) -> tuple[Updates, Sums]:
     """The updates in which each word of the block predicts its neighbors, and the sums."""
     window, size = config.window, block.left.shape[0]
     is_neighbor = neighbors(block, window)
@@ -90,7 +90,7 @@ def skip_gram(params: Params, block: Blocks, rate: jax.Array, config: Embeddings
     return finite(updates, loss), sums_of(loss, is_neighbor, pairs.sum())
 
 
-def cbow(params: Params, block: Blocks, rate: jax.Array, config: EmbeddingsConfig) -> tuple[Updates, Sums]:
+def cbow(params: Params, block: Blocks, rate: jax.Array, config: EmbeddingsModelConfig) -> tuple[Updates, Sums]:
     """The updates in which the mean of its neighbors predicts each word of the block, and the sums."""
     window, size = config.window, block.left.shape[0]
     is_neighbor = neighbors(block, window)
@@ -133,7 +133,7 @@ def finite(updates: Updates, loss: jax.Array) -> Updates:
 
 
 def skip_gram_tree(
-    params: Params, block: PathBlocks, rate: jax.Array, config: EmbeddingsConfig
+    params: Params, block: PathBlocks, rate: jax.Array, config: EmbeddingsModelConfig
 ) -> tuple[Updates, Sums]:
     """The updates in which the neighbors of each word of the block predict its path, and the sums."""
     size = len(block.left)
@@ -153,7 +153,9 @@ def skip_gram_tree(
     return _updates(block, rate * of_inputs, rate * of_outputs, loss), sums_of(loss, is_neighbor, is_neighbor.sum())
 
 
-def cbow_tree(params: Params, block: PathBlocks, rate: jax.Array, config: EmbeddingsConfig) -> tuple[Updates, Sums]:
+def cbow_tree(
+    params: Params, block: PathBlocks, rate: jax.Array, config: EmbeddingsModelConfig
+) -> tuple[Updates, Sums]:
     """The updates in which the mean of its neighbors predicts the path of each word, and the sums."""
     is_neighbor = neighbors(block, config.window)
     pairs = is_neighbor.sum(axis=1)

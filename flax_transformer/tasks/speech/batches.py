@@ -10,7 +10,7 @@ import numpy as np
 
 from flax_transformer.data.order import Order
 from flax_transformer.engine.batches import NumberedBatches
-from flax_transformer.tasks.speech.config import Config
+from flax_transformer.tasks.speech.config import SpeechConfig
 from flax_transformer.tasks.speech.recordings import Examples, Strings
 
 BLOCK = 16  # batches whose examples are sorted by length
@@ -100,7 +100,7 @@ class TrainingBatches(NumberedBatches):
 
     def __init__(
         self,
-        config: Config,
+        config: SpeechConfig,
         examples: Examples,
         encode: Callable[[str], list[int]],
         *,

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar, Literal
 
-from flax_transformer.audio.features import FeatureConfig, num_frames
+from flax_transformer.audio.mel import FeatureConfig, num_frames
 from flax_transformer.common.fields import check, check_positive, check_rates, check_types, section, setting
 from flax_transformer.engine.config import LoopConfig, TaskConfig
 
 
 @dataclass(frozen=True)
-class SpeechConfig:
+class SpeechModelConfig:
     """The model: strided convolutions over log-mel features, an encoder, and one dense layer."""
 
     # transformer: the encoder of Vaswani et al. 2017; recurrent: LSTMs or GRUs in both directions.
@@ -139,7 +139,7 @@ class PerturbationConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig(LoopConfig):
+class SpeechTrainingConfig(LoopConfig):
     """How long and in what batches to train, and when to report, evaluate and save."""
 
     batch_size: int = 32  # utterances per batch, over all devices
@@ -152,18 +152,18 @@ class TrainingConfig(LoopConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TaskConfig):
+class SpeechConfig(TaskConfig):
     """One speech-to-text experiment."""
 
     task: ClassVar[str] = 'speech'
 
-    model: SpeechConfig = section(SpeechConfig)
+    model: SpeechModelConfig = section(SpeechModelConfig)
     features: FeatureConfig = section(FeatureConfig)
     tokenizer: UnitConfig = section(UnitConfig)
     data: SpeechDataConfig = section(SpeechDataConfig)
     strings: StringsConfig = section(StringsConfig)
     perturbation: PerturbationConfig = section(PerturbationConfig)
-    training: TrainingConfig = section(TrainingConfig)
+    training: SpeechTrainingConfig = section(SpeechTrainingConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from flax_transformer.audio.features import num_frames
+from flax_transformer.audio.mel import num_frames
 from flax_transformer.data.audit.kinds import table
 from flax_transformer.data.audit.report import Finding, Report, TextExample, findings_of, sorted_report
-from flax_transformer.tasks.speech.config import Config
+from flax_transformer.tasks.speech.config import SpeechConfig
 from flax_transformer.tasks.speech.ctc import fewest_frames
 from flax_transformer.tasks.speech.recordings import Corpus, Recording, Say, read_corpus
 from flax_transformer.tasks.speech.run import Run
@@ -17,14 +17,14 @@ CORPORA = ('train', 'validation', 'test')
 Corpora = dict[str, Corpus]  # train, and perhaps the others
 
 
-def read_corpora(config: Config, names: Iterable[str] = CORPORA, *, say: Say) -> Corpora:
+def read_corpora(config: SpeechConfig, names: Iterable[str] = CORPORA, *, say: Say) -> Corpora:
     """Those corpora, of `names`, that the config has."""
     data, rate = config.data, config.features.sample_rate
     return {name: read_corpus(source, data, rate, say=say) for name in names if (source := getattr(data, name))}
 
 
 def report_of(
-    config: Config, workdir: Path | None, *, processes: int = 1, progress: Callable[[int], object] | None = None
+    config: SpeechConfig, workdir: Path | None, *, processes: int = 1, progress: Callable[[int], object] | None = None
 ) -> Report:
     """What is wrong with the config's corpora; `workdir` is a run, whose units are used."""
     corpora = read_corpora(config, say=lambda _: None)
@@ -38,7 +38,7 @@ def report_of(
     return audit(corpora, config, units)
 
 
-def usable(corpus: Corpus, config: Config, units: Units) -> list[int]:
+def usable(corpus: Corpus, config: SpeechConfig, units: Units) -> list[int]:
     """The numbers of the recordings that training, or validation, reads.
 
     Not those that are longer than data.max_seconds or too short for their transcript. An empty transcript is one of a
@@ -51,13 +51,13 @@ def usable(corpus: Corpus, config: Config, units: Units) -> list[int]:
     ]
 
 
-def _is_too_short(recording: Recording, config: Config, units: Units) -> bool:
+def _is_too_short(recording: Recording, config: SpeechConfig, units: Units) -> bool:
     """Whether a recording has fewer frames than its transcript needs."""
     frames = -(-num_frames(recording.num_samples, config.features) // config.model.stride)
     return fewest_frames(units.encode(recording.text)) > frames
 
 
-def audit(corpora: Corpora, config: Config, units: Units) -> Report:
+def audit(corpora: Corpora, config: SpeechConfig, units: Units) -> Report:
     """What is wrong with the corpora. KINDS lists what is looked for."""
     findings = [finding for name, corpus in corpora.items() for finding in _of_corpus(name, corpus, config, units)]
     findings += _between(corpora)
@@ -71,7 +71,7 @@ def _finding(kind: str, name: str, corpus: Corpus, indices: list[int], detail: s
     return findings_of(KINDS[kind], name, len(indices), len(corpus.recordings), shown, detail)
 
 
-def _of_corpus(name: str, corpus: Corpus, config: Config, units: Units) -> Iterator[Finding]:
+def _of_corpus(name: str, corpus: Corpus, config: SpeechConfig, units: Units) -> Iterator[Finding]:
     recordings = corpus.recordings
     long = [i for i, each in enumerate(recordings) if each.num_samples > config.most_samples]
     rate = config.features.sample_rate

@@ -12,7 +12,7 @@ from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
 from flax_transformer.tasks.evaluation import RESAMPLES, aligned, only_run
-from flax_transformer.tasks.speech.config import Config, SpeechDataConfig, StringsConfig
+from flax_transformer.tasks.speech.config import SpeechConfig, SpeechDataConfig, StringsConfig
 from flax_transformer.tasks.speech.metrics import confusion, errors, scores
 from flax_transformer.tasks.speech.recordings import (
     Corpus,
@@ -48,7 +48,7 @@ class EvaluateOptions:
     strings: StringsConfig = field(default_factory=StringsConfig)
 
 
-def defaults(config: Config) -> EvaluateOptions:
+def defaults(config: SpeechConfig) -> EvaluateOptions:
     """The options for a run of this config."""
     return EvaluateOptions(data=config.data, strings=config.strings)
 

@@ -8,14 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from flax_transformer.audio import augment
-from flax_transformer.audio.features import (
-    LOG_FLOOR,
-    FeatureConfig,
-    hz_to_mel,
-    log_mel,
-    mel_to_hz,
-    num_frames,
-)
+from flax_transformer.audio.features import LOG_FLOOR, log_mel
+from flax_transformer.audio.mel import FeatureConfig, hz_to_mel, mel_to_hz, num_frames
 from flax_transformer.tasks.speech.config import PerturbationConfig
 
 _QUIETEST_NOISE = 30.0  # dB below the loudest

@@ -14,13 +14,13 @@ from flax_transformer.audio.augment import among_first
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.tasks.encoders import recurrent_layer, resolve_dtype, transformer_encoder, with_positions
-from flax_transformer.tasks.speech.config import SpeechConfig
+from flax_transformer.tasks.speech.config import SpeechModelConfig
 
 
 class SpeechModel(nn.Module):
     """Convolutions over time and frequency, an encoder, and one dense layer."""
 
-    config: SpeechConfig
+    config: SpeechModelConfig
 
     @nn.compact
     def __call__(
@@ -28,7 +28,7 @@ class SpeechModel(nn.Module):
     ) -> tuple[jax.Array, jax.Array]:
         """Logits [B, T, V], float32, of features [B, F, M], and how many of the T frames count, [B].
 
-        T is F over `SpeechConfig.stride`, rounded up; num_frames [B] of F count.
+        T is F over `SpeechModelConfig.stride`, rounded up; num_frames [B] of F count.
         """
         config = resolve_dtype(self.config)
         x = features[..., None].astype(config.dtype)
@@ -59,7 +59,7 @@ def is_frame(x: jax.Array, num_frames: jax.Array) -> jax.Array:
 class RecurrentEncoder(nn.Module):
     """Layers of LSTMs or GRUs in both directions."""
 
-    config: SpeechConfig
+    config: SpeechModelConfig
 
     @nn.compact
     def __call__(self, x: jax.Array, num_frames: jax.Array, *, deterministic: bool = True) -> jax.Array:
@@ -74,7 +74,7 @@ class RecurrentEncoder(nn.Module):
 class TransformerEncoder(nn.Module):
     """The Transformer's encoder (Vaswani et al. 2017, section 3.1), pre-LN."""
 
-    config: SpeechConfig
+    config: SpeechModelConfig
 
     @nn.compact
     def __call__(self, x: jax.Array, num_frames: jax.Array, *, deterministic: bool = True) -> jax.Array:
@@ -93,7 +93,7 @@ class TransformerEncoder(nn.Module):
 ENCODERS = {'recurrent': RecurrentEncoder, 'transformer': TransformerEncoder}
 
 
-def init_params(config: SpeechConfig, num_mels: int, key: jax.Array) -> Any:
+def init_params(config: SpeechModelConfig, num_mels: int, key: jax.Array) -> Any:
     """Fresh float32 parameters, from one compiled program."""
 
     def init(key: jax.Array) -> Any:
@@ -103,6 +103,6 @@ def init_params(config: SpeechConfig, num_mels: int, key: jax.Array) -> Any:
     return jax.jit(init)(key)
 
 
-def parameter_shapes(config: SpeechConfig, num_mels: int) -> Any:
+def parameter_shapes(config: SpeechModelConfig, num_mels: int) -> Any:
     """The parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
     return jax.eval_shape(partial(init_params, config, num_mels), jax.random.key(0))

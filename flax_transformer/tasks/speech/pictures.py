@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flax_transformer.audio.features import frame_seconds, log_mel, mel_edges
+from flax_transformer.audio.features import log_mel
+from flax_transformer.audio.mel import frame_seconds, mel_edges
 from flax_transformer.plots.sound import Span
 from flax_transformer.plots.speech import plot_confusion, plot_transcript
 from flax_transformer.tasks.speech.units import BLANK_ID

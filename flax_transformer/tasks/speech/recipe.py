@@ -18,7 +18,7 @@ from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.encoders import resolve_dtype
 from flax_transformer.tasks.speech import metrics
 from flax_transformer.tasks.speech.batches import Batch, TrainingBatches
-from flax_transformer.tasks.speech.config import Config
+from flax_transformer.tasks.speech.config import SpeechConfig
 from flax_transformer.tasks.speech.corpus_checks import CORPORA, audit, read_corpora, usable
 from flax_transformer.tasks.speech.ctc import ctc_cost, decode, log_probability
 from flax_transformer.tasks.speech.front_end import features_of, training_features
@@ -39,7 +39,7 @@ class Prepared(NamedTuple):
     most_labels: int  # of an example
 
 
-def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
+def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
     """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix.
 
     A new run learns its units, unless it starts from those of another. One process does it all.
@@ -64,12 +64,14 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
     return Prepared(units, train, validation, most_labels(corpora['train'], config, units))
 
 
-def keep(run: Run, config: Config, prepared: Prepared) -> None:
+def keep(run: Run, config: SpeechConfig, prepared: Prepared) -> None:
     if not run.is_prepared():
         run.write_units(prepared.units)
 
 
-def examples_of(corpus: Corpus, config: Config, units: Units, *, seed: int, is_training: bool = False) -> Examples:
+def examples_of(
+    corpus: Corpus, config: SpeechConfig, units: Units, *, seed: int, is_training: bool = False
+) -> Examples:
     """The usable recordings of a corpus, by themselves or in strings. Raises UserError if there are none."""
     examples = corpus.chosen(usable(corpus, config, units))
     if not examples.count:
@@ -88,7 +90,7 @@ def examples_of(corpus: Corpus, config: Config, units: Units, *, seed: int, is_t
     )
 
 
-def most_labels(corpus: Corpus, config: Config, units: Units) -> int:
+def most_labels(corpus: Corpus, config: SpeechConfig, units: Units) -> int:
     """At least the labels of any example."""
     longest = max(len(units.encode(corpus.recordings[i].text)) for i in usable(corpus, config, units))
     clips = max(config.strings.most, 1)
@@ -105,7 +107,7 @@ class SpeechTask(Task):
     slot_name = 'frame_slots'
     counts = ('labels', 'utterances')
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: SpeechConfig) -> None:
         self.rows_per_step, self.slots_per_row = config.training.batch_size, config.most_frames
         self.row_name = f'{self.slots_per_row} feature frames'
         self.d_model, self.dtype = config.model.d_model, config.model.dtype
@@ -159,7 +161,7 @@ SHOWN = 2  # transcripts that are reported
 
 
 class SpeechValidation(Validation):
-    def __init__(self, config: Config, trainer: Trainer, examples: Examples, count: int, units: Units) -> None:
+    def __init__(self, config: SpeechConfig, trainer: Trainer, examples: Examples, count: int, units: Units) -> None:
         """`count`: of the examples, the first so many are scored."""
         super().__init__(trainer)
         self._units = units
@@ -186,11 +188,11 @@ class SpeechValidation(Validation):
         }
 
 
-def _make_task(config: Config, devices: Devices) -> SpeechTask:
+def _make_task(config: SpeechConfig, devices: Devices) -> SpeechTask:
     return SpeechTask(replace(config, model=resolve_dtype(config.model, devices.devices[0].platform)))
 
 
-def training_batches(config: Config, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
+def training_batches(config: SpeechConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
     """The batches of a run; with several processes, this one's rows of them. Reports their lengths."""
     batches = TrainingBatches(
         config,
@@ -207,7 +209,7 @@ def training_batches(config: Config, prepared: Prepared, trainer: Trainer) -> Tr
     return batches
 
 
-def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> SpeechValidation | None:
+def _validation(config: SpeechConfig, prepared: Prepared, trainer: Trainer) -> SpeechValidation | None:
     if prepared.validation is None:
         return None
     is_endless = isinstance(prepared.validation, Strings)
@@ -216,7 +218,7 @@ def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> SpeechV
 
 
 RECIPE = Recipe(
-    config=Config,
+    config=SpeechConfig,
     run=Run,
     make_task=_make_task,
     prepare=prepare_run,

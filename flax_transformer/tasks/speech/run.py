@@ -14,15 +14,15 @@ from flax_transformer.engine.runs.run_directory import (
     split_reference,
     write_digest,
 )
-from flax_transformer.tasks.speech.config import Config
+from flax_transformer.tasks.speech.config import SpeechConfig
 from flax_transformer.tasks.speech.units import Units
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE
 
 
-class Run(RunDirectory[Config]):
+class Run(RunDirectory[SpeechConfig]):
     """The files of a speech-to-text run, except its checkpoints."""
 
-    config_class = Config
+    config_class = SpeechConfig
     use = 'transcribe {} FILE ...'
     evaluate_on = '--test test.tsv'
     model_files = ('tokenizer', DIGEST_FILE)
@@ -45,7 +45,7 @@ class Run(RunDirectory[Config]):
 class LoadedRun(NamedTuple):
     """All that it takes to transcribe."""
 
-    config: Config
+    config: SpeechConfig
     params: Any
     units: Units
 

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, Self, overload
 import jax
 import numpy as np
 
-from flax_transformer.audio.features import num_frames
+from flax_transformer.audio.mel import num_frames
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check_numbers
 from flax_transformer.data.audio.reading import in_full_scale, num_clipped, read_audio
 from flax_transformer.tasks.speech.batches import fill
-from flax_transformer.tasks.speech.config import Config
+from flax_transformer.tasks.speech.config import SpeechConfig
 from flax_transformer.tasks.speech.ctc import Decoded, decode, most_beam_size
 from flax_transformer.tasks.speech.front_end import features_of
 from flax_transformer.tasks.speech.model import SpeechModel
@@ -72,7 +72,7 @@ class Predictor:
     recording gets half of the longest gap, of silence.
     """
 
-    def __init__(self, config: Config, num_units: int) -> None:
+    def __init__(self, config: SpeechConfig, num_units: int) -> None:
         self._features, self._model, self._num_units = config.features, config.model, num_units
         self.samples_per_frame = config.features.hop * config.model.stride
         gap_ms = config.strings.most_gap_ms / 2 if config.strings.most else 0
@@ -144,7 +144,7 @@ def _part(waveform: np.ndarray, window: Window) -> np.ndarray:
     return np.pad(samples, (0, window.end - window.start - len(samples)))
 
 
-def log_probabilities(params: Any, samples: jax.Array, num_samples: jax.Array, *, config: Config) -> jax.Array:
+def log_probabilities(params: Any, samples: jax.Array, num_samples: jax.Array, *, config: SpeechConfig) -> jax.Array:
     """The log-probability of each unit [B, T, V], float32, for samples [B, S] of which num_samples [B] count."""
     features, frames = features_of(samples, num_samples, config.features)
     logits, _ = SpeechModel(config.model).apply({'params': params}, features, frames)
@@ -172,7 +172,7 @@ class Transcriber:
     data.max_seconds; longer recordings are read in windows of that length.
     """
 
-    def __init__(self, config: Config, params: Any, units: Units) -> None:
+    def __init__(self, config: SpeechConfig, params: Any, units: Units) -> None:
         self.config, self.params, self.units = config, params, units
         self.sample_rate = config.features.sample_rate  # Hz
         self._predictor = Predictor(config, units.size)

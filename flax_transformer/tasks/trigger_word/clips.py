@@ -11,7 +11,7 @@ from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.audio.manifest import read_all, read_manifest
 from flax_transformer.data.audio.rows import manifest_paths
 from flax_transformer.data.named_files import data_root
-from flax_transformer.tasks.trigger_word.config import Config, TriggerWordDataConfig
+from flax_transformer.tasks.trigger_word.config import TriggerWordConfig, TriggerWordDataConfig
 
 Say = Callable[[str], None]
 
@@ -136,7 +136,7 @@ def part_files(data: TriggerWordDataConfig, part: str) -> Iterator[Path]:
             yield from manifest_paths(spec, data_root(data.root))
 
 
-def read_part(config: Config, part: str, *, say: Say) -> Clips:
+def read_part(config: TriggerWordConfig, part: str, *, say: Say) -> Clips:
     """The clips of `train`, `validation` or `test`. Raises UserError for what cannot be read."""
     data, rate = config.data, config.features.sample_rate
     specs = getattr(data, part)
@@ -144,6 +144,6 @@ def read_part(config: Config, part: str, *, say: Say) -> Clips:
     return Clips(triggers, others, read_clips(getattr(data, f'{part}_background'), data, rate, say=say))
 
 
-def read_parts(config: Config, parts: Iterable[str] = PARTS, *, say: Say) -> dict[str, Clips]:
+def read_parts(config: TriggerWordConfig, parts: Iterable[str] = PARTS, *, say: Say) -> dict[str, Clips]:
     """The clips of those parts that the config has."""
     return {part: read_part(config, part, say=say) for part in parts if getattr(config.data, part)}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from flax_transformer.audio.features import FeatureConfig
+from flax_transformer.audio.mel import FeatureConfig
 from flax_transformer.common.fields import check, check_positive, check_rates, check_types, section, setting
 from flax_transformer.engine.config import LoopConfig, TaskConfig
 
@@ -106,7 +106,7 @@ class TriggerWordDataConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig(LoopConfig):
+class TriggerWordTrainingConfig(LoopConfig):
     """How long and in what batches to train, and when to report, evaluate and save."""
 
     batch_size: int = 16  # scenes per batch, over all devices
@@ -122,7 +122,7 @@ class TrainingConfig(LoopConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TaskConfig):
+class TriggerWordConfig(TaskConfig):
     """One trigger-word experiment."""
 
     task: ClassVar[str] = 'trigger_word'
@@ -132,7 +132,7 @@ class Config(TaskConfig):
     hits: HitConfig = section(HitConfig)
     scenes: SceneConfig = section(SceneConfig)
     data: TriggerWordDataConfig = section(TriggerWordDataConfig)
-    training: TrainingConfig = section(TrainingConfig)
+    training: TriggerWordTrainingConfig = section(TriggerWordTrainingConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()

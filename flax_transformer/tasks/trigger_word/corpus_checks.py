@@ -11,7 +11,7 @@ from flax_transformer.data.audio.reading import SILENCE
 from flax_transformer.data.audit.kinds import table
 from flax_transformer.data.audit.report import Finding, Report, TextExample, findings_of, sorted_report
 from flax_transformer.tasks.trigger_word.clips import Clip, Clips, read_parts
-from flax_transformer.tasks.trigger_word.config import Config
+from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
 
 FEW_TRIGGERS = 50
 
@@ -69,7 +69,11 @@ KINDS = table(
 
 
 def report_of(
-    config: Config, workdir: Path | None, *, processes: int = 1, progress: Callable[[int], object] | None = None
+    config: TriggerWordConfig,
+    workdir: Path | None,
+    *,
+    processes: int = 1,
+    progress: Callable[[int], object] | None = None,
 ) -> Report:
     """What is wrong with the config's recordings; `workdir` and `processes` change nothing."""
     parts = read_parts(config, say=lambda text: None)
@@ -78,7 +82,7 @@ def report_of(
     return audit(parts, config)
 
 
-def audit(parts: dict[str, Clips], config: Config) -> Report:
+def audit(parts: dict[str, Clips], config: TriggerWordConfig) -> Report:
     """What is wrong with the recordings. KINDS lists what is looked for."""
     findings = [*_of_training(parts['train']), *_between(parts)]
     for part, clips in parts.items():
@@ -99,7 +103,7 @@ def _of_training(clips: Clips) -> Iterator[Finding]:
         yield from _finding('few_triggers', 'train', clips.triggers, 0)
 
 
-def _of_clips(part: str, clips: Clips, config: Config) -> Iterator[Finding]:
+def _of_clips(part: str, clips: Clips, config: TriggerWordConfig) -> Iterator[Finding]:
     every = [*clips.triggers, *clips.others]
     silent = [clip for clip in every if _is_silent(clip)]
     yield from _finding('silent', part, silent, len(every))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import jax
 import numpy as np
 
-from flax_transformer.audio.features import FeatureConfig
+from flax_transformer.audio.mel import FeatureConfig
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import BadInput
 from flax_transformer.common.fields import check_numbers

@@ -12,7 +12,7 @@ from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
 from flax_transformer.tasks.evaluation import only_run
-from flax_transformer.tasks.trigger_word.config import Config, TriggerWordDataConfig
+from flax_transformer.tasks.trigger_word.config import TriggerWordConfig, TriggerWordDataConfig
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.trigger_word.scoring import Scores
@@ -34,7 +34,7 @@ class EvaluateOptions:
     data: TriggerWordDataConfig = field(default_factory=TriggerWordDataConfig)
 
 
-def defaults(config: Config) -> EvaluateOptions:
+def defaults(config: TriggerWordConfig) -> EvaluateOptions:
     """The options for a run of this config."""
     return EvaluateOptions(data=config.data)
 

@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.audio.features import FeatureConfig, log_mel
+from flax_transformer.audio.features import log_mel
+from flax_transformer.audio.mel import FeatureConfig
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.rnn.layers import RecurrentLayer, State, advance, batch_first, over_time, zero_state

@@ -17,7 +17,7 @@ from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.trigger_word import hits
 from flax_transformer.tasks.trigger_word.clips import PARTS, Clips, read_parts
-from flax_transformer.tasks.trigger_word.config import Config
+from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
 from flax_transformer.tasks.trigger_word.corpus_checks import audit
 from flax_transformer.tasks.trigger_word.model import TriggerWordModel, init_params, with_statistics
 from flax_transformer.tasks.trigger_word.run import LoadedRun, Run, load_run
@@ -34,7 +34,7 @@ class Prepared(NamedTuple):
     validation: Scenes | None
 
 
-def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
+def prepare_run(config: TriggerWordConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
     """Reads the recordings, and checks those of a new run. Raises UserError for anything the user can fix.
 
     A run may start from one of another word. One process does it all.
@@ -50,14 +50,14 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
     return Prepared(train, validation)
 
 
-def initial_params(config: Config, prepared: Prepared) -> Any:
+def initial_params(config: TriggerWordConfig, prepared: Prepared) -> Any:
     """Fresh parameters, with the mean and the deviation that the features of training scenes have."""
     params = init_params(config.model, config.features, jax.random.key(config.seed))
     samples = np.stack([prepared.train.scene(number).samples for number in range(_SCENES_OF_STATISTICS)])
     return with_statistics(params, samples, config.features)
 
 
-def scenes_of(clips: Clips, config: Config, part: str, *, seed: int) -> Scenes:
+def scenes_of(clips: Clips, config: TriggerWordConfig, part: str, *, seed: int) -> Scenes:
     """Scenes of a part. Raises UserError if no trigger word fits into one."""
     seconds = min(len(clip.samples) for clip in clips.triggers) / config.features.sample_rate
     if seconds + 1 > config.scenes.seconds:
@@ -77,7 +77,7 @@ class TriggerWordTask(Task):
 
     counts = ('weighted_frames', 'frames')
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: TriggerWordConfig) -> None:
         self.rows_per_step = config.training.batch_size
         self.row_name = f'{config.scenes.seconds:g} seconds'
         self.d_model = config.model.hidden_size
@@ -136,7 +136,7 @@ def recolored(key: jax.Array, frames: jax.Array) -> jax.Array:
 
 
 class TriggerWordValidation(Validation):
-    def __init__(self, config: Config, trainer: Trainer, scenes: Scenes) -> None:
+    def __init__(self, config: TriggerWordConfig, trainer: Trainer, scenes: Scenes) -> None:
         super().__init__(trainer)
         self._hits, self._rate, self._per_output = config.hits, config.features.sample_rate, config.samples_per_output
         count = config.training.validation_scenes
@@ -163,18 +163,18 @@ class TriggerWordValidation(Validation):
         return {'false_rejects': misses / max(words, 1), 'false_accepts_per_hour': false_accepts / hours}
 
 
-def _batches(config: Config, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
+def _batches(config: TriggerWordConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
     rows = config.training.batch_size
     name = ', '.join(config.data.train + config.data.train_background)
     return TrainingBatches(prepared.train, batch_size=rows, name=name, own_rows=trainer.devices.own_rows(rows))
 
 
-def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> TriggerWordValidation | None:
+def _validation(config: TriggerWordConfig, prepared: Prepared, trainer: Trainer) -> TriggerWordValidation | None:
     return None if prepared.validation is None else TriggerWordValidation(config, trainer, prepared.validation)
 
 
 RECIPE = Recipe(
-    config=Config,
+    config=TriggerWordConfig,
     run=Run,
     make_task=lambda config, devices: TriggerWordTask(config),
     prepare=prepare_run,

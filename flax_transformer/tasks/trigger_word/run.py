@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
-from flax_transformer.tasks.trigger_word.config import Config
+from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
 
 
-class Run(RunDirectory[Config]):
+class Run(RunDirectory[TriggerWordConfig]):
     """The files of a trigger-word run, except its checkpoints."""
 
-    config_class = Config
+    config_class = TriggerWordConfig
     use = 'detect {} recording.wav'
     evaluate_on = '--data.test MANIFEST'
 
@@ -18,7 +18,7 @@ class Run(RunDirectory[Config]):
 class LoadedRun(NamedTuple):
     """All that it takes to detect."""
 
-    config: Config
+    config: TriggerWordConfig
     params: Any
 
 

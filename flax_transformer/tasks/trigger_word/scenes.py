@@ -10,7 +10,7 @@ import numpy as np
 
 from flax_transformer.engine.batches import NumberedBatches
 from flax_transformer.tasks.trigger_word.clips import Clip
-from flax_transformer.tasks.trigger_word.config import Config
+from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
 
 _LEVEL_SPREAD = 6.0  # dB, of a clip around its scene's level
 _FADE = 0.01  # seconds, at both ends of a clip
@@ -42,7 +42,13 @@ class Scenes:
     """`scenes.scene(number)`, whatever the number: as many different scenes as anybody asks for."""
 
     def __init__(
-        self, triggers: Sequence[Clip], others: Sequence[Clip], background: Sequence[Clip], config: Config, *, seed: int
+        self,
+        triggers: Sequence[Clip],
+        others: Sequence[Clip],
+        background: Sequence[Clip],
+        config: TriggerWordConfig,
+        *,
+        seed: int,
     ) -> None:
         self._triggers, self._others, self._background = triggers, others, background
         self._config, self._seed, self._rate = config.scenes, seed, config.features.sample_rate

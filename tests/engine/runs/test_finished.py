@@ -12,8 +12,7 @@ from conftest import ROOT, copy_config
 
 from flax_transformer.cli.train import _print_next
 from flax_transformer.engine.runs.finished import finished
-from flax_transformer.tasks.classification.config import ClassificationDataConfig
-from flax_transformer.tasks.classification.config import Config as ClassificationConfig
+from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
 from flax_transformer.tasks.translation.run import Run
 
 CONFIG = """from pathlib import Path

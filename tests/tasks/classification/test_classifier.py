@@ -9,7 +9,7 @@ import pytest
 
 from flax_transformer import Classifier
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.classification.config import ClassifierConfig, Config, VocabularyConfig
+from flax_transformer.tasks.classification.config import ClassificationConfig, ClassifierConfig, VocabularyConfig
 from flax_transformer.tasks.classification.run import Run, load_run
 from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary
 
@@ -110,4 +110,4 @@ def test_ngrams_are_tokens(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"ngrams=2 needs .* got algorithm='bpe'"):
         VocabularyConfig('bpe', ngrams=2)
     with pytest.raises(UserError, match=r"expected model.encoder='average', got 'recurrent'"):
-        Config(model=ClassifierConfig(encoder='recurrent'), tokenizer=VocabularyConfig(ngrams=2))
+        ClassificationConfig(model=ClassifierConfig(encoder='recurrent'), tokenizer=VocabularyConfig(ngrams=2))

@@ -22,7 +22,11 @@ from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.task import TrainState
 from flax_transformer.tasks.classification.batches import Batch, EncodedTexts, padded
-from flax_transformer.tasks.classification.config import ClassifierConfig, Config, TrainingConfig
+from flax_transformer.tasks.classification.config import (
+    ClassificationConfig,
+    ClassificationTrainingConfig,
+    ClassifierConfig,
+)
 from flax_transformer.tasks.classification.model import ClassifierModel, parameter_shapes, probabilities
 from flax_transformer.tasks.classification.preparation import class_weights, log_ratios, with_naive_bayes
 from flax_transformer.tasks.classification.run import Labels, Run
@@ -30,7 +34,7 @@ from flax_transformer.tasks.classification.vocabulary import Vocabulary
 from flax_transformer.tasks.find import make_trainer
 
 
-def last_state(run: Path, config: Config) -> TrainState:
+def last_state(run: Path, config: ClassificationConfig) -> TrainState:
     with contextlib.closing(Checkpoints(Run(run).checkpoints, read_only=True)) as checkpoints:
         return checkpoints.restore(make_trainer(config).shapes)[0]
 
@@ -80,9 +84,9 @@ def test_class_weights_are_balanced_or_given() -> None:
     assert class_weights(('b=c=0.5',), labels).tolist() == [1, 0.5]
     for bad in (('balanced', 'a=1'), ('a',), ('a=0',), ('a=x',)):
         with pytest.raises(UserError, match='expected balanced alone, or LABEL=WEIGHT'):
-            TrainingConfig(class_weights=bad)
+            ClassificationTrainingConfig(class_weights=bad)
     with pytest.raises(UserError, match='expected each label once'):
-        TrainingConfig(class_weights=('a=2', 'a=3'))
+        ClassificationTrainingConfig(class_weights=('a=2', 'a=3'))
 
 
 def rewritten(folder: Path, to: Path, split: str, change: Any) -> Path:

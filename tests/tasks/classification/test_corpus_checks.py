@@ -8,13 +8,13 @@ import pytest
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.audit.report import Finding
-from flax_transformer.tasks.classification.config import ClassificationDataConfig, Config
+from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
 from flax_transformer.tasks.classification.corpus_checks import audit
 from flax_transformer.tasks.classification.kinds import KINDS
 from flax_transformer.tasks.classification.reading import Examples
 from flax_transformer.tasks.classification.vocabulary import Vocabulary
 
-CONFIG = Config(data=ClassificationDataConfig(max_length=8))
+CONFIG = ClassificationConfig(data=ClassificationDataConfig(max_length=8))
 SOUND = [('pos' if i % 2 else 'neg', f'text number {i}') for i in range(40)]
 
 

@@ -14,7 +14,7 @@ from flax_transformer import train
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.vector_files import PretrainedRows, with_pretrained, write_vectors
 from flax_transformer.engine import launch
-from flax_transformer.tasks.classification.config import Config
+from flax_transformer.tasks.classification.config import ClassificationConfig
 from flax_transformer.tasks.classification.model import init_params
 from flax_transformer.tasks.classification.run import Run, load_run
 from flax_transformer.tasks.classification.vocabulary import UNK_ID
@@ -23,7 +23,7 @@ WORDS = ('good', 'bad', 'Film', 'elsewhere')
 
 
 @pytest.fixture
-def config(texts_folder: Path, tmp_path: Path) -> Config:
+def config(texts_folder: Path, tmp_path: Path) -> ClassificationConfig:
     matrix = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
     write_vectors(tmp_path / 'vectors.bin', WORDS, matrix)
     return tiny_config(texts_folder, model={'embedding_from': str(tmp_path / 'vectors.bin')})
@@ -43,7 +43,7 @@ def table_at_start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 def test_known_words_start_from_their_vectors_until_the_run_has_begun(
-    config: Config, tmp_path: Path, table_at_start: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+    config: ClassificationConfig, tmp_path: Path, table_at_start: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = table_at_start(config, tmp_path / 'run')
     assert capsys.readouterr().err.count('vectors of 2 tokens; 11 start at random (') == 1
@@ -61,7 +61,7 @@ def test_known_words_start_from_their_vectors_until_the_run_has_begun(
     assert table_at_start(config, tmp_path / 'run') is None
 
 
-def test_a_file_that_does_not_fit_leaves_no_run_behind(config: Config, tmp_path: Path) -> None:
+def test_a_file_that_does_not_fit_leaves_no_run_behind(config: ClassificationConfig, tmp_path: Path) -> None:
     (tmp_path / 'vectors.bin').unlink()
     with pytest.raises(UserError, match=r'model\.embedding_from: .*vectors\.bin does not exist'):
         train(config, tmp_path / 'run')
@@ -69,7 +69,7 @@ def test_a_file_that_does_not_fit_leaves_no_run_behind(config: Config, tmp_path:
 
 
 def test_parameters_of_another_run_come_before_vectors(
-    config: Config, tiny_classifier: Path, tmp_path: Path, table_at_start: Callable[..., Any]
+    config: ClassificationConfig, tiny_classifier: Path, tmp_path: Path, table_at_start: Callable[..., Any]
 ) -> None:
     (tmp_path / 'vectors.bin').unlink()
     config = replace(config, training=replace(config.training, steps=1))

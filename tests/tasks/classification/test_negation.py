@@ -7,10 +7,10 @@ import pytest
 from flax_transformer import Classifier, train
 from flax_transformer.engine.config import OptimizerConfig
 from flax_transformer.tasks.classification.config import (
+    ClassificationConfig,
     ClassificationDataConfig,
+    ClassificationTrainingConfig,
     ClassifierConfig,
-    Config,
-    TrainingConfig,
 )
 from flax_transformer.tasks.classification.opinions import score_pairs
 
@@ -18,7 +18,7 @@ NOTES = 'completely lacking in good taste , good service and good ambience'
 
 
 def trained(folder: Path, encoder: str) -> Classifier:
-    config = Config(
+    config = ClassificationConfig(
         model=ClassifierConfig(
             encoder=encoder,
             vocab_size=300,
@@ -31,7 +31,7 @@ def trained(folder: Path, encoder: str) -> Classifier:
         ),
         data=ClassificationDataConfig(train='opinions:train', max_length=32),
         optimizer=OptimizerConfig(schedule='constant', learning_rate=3e-3, warmup_steps=0),
-        training=TrainingConfig(steps=800, batch_size=64, log_every=200, checkpoint_every=800),
+        training=ClassificationTrainingConfig(steps=800, batch_size=64, log_every=200, checkpoint_every=800),
     )
     return Classifier.from_run(train(config, folder / encoder).path)
 

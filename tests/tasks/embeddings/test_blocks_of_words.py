@@ -6,7 +6,7 @@ import numpy as np
 
 from flax_transformer.tasks.embeddings.batches import TrainingBatches
 from flax_transformer.tasks.embeddings.blocks import BlockMaker, TextChunks, draw_table, keep_probabilities
-from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
+from flax_transformer.tasks.embeddings.config import EmbeddingsModelConfig
 from flax_transformer.tasks.embeddings.corpus import Vocabulary
 from flax_transformer.tasks.embeddings.glove import PAIR, PairChunks
 from flax_transformer.tasks.embeddings.word2vec import neighbors
@@ -16,7 +16,7 @@ WORDS = Vocabulary('abcd', [60, 40, 40, 20])
 
 
 def maker(window: int = 1, sample: float = 0.0) -> BlockMaker:
-    return BlockMaker(WORDS, EmbeddingsConfig(window=window), block_size=4, sample=sample)
+    return BlockMaker(WORDS, EmbeddingsModelConfig(window=window), block_size=4, sample=sample)
 
 
 def pairs_of(blocks: Any, window: int) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.tasks.embeddings.blocks import Blocks, PathBlocks, paths_of
-from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
+from flax_transformer.tasks.embeddings.config import EmbeddingsModelConfig
 from flax_transformer.tasks.embeddings.glove import Pairs, glove_vectors, sums_of_block, update_block
 from flax_transformer.tasks.embeddings.word2vec import (
     apply_updates,
@@ -21,7 +21,7 @@ from flax_transformer.tasks.embeddings.word2vec import (
     skip_gram_tree,
 )
 
-CONFIG = EmbeddingsConfig(vocab_size=9, d_model=5, window=2, negatives=3)
+CONFIG = EmbeddingsModelConfig(vocab_size=9, d_model=5, window=2, negatives=3)
 BLOCK = Blocks(
     np.array([0, 1, 2, 3, 4, 2, 1, 0], np.int32),
     np.array([0, 1, 2, 0], np.int8),

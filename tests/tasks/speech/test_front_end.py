@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from flax_transformer.audio.augment import among_first
-from flax_transformer.audio.features import FeatureConfig, log_mel
+from flax_transformer.audio.features import log_mel
+from flax_transformer.audio.mel import FeatureConfig
 from flax_transformer.tasks.speech.config import PerturbationConfig
 from flax_transformer.tasks.speech.front_end import features_of, leveled, training_features, warped
 

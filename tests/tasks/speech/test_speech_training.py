@@ -21,14 +21,14 @@ from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.task import TrainState
 from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.speech.batches import Batch, fill
-from flax_transformer.tasks.speech.config import Config, PerturbationConfig
+from flax_transformer.tasks.speech.config import PerturbationConfig, SpeechConfig
 from flax_transformer.tasks.speech.run import Run
 
 SLOTS = 6_400  # of the only length of the tiny config's batches
 ROWS = 32
 
 
-def last_state(run: Path, config: Config) -> TrainState:
+def last_state(run: Path, config: SpeechConfig) -> TrainState:
     with contextlib.closing(Checkpoints(Run(run).checkpoints, read_only=True)) as checkpoints:
         return checkpoints.restore(make_trainer(config).shapes)[0]
 
@@ -123,7 +123,7 @@ def test_a_run_does_not_resume_with_other_recordings_and_starts_from_another(
     assert begun.read_units().digest == Run(tiny_transcriber).read_units().digest
 
 
-def changed(config: Config, fields: dict[str, object]) -> Config:
+def changed(config: SpeechConfig, fields: dict[str, object]) -> SpeechConfig:
     for name, value in fields.items():
         section, field = name.split('.')
         config = replace(config, **{section: replace(getattr(config, section), **{field: value})})

@@ -22,12 +22,12 @@ from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.task import TrainState
 from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.trigger_word.clips import read_part
-from flax_transformer.tasks.trigger_word.config import Config
+from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
 from flax_transformer.tasks.trigger_word.run import Run
 from flax_transformer.tasks.trigger_word.scenes import Scenes, batch_of
 
 
-def last_state(run: Path, config: Config) -> TrainState:
+def last_state(run: Path, config: TriggerWordConfig) -> TrainState:
     with contextlib.closing(Checkpoints(Run(run).checkpoints, read_only=True)) as checkpoints:
         return checkpoints.restore(make_trainer(config).shapes)[0]
 
