@@ -2,9 +2,13 @@
 
 import ast
 import graphlib
+import importlib.util
+import json
+import re
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 import flax_transformer
 
@@ -77,6 +81,30 @@ def test_no_circle_of_imports_in_a_room(room: str) -> None:
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:
         pytest.fail(' imports '.join(reversed(error.args[1])))
+
+
+def code_of(file: Path) -> str:
+    """The Python in a file: a module, the cells of a notebook, or the blocks of a document."""
+    text = file.read_text(encoding='utf-8')
+    if file.suffix == '.ipynb':
+        cells = [cell['source'] for cell in json.loads(text)['cells'] if cell['cell_type'] == 'code']
+        return re.sub(r'^[%!].*', '', '\n\n'.join(map(''.join, cells)), flags=re.M)
+    return '\n\n'.join(re.findall(r'```python\n(.*?)```', text, flags=re.S)) if file.suffix == '.md' else text
+
+
+@pytest.mark.parametrize('suffix', ['py', 'ipynb', 'md'])
+def test_whatever_is_imported_of_us_exists(suffix: str) -> None:
+    """Inside functions, too, and in documents and notebooks: nothing else looks there."""
+    folders = ('flax_transformer', 'tests', 'benchmarks', 'configs', 'examples', 'docs', 'notebooks')
+    files = [file for folder in folders for file in (ROOT / folder).rglob(f'*.{suffix}')]
+    for file in [*files, *ROOT.glob(f'*.{suffix}')]:
+        for node in ast.walk(ast.parse(code_of(file))):
+            if isinstance(node, ast.ImportFrom) and node.module.partition('.')[0] == 'flax_transformer':
+                module = importlib.import_module(node.module)
+                for alias in node.names:
+                    is_module = hasattr(module, '__path__') and importlib.util.find_spec(f'{node.module}.{alias.name}')
+                    is_there = hasattr(module, alias.name) or is_module
+                    assert is_there, f'{file}, line {node.lineno}: {node.module} has no {alias.name}'
 
 
 def test_no_task_imports_another() -> None:
