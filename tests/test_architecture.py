@@ -58,6 +58,11 @@ def test_the_house_has_these_rooms_and_three_files() -> None:
     assert {entry.name for entry in entries if entry.is_file()} <= {*FACES, 'py.typed'}
 
 
+def test_contributing_has_these_floors() -> None:
+    rows = re.findall(r'^\| (\d) \| (.*) \|$', (ROOT / 'CONTRIBUTING.md').read_text(encoding='utf-8'), flags=re.M)
+    assert {room: int(floor) for floor, rooms in rows for room in re.findall(r'`(\w+)/', rooms)} == FLOORS
+
+
 def test_a_file_imports_its_own_room_and_lower_floors() -> None:
     for file in FILES:
         own = file.relative_to(PACKAGE).parts[0]
