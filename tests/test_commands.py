@@ -43,7 +43,7 @@ NOT_RUN = {
     r'--topology': 'wants libtpu',
     r'--backend ctranslate2': 'wants the extra ctranslate2',
     r'--watch': 'ends when training does',
-    r'arecord': 'wants a microphone',
+    r'arecord|--show-attention': 'wants a microphone or a terminal',
     r'benchmarks': 'takes minutes to hours; tests/benchmarks/test_smallest.py runs it small',
     r'-m pytest': 'is run by the tests themselves',
     r'exported|pairs\.py': 'is a file that the page makes; tests/interop/test_stablehlo.py runs export.md',
