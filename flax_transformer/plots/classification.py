@@ -1,20 +1,25 @@
 """Pictures of what classifiers say and why. Needs matplotlib (extra `plots`)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flax_transformer.plots.look import NEGATIVE, POSITIVE, SIGNED, make_panels, plain, readable, use_fonts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from flax_transformer.plots.look import (
+    NEGATIVE,
+    POSITIVE,
+    SIGNED,
+    Axes,
+    Figure,
+    make_panels,
+    plain,
+    readable,
+    use_fonts,
+)
 
 
 def plot_attributions(
     tokens: Sequence[str], values: np.ndarray, names: Sequence[str], *, label: str, title: str = ''
-) -> 'Figure':
+) -> Figure:
     """Tokens across, classifiers down: what each token adds to the log-odds of the label, as a number and a colour.
 
     Args:
@@ -52,7 +57,7 @@ def plot_attributions(
 
 def plot_pairs(
     log_odds: Sequence[np.ndarray], is_praise: Sequence[bool], names: Sequence[str], *, label: str
-) -> 'Figure':
+) -> Figure:
     """A panel for each classifier: the log-odds of plain sentences across, of the same sentences negated up.
 
     Both are right in the shaded quarters. Axes are linear near 0 and logarithmic beyond 1 nat.
@@ -78,7 +83,7 @@ def plot_pairs(
     return figure
 
 
-def _draw_quarters(axes: 'Axes', reach: float) -> None:
+def _draw_quarters(axes: Axes, reach: float) -> None:
     """Axes through 0, and shade where the signs differ."""
     axes.set(xscale='symlog', yscale='symlog', xlim=(-reach, reach), ylim=(-reach, reach))
     axes.set_box_aspect(1)

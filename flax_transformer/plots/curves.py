@@ -1,15 +1,11 @@
 """Curves: any, of learning-rate schedules, of training runs, and scores by the length of the source."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from flax_transformer.plots.look import MARKERS, clear_frame, color_of, make_panels, plain
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from flax_transformer.plots.look import MARKERS, Axes, Figure, clear_frame, color_of, make_panels, plain
 
 Points = Sequence[tuple[int, float]]  # (step, value)
 Curve = tuple[Sequence[float], Sequence[float]]  # across, up
@@ -18,7 +14,7 @@ MANY = 24  # points from which a curve is a line without markers
 
 def plot_learning_curves(
     panels: Mapping[str, Sequence[Points]], runs: Sequence[str], *, marked: Sequence[str] = (), units: Mapping[str, str]
-) -> 'Figure':
+) -> Figure:
     """A panel by title, with a line for each run that has points there; `marked` ones show each point.
 
     Args:
@@ -73,7 +69,7 @@ def plot_lines(
     xscale: Literal['linear', 'log2', 'log10'] = 'linear',
     yscale: Literal['linear', 'log2', 'log10'] = 'linear',
     title: str = '',
-) -> 'Figure':
+) -> Figure:
     """Curves by name, each (across, up); or panels by title, each of curves by name. Labels say the units.
 
     The same name has the same colour in every panel.
@@ -101,7 +97,7 @@ def plot_lines(
     return figure
 
 
-def plot_schedule(rates: Mapping[str, Sequence[float]], *, steps: Sequence[int] | None = None) -> 'Figure':
+def plot_schedule(rates: Mapping[str, Sequence[float]], *, steps: Sequence[int] | None = None) -> Figure:
     """Learning rates by name, of `steps`, by default 1, 2, ..."""
     curves = {name: (np.arange(1, len(rate) + 1) if steps is None else steps, rate) for name, rate in rates.items()}
     return plot_lines(curves, xlabel='step', ylabel='learning rate')
@@ -114,7 +110,7 @@ def plot_lengths(
     counts: Sequence[int] | None = None,
     ylabel: str = 'BLEU',
     unit: str = 'words',
-) -> 'Figure':
+) -> Figure:
     """Scores of each system by the length of the source: groups of bars.
 
     Args:
@@ -140,7 +136,7 @@ def plot_lengths(
     return figure
 
 
-def _scale(axes: 'Axes', xscale: str, yscale: str, curves: Sequence[Curve]) -> None:
+def _scale(axes: Axes, xscale: str, yscale: str, curves: Sequence[Curve]) -> None:
     """Axes by the powers of 2 or 10; those of 2 with a tick at each value across, if these are few."""
     for name, scale in (('x', xscale), ('y', yscale)):
         if scale != 'linear':

@@ -2,15 +2,10 @@
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, make_panels, readable, use_fonts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from flax_transformer.plots.look import COLORS, Axes, Figure, make_panels, readable, use_fonts
 
 _ROW, _GAP = 0.5, 0.15  # inches
 _LETTER = 0.08  # of the title, in inches
@@ -24,7 +19,7 @@ def plot_beam_tree(
     best: int | None = None,
     kept: Sequence[bool] | None = None,
     title: str = '',
-) -> 'Figure':
+) -> Figure:
     """Hypotheses as paths from top to bottom, a token a node; the best path is coloured.
 
     Args:
@@ -95,7 +90,7 @@ def merge_hypotheses(
 
 
 def _write_nodes(
-    axes: 'Axes', tokens: Sequence[str], log_probs: np.ndarray, places: np.ndarray, is_kept: np.ndarray
+    axes: Axes, tokens: Sequence[str], log_probs: np.ndarray, places: np.ndarray, is_kept: np.ndarray
 ) -> None:
     texts = []
     for token, log_prob, (x, y), is_live in zip(tokens, log_probs, places, is_kept, strict=True):
