@@ -66,7 +66,7 @@ def main(argv: list[str]) -> None:
 
 
 def options_of_command(command: str) -> list[Option]:
-    """The options of a command: those of the first dataclass in its module that is named so, for all configs."""
+    """The options of a command, for all configs: the first dataclass in its module named ...Options."""
     module = importlib.import_module(f'flax_transformer.cli.{command.replace("-", "_")}')
     found = next((each for name, each in vars(module).items() if _is_options(name, each)), None)
     if found is None:
@@ -82,7 +82,7 @@ def options_of_command(command: str) -> list[Option]:
 
 
 def bash() -> str:
-    """The script for bash, where options may be ended by a space only: `--beam-width 4`, not `=4`."""
+    """The script for bash, which separates option and value by a space: `--beam-width 4`, not `=4`."""
     of_choices: dict[str, list[str]] = {}
     options, first = [], []
     for command in COMMANDS:
@@ -93,7 +93,7 @@ def bash() -> str:
         flags = ' '.join([*(option.flag for option in listed), *COMMON])
         options.append(f'            {command}) words={shlex.quote(flags)} ;;')
         first.append(f'            {command}) words={shlex.quote(" ".join(_first(command)))} ;;')
-    values = [f'        {"|".join(places)}) words={shlex.quote(words)} ;;' for words, places in of_choices.items()]
+    values = [f'        {"|".join(cases)}) words={shlex.quote(words)} ;;' for words, cases in of_choices.items()]
     cases = {'values': '\n'.join(values), 'options': '\n'.join(options), 'first': '\n'.join(first)}
     return _BASH.format(commands=shlex.quote(' '.join(COMMANDS)), **cases)
 

@@ -68,7 +68,7 @@ def _yaml(path: Path, text: str) -> tuple[dict[str, int], Any]:
         loader = _loader()(text)
         node = loader.get_single_node()
         lines = list(itertools.islice(_lines(path, node), _MOST_FIELDS + 1))
-        if len(lines) > _MOST_FIELDS:  # of a few lines, if aliases repeat aliases
+        if len(lines) > _MOST_FIELDS:  # aliases of aliases make them from a few lines
             raise UserError(f'{path}: got more than {_MOST_FIELDS:,} fields and items with all aliases written out')
         return dict(lines), {} if node is None else loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
@@ -130,7 +130,7 @@ def _loader() -> type:
 
 
 def _constructor(tag: str, form: re.Pattern, read: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
-    """Reads a value of this tag; refuses, with its line, one that has another form or cannot be read."""
+    """Reads a value of this tag; refuses, with its line, one that has another form."""
     import yaml
 
     def construct(loader: Any, node: Any) -> Any:

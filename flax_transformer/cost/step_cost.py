@@ -30,7 +30,7 @@ class Memory:
     parameters: int
     optimizer: int  # its state
     average: int  # the moving average of the parameters
-    batch: float  # and what layouts add to the arrays that are kept
+    batch: float  # includes what layouts add to the arrays that are kept
     temporary: float  # activations, gradients, parameters gathered from other devices
     program: float
     available: float | None  # None: unknown
@@ -80,8 +80,8 @@ class StepCost:
     passes: int
     needs: float | None  # bytes that the compiler asked for but did not get; the fields below are then None
     memory: Memory
-    flops: float  # of the model's matrix products, by formula
-    compiled_flops: float | None  # as XLA counts: with elementwise operations, and loops once
+    flops: float  # counts the model's matrix products, by formula
+    compiled_flops: float | None  # XLA's count, with elementwise operations, and loops once
     memory_traffic: float | None  # bytes; this and the next are None if the program is unreadable
     collectives: tuple[Collective, ...] | None
     times: Times | None  # None: the chip is unknown, or the program unreadable
@@ -221,13 +221,13 @@ def options_of(changes: dict[str, Any]) -> str:
     return ' '.join(f'--parallel.{name.replace("_", "-")} {value}' for name, value in changes.items())
 
 
-STEPS = 3  # of which the fastest counts
+STEPS = 3  # the fastest counts
 
 
 def training_flops(trainer: Trainer, *, clock: Callable[[], float] = time.perf_counter) -> float:
     """FLOP/s of a trainer's steps, all devices together, counting as `Task.flops_per_step` does; compiles the step."""
     shapes = trainer.task.batch_shapes()
-    batch = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)  # as much work as text
+    batch = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)  # zeros are as much work as text
     state = trainer.init_state()
     state, sums = trainer.step(state, batch)  # compiles
     jax.block_until_ready(sums)

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.fields import check, check_positive, check_types
+from flax_transformer.common.fields import check, check_at_least, check_positive, check_types
 from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 
@@ -138,7 +138,7 @@ class TokenizerConfig:
         check_types(self)
         check_positive(self, 'max_sentences')
         check(0.9 <= self.character_coverage <= 1.0, f'character_coverage={self.character_coverage}: expected 0.9 to 1')
-        check(self.unk_id >= 0, f'unk_id={self.unk_id}: expected at least 0')
+        check_at_least(0, self, 'unk_id')
 
 
 def count_unspaced(text: str) -> int:

@@ -22,8 +22,8 @@ from flax_transformer.data.bitext.corpus import Corpus, Records
 from flax_transformer.data.bitext.library_corpora import NumberWords
 
 HEAD = 65_536  # first pairs, kept in memory: they teach what the corpus is like, and most examples are among them
-_MODEL: list[Model] = []  # of an inspecting process
-_MEMORISED = 0.9  # share of a test set in the training data at which its score means nothing
+_MODEL: list[Model] = []  # set in each inspecting process
+_MEMORISED = 0.9  # with such a fraction of it in the training data, a test set's score means nothing
 
 
 @dataclass
@@ -35,7 +35,7 @@ class CorpusFacts:
     corpus: Corpus
     languages: tuple[str, str]
     head: list[Records] = field(default_factory=list)  # its first pairs
-    languages_found: tuple[tuple[str, float] | None, ...] = (None, None)  # of each side, with its share of lines
+    languages_found: tuple[tuple[str, float] | None, ...] = (None, None)  # each side's, and in what fraction of lines
     pairs: PairFacts = NO_PAIRS
     reasons: np.ndarray | None = None  # [pairs] uint8, for clean: the first kind that rejects a pair, from 1; 0: none
     counts: Counter[str] = field(default_factory=Counter)

@@ -34,7 +34,7 @@ class MetricWindow:
     def state(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return {
-            'sums': dict(self._sums),  # JSON is written later, in a thread, while these go on changing
+            'sums': dict(self._sums),  # a copy: JSON is written later, in a thread, while these go on changing
             'steps': self.steps,
             'skipped': self._skipped,
             'waited': self._waited,
@@ -168,14 +168,14 @@ class LossSpikes:
         return {'steps': self.steps, 'mean': dict(self.mean), 'variance': dict(self._variance)}
 
     def add(self, values: dict[str, float]) -> dict[str, float]:
-        """Takes in a step's loss and, if it has one, grad_norm. Returns values, means, deviations of a spike, or {}.
+        """Adds a step's loss and, if it has one, grad_norm. Returns a spike's values, means and deviations, or {}.
 
         A value above the threshold counts as the threshold, so that one spike does not hide the next. The first
         `window` steps are never spikes.
         """
         found = {}
         rate = max(1.0 / self.window, 1.0 / (self.steps + 1))
-        for name in [name for name in WATCHED if name in values]:  # no gradients in a task that updates itself
+        for name in [name for name in WATCHED if name in values]:  # a task that updates itself has no gradients
             value, mean, deviation = values[name], self.mean[name], math.sqrt(self._variance[name])
             if self.deviations and self.steps >= self.window:
                 threshold = mean + self.deviations * deviation
