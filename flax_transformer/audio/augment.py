@@ -11,7 +11,7 @@ import numpy as np
 
 from flax_transformer.common.fields import check
 
-_ACTIVE_SHARE = 1e-3  # of the loudest block's power, -30 dB: quieter blocks are pauses
+_ACTIVE_SHARE = 1e-3  # blocks quieter than this fraction of the loudest one's power, -30 dB, are pauses
 _BLOCKS_PER_SECOND = 50
 
 

@@ -6,9 +6,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -114,14 +113,10 @@ class ShardOfFiles:
             output.parent.mkdir(parents=True, exist_ok=True)
             start = time.monotonic()
             with written_piece(output, file.path.suffix) as opened:
-                write = partial(_write_lines, opened)
+                write = lambda new, opened=opened: opened.write(''.join(line + '\n' for line in new).encode())
                 self._flags.update(translate(lines, write, number * shards.PIECE, f'{file.path}, line'))
             self._outputs.update(new=1, lines=len(lines))
             note(f'{output}: {len(lines)} lines in {time.monotonic() - start:.1f} s')
-
-
-def _write_lines(file: BinaryIO, lines: list[str]) -> None:
-    file.write(''.join(line + '\n' for line in lines).encode('utf-8'))
 
 
 def _checksum(params: Any) -> str:

@@ -165,11 +165,7 @@ def _size(shape: str, *, main_only: bool = False) -> float:
     (32, 0)
     """
     return sum(
-        math.prod(_dimensions(dims)) * _BYTES.get(dtype, 0)
+        math.prod(int(size) for size in dims.split(',') if size) * _BYTES.get(dtype, 0)
         for dtype, dims, layout in _SHAPE.findall(shape)
         if not (main_only and 'S(' in layout)
     )
-
-
-def _dimensions(dims: str) -> list[int]:
-    return [int(size) for size in dims.split(',') if size]

@@ -131,6 +131,14 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
         memory = Memory(*kept, 0, 0, 0, float(asked[2]) * 2**30)
         nothing = {'compiled_flops': None, 'memory_traffic': None, 'collectives': None, 'times': None}
         return StepCost(**common, memory=memory, needs=float(asked[1]) * 2**30, **nothing)
+    sizes = compiled.memory_analysis()
+    memory = Memory(
+        *kept,
+        max(sizes.argument_size_in_bytes - sum(kept), 0),
+        sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes,
+        sizes.generated_code_size_in_bytes,
+        available,
+    )
     try:
         program = read_program(compiled.as_text())
     except jax.errors.JaxRuntimeError:
@@ -138,21 +146,11 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
     return StepCost(
         **common,
         needs=None,
-        memory=_memory(compiled.memory_analysis(), kept, available),
+        memory=memory,
         compiled_flops=compiled.cost_analysis()['flops'],
         memory_traffic=program and program.memory_bytes,
         collectives=program and tuple(program.collectives),
         times=_times(flops, program, chip) if program and chip and task.dtype == 'bfloat16' else None,
-    )
-
-
-def _memory(sizes: Any, kept: list[int], available: float | None) -> Memory:
-    return Memory(
-        *kept,
-        max(sizes.argument_size_in_bytes - sum(kept), 0),
-        sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes,
-        sizes.generated_code_size_in_bytes,
-        available,
     )
 
 

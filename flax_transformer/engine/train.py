@@ -113,7 +113,7 @@ def train(
                 trainer,
                 batches,
                 progress,
-                save=_Saver(checkpoints, trainer, batches, data.fingerprint, reporter.say),
+                save=_saver(checkpoints, trainer, batches, data.fingerprint),
                 reporter=reporter,
                 validate=validate and (lambda state: validate(state, reporter)),
                 stop=stop,
@@ -134,31 +134,21 @@ def preparing() -> contextlib.AbstractContextManager[None]:
     return showing('preparing') if multihost.is_first() else contextlib.nullcontext()
 
 
-class _Saver:
-    """Saves states with their position in the data; on a full disk, does what training.on_full_disk says."""
+def _saver(
+    checkpoints: Checkpoints, trainer: Trainer, batches: grain.DatasetIterator, fingerprint: str
+) -> Callable[..., None]:
+    """Returns `save`, which on a full disk does what training.on_full_disk says."""
+    is_tolerant = trainer.config.training.on_full_disk == 'go_on'
+    tolerance = lambda applies: tolerate_full_disk(multihost.say) if applies else contextlib.nullcontext()
 
-    def __init__(
-        self,
-        checkpoints: Checkpoints,
-        trainer: Trainer,
-        batches: grain.DatasetIterator,
-        fingerprint: str,
-        say: Callable[[str], None],
-    ) -> None:
-        self._checkpoints, self._devices, self._batches, self._say = checkpoints, trainer.devices, batches, say
-        self._fingerprint, self._is_tolerant = fingerprint, trainer.config.training.on_full_disk == 'go_on'
+    def save(state: TrainState, metrics: dict[str, float], progress: dict[str, Any], *, is_last: bool) -> None:
+        position = {'batches': batches.get_state(), 'data': fingerprint, 'progress': progress}
+        with tolerance(is_tolerant):
+            checkpoints.wait()  # raises if the previous save failed
+        with tolerance(is_tolerant and not is_last):
+            checkpoints.save(trainer.devices.as_global(state), position, metrics)
 
-    def __call__(
-        self, state: TrainState, metrics: dict[str, float], progress: dict[str, Any], *, is_last: bool
-    ) -> None:
-        position = {'batches': self._batches.get_state(), 'data': self._fingerprint, 'progress': progress}
-        with self._tolerance(self._is_tolerant):
-            self._checkpoints.wait()  # raises if the previous save failed
-        with self._tolerance(self._is_tolerant and not is_last):
-            self._checkpoints.save(self._devices.as_global(state), position, metrics)
-
-    def _tolerance(self, is_tolerant: bool) -> contextlib.AbstractContextManager[None]:
-        return tolerate_full_disk(self._say) if is_tolerant else contextlib.nullcontext()
+    return save
 
 
 def _resume(

@@ -22,12 +22,8 @@ def plot_attributions(
 ) -> Figure:
     """Tokens across, classifiers down: what each token adds to the log-odds of the label, as a number and a colour.
 
-    Args:
-      tokens: of the text; S of them, at least one.
-      values: [R, S], in nats, of R classifiers.
-      names: of the classifiers, and what else there is to know, such as their answers.
-      label: what is blue; red is against it. Each row has a colour scale of its own, up to its largest value.
-      title: of the picture.
+    Values [R, S] are in nats, for R classifiers and S tokens; `names` of classifiers may tell their answers, too. Blue
+    is for the label, red against it. Each row has a colour scale of its own, up to its largest value.
     """
     values = np.asarray(values, np.float64)
     figure, (axes,) = make_panels(2.6 + 0.75 * len(tokens), 1.9 + 0.55 * len(names))
@@ -62,11 +58,8 @@ def plot_pairs(
 
     Both are right in the shaded quarters. Axes are linear near 0 and logarithmic beyond 1 nat.
 
-    Args:
-      log_odds: of each classifier, [N, 2] for N pairs of a plain and a negated sentence, in nats.
-      is_praise: [N], whether the plain sentence of a pair has the label.
-      names: of the classifiers.
-      label: whose log-odds they are.
+    Each classifier has log-odds [N, 2] of the label, in nats, for N pairs of a plain and a negated sentence;
+    `is_praise` [N] says whether the plain sentence has the label.
     """
     is_praise = np.asarray(is_praise)
     figure, panels = make_panels(3.3 * len(names) + 0.6, 4.1, columns=len(names))

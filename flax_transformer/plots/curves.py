@@ -1,4 +1,4 @@
-"""Curves: any, of learning-rate schedules, of training runs, and scores by the length of the source."""
+"""Curves of training runs, learning-rate schedules and anything else; scores by the length of the source."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -17,9 +17,7 @@ def plot_learning_curves(
 ) -> Figure:
     """A panel by title, with a line for each run that has points there; `marked` ones show each point.
 
-    Args:
-      panels: for each, the points of each run, none where it has none.
-      units: of the values, by the panel's title.
+    `panels` hold the points of each run; `units` are those of the values, by the panel's title.
     """
     rows, columns = max(-(-len(panels) // 2), 1), min(len(panels), 2)
     figure, all_axes = make_panels(6 * columns, 3.6 * rows, rows, columns)
@@ -113,10 +111,8 @@ def plot_lengths(
 ) -> Figure:
     """Scores of each system by the length of the source: groups of bars.
 
-    Args:
-      lengths: names of the buckets, such as '0-10'.
-      counts: of the lines in each bucket; a bar of few lines says little.
-      unit: of the lengths, words or characters.
+    `lengths` name the buckets, such as '0-10', in words or characters (`unit`); `counts` are the lines in each bucket,
+    since a bar of few lines says little.
     """
     figure, (axes,) = make_panels(max(5.0, 1.6 + 1.1 * len(lengths)), 3.8)
     width = 0.8 / len(scores)

@@ -13,7 +13,7 @@ from flax_transformer.common.fields import check, check_at_least, check_positive
 from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 
-DESCRIPTION_FILE = 'tokenizer.json'  # in every stored tokenizer: its kind, and more of that kind's own
+DESCRIPTION_FILE = 'tokenizer.json'  # every stored tokenizer's kind, and what else that kind needs
 # Thai, Lao and Tibetan; Myanmar; Khmer; kana; Han, with compatibility forms and the planes of rare characters.
 _UNSPACED = re.compile(
     '[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]'
@@ -131,7 +131,7 @@ class TokenizerConfig:
     normalization: Literal['identity', 'nfkc', 'nmt_nfkc'] = 'identity'  # identity: every line survives the round trip
     byte_fallback: bool = True  # spell characters outside the vocabulary as UTF-8 bytes, not unk (256 pieces)
     character_coverage: float = 0.9999  # share of the text's characters that get their own piece
-    unk_id: int = 2  # of the piece for what no other piece can spell
+    unk_id: int = 2  # the piece for what no other piece can spell
     max_sentences: int = 500_000  # pairs it is trained on, evenly spaced if there are more
 
     def __post_init__(self) -> None:

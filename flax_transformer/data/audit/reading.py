@@ -88,7 +88,12 @@ def read_facts(
     """Reads a corpus to its end and adds what it shows. `processes` inspect a corpus of more than HEAD pairs."""
     # Generating all text of a corpus that is made takes longer than its check is worth.
     records = itertools.islice(facts.corpus.records(), 1 if facts.is_made else None)
-    facts.head, count = _head(records)
+    count = 0
+    for chunk in records:
+        facts.head.append(chunk)
+        count += len(chunk.sources)
+        if count >= HEAD:
+            break
     if not count:
         return
     model = _model(facts, data, check, vocabulary)
@@ -105,17 +110,6 @@ def read_facts(
             progress(len(part.pairs.exact))
     facts.pairs = PairFacts(*(np.concatenate(arrays, axis=-1) for arrays in zip(*kept, strict=True)))
     facts.reasons = np.concatenate(reasons) if keep_reasons else None
-
-
-def _head(records: Iterator[Records]) -> tuple[list[Records], int]:
-    """The first chunks, with some HEAD pairs in all, and how many pairs they have."""
-    head, count = [], 0
-    for chunk in records:
-        head.append(chunk)
-        count += len(chunk.sources)
-        if count >= HEAD:
-            break
-    return head, count
 
 
 def _model(facts: CorpusFacts, data: DataConfig, check: CheckConfig, vocabulary: Vocabulary) -> Model:

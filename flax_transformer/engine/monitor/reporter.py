@@ -170,7 +170,9 @@ class NoReporter:
 
 def _shown(metrics: Mapping[str, float]) -> dict[str, str]:
     """The metrics in the line of a report, by the names that they have there."""
-    shown = {'epoch': _epoch(metrics['epoch'])} if 'epoch' in metrics else {}
+    shown = {}
+    if 'epoch' in metrics:
+        shown['epoch'] = f'{metrics["epoch"]:.2f}' if metrics['epoch'] < 1 else f'{metrics["epoch"]:.1f}'
     shown |= {title: _short(metrics[name]) for name, title in SHOWN.items() if name in metrics}
     # target_tokens_per_second is shown as tokens/s.
     rates = {name.removesuffix('_per_second'): value for name, value in metrics.items() if 'per_second' in name}
@@ -217,7 +219,10 @@ def _remove_lost_records(file: Path, step: int, is_evaluated: bool) -> None:
     is_lost = lambda kind, at: at > step or (kind, at, is_evaluated) == ('validation', step, False)
     lines = _last_lines(file)
     kept = len(lines)
-    while kept and ((record := _parsed(lines[kept - 1])) is None or is_lost(*record[:2])):
+    while kept:
+        record = _parsed(lines[kept - 1])
+        if record and not is_lost(*record[:2]) and lines[kept - 1].endswith(b'\n'):
+            break
         kept -= 1
     if kept < len(lines):
         os.truncate(file, file.stat().st_size - sum(map(len, lines[kept:])))
@@ -253,10 +258,6 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 def _short(value: float) -> str:
     return f'{value:,.0f}' if abs(value) >= 1000 else f'{value:.4g}'
-
-
-def _epoch(value: float) -> str:
-    return f'{value:.2f}' if value < 1 else f'{value:.1f}'
 
 
 def _clock(seconds: float) -> str:

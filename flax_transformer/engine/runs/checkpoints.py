@@ -150,14 +150,11 @@ class Checkpoints(CheckpointReader):
         self._needed = sum(leaf.nbytes for leaf in jax.tree.leaves((state.params_to_keep, training_part(state))))
         with self._saving():
             if self._saving_step in self._manager.all_steps():
-                self._set_aside(self._saving_step)
+                if multihost.is_first():
+                    set_aside(self.folder / str(self._saving_step))
+                multihost.share(f'checkpoint {self._saving_step} is set aside', '')
+                self._manager.reload()
             self._manager.save(self._saving_step, args=args, metrics=metrics or None)
-
-    def _set_aside(self, step: int) -> None:
-        if multihost.is_first():
-            set_aside(self.folder / str(step))
-        multihost.share(f'checkpoint {step} is set aside', '')
-        self._manager.reload()
 
     def _write_manifest(self) -> None:
         """Called by Orbax, in its thread, once all files are written but before the checkpoint gets its final name."""

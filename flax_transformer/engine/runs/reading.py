@@ -1,10 +1,10 @@
 """Reading checkpoints, also while another process trains: it saves, replaces and deletes them meanwhile."""
 
 import contextlib
+import functools
 import math
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,12 +27,29 @@ Which = int | str | None  # a step, 'last', or the best
 _TRIES = 100  # a read is repeated when training has changed the checkpoint meanwhile
 
 
+def _retried(read: Callable[..., T]) -> Callable[..., T]:
+    """Reads again as long as a read fails because training has changed the checkpoints."""
+
+    @functools.wraps(read)
+    def retried(self: 'CheckpointReader', *arguments: Any) -> T:
+        for _ in range(_TRIES):
+            before = self._listing()
+            try:
+                return read(self, *arguments)
+            except Exception:
+                if self._listing() == before:
+                    raise
+        return read(self, *arguments)
+
+    return retried
+
+
 class CheckpointReader:
     """The checkpoints of a run that exist now; writes nothing."""
 
     def __init__(self, folder: Path, *, best_by: str = 'loss', say: Callable[[str], None] = say) -> None:
         self.folder, self._say = folder, say
-        self._rank = partial(rank_of_checkpoint, score=best_by)
+        self._rank = functools.partial(rank_of_checkpoint, score=best_by)
 
     def steps(self) -> list[int]:
         """The steps of all checkpoints, newest last."""
@@ -46,11 +63,9 @@ class CheckpointReader:
         """The step of the best checkpoint; of the newest if none was evaluated."""
         return max(self.best_steps(1), default=self.latest())
 
+    @_retried
     def best_steps(self, count: int) -> list[int]:
         """The steps of the best `count` evaluated checkpoints, or of all if there are fewer, in ascending order."""
-        return self._retry(lambda: self._best_steps(count))
-
-    def _best_steps(self, count: int) -> list[int]:
         ranks = {step: self._rank(self.metrics(step)) for step in self.steps()}
         evaluated = sorted((step for step in ranks if ranks[step] > -math.inf), key=lambda step: (ranks[step], step))
         return sorted(evaluated[-count:])
@@ -72,15 +87,14 @@ class CheckpointReader:
                 'from a backup, or choose another'
             ) from None
 
+    @_retried
     def restore(self, like: TrainState) -> tuple[TrainState, dict[str, Any]]:
         """The newest state, and its position in the data. Raises UserError if the checkpoint holds only parameters.
 
         `like` has its shapes, each with a sharding, as jax.ShapeDtypeStruct; arrays would be a second state in memory.
         """
-        return self._retry(lambda: self._restore(like, self.latest()))
-
-    def _restore(self, like: TrainState, step: int | None) -> tuple[TrainState, dict[str, Any]]:
         self._require_any()
+        step = self.latest()
         checkpoint = folder_of(self.folder, step)
         if not (checkpoint / 'training').exists():
             raise UserError(
@@ -101,18 +115,15 @@ class CheckpointReader:
             state = TrainState(training['step'], training['params'], training['opt_state'], params)
         return state, items['position']
 
+    @_retried
     def restore_params(self, like: Any, which: Which = None) -> tuple[Any, int]:
-        """The parameters of a checkpoint, placed as the shapes in `like` say; and its step.
+        """The parameters of a checkpoint, on the devices that the shapes in `like` name; and its step.
 
         Raises UserError if there is no such checkpoint, or if it is damaged.
         """
-
-        def restore() -> tuple[Any, int]:
-            self._require_any()
-            step = self.best() if which is None else self.latest() if which == 'last' else which
-            return self._restore_params(like, step), step
-
-        return self._retry(restore)
+        self._require_any()
+        step = self.best() if which is None else self.latest() if which == 'last' else which
+        return self._restore_params(like, step), step
 
     def _restore_params(self, like: Any, step: int) -> Any:
         steps = self.steps()
@@ -127,36 +138,22 @@ class CheckpointReader:
         """The mean of the newest `count` checkpoints' parameters, or of all if there are fewer or the count is 0."""
         return self.restore_mean(like, lambda: self.steps()[-count:])[0]
 
+    @_retried
     def restore_mean(self, like: Any, choose: Callable[[], Sequence[int]]) -> tuple[Any, Sequence[int]]:
         """The mean of the parameters of the steps that `choose` returns, and these steps; holds two trees in memory.
 
         Calls `choose` again if training deletes one of them meanwhile.
         """
-
-        def restore() -> tuple[Any, Sequence[int]]:
-            self._require_any()
-            steps = choose()
-            total = self._restore_params(like, steps[-1])
-            for step in steps[:-1]:
-                total = jax.tree.map(jnp.add, total, self._restore_params(like, step))
-            return jax.tree.map(lambda x: x / len(steps), total), steps
-
-        return self._retry(restore)
+        self._require_any()
+        steps = choose()
+        total = self._restore_params(like, steps[-1])
+        for step in steps[:-1]:
+            total = jax.tree.map(jnp.add, total, self._restore_params(like, step))
+        return jax.tree.map(lambda x: x / len(steps), total), steps
 
     def _require_any(self) -> None:
         if not self.steps():
             raise UserError(f'{self.folder} holds no checkpoint yet; train until the first one is saved')
-
-    def _retry(self, read: Callable[[], T]) -> T:
-        """What `read` returns; reads again as long as it fails because training has changed the checkpoints."""
-        for _ in range(_TRIES):
-            before = self._listing()
-            try:
-                return read()
-            except Exception:
-                if self._listing() == before:
-                    raise
-        return read()
 
     def _listing(self) -> dict[str, tuple[int, int]]:
         """What identifies each checkpoint."""

@@ -76,7 +76,11 @@ class RunDirectory(Generic[C]):
         is_new = not self.exists()
         if is_new and self.path.exists() and not self._is_empty():
             raise UserError(f'{self.path} exists and is not a run directory; give another --workdir, or empty it')
-        self._check_links()  # only now: anything may be below another folder
+        if file := self.link_out():  # training must not write where a stranger's run leads
+            raise UserError(
+                f'{file} is a link to {os.readlink(file)}, and training would write there; put the run itself '
+                'where there is room (--workdir)'
+            )
         if refused := self.conflicts(config):
             raise UserError(
                 f'{self.path} holds a run of another config:\n{refused}\n'
@@ -103,14 +107,6 @@ class RunDirectory(Generic[C]):
                 f'{path!r}: checkpoints cannot be saved below a folder with {found[0]!r} in its name; expected a path '
                 'without * ? [ \\ and without a colon at the end of a name, in UTF-8: rename the folder, or give '
                 'another --workdir'
-            )
-
-    def _check_links(self) -> None:
-        """Raises UserError for a link out of the directory: training must not write where a stranger's run leads."""
-        if file := self.link_out():
-            raise UserError(
-                f'{file} is a link to {os.readlink(file)}, and training would write there; put the run itself '
-                'where there is room (--workdir)'
             )
 
     def link_out(self, name: str = '') -> Path | None:
