@@ -26,9 +26,9 @@ def plot_learning_curves(
     for axes, (title, curves) in zip(all_axes, panels.items(), strict=False):
         for number, points in enumerate(curves):
             if points:
-                place, count = _place_among_equals(curves, number)
-                marker = {'marker': 'o', 'markersize': 3 + 3 * (count - 1 - place)} if title in marked else {}
-                dashes = _dashes(place, count)
+                rank, count = _rank_among_equals(curves, number)
+                marker = {'marker': 'o', 'markersize': 3 + 3 * (count - 1 - rank)} if title in marked else {}
+                dashes = _dashes(rank, count)
                 axes.plot(*zip(*points, strict=True), color=color_of(number), linestyle=dashes, **marker)
         axes.set_title(title)
         axes.set_xlabel('step')
@@ -39,11 +39,11 @@ def plot_learning_curves(
     return figure
 
 
-def _place_among_equals(curves: Sequence[Points], number: int) -> tuple[int, int]:
+def _rank_among_equals(curves: Sequence[Points], number: int) -> tuple[int, int]:
     """How many earlier curves cover this one, having its values wherever both have any; and how many equal it in all.
 
     >>> same, longer, other = [(1, 5.0), (2, 4.0)], [(1, 5.0), (2, 4.0), (3, 3.0)], [(1, 5.0), (2, 4.5)]
-    >>> [_place_among_equals([same, other, longer], number) for number in range(3)]
+    >>> [_rank_among_equals([same, other, longer], number) for number in range(3)]
     [(0, 2), (0, 1), (1, 2)]
     """
     own, equal = dict(curves[number]), []
@@ -53,10 +53,9 @@ def _place_among_equals(curves: Sequence[Points], number: int) -> tuple[int, int
     return sum(equal[:number]), sum(equal)
 
 
-def _dashes(place: int, count: int) -> Any:
-    """A line style under which equal curves, drawn one over the other, each show an equal share of the line."""
-    period = 4.0 * count
-    return '-' if place == 0 else (0, (period * (count - place) / count, period * place / count))
+def _dashes(rank: int, count: int) -> Any:
+    """A line style under which equal curves, drawn one over the other, each show an equal part of the line."""
+    return '-' if rank == 0 else (0, (4.0 * (count - rank), 4.0 * rank))
 
 
 def plot_lines(

@@ -110,7 +110,7 @@ class PackedBatches(grain.IterDataset):
         return make_batch(own, *self._fill, with_corpora=len(self.plan.corpora) > 1)
 
     def sentences(self, state: dict[str, Any]) -> list[list[int]]:
-        """The sentences of the global batch at this state: for each corpus their numbers in it, from 1."""
+        """For each corpus, the numbers, from 1, of its sentences in the global batch at this state."""
         iterator = PackedIterator(self)
         iterator.set_state(state)
         rows, found = iterator.next_rows(), []

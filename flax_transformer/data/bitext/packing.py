@@ -157,7 +157,6 @@ class PackingPlan:
         return packed(pairs, *self._slots, shuffled_by=shuffle)
 
     def _side(self, side: int, corpus: int, indices: np.ndarray, epochs: np.ndarray) -> Side:
-        """One side of these pairs of a corpus."""
         pairs = self.corpora[corpus]
         known = (pairs.source, pairs.target)[side].take(indices)
         if self._sampling is None:
@@ -173,9 +172,8 @@ class PackingPlan:
         text = self.corpora[corpus].text[side].take(indices)
         encoded = text.ids.tobytes()
         lines = [encoded[begin:end].decode('utf-8') for begin, end in pairwise(text.offsets.tolist())]
-        ids, lengths = tokenizer.sample_flat(
-            lines, seeds=hashed(self._seed, epochs, corpus, indices, side), alpha=alpha
-        )
+        seeds = hashed(self._seed, epochs, corpus, indices, side)
+        ids, lengths = tokenizer.sample_flat(lines, seeds=seeds, alpha=alpha)
         tag = tags[corpus] if side == 0 else None
         if tag is not None:
             ids, lengths = np.insert(ids, offsets(lengths)[:-1], tag), lengths + 1
