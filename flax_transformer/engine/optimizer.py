@@ -79,7 +79,8 @@ def make_optimizer(
     schedule = make_schedule(config, d_model=d_model, steps=steps)
     rate = lambda count: schedule(count + 1)  # optax counts from 0, the paper from 1
     betas = {'b1': config.beta1, 'b2': config.beta2}
-    decay = {'weight_decay': config.weight_decay, 'mask': _matrices}
+    matrices = lambda params: jax.tree.map(lambda x: x.ndim >= 2, params)  # biases and norms do not decay
+    decay = {'weight_decay': config.weight_decay, 'mask': matrices}
     if config.name == 'adam':
         update = optax.adam(rate, **betas, eps=config.epsilon)
     elif config.name == 'adamw':
@@ -106,8 +107,3 @@ def _muon_or_adam(params):
     """Muon for the kernels of dense layers, Adam for the rest."""
     is_kernel = lambda path: path[-1].key == 'kernel'
     return jax.tree_util.tree_map_with_path(lambda path, _: 'muon' if is_kernel(path) else 'adam', params)
-
-
-def _matrices(params):
-    """Which parameters decay: matrices, not biases and norms."""
-    return jax.tree.map(lambda x: x.ndim >= 2, params)

@@ -1,16 +1,13 @@
 """The interface of what the engine trains, and the state that training carries from step to step."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from flax_transformer.engine.devices.sharding import Rules
-
-if TYPE_CHECKING:  # reading checkpoints should not wait for optax to load
-    import optax
 
 Params = Any  # a tree of arrays
 Batch = Any  # a tree of arrays [rows, ...]
@@ -89,14 +86,9 @@ class TrainState(NamedTuple):
 
 
 def init_state(
-    init: Callable[[jax.Array], Any],
-    key: jax.Array,
-    tx: 'optax.GradientTransformation',
-    *,
-    has_ema: bool = False,
-    params: Any = None,
+    init: Callable[[jax.Array], Any], key: jax.Array, tx: Any, *, has_ema: bool = False, params: Any = None
 ) -> TrainState:
-    """The state before the first step, from `params` if given, else from `init(key)`."""
+    """The state before the first step, from `params` if given, else from `init(key)`; `tx` as optax has them."""
     params = jax.jit(init)(key) if params is None else params  # one jit: starts faster than op by op
     # A copy: the step donates its input, and a buffer cannot be donated twice.
     ema = jax.tree.map(jnp.copy, params) if has_ema else None

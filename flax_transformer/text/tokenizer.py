@@ -36,34 +36,14 @@ class Tokenizer(Protocol):
     (Johnson et al. 2017, section 3). Lone surrogates, which UTF-8 cannot hold, are encoded as question marks.
     """
 
-    @property
-    def vocab_size(self) -> int:
-        """Pieces of the source side."""
-
-    @property
-    def target_vocab_size(self) -> int:
-        """Pieces of the target side."""
-
-    @property
-    def pad_id(self) -> int: ...
-
-    @property
-    def eos_id(self) -> int: ...
-
-    @property
-    def unk_id(self) -> int: ...
-
-    @property
-    def digest(self) -> str:
-        """A hash of everything that decides the ids."""
-
-    @property
-    def languages(self) -> Mapping[str, int]:
-        """The target languages that have a tag, each with its id."""
-
-    @property
-    def tags_to_ban(self) -> tuple[int, ...]:
-        """Tags that must not appear in a translation."""
+    vocab_size: int  # pieces of the source side
+    target_vocab_size: int
+    pad_id: int
+    eos_id: int
+    unk_id: int
+    digest: str  # a hash of everything that decides the ids
+    languages: Mapping[str, int]  # the target languages that have a tag, each with its id
+    tags_to_ban: tuple[int, ...]  # they must not appear in a translation
 
     def tag_id(self, language: str | None) -> int | None:
         """The tag of a target language; None if no tag is to be added.

@@ -264,8 +264,5 @@ def numbers_differ(source: Counter[str], target: Counter[str]) -> bool:
     alone = [*(source - target), *(target - source)]
     if not source or not target:
         return any(len(number) > 2 and number[-1] != '0' for number in alone)
-    return any(len(number) > 2 or int(number) > SPELLED for number in alone) and _digits(source) != _digits(target)
-
-
-def _digits(numbers: Counter[str]) -> str:
-    return ''.join(sorted(numbers.elements()))
+    digits = [''.join(sorted(numbers.elements())) for numbers in (source, target)]
+    return digits[0] != digits[1] and any(len(number) > 2 or int(number) > SPELLED for number in alone)

@@ -30,13 +30,7 @@ def table(*rows: tuple) -> dict[str, Kind]:
 # An error is certain damage, or makes the test score meaningless: training does not start. What a corpus may contain on
 # purpose is a warning above a share, which is the field of CheckConfig with the kind's name.
 KINDS = table(
-    (
-        'empty',
-        'error',
-        'a corpus without any sentence pair',
-        'stops',
-        'name the right file',
-    ),
+    ('empty', 'error', 'a corpus without any sentence pair', 'stops', 'name the right file'),
     (
         'missing_side',
         'error',
@@ -72,16 +66,8 @@ KINDS = table(
         'trains on it as it is',
         'name the right file, or the right language',
     ),
-    (
-        'swapped_pair',
-        'share',
-        'pairs with the source in the target language and the target in the source language',
-    ),
-    (
-        'wrong_language',
-        'share',
-        'pairs with a side in a different language or script from the rest of that side',
-    ),
+    ('swapped_pair', 'share', 'pairs with the source in the target language and the target in the source language'),
+    ('wrong_language', 'share', 'pairs with a side in a different language or script from the rest of that side'),
     (
         'copy',
         'share',

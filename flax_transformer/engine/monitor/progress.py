@@ -4,18 +4,15 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flax_transformer.engine.config import LoopConfig
-
-if TYPE_CHECKING:
-    from flax_transformer.engine.task import Task
 
 
 class MetricWindow:
     """Sums over the steps since the last report, and the time they took."""
 
-    def __init__(self, task: 'Task', state: dict[str, Any] | None = None) -> None:
+    def __init__(self, task: Any, state: dict[str, Any] | None = None) -> None:
         """Continues from what `state` returned, if given."""
         self._task = task
         self.skipped_in_all = self.skipped_in_a_row = 0
@@ -203,7 +200,7 @@ def describe_spike(step: int, spike: dict[str, float]) -> str:
 class Progress:
     """Metrics since the last report, the best evaluation, running means; and whether an evaluation was cut short."""
 
-    def __init__(self, task: 'Task', config: LoopConfig, saved: dict[str, Any] | None = None) -> None:
+    def __init__(self, task: Any, config: LoopConfig, saved: dict[str, Any] | None = None) -> None:
         """Continues from what `to_json` returned, if given."""
         saved = saved or {}
         self.window = MetricWindow(task, saved.get('window'))

@@ -99,7 +99,8 @@ class Reporter:
             longest = f'step {self._steps}/{self._steps}'
             self.say(_line(begin, _fitting(longest, shown, columns() - 1)))
             names = ('epoch', *(name for name in shown if name.endswith('/s') and name != 'slots/s'), 'loss')
-            self._figures = [_figure(name, shown[name]) for name in names if name in shown]
+            order = lambda name: (shown[name], name) if name.endswith('/s') else (name, shown[name])
+            self._figures = [' '.join(order(name)) for name in names if name in shown]
             self._show(now=True)
         else:
             elapsed, left = time.perf_counter() - self._started, self._time_left()
@@ -196,11 +197,6 @@ def _fitting(begin: str, shown: Mapping[str, str], width: int) -> Mapping[str, s
 
 def _line(begin: str, shown: Mapping[str, str]) -> str:
     return ' '.join([begin, *(f'{name} {value}' for name, value in shown.items())])
-
-
-def _figure(name: str, value: str) -> str:
-    """A metric in the progress bar: 'loss 2.4', but '3,430 tokens/s'."""
-    return f'{value} {name}' if name.endswith('/s') else f'{name} {value}'
 
 
 def _times(folder: Path) -> dict[str, float]:

@@ -28,7 +28,9 @@ def table(runs: Sequence[RunDirectory]) -> str:
     records = [_read(run.path) for run in runs]
     scores = [name for name in SCORES if name == 'loss' or any(_points(each, 'validation', name) for each in records)]
     best = [title for name in scores for title in (f'best {SCORES[name]}', 'at step')]
-    units = {unit for each in records if (unit := _unit(each))}  # runs of several tasks count different things
+    units = {
+        unit for each in records if (unit := _counted(each).rpartition('_')[2])
+    }  # runs of several tasks count different things
     header = ['run', 'steps', 'train loss', *best, f'{units.pop()}/s' if len(units) == 1 else 'per second', 'spikes']
     rows = [header, *([str(run.path), *_row(each, scores)] for run, each in zip(runs, records, strict=True))]
     lines = [_aligned(rows)]
@@ -109,15 +111,10 @@ def _signatures(runs: Sequence[RunDirectory], records: Sequence[Records], scores
     return lines
 
 
-def _counted(train: Records) -> str:
+def _counted(records: Records) -> str:
     """The metric that counts what the task trains on, such as target_tokens; '' if there is none."""
-    first = train[0] if train else {}
+    first = next((record for record in records if record['kind'] == 'train'), {})
     return next((name for name in first if f'{name}_per_second' in first), '')
-
-
-def _unit(records: Records) -> str:
-    """What the task counts, as reports name it: tokens, where the metric is target_tokens."""
-    return _counted([record for record in records if record['kind'] == 'train']).rpartition('_')[2]
 
 
 def _speed(train: Records) -> str:
@@ -150,17 +147,14 @@ def _aligned(rows: list[list[str]]) -> str:
     return '\n'.join(lines)
 
 
-EVERY = 2.0  # seconds between two checks for new metrics
-
-
 @contextlib.contextmanager
-def live_curves(*runs: Path | str, every: float = EVERY) -> Iterator[None]:
+def live_curves(*runs: Path | str, every: float = 2.0) -> Iterator[None]:
     """Draws the curves of run directories below the cell, and again whenever a run reports, while the block lasts.
 
         with live_curves('runs/mine'):
             train(config, 'runs/mine')
 
-    The runs need not exist yet. Needs matplotlib and IPython (extra `notebooks`).
+    Checks for new metrics `every` so many seconds. The runs need not exist yet. Needs matplotlib and IPython (extra `notebooks`).
     """
     from IPython.display import display
 
