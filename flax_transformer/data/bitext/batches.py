@@ -57,7 +57,7 @@ def make_batch(
 ) -> Batch:
     """A batch of these rows, padded to `num_rows` rows."""
     num_rows = rows.count if num_rows is None else num_rows
-    numbers = np.arange(len(rows.indices)) - np.repeat(rows.bounds[:-1], np.diff(rows.bounds)) + 1  # of pairs in a row
+    numbers = np.arange(len(rows.indices)) - np.repeat(rows.bounds[:-1], np.diff(rows.bounds)) + 1  # pairs in their row
     arrays, corpora = [], None
     for side, slots in ((rows.source, source_slots), (rows.target, target_slots)):
         filled = np.zeros((num_rows, slots), bool)

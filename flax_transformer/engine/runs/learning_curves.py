@@ -28,9 +28,8 @@ def table(runs: Sequence[RunDirectory]) -> str:
     records = [_read(run.path) for run in runs]
     scores = [name for name in SCORES if name == 'loss' or any(_points(each, 'validation', name) for each in records)]
     best = [title for name in scores for title in (f'best {SCORES[name]}', 'at step')]
-    units = {
-        unit for each in records if (unit := _counted(each).rpartition('_')[2])
-    }  # runs of several tasks count different things
+    # Runs of several tasks count different things.
+    units = {unit for each in records if (unit := _counted(each).rpartition('_')[2])}
     header = ['run', 'steps', 'train loss', *best, f'{units.pop()}/s' if len(units) == 1 else 'per second', 'spikes']
     rows = [header, *([str(run.path), *_row(each, scores)] for run, each in zip(runs, records, strict=True))]
     lines = [_aligned(rows)]
@@ -154,7 +153,8 @@ def live_curves(*runs: Path | str, every: float = 2.0) -> Iterator[None]:
         with live_curves('runs/mine'):
             train(config, 'runs/mine')
 
-    Checks for new metrics `every` so many seconds. The runs need not exist yet. Needs matplotlib and IPython (extra `notebooks`).
+    Checks for new metrics `every` so many seconds. The runs need not exist yet.
+    Needs matplotlib and IPython (extra `notebooks`).
     """
     from IPython.display import display
 
