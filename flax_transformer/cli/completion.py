@@ -1,11 +1,10 @@
 """`flax-transformer completion bash|zsh|fish`: a script that completes commands, options, values and files."""
 
-import dataclasses
 import importlib
 import itertools
 import shlex
 import sys
-from typing import Any, Literal
+from typing import Literal
 
 from flax_transformer.cli import COMMANDS
 from flax_transformer.cli.help import Option, options_of, wants_help
@@ -68,7 +67,7 @@ def main(argv: list[str]) -> None:
 def options_of_command(command: str) -> list[Option]:
     """The options of a command, for all configs: the first dataclass in its module named ...Options."""
     module = importlib.import_module(f'flax_transformer.cli.{command.replace("-", "_")}')
-    found = next((each for name, each in vars(module).items() if _is_options(name, each)), None)
+    found = next((each for name, each in vars(module).items() if name.endswith('Options')), None)
     if found is None:
         return []
     is_generic = getattr(found, '__parameters__', ())
@@ -117,10 +116,6 @@ def fish() -> str:
         lines += [f'{seen} -l {flag[2:]}' for flag in COMMON]
         lines += [f'{seen} {_fish_option(option)}' for option in options_of_command(command)]
     return '\n'.join(lines) + '\n'
-
-
-def _is_options(name: str, found: Any) -> bool:
-    return name.endswith('Options') and isinstance(found, type) and dataclasses.is_dataclass(found)
 
 
 def _first(command: str) -> list[str]:

@@ -54,18 +54,18 @@ class Passes(NamedTuple):
         def add(total: Any, numbered: tuple[jax.Array, Any]) -> tuple[Any, None]:
             number, rows = numbered
             total = jax.tree.map(jnp.add, total, compute(rows, jax.random.fold_in(key, number)))
-            return self._placed(total), None
+            return self._sharded(total), None
 
         first = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), passes)
         zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(compute, first, key))
-        return jax.lax.scan(add, self._placed(zeros), (jnp.arange(self.count), passes))[0]
+        return jax.lax.scan(add, self._sharded(zeros), (jnp.arange(self.count), passes))[0]
 
     def _cut(self, x: jax.Array) -> jax.Array:
         """[rows, ...] as [passes, rows of a pass, ...]; rows of zeros, which weigh nothing, pad the last pass."""
         passes = cut(x.reshape(self.parts, -1, *x.shape[1:]), self.count)  # [passes, parts, rows, ...]
         return passes.reshape(self.count, -1, *x.shape[1:])
 
-    def _placed(self, total: tuple[Any, Any]) -> tuple[Any, Any]:
+    def _sharded(self, total: tuple[Any, Any]) -> tuple[Any, Any]:
         grads, sums = total
         return (grads if self.shardings is None else jax.lax.with_sharding_constraint(grads, self.shardings)), sums
 
