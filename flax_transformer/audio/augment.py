@@ -11,7 +11,7 @@ import numpy as np
 
 from flax_transformer.common.fields import check
 
-_ACTIVE_SHARE = 1e-3  # of the loudest block's power, -30 dB: quieter blocks are pauses
+_ACTIVE_SHARE = 1e-3  # blocks quieter than this fraction of the loudest one's power, -30 dB, are pauses
 _BLOCKS_PER_SECOND = 50
 
 
@@ -56,15 +56,15 @@ def speed(samples: jax.Array, factor, num_samples, size: int) -> tuple[jax.Array
     """The first num_samples of [T] played `factor` times as fast: [size] padded by 0, and their number.
 
     The pitch changes, too (Ko et al. 2015). Sample i is interpolated linearly at i * factor; what is over
-    `size` is cut. The factor, up to 2, is rounded to 1/1024, so that places are exact. On the host
+    `size` is cut. The factor, up to 2, is rounded to 1/1024, so that positions are exact. On the host
     `data.audio.reading.resampled(samples, 11, 10)` does the same with a filter, at a factor of 1.1.
     """
-    check(size < 1 << 20, f'size={size}: expected less than {1 << 20} samples, for 32-bit places')
-    places = jnp.arange(size) * jnp.round(jnp.asarray(factor) * 1024).astype(int)
-    whole, rest = places // 1024, (places % 1024).astype(samples.dtype) / 1024
+    check(size < 1 << 20, f'size={size}: expected less than {1 << 20} samples, for 32-bit positions')
+    positions = jnp.arange(size) * jnp.round(jnp.asarray(factor) * 1024).astype(int)
+    whole, rest = positions // 1024, (positions % 1024).astype(samples.dtype) / 1024
     last = samples.shape[-1] - 1
     played = samples[jnp.minimum(whole, last)] * (1 - rest) + samples[jnp.minimum(whole + 1, last)] * rest
-    is_inside = places <= (num_samples - 1) * 1024
+    is_inside = positions <= (num_samples - 1) * 1024
     return jnp.where(is_inside, played, 0), is_inside.sum()
 
 
@@ -81,9 +81,9 @@ def spec_augment(
 ) -> jax.Array:
     """Features [F, M] with some runs of bands and of frames replaced by each band's mean: SpecAugment.
 
-    A mask of bands covers 0 to most_bands of them at any place; one of frames 0 to most_frames, at most most_share of
-    the frames where is_frame [F]. Other frames are left as they are. Park et al. 2019; normalized features have mean 0,
-    as there, and their warping of time, which gains least, is left out.
+    A mask of bands covers 0 to most_bands anywhere; one of frames 0 to most_frames, at most the fraction most_share of
+    the frames where is_frame [F]. Other frames are left as they are. Park et al. 2019, without its warping of time,
+    which gains least; normalized features have mean 0, as there.
     """
     band_key, frame_key = jax.random.split(key)
     count = is_frame.sum()
@@ -97,16 +97,16 @@ def spec_augment(
 
 
 def run_masks(key: jax.Array, num_masks: int, longest, count, size: int) -> jax.Array:
-    """True in num_masks random runs, bool [size]: each 0 to `longest` long, all inside of the first `count` places."""
+    """True in num_masks random runs, bool [size]: each 0 to `longest` long, all within the first `count` positions."""
     length_key, start_key = jax.random.split(key)
     lengths = jax.random.randint(length_key, (num_masks, 1), 0, jnp.minimum(longest, count) + 1)
     starts = jax.random.randint(start_key, (num_masks, 1), 0, count - lengths + 1)
-    places = jnp.arange(size)[None, :]
-    return jnp.any((places >= starts) & (places < starts + lengths), axis=0)
+    positions = jnp.arange(size)[None, :]
+    return jnp.any((positions >= starts) & (positions < starts + lengths), axis=0)
 
 
 def among_first(counts: jax.Array, size: int) -> jax.Array:
-    """Whether a place is among the first so many, [...] -> bool [..., size]: is_frame and is_sample of a padded batch.
+    """Whether a position is among the first so many, [...] -> bool [..., size]: is_frame, is_sample of a padded batch.
 
     among_first([1, 3], 4) -> 1 0 0 0
                               1 1 1 0

@@ -97,7 +97,7 @@ def mel_filters(config: FeatureConfig) -> np.ndarray:
     falling = (right - frequencies) / (right - middle)
     triangles = np.maximum(0, np.minimum(rising, falling))
     filters = (triangles * (2 / (right - left))).astype(np.float32)
-    filters.setflags(write=False)  # of a cache
+    filters.setflags(write=False)  # all callers get the same array
     return filters
 
 

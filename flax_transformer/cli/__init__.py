@@ -38,7 +38,7 @@ QUIET = ('-q', '--quiet')
 
 def launch(argv: list[str] | None = None) -> None:
     """The console script: `main` as a process of its own."""
-    try:  # from here on Ctrl-C prints no traceback; so all imports wait until here
+    try:  # imports wait until here, where Ctrl-C prints no traceback
         from flax_transformer.cli.process import run
 
         argv = sys.argv[1:] if argv is None else argv
@@ -49,17 +49,17 @@ def launch(argv: list[str] | None = None) -> None:
 
 
 def open_closed_streams() -> None:
-    """Makes closed standard streams the null device; else the next files to be opened would take their numbers."""
+    """Opens the null device for closed standard streams; else the next files to be opened would take their numbers."""
     for number, (name, mode) in enumerate((('stdin', 'r'), ('stdout', 'w'), ('stderr', 'w'))):
         if getattr(sys, name) is None:
             try:
                 os.fstat(number)
             except OSError:
                 opened = os.open(os.devnull, os.O_RDWR)
-                os.dup2(opened, number)  # inheritable, for the processes that this one starts
+                os.dup2(opened, number)
+                os.set_inheritable(number, True)  # the processes that this one starts need it too
                 if opened != number:
                     os.close(opened)
-                os.set_inheritable(number, True)
             setattr(sys, name, open(os.devnull, mode, encoding='utf-8'))  # noqa: SIM115
 
 
@@ -91,7 +91,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(name: str, *rest: str) -> int:
-    """Runs a command and returns its exit code."""
     import importlib
 
     from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError, nearest
@@ -138,7 +137,7 @@ def _versions() -> str:
 
 
 def _missing_device() -> str | None:
-    """What is wrong with a device that JAX was asked to use, in a sentence; None if it starts as told."""
+    """Says what is wrong with the device that JAX was asked to use; None if it starts."""
     if 'jax' not in sys.modules or not os.environ.get('JAX_PLATFORMS'):
         return None
     from flax_transformer.engine.devices.devices import missing_platform

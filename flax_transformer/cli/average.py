@@ -30,8 +30,6 @@ def main(argv: list[str]) -> None:
     steps = options.steps.split(',') if options.steps else []
     if not all(step.strip().isdecimal() for step in steps):
         raise UserError(f'--steps {options.steps}: expected steps separated by commas, such as 1000,2000')
-    if sum(map(bool, (options.last, options.best, steps))) != 1 or options.last < 0 or options.best < 0:
-        raise UserError('average: expected one of --last N, --best N and --steps 1000,2000, with N of at least 1')
 
     from absl import logging
 

@@ -28,7 +28,7 @@ def main(argv: list[str]) -> int:
     default = lambda name: CheckOptions(config=read_config_file(name))
     options = parse('check', CheckOptions, argv, DESCRIPTION, first='CONFIG', default=default)
     if options.workdir is not None:
-        open_run(options.workdir, options.config.task)  # for its errors: no run, or one of another task
+        open_run(options.workdir, options.config.task)  # raises if it is no run, or another task's
     report_of = task_module(options.config.task, 'corpus_checks').report_of
     try:
         with progress_bar(None, 'examples') as bar:

@@ -27,12 +27,12 @@ class CompareOptions:
     source: Path | None = None  # a text file, one sentence per line
     # Its translations, line by line; several files, or columns of a .tsv, are several references per line.
     reference: tuple[Path, ...] = ()
-    resamples: int = 1000  # of the bootstrap
-    trials: int = 10_000  # of the randomisation
+    resamples: int = 1000  # how often the bootstrap draws
+    trials: int = 10_000  # how often the randomisation swaps
     examples: int = 3  # lines to print of those that changed most
     trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
     json: bool = False  # print a JSON object per metric instead
-    data: DataConfig = field(default_factory=DataConfig)  # of the first run: its test set, and the language for BLEU
+    data: DataConfig = field(default_factory=DataConfig)  # the first run's: its test set, and the language for BLEU
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 

@@ -1,11 +1,10 @@
 """`flax-transformer completion bash|zsh|fish`: a script that completes commands, options, values and files."""
 
-import dataclasses
 import importlib
 import itertools
 import shlex
 import sys
-from typing import Any, Literal
+from typing import Literal
 
 from flax_transformer.cli import COMMANDS
 from flax_transformer.cli.help import Option, options_of, wants_help
@@ -66,9 +65,9 @@ def main(argv: list[str]) -> None:
 
 
 def options_of_command(command: str) -> list[Option]:
-    """The options of a command: those of the first dataclass in its module that is named so, for all configs."""
+    """The options of a command, for all configs: the first dataclass in its module named ...Options."""
     module = importlib.import_module(f'flax_transformer.cli.{command.replace("-", "_")}')
-    found = next((each for name, each in vars(module).items() if _is_options(name, each)), None)
+    found = next((each for name, each in vars(module).items() if name.endswith('Options')), None)
     if found is None:
         return []
     is_generic = getattr(found, '__parameters__', ())
@@ -82,7 +81,7 @@ def options_of_command(command: str) -> list[Option]:
 
 
 def bash() -> str:
-    """The script for bash, where options may be ended by a space only: `--beam-width 4`, not `=4`."""
+    """The script for bash, which separates option and value by a space: `--beam-width 4`, not `=4`."""
     of_choices: dict[str, list[str]] = {}
     options, first = [], []
     for command in COMMANDS:
@@ -93,7 +92,7 @@ def bash() -> str:
         flags = ' '.join([*(option.flag for option in listed), *COMMON])
         options.append(f'            {command}) words={shlex.quote(flags)} ;;')
         first.append(f'            {command}) words={shlex.quote(" ".join(_first(command)))} ;;')
-    values = [f'        {"|".join(places)}) words={shlex.quote(words)} ;;' for words, places in of_choices.items()]
+    values = [f'        {"|".join(cases)}) words={shlex.quote(words)} ;;' for words, cases in of_choices.items()]
     cases = {'values': '\n'.join(values), 'options': '\n'.join(options), 'first': '\n'.join(first)}
     return _BASH.format(commands=shlex.quote(' '.join(COMMANDS)), **cases)
 
@@ -117,10 +116,6 @@ def fish() -> str:
         lines += [f'{seen} -l {flag[2:]}' for flag in COMMON]
         lines += [f'{seen} {_fish_option(option)}' for option in options_of_command(command)]
     return '\n'.join(lines) + '\n'
-
-
-def _is_options(name: str, found: Any) -> bool:
-    return name.endswith('Options') and isinstance(found, type) and dataclasses.is_dataclass(found)
 
 
 def _first(command: str) -> list[str]:

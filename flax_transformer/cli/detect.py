@@ -27,7 +27,7 @@ _RIFF = np.frombuffer(b'RIFF', '<i2') / 32768  # the first two samples, if a WAV
 
 @dataclass(frozen=True)
 class DetectOptions:
-    threshold: float | None = None  # of the score, from 0 to 1; None: the run's hits.threshold
+    threshold: float | None = None  # least score of a hit, from 0 to 1; None: the run's hits.threshold
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: {"file": ..., "seconds": ..., "confidence": ...} for each hit
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
 

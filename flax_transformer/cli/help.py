@@ -31,7 +31,7 @@ THEMES = {
     ),
     'devices': ('parallel.num_devices', 'parallel.strategy', 'model.dtype'),
 }
-# Commands that take a whole config show fewer of its themes.
+# Commands that take a whole config leave out these themes or fields.
 _ONLY_TO_TRANSLATE = set(THEMES['decoding']) - {'decoding.beam_width'}
 _ONLY_DATA = ('check', 'clean')  # commands that the other themes do not concern
 _ONLY_TO_TRAIN = {'data.train', 'data.validation'}
@@ -81,10 +81,9 @@ def wants_help(argv: list[str]) -> Literal['short', 'all'] | None:
 
 
 def options_of(kind: Any, values: Any = None, *, every_class: bool = False) -> Iterator[Option]:
-    """Every field of a dataclass and its sections as an option, with the values of an instance, if given.
+    """Yields every field of a dataclass and its sections as an option, with the values of an instance, if given.
 
-    Args:
-      every_class: the fields of all classes that a section may have, not of its own alone; a name may come twice.
+    With `every_class`, also the fields of the other classes that a section may have; a name may come twice.
     """
     made = kind if values is None else type(values)
     made = typing.get_origin(made) or made

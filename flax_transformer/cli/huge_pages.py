@@ -9,7 +9,7 @@ _TUNABLE = 'glibc.malloc.hugetlb'
 
 
 def huge_pages_hint() -> str | None:
-    """Names the variable that would make training on CPUs faster; None where it is set, or would change nothing.
+    """Names the variable that would make training on CPUs faster; None if it is set, or would change nothing.
 
     On CPUs XLA allocates the memory of every step anew, and page faults then cost a sixth of the time. The C library
     reads its setting only when a process starts.

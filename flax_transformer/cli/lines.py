@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 from flax_transformer.common.errors import BadInput, UserError
 
 CHUNK = 2048  # lines that are read, translated and written together; bounds memory
-CHUNK_BYTES = 1 << 24  # a chunk ends after as many, however few its lines are
-KEPT = '. The lines written so far are kept'  # ends what is said about a bad line
+CHUNK_BYTES = 1 << 24  # a chunk ends after so many, however few its lines are
+KEPT = '. The lines written so far are kept'  # ends the message about a bad line
 
 
 def chunks(
@@ -27,14 +27,10 @@ def chunks(
     first: int = 1,
     place: str = 'input line',
 ) -> Iterator[list[str | bytes]]:
-    """Lists of up to `size` lines of UTF-8, ended by "\\n" alone, without the first `skip` lines; fewer where long.
+    """Yields lists of up to `size` lines of UTF-8, ended by "\\n" alone, without the first `skip`; fewer if long.
 
-    A line that is not UTF-8 is yielded as bytes; with `refuse` it raises BadInput, with its number, after the lines
-    before it.
-
-    Args:
-      first: the number of the stream's first line.
-      place: what messages put before a line's number.
+    A line that is not UTF-8 is yielded as bytes; with `refuse` it raises BadInput after the lines before it, with
+    `place` and its number, counted from `first`.
     """
     chunk: list[str | bytes] = []
     num_bytes = 0
@@ -72,7 +68,7 @@ class LineWriter:
         self._is_ours = False
         self._file: BinaryIO = sys.stdout.buffer
         if path is None:
-            if getattr(sys.stdout, 'name', None) == os.devnull:  # where `main` leads it to
+            if getattr(sys.stdout, 'name', None) == os.devnull:  # `main` has found it closed
                 raise UserError('standard output is closed; give --output, a file for the result')
             if resume:
                 raise UserError('--resume continues a file: give it as --output')
@@ -137,7 +133,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def to_json(record: dict[str, Any]) -> str:
-    """The record as JSON on one line, for any reader's idea of a line end."""
+    """The record as JSON on one line, whatever a reader takes for a line end."""
     return without_line_breaks(json.dumps(record, ensure_ascii=False))
 
 

@@ -28,7 +28,7 @@ def main(argv: list[str]) -> None:
     options, vectors, words = open_vectors('neighbours', NeighboursOptions, argv, DESCRIPTION, words='WORD ...')
     found = [
         neighbour_lines(vectors.neighbours(word, count=options.count, among=options.among)) for word in words
-    ]  # before the first is printed: one of them may be refused
+    ]  # all are looked up before the first is printed: one of them may be refused
     for number, (word, each) in enumerate(zip(words, found, strict=True)):
         if len(words) > 1:
             print(f'{chr(10) if number else ""}{word}:')
@@ -40,9 +40,7 @@ def open_vectors(
 ) -> 'tuple[T, WordVectors, list[str]]':
     """The options of a command, the vectors that its first argument names, a run or a file, and the words after it.
 
-    Args:
-      words: what they are, for messages: 'A B C'.
-      count: how many are expected; None: one or more.
+    `words` is what messages call them: 'A B C'; `count` is how many are expected, None: one or more.
     """
     name, *given = positional(argv) or ['']
     default = (lambda _: options()) if Path(name).is_file() else None

@@ -41,8 +41,8 @@ def parse(
 
     Args:
       options: a dataclass, perhaps generic in the class of its field `config`.
-      first: the first argument's name, for messages.
-      task: of the run that is the first argument; None: any.
+      first: what messages call the first argument.
+      task: the task of the run that is the first argument; None: any.
       default: makes the defaults from the first argument, so that `CONFIG --help` shows the values of that config.
         None: the first argument is a run, whose data and decoding are the defaults of options with these sections.
       most: the maximum number of positional arguments; None: any number.

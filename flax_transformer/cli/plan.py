@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
         if nearest is None:
             print('\nNeither smaller passes nor remat nor splitting over these devices makes it fit.')
         else:
-            print(f'\nIt fits, with {gigabytes(nearest[1].memory.total)} per device, with {options_of(nearest[0])}')
+            print(f'\nIt fits, with {nearest[1].memory.total / 1e9:.2f} GB per device, with {options_of(nearest[0])}')
     return 0
 
 
@@ -67,10 +67,6 @@ def as_json(cost: StepCost, nearest: tuple[dict[str, Any], StepCost] | None) -> 
         'estimated_utilisation': cost.utilization,
         'nearest_fit': nearest and nearest[0],
     }
-
-
-def gigabytes(size: float) -> str:
-    return f'{size / 1e9:.2f} GB'
 
 
 def lines_of(cost: StepCost) -> Iterator[str]:

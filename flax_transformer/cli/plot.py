@@ -9,11 +9,10 @@ from flax_transformer.cli.options import parse, positional, read_config, trainer
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.installing import install_command
 from flax_transformer.common.json_text import parse_json
+from flax_transformer.plots.look import Figure
 from flax_transformer.tasks.find import read_run_config, task_module
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from flax_transformer.tasks.translation.inference.result import Translation
     from flax_transformer.tasks.translation.inference.translator import Translator
 
@@ -49,7 +48,7 @@ FORMATS = ('.png', '.svg', '.pdf')
 @dataclass(frozen=True)
 class PlotOptions:
     output: Path | None = None  # the picture: .png, .svg or .pdf; by default KIND.png
-    translation: str | None = None  # of the line, for attention, heads and layers; by default the run's own
+    translation: str | None = None  # a translation of the line, for attention, heads and layers; default: the run's own
 
 
 def main(argv: list[str]) -> None:
@@ -132,7 +131,7 @@ def _of_recording(kind: str, run: str, recording: str) -> 'Figure':
         from flax_transformer.tasks.speech.pictures import plot_recording
         from flax_transformer.tasks.speech.transcriber import Transcriber
 
-        read_run_config(run, 'speech')  # for its errors
+        read_run_config(run, 'speech')  # raises if it is no run, or another task's
         return plot_recording(Transcriber.from_run(run), recording)
     from flax_transformer.tasks.trigger_word import pictures
     from flax_transformer.tasks.trigger_word.detector import Detector

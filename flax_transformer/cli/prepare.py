@@ -9,6 +9,7 @@ from pathlib import Path
 from flax_transformer.cli.options import note, parse, progress_bar
 from flax_transformer.cli.train import TrainOptions, train_options
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import in_use
 
 DESCRIPTION = """Do ahead of time what training does first: train the tokenizer and tokenize the corpora into the cache,
 on all cores, without an accelerator. The same command resumes where it was stopped. `prepare multi30k`,
@@ -50,7 +51,7 @@ def main(argv: list[str]) -> None:
     run.check(options.config)
     if options.init_from is not None:
         start = LoadedRun(options.config, None, Run(options.init_from).read_tokenizer())
-    with run.in_use(note):
+    with in_use(run.path, say=note):
         prepare(RECIPE, options.config, run, start=start, processes=os.cpu_count() or 1)
     config, folder = map(shlex.quote, (argv[0], str(run.path)))
     note(f'{run.path} is prepared. Next:\n  flax-transformer train {config} --workdir {folder}')

@@ -1,4 +1,4 @@
-"""A command as a process of its own: what Ctrl-C does, what is not printed, and how the process ends."""
+"""Runs a command as a process of its own: what Ctrl-C does, what is not printed, and how the process ends."""
 
 import logging
 import signal
@@ -8,7 +8,7 @@ from types import FrameType
 
 from flax_transformer.common.signals import can_raise, end_process
 
-INTERRUPTED = 128 + signal.SIGINT  # as shells count
+INTERRUPTED = 128 + signal.SIGINT  # the code that shells give
 SAVED = 75  # training was asked to stop and has saved, or had nothing to save yet
 _LATE = 'Event loop is closed'
 
@@ -18,8 +18,8 @@ def run(main: Callable[[], int], *, is_training: bool = False) -> None:
 
     As long as training has no handlers of its own, nothing can be lost: SIGTERM and Ctrl-C end it with 75.
     """
-    # Kept, and so the variables of the frames that they left: a thread of XLA that still compiles reads a program which
-    # belongs to one of these frames, and would crash if it were freed.
+    # Kept alive with the frames that they left: an XLA thread that is still compiling reads a program that one of them
+    # owns, and would crash if it were freed.
     interrupts: list[KeyboardInterrupt] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -31,17 +31,17 @@ def run(main: Callable[[], int], *, is_training: bool = False) -> None:
         raise interrupts[-1]
 
     for number in (signal.SIGINT, signal.SIGTERM) if is_training else (signal.SIGINT,):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as Ctrl-C is in a background job
+        if signal.getsignal(number) is not signal.SIG_IGN:  # a shell's background job ignores Ctrl-C
             signal.signal(number, interrupt)
     drop_late_errors()
     try:
         code = main()
-    except KeyboardInterrupt:  # one more, while the first was being reported
+    except KeyboardInterrupt:  # it came while another was being reported
         code = INTERRUPTED
     except Exception:
         if not interrupts:
             raise
-        print('flax-transformer: interrupted', file=sys.stderr)  # what a library made of it
+        print('flax-transformer: interrupted', file=sys.stderr)  # a library turned it into an error of its own
         code = INTERRUPTED
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to interrupt
@@ -53,7 +53,7 @@ def run(main: Callable[[], int], *, is_training: bool = False) -> None:
 
 
 def drop_late_errors() -> None:
-    """From now on, no traceback for each file that is still read or written when the first has failed.
+    """Prints no traceback, from now on, for each file that is being read or written when another fails.
 
     Orbax raises the first error and closes its event loop, which the threads of the other files then find closed.
     """

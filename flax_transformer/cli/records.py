@@ -31,14 +31,10 @@ class Record(NamedTuple):
 def read_records(
     chunks: Iterable[list[str | bytes]], form: str, done: int = 0, place: str = 'input line'
 ) -> Iterator[list[Record]]:
-    """Lists of lines as records, one list for each chunk.
+    """Yields the records of each chunk of lines; `done` lines come before the first.
 
-    Raises BadInput for a line that is none, with its number, after the records before it.
-
-    Args:
-      form: `text`: a line is a text; `jsonl`: it is a JSON object with a field `text`, or a JSON string, or blank.
-      done: the number of lines before the first.
-      place: what messages put before a line's number.
+    A line is a text or, if the form is `jsonl`, a JSON object with a field `text`, a JSON string, or blank. Raises
+    BadInput, with `place` and the line's number, for any other, after the records before it.
     """
     for chunk in chunks:
         records: list[Record] = []
@@ -119,9 +115,7 @@ def lines_from(
 ) -> Iterator[list[str | bytes]]:
     """The lines of a command's input after the first `done`: chunks of the stream, or what a person types.
 
-    Args:
-      options: have the fields `input` and `invalid`.
-      model: compiled before a person is asked.
+    The options have the fields `input` and `invalid`; the model is compiled before a person is asked.
     """
     if options.input is None and stream.isatty():
         with explained_if_slow('compiling'):
@@ -138,7 +132,7 @@ def bar_of_lines(options: Any) -> tqdm:
 
 def typed_lines(prompt: str, command: str = 'translate') -> Iterator[list[str | bytes]]:
     """Each line that is typed, as a list of one, until Ctrl-D. Bytes that are not UTF-8 are left to the command."""
-    with contextlib.suppress(ImportError):  # not on every system
+    with contextlib.suppress(ImportError):  # some systems lack it
         if sys.stdout.isatty():
             import readline  # noqa: F401 - from here on, input() has editing and a history
     note(f'type a line to {command}; Ctrl-D ends')

@@ -6,9 +6,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -45,9 +44,9 @@ class ShardOfFiles:
                 raise UserError(f'--output {folder} holds the input file {file.path}; give another folder')
 
     def agree(self, options: dict[str, Any], decoding: DecodingConfig, params: Any) -> None:
-        """Writes down what makes the outputs, where the first shard has not done so.
+        """Writes down what makes the outputs, unless another shard has.
 
-        Raises UserError if those that are there were made with another model, other options or other input.
+        Raises UserError if the outputs there were made with another model, other options or other input.
         """
         fields = {f'decoding.{name}': value for name, value in asdict(decoding).items() if name != 'batch_tokens'}
         record = {'parameters': _checksum(params), **options, **fields, 'lines_per_output': shards.PIECE}
@@ -71,12 +70,9 @@ class ShardOfFiles:
                 f'{file}, which says what made the outputs, is gone or damaged; give another --output'
             ) from None
         ours = self._record
-        changed = [
-            f'{name}: {there.get(name, "absent")} there, {ours.get(name, "absent")} here'
-            for name in ours | there
-            if ours.get(name) != there.get(name)
-        ]
-        if changed:
+        names = [name for name in ours | there if ours.get(name) != there.get(name)]
+        if names:
+            changed = [f'{name}: {there.get(name, "absent")} there, {ours.get(name, "absent")} here' for name in names]
             raise UserError(
                 f'{self.folder} holds translations by another model, with other options or of other input:\n'
                 f'{format_faults(changed)}\nGive another --output, or use what is there. If input files were repaired, '
@@ -117,18 +113,13 @@ class ShardOfFiles:
             output.parent.mkdir(parents=True, exist_ok=True)
             start = time.monotonic()
             with written_piece(output, file.path.suffix) as opened:
-                write = partial(_write_lines, opened)
+                write = lambda new, opened=opened: opened.write(''.join(line + '\n' for line in new).encode())
                 self._flags.update(translate(lines, write, number * shards.PIECE, f'{file.path}, line'))
             self._outputs.update(new=1, lines=len(lines))
             note(f'{output}: {len(lines)} lines in {time.monotonic() - start:.1f} s')
 
 
-def _write_lines(file: BinaryIO, lines: list[str]) -> None:
-    file.write(''.join(line + '\n' for line in lines).encode('utf-8'))
-
-
 def _checksum(params: Any) -> str:
-    """Says whether two models have the same parameters."""
     digest = hashlib.sha256()
     for name, leaf in named_leaves(params):
         digest.update(f'{name} {leaf.dtype} {leaf.shape}'.encode())

@@ -38,7 +38,7 @@ def main(argv: list[str]) -> None:
         say(message)
         _print_next(options.config, options.workdir)
         return
-    # JAX counts its devices once, when first asked: simulated ones must be requested before.
+    # JAX counts its devices once, when first asked; request simulated ones before.
     import jax
 
     from flax_transformer.engine.devices import multihost, process_group
@@ -52,7 +52,7 @@ def main(argv: list[str]) -> None:
 
     from absl import logging
 
-    # Orbax logs the traceback of a failed background save; we report what it means.
+    # Orbax logs a traceback if a background save fails; we report what it means.
     logging.set_verbosity(logging.FATAL)
     with process_group.together():
         run = train(
@@ -67,11 +67,8 @@ def main(argv: list[str]) -> None:
 
 
 def _finished(options: TrainOptions) -> str | None:
-    """What to say of a run that is finished; None to start, which also tells of a change to the config.
-
-    Several processes start together in any case.
-    """
-    if options.config.parallel.num_processes != 1:
+    """Says that a run is finished; None to start, which also reports a change to the config."""
+    if options.config.parallel.num_processes != 1:  # several processes start together in any case
         return None
     run = run_of(options.config, options.workdir)
     if not run.exists() or run.read_config() != options.config:
@@ -91,7 +88,7 @@ def _print_next(config: Any, run: Path) -> None:
 
 
 def evaluate_command(config: Any, run: Path) -> str:
-    """How to evaluate a run of this config: with files named, if it has no test set."""
+    """The command that evaluates a run of this config; it names files if the config has no test set."""
     files = '' if config.data.test else run_of(config, run).evaluate_on.format(config.data)
     return f'flax-transformer evaluate {shlex.quote(str(run))} {files}'.rstrip()
 
@@ -108,7 +105,7 @@ def _facts(options: TrainOptions) -> dict[str, Any]:
 
 
 def train_options(name: str, argv: list[str], task: str | None = None) -> TrainOptions:
-    """The options that a config file, of `task` if given, sets; the model is that of the run to start from, if any."""
+    """The options that a config file sets, with the model of the run to start from, if any."""
     config, start = read_config_file(name, task), _init_from(argv)
     if start is not None:
         other = read_run_config(start)

@@ -138,10 +138,7 @@ def _translate(
 ) -> Counter[str]:
     """Translates chunk by chunk; returns how many translations have each flag.
 
-    Args:
-      done: the number of lines before the first.
-      links: where word alignments go.
-      place: what messages put before a line's number.
+    `done` lines come before the first; word alignments go to `links`; messages put `place` before a line's number.
     """
     counts: Counter[str] = Counter()
 

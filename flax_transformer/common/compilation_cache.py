@@ -11,7 +11,7 @@ import jax
 def cache_folder() -> Path:
     """This machine's cache, below $XDG_CACHE_HOME or ~/.cache.
 
-    Each kind of processor has its own: machines may share a home folder, but not the programs compiled for them.
+    Each kind of processor has its own: machines may share a home folder, but not compiled programs.
     """
     root = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
     try:

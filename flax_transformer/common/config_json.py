@@ -38,7 +38,7 @@ def from_json(text: str, config_class: type[T]) -> T:
 
 
 def from_table(values: dict[str, Any], config_class: type[T]) -> T:
-    """The config of a table of fields, by default those of the class. Raises UserError as `from_json`."""
+    """The config of a table of fields; the rest have their defaults. Raises UserError as `from_json`."""
     return _from_dict(config_class, values, '')
 
 
@@ -141,8 +141,13 @@ def _as_table(config: Any) -> dict[str, Any]:
 
 def flat_fields(config: Any) -> dict[str, Any]:
     """The fields of a config and its sections, `{'model.d_model': 512, ..., 'seed': 0}`."""
+    return flat_table(_as_table(config))
+
+
+def flat_table(table: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a table and of the tables in it: `{'model': {'d_model': 512}}` -> `{'model.d_model': 512}`."""
     found = {}
-    for name, value in _as_table(config).items():
+    for name, value in table.items():
         found |= {f'{name}.{key}': each for key, each in value.items()} if isinstance(value, dict) else {name: value}
     return found
 
@@ -155,8 +160,7 @@ def changed_fields(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def check_fits(run: Any, theirs: Any, ours: Any, *, comes_along: str) -> None:
-    """Raises UserError, which lists the fields, if a run's config describes another model than ours, which is to start
-    from its parameters and from what comes along with them."""
+    """Raises UserError, which lists the fields, if ours cannot start from the parameters of a run with their config."""
     transferable = marked(ours, 'transferable')
     refused = [
         f'  {name}: {there!r} there, {here!r} here'

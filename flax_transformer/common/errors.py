@@ -26,11 +26,7 @@ class BadLine(BadInput):
     """A text, of several, that cannot be used."""
 
     def __init__(self, place: str, fault: str, index: int) -> None:
-        """
-        Args:
-          place: which text it is, for the message.
-          index: its number among the texts, from 0.
-        """
+        """The message begins with the place; `index` is the text's number, from 0."""
         super().__init__(f'{place}: {fault}')
         self.fault, self.index = fault, index
 
@@ -47,7 +43,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     for number, word in enumerate(known):
         other = word.casefold()
         if abs(len(other) - len(folded)) > limit or len(letters.symmetric_difference(other)) > 2 * limit:
-            continue  # before the distance, which takes much longer
+            continue  # the distance takes much longer to compute
         if (distance := edit_distance(folded, other)) <= limit:
             typos.append((distance, number))
     matches = [known[number] for _, number in sorted(typos)[:3]]

@@ -84,9 +84,14 @@ def _name_of(kind: Any) -> str:
 
 def check_positive(config: Any, *names: str) -> None:
     """Raises UserError unless the fields are at least 1."""
+    check_at_least(1, config, *names)
+
+
+def check_at_least(least: int, config: Any, *names: str) -> None:
+    """Raises UserError unless the fields are at least so large."""
     for name in names:
         value = getattr(config, name)
-        check(value >= 1, f'{name}={value}: expected at least 1')
+        check(value >= least, f'{name}={value}: expected at least {least}')
 
 
 def check_rates(config: Any, *names: str) -> None:

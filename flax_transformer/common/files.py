@@ -42,7 +42,7 @@ def check_regular(file: Path) -> None:
 
 
 def kind_of(mode: int) -> str:
-    """What a path is that is no regular file: a folder, a FIFO, a socket or a device."""
+    """Names what is no regular file: a folder, a FIFO, a socket or a device."""
     return {stat.S_IFDIR: 'folder', stat.S_IFIFO: 'FIFO', stat.S_IFSOCK: 'socket'}.get(stat.S_IFMT(mode), 'device')
 
 
@@ -87,7 +87,7 @@ def own_partial(file: Path) -> Path:
 
 
 def partials_of(file: Path) -> list[Path]:
-    """What processes that write the file, or were killed while they did, have made by `own_partial`."""
+    """What `own_partial` has made for processes that write the file, or were killed while they did."""
     return list(file.parent.glob(f'.{glob.escape(file.name)}.*.partial'))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tqdm import tqdm
 
-VARIABLE = 'FLAX_TRANSFORMER_QUIET'  # of the environment, so that worker processes have it too
+VARIABLE = 'FLAX_TRANSFORMER_QUIET'  # worker processes inherit the environment
 
 
 def is_quiet() -> bool:
@@ -21,7 +21,7 @@ def shows_progress() -> bool:
 
 
 def say(text: str) -> None:
-    """Prints a note on standard error, above the progress bar if there is one; goes on where that is not possible."""
+    """Prints a note on standard error, above the progress bar if there is one; an error in printing is ignored."""
     if not is_quiet():
         with contextlib.suppress(OSError):  # a log on a full disk, or its reader is gone
             tqdm.write(text, file=sys.stderr)

@@ -11,10 +11,7 @@ from typing import NoReturn
 
 @contextlib.contextmanager
 def signals_blocked() -> Iterator[None]:
-    """What is started inside ignores Ctrl-C and SIGTERM, which a terminal or a scheduler sends to all processes.
-
-    Does nothing on systems that have no such mask.
-    """
+    """Makes what is started inside ignore Ctrl-C and SIGTERM, which terminals and schedulers send to all processes."""
     if not hasattr(signal, 'pthread_sigmask'):
         yield
         return

@@ -19,10 +19,10 @@ from flax_transformer.common.installing import install_command, pip_install
 class Chip(NamedTuple):
     """Peak rates of one device as JAX counts them; from TPU v4 on that is a chip."""
 
-    flops: float  # of dense matrix products in bfloat16, FLOP/s; a multiply-add counts as two
+    flops: float  # FLOP/s in dense matrix products in bfloat16; a multiply-add counts as two
     memory: float  # bytes that a program may use
-    bandwidth: float  # of that memory, bytes/s
-    links: float  # to the other chips of a slice or host, bytes/s sent over all links of one; 0: unknown
+    bandwidth: float  # bytes/s from and to that memory
+    links: float  # bytes/s that one chip sends to others of its slice or host, over all links; 0: unknown
 
 
 # TPUs: cloud.google.com/tpu/docs/v4, v5e, v5p and v6e, "key specifications"; links are half of the bidirectional

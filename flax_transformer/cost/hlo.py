@@ -26,7 +26,7 @@ class Collective(NamedTuple):
 
     kind: str
     count: int
-    bytes: float  # of the whole arrays, summed or assembled
+    bytes: float  # the size of the whole arrays, summed or assembled
     sent: float  # bytes that leave the device if parts go around in rings, which is the minimum
 
 
@@ -34,7 +34,7 @@ class Program(NamedTuple):
     """The work of one device."""
 
     collectives: list[Collective]
-    memory_bytes: float  # read and written: operands and results in main memory
+    memory_bytes: float  # operands read from and results written to main memory
 
 
 class _Instruction(NamedTuple):
@@ -114,11 +114,11 @@ def _exchange(each: _Instruction, computation: str) -> tuple[str, float, float]:
         # Its shape holds operands and results; the results are group times as large, or as large.
         size *= group / (group + 1) if kind == 'all-gather' else 1 / 2
     if kind == 'all-reduce' and computation.startswith('all-reduce-scatter'):
-        kind = 'reduce-scatter'  # on TPUs: a fusion of the sum and a slice of it
+        kind = 'reduce-scatter'  # TPUs fuse the sum with a slice of it
     elif kind == 'reduce-scatter':
         size *= group
-    share = (group - 1) / group
-    return kind, size, size * {'all-reduce': 2 * share, 'collective-permute': 1.0}.get(kind, share)
+    others = (group - 1) / group
+    return kind, size, size * {'all-reduce': 2 * others, 'collective-permute': 1.0}.get(kind, others)
 
 
 def _group(rest: str) -> int:
@@ -165,11 +165,7 @@ def _size(shape: str, *, main_only: bool = False) -> float:
     (32, 0)
     """
     return sum(
-        math.prod(_dimensions(dims)) * _BYTES.get(dtype, 0)
+        math.prod(int(size) for size in dims.split(',') if size) * _BYTES.get(dtype, 0)
         for dtype, dims, layout in _SHAPE.findall(shape)
         if not (main_only and 'S(' in layout)
     )
-
-
-def _dimensions(dims: str) -> list[int]:
-    return [int(size) for size in dims.split(',') if size]

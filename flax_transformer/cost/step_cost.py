@@ -30,7 +30,7 @@ class Memory:
     parameters: int
     optimizer: int  # its state
     average: int  # the moving average of the parameters
-    batch: float  # and what layouts add to the arrays that are kept
+    batch: float  # includes what layouts add to the arrays that are kept
     temporary: float  # activations, gradients, parameters gathered from other devices
     program: float
     available: float | None  # None: unknown
@@ -80,8 +80,8 @@ class StepCost:
     passes: int
     needs: float | None  # bytes that the compiler asked for but did not get; the fields below are then None
     memory: Memory
-    flops: float  # of the model's matrix products, by formula
-    compiled_flops: float | None  # as XLA counts: with elementwise operations, and loops once
+    flops: float  # counts the model's matrix products, by formula
+    compiled_flops: float | None  # XLA's count, with elementwise operations, and loops once
     memory_traffic: float | None  # bytes; this and the next are None if the program is unreadable
     collectives: tuple[Collective, ...] | None
     times: Times | None  # None: the chip is unknown, or the program unreadable
@@ -131,6 +131,14 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
         memory = Memory(*kept, 0, 0, 0, float(asked[2]) * 2**30)
         nothing = {'compiled_flops': None, 'memory_traffic': None, 'collectives': None, 'times': None}
         return StepCost(**common, memory=memory, needs=float(asked[1]) * 2**30, **nothing)
+    sizes = compiled.memory_analysis()
+    memory = Memory(
+        *kept,
+        max(sizes.argument_size_in_bytes - sum(kept), 0),
+        sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes,
+        sizes.generated_code_size_in_bytes,
+        available,
+    )
     try:
         program = read_program(compiled.as_text())
     except jax.errors.JaxRuntimeError:
@@ -138,21 +146,11 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
     return StepCost(
         **common,
         needs=None,
-        memory=_memory(compiled.memory_analysis(), kept, available),
+        memory=memory,
         compiled_flops=compiled.cost_analysis()['flops'],
         memory_traffic=program and program.memory_bytes,
         collectives=program and tuple(program.collectives),
         times=_times(flops, program, chip) if program and chip and task.dtype == 'bfloat16' else None,
-    )
-
-
-def _memory(sizes: Any, kept: list[int], available: float | None) -> Memory:
-    return Memory(
-        *kept,
-        max(sizes.argument_size_in_bytes - sum(kept), 0),
-        sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes,
-        sizes.generated_code_size_in_bytes,
-        available,
     )
 
 
@@ -221,13 +219,13 @@ def options_of(changes: dict[str, Any]) -> str:
     return ' '.join(f'--parallel.{name.replace("_", "-")} {value}' for name, value in changes.items())
 
 
-STEPS = 3  # of which the fastest counts
+STEPS = 3  # the fastest counts
 
 
 def training_flops(trainer: Trainer, *, clock: Callable[[], float] = time.perf_counter) -> float:
     """FLOP/s of a trainer's steps, all devices together, counting as `Task.flops_per_step` does; compiles the step."""
     shapes = trainer.task.batch_shapes()
-    batch = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)  # as much work as text
+    batch = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)  # zeros are as much work as text
     state = trainer.init_state()
     state, sums = trainer.step(state, batch)  # compiles
     jax.block_until_ready(sums)

@@ -13,11 +13,11 @@ _EIGHTHS = ' ▁▂▃▄▅▆▇█'
 
 
 class Part(NamedTuple):
-    """Parameters with the same place in every layer, taken together."""
+    """The same parameters of every layer, taken together."""
 
     name: str  # such as encoder/layers_*/feed_forward
     count: int  # parts of this kind
-    shapes: tuple[tuple[int, ...], ...]  # of one of the parts
+    shapes: tuple[tuple[int, ...], ...]  # one part's
     size: int  # parameters in all
 
 

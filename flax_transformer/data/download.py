@@ -14,7 +14,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import sha256_of
 
 BLOCK = 1 << 16  # bytes read at a time
-TRIES = 4  # of a file whose connection breaks
+TRIES = 4  # a file is asked for again if its connection breaks
 TIMEOUT = 30.0  # seconds without a byte
 _LOST = (urllib.error.URLError, TimeoutError, ConnectionError, ssl.SSLError, HTTPException)
 Progress = Callable[[int], object]  # called with the number of bytes that have come
@@ -25,7 +25,7 @@ class Downloaded(NamedTuple):
 
     url: str
     bytes: int
-    modified: str | None  # as its server says
+    modified: str | None  # the date that its server gives
     sha256: str
 
 

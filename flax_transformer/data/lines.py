@@ -68,9 +68,9 @@ def lines_of(path: Path) -> Iterator[list[bytes]]:
 
 
 def raw_lines_of(path: Path) -> Iterator[list[bytes]]:
-    """The lines of a file as they are, CHUNK at a time. Raises BadInput for a broken archive, with the place."""
+    """The lines of a file as they are, CHUNK at a time. Raises BadInput, with the last line, for a broken archive."""
     broken = broken_file()
-    number = 0  # of lines read
+    number = 0  # lines read
     with open_binary(path) as file:
         while True:
             chunk: list[bytes] = []

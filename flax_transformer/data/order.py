@@ -21,9 +21,9 @@ class Drawn(NamedTuple):
 class Order:
     """The endless order of sentences, by block.
 
-    Each corpus is a stream in which every sentence comes once an epoch, reshuffled each time. A block takes each
-    stream's share from it, so the shares hold in every stretch of training. No memory grows with the corpora: places
-    in a shuffled epoch are computed on demand.
+    Each corpus is a stream in which every sentence comes once an epoch, reshuffled each time. A block takes its
+    fraction of each stream, so the fractions hold in every stretch of training. No memory grows with the corpora:
+    positions in a shuffled epoch are computed on demand.
     """
 
     def __init__(self, sizes: Sequence[int], shares: Sequence[Fraction], *, block_size: int, seed: int) -> None:
@@ -43,18 +43,18 @@ class Order:
         parts = []
         for corpus, (size, share) in enumerate(zip(self._sizes, self._shares, strict=True)):
             first, last = ((number + i) * self._block_size * share.numerator // share.denominator for i in (0, 1))
-            places = np.arange(first, last)
-            parts.append(Drawn(np.full(len(places), corpus), self._indices(corpus, places), places // size))
+            positions = np.arange(first, last)
+            parts.append(Drawn(np.full(len(positions), corpus), self._indices(corpus, positions), positions // size))
         return Drawn(*map(np.concatenate, zip(*parts, strict=True)))
 
-    def _indices(self, corpus: int, places: np.ndarray) -> np.ndarray:
-        """The sentences at consecutive places of a corpus's stream."""
+    def _indices(self, corpus: int, positions: np.ndarray) -> np.ndarray:
+        """The sentences at consecutive positions of a corpus's stream."""
         size, seed = self._sizes[corpus], self._seeds[corpus]
-        if size > _SMALL or not len(places):
-            return shuffled(places, size, seed)
+        if size > _SMALL or not len(positions):
+            return shuffled(positions, size, seed)
         # The cipher is slow for tiny corpora.
-        epochs = range(places[0] // size, places[-1] // size + 1)
-        return np.concatenate([_permutation(size, seed, epoch) for epoch in epochs])[places - epochs[0] * size]
+        epochs = range(positions[0] // size, positions[-1] // size + 1)
+        return np.concatenate([_permutation(size, seed, epoch) for epoch in epochs])[positions - epochs[0] * size]
 
 
 @lru_cache(4)  # many blocks of an epoch use it
@@ -74,25 +74,25 @@ def shares(sizes: Sequence[int], weights: Sequence[float | None], temperature: f
     return [weight / sum(exact) for weight in exact]
 
 
-_LEAST_BITS = 8  # of each half of a block
+_LEAST_BITS = 8  # in each half of the cipher's block
 
 
-def shuffled(places: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """The numbers below `size` at these places [n] of an endless stream that is reshuffled every `size` places.
+def shuffled(positions: np.ndarray, size: int, seed: int) -> np.ndarray:
+    """The numbers below `size` at these positions [n] of an endless stream that is reshuffled every `size` positions.
 
     Slow for sizes below a few hundred: most of the 2^16 numbers of the smallest cipher are then outside the range.
     """
-    numbers = np.empty(len(places), np.int64)
-    first = int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint32)[0])  # as Grain derives it
-    epochs = places // size
+    numbers = np.empty(len(positions), np.int64)
+    first = int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint32)[0])  # Grain's own derivation
+    epochs = positions // size
     for epoch in np.unique(epochs).tolist():
         here = epochs == epoch
-        numbers[here] = _permuted(places[here] % size, size, (first + epoch) % 2**32)
+        numbers[here] = _permuted(positions[here] % size, size, (first + epoch) % 2**32)
     return numbers
 
 
 def _permuted(numbers: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """The places [n] of numbers below `size` in a permutation of them."""
+    """The positions [n] of numbers below `size` in a permutation of them."""
     bits = max(((size - 1).bit_length() + 1) // 2, _LEAST_BITS)
     mask, half = np.uint64((1 << bits) - 1), np.uint64(bits)
     keys = [np.uint64(key) & mask for key in _round_keys(seed)]

@@ -144,19 +144,19 @@ def _exports(
 ) -> dict[str, Downloaded]:
     """The exports of both languages and their links, by name; those in the folder are taken as they are."""
     first, second = (_code(language) for language in (source, target))
-    places = [f'{first}/{first}_sentences.tsv.bz2', f'{second}/{second}_sentences.tsv.bz2']
-    places += [f'{first}/{first}-{second}_links.tsv.bz2']
+    paths = [f'{first}/{first}_sentences.tsv.bz2', f'{second}/{second}_sentences.tsv.bz2']
+    paths += [f'{first}/{first}-{second}_links.tsv.bz2']
     found = {}
-    for place in places:
-        name = Path(place).name
+    for path in paths:
+        name = Path(path).name
         file = folder / name
         try:
             known = sha256_of(file) if file.exists() else None
-            found[name] = download(f'{url}/{place}', file, sha256=known, progress=progress)
+            found[name] = download(f'{url}/{path}', file, sha256=known, progress=progress)
         except Unreachable as error:
-            names = ', '.join(places)
             raise UserError(
-                f'{error}. Without a network, copy {names} from {TATOEBA_URL} into {folder} and run the command again'
+                f'{error}. Without a network, copy {", ".join(paths)} from {TATOEBA_URL} into {folder} and run the '
+                'command again'
             ) from None
         say(f'{file}: {found[name].bytes:,} bytes, SHA-256 {found[name].sha256}')
     return found
@@ -201,18 +201,18 @@ def split_pairs(pairs: list[tuple[str, str]], held_out: int = HELD_OUT) -> Split
 
     Which sources are held out depends on their text alone, so later exports hold out the same ones.
     """
-    of_source: dict[str, list[tuple[str, str]]] = {}
+    by_source: dict[str, list[tuple[str, str]]] = {}
     for pair in pairs:
-        of_source.setdefault(_normalized(pair[0]), []).append(pair)
-    order = sorted(of_source, key=lambda text: hashlib.sha256(text.encode()).digest())
+        by_source.setdefault(_normalized(pair[0]), []).append(pair)
+    order = sorted(by_source, key=lambda text: hashlib.sha256(text.encode()).digest())
     count = min(held_out, len(order) // 20)
     taken: set[str] = set()  # targets of the sets so far
     sets = []
     for names in (order[:count], order[count : 2 * count]):
-        kept = [name for name in names if not any(_normalized(target) in taken for _, target in of_source[name])]
-        sets.append([(of_source[name][0][0], [target for _, target in of_source[name]]) for name in kept])
-        taken |= {_normalized(target) for name in kept for _, target in of_source[name]}
-    train = [pair for name in order[2 * count :] for pair in of_source[name] if _normalized(pair[1]) not in taken]
+        kept = [name for name in names if not any(_normalized(target) in taken for _, target in by_source[name])]
+        sets.append([(by_source[name][0][0], [target for _, target in by_source[name]]) for name in kept])
+        taken |= {_normalized(target) for name in kept for _, target in by_source[name]}
+    train = [pair for name in order[2 * count :] for pair in by_source[name] if _normalized(pair[1]) not in taken]
     return Split(train, dev=sets[1], test=sets[0])
 
 

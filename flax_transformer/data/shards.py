@@ -75,7 +75,7 @@ def shares(sizes: Sequence[int], count: int) -> list[dict[int, int]]:
     sizes = [max(size, 1) for size in sizes]  # an empty file has a shard too
     total, begin, found = sum(sizes), 0, []
     for size in sizes:
-        end = begin + size * count  # in units of 1 / count bytes, in which every shard begins at an integer
+        end = begin + size * count  # the unit is 1 / count bytes: every shard begins at an integer
         theirs = range(begin // total, -(-end // total))
         found.append({i + 1: min(end, (i + 1) * total) - max(begin, i * total) for i in theirs})
         begin = end
@@ -99,7 +99,7 @@ def dealt(share: dict[int, int]) -> Iterator[int]:
 def pieces(path: Path) -> Iterator[list[bytes]]:
     """The lines of a file, PIECE at a time, with their line ends; an empty file is one empty piece.
 
-    Raises BadInput for a broken archive, with the place.
+    Raises BadInput, with the last line, for a broken archive.
     """
     lines = chain.from_iterable(raw_lines_of(path))
     yield list(islice(lines, PIECE))

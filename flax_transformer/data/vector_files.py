@@ -243,28 +243,24 @@ def pretrained_rows(
         None if token is None or _NO_TOKEN.fullmatch(token) else token.removeprefix(_WORD_BEGIN) for token in tokens
     ]
     wanted = {form for word in spelled if word for form in (word, word.lower())}
-    words, matrix = _read(file, wanted)
+    try:
+        words, matrix = read_vectors(file, only=wanted)
+    except UserError as error:
+        raise UserError(f'{_FIELD}: {error}') from None
     if matrix.shape[1] != width:
         raise UserError(
             f'{_FIELD}: {file} has vectors of {matrix.shape[1]} values, but model.d_model={width}; set --model.d-model '
             f'{matrix.shape[1]}'
         )
-    places = {word: number for number, word in enumerate(words)}
-    found = [None if not word else places.get(word, places.get(word.lower())) for word in spelled]
-    known = [token for token, place in enumerate(found) if place is not None]
+    rows = {word: number for number, word in enumerate(words)}
+    found = [None if not word else rows.get(word, rows.get(word.lower())) for word in spelled]
+    known = [token for token, row in enumerate(found) if row is not None]
     if not known:
         raise UserError(f'{_FIELD}: {file} has none of the {len(tokens):,} tokens of the vocabulary')
-    lacking = [token for word, place, token in zip(spelled, found, tokens, strict=True) if word and place is None]
+    lacking = [token for word, row, token in zip(spelled, found, tokens, strict=True) if word and row is None]
     shown = f' ({", ".join(lacking[:_SHOWN])}{", ..." if len(lacking) > _SHOWN else ""})' if lacking else ''
     say(f'{name}: vectors of {len(known):,} tokens; {len(lacking):,} start at random{shown}')
     return PretrainedRows(np.array(known, np.int32), matrix[[found[token] for token in known]])
-
-
-def _read(file: Path, wanted: set[str]) -> tuple[list[str], np.ndarray]:
-    try:
-        return read_vectors(file, only=wanted)
-    except UserError as error:
-        raise UserError(f'{_FIELD}: {error}') from None
 
 
 def with_pretrained(table: np.ndarray, pretrained: PretrainedRows) -> np.ndarray:

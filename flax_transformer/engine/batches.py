@@ -8,10 +8,10 @@ from flax_transformer.engine.task import Batch
 
 
 class NumberedBatches(grain.IterDataset):
-    """Endless batches that are made from their numbers: resuming needs only the number of the next one.
+    """Endless batches made from their numbers: resuming needs only the number of the next one.
 
-    A subclass has `batch`, this process's rows of a global batch, and the identity of its data: `name` for messages,
-    and `fingerprint`, a hash of all examples and their order.
+    A subclass has `batch`, and the identity of its data: `name` for messages, and `fingerprint`, a hash of all examples
+    and their order.
     """
 
     name: str
@@ -21,12 +21,12 @@ class NumberedBatches(grain.IterDataset):
         """This process's rows of a global batch."""
         raise NotImplementedError
 
-    def describe(self, place: Any) -> dict[str, Any]:
-        """Names the examples of the batch at a place; JSON."""
-        return dict(place)
+    def describe(self, position: Any) -> dict[str, Any]:
+        """Names the examples of the batch at a position; JSON."""
+        return dict(position)
 
-    def epoch(self, place: Any) -> float | None:
-        """Passes over the data before a place; None: not counted."""
+    def epoch(self, position: Any) -> float | None:
+        """Passes over the data before a position; None: not counted."""
         return None
 
     def __iter__(self) -> 'NumberedIterator':
@@ -34,7 +34,7 @@ class NumberedBatches(grain.IterDataset):
 
 
 class NumberedIterator(grain.DatasetIterator):
-    """Reads on from a place, the number of the next batch."""
+    """Reads on from a position, the number of the next batch."""
 
     def __init__(self, batches: NumberedBatches) -> None:
         super().__init__()

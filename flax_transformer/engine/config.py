@@ -4,7 +4,16 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from flax_transformer.common.fields import check, check_positive, check_rates, check_types, section, setting
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.fields import (
+    check,
+    check_at_least,
+    check_positive,
+    check_rates,
+    check_types,
+    section,
+    setting,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +49,7 @@ class LoopConfig:
             1 <= self.average_last <= self.keep_last,
             f'average_last={self.average_last}: expected 1 to keep_last={self.keep_last}, the checkpoints there are',
         )
-        for name in ('patience', 'spike_deviations', 'profile_from'):
-            check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
+        check_at_least(0, self, 'patience', 'spike_deviations', 'profile_from')
 
 
 @dataclass(frozen=True)
@@ -67,14 +75,13 @@ class OptimizerConfig:
     def __post_init__(self) -> None:
         check_types(self)
         check(self.learning_rate > 0, f'learning_rate={self.learning_rate}: expected more than 0')
-        check(self.warmup_steps >= 0, f'warmup_steps={self.warmup_steps}: expected at least 0')
+        check_at_least(0, self, 'warmup_steps', 'weight_decay')
         check(
             self.schedule not in ('noam', 'inverse_sqrt') or self.warmup_steps >= 1,
             f'warmup_steps=0: schedule {self.schedule} divides by it; expected at least 1',
         )
         check_rates(self, 'beta1', 'beta2', 'ema_decay')
         check(self.epsilon > 0, f'epsilon={self.epsilon}: expected more than 0')
-        check(self.weight_decay >= 0, f'weight_decay={self.weight_decay}: expected at least 0')
         check(
             self.weight_decay == 0 or self.name in ('adamw', 'lion', 'muon'),
             f'weight_decay={self.weight_decay} has no effect with name={self.name!r}; use adamw, lion or muon',
@@ -83,7 +90,10 @@ class OptimizerConfig:
             self.clip_norm is None or self.clip_norm > 0, f'clip_norm={self.clip_norm}: expected more than 0, or None'
         )
         for pattern in self.freeze:
-            check(_is_regex(pattern), f'freeze={pattern!r}: expected a regular expression, such as encoder/.*')
+            try:
+                re.compile(pattern)
+            except re.error:
+                raise UserError(f'freeze={pattern!r}: expected a regular expression, such as encoder/.*') from None
         check(
             self.schedule_steps is None or self.schedule_steps >= 1,
             f'schedule_steps={self.schedule_steps}: expected at least 1, or None',
@@ -93,14 +103,6 @@ class OptimizerConfig:
             f'schedule_steps={self.schedule_steps} has no effect with schedule={self.schedule!r}; it is for linear and '
             'cosine',
         )
-
-
-def _is_regex(pattern: str) -> bool:
-    try:
-        re.compile(pattern)
-    except re.error:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -132,17 +134,8 @@ class ParallelConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name, least in (
-            ('num_devices', 0),
-            ('data', 0),
-            ('fsdp', 1),
-            ('tensor', 1),
-            ('max_tokens_per_device', 0),
-            ('loss_chunk', 0),
-            ('num_processes', 0),
-            ('process_timeout', 1),
-        ):
-            check(getattr(self, name) >= least, f'{name}={getattr(self, name)}: expected at least {least}')
+        check_at_least(0, self, 'num_devices', 'data', 'max_tokens_per_device', 'loss_chunk', 'num_processes')
+        check_positive(self, 'fsdp', 'tensor', 'process_timeout')
         for name, default in (('data', 0), ('fsdp', 1), ('tensor', 1)):
             value = getattr(self, name)
             check(
@@ -183,19 +176,19 @@ class EngineConfig:
     optimizer: OptimizerConfig
     training: LoopConfig
     parallel: ParallelConfig
-    seed: int = 0  # of the initial parameters and of dropout
+    seed: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig:
-    """One experiment. A task's config inherits from it and adds sections; `task` is its name, in config.json too."""
+    """One experiment. A task's config inherits from it and adds sections; config.json names the `task`."""
 
     task: ClassVar[str]
 
     optimizer: OptimizerConfig = section(OptimizerConfig)
     training: LoopConfig = section(LoopConfig)
     parallel: ParallelConfig = section(ParallelConfig)
-    seed: int = 0  # of the initial parameters, the order of the data and all that is random; below 2^31
+    seed: int = 0  # decides the initial parameters, the order of the data and all that is random; below 2^31
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -207,9 +200,8 @@ class TaskConfig:
 
     @property
     def has_validation(self) -> bool:
-        """Whether training is validated; a section `data` may say so."""
-        data = getattr(self, 'data', None)
-        return bool(getattr(data, 'validation', True))
+        """Whether there is a validation set: unless a section `data` says that there is none."""
+        return bool(getattr(getattr(self, 'data', None), 'validation', True))
 
     @property
     def engine(self) -> EngineConfig:

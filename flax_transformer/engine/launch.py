@@ -1,4 +1,4 @@
-"""Training by a recipe: what happens in which order, for every task."""
+"""Trains by a recipe: what happens in which order, for every task."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -64,7 +64,7 @@ def train(
             batches,
             stop=stop,
             validate=recipe.validation(config, prepared, trainer),
-            # Called once at most: nobody else holds on to what is returned.
+            # Called once at most; popping leaves no other reference to the parameters.
             initial_params=lambda: their_params.pop() if start else recipe.initial_params(config, prepared),
             peak_flops=peak and peak * len(devices),
             before=before.engine,
@@ -84,7 +84,7 @@ def prepare(recipe: Recipe, config: TaskConfig, run: RunDirectory, *, start: Any
 
 
 def _load_start(recipe: Recipe, config: TaskConfig, init_from: Path | str) -> Any:
-    """The run that a new one starts from. Raises UserError, which lists the fields, if its model is another."""
+    """The run that a new one starts from. Raises UserError, which lists the fields, if its model differs."""
     if recipe.load is None:
         raise UserError(f'init_from={str(init_from)!r}: a run of the task {config.task!r} starts from no other')
     start = recipe.load(init_from)

@@ -3,8 +3,9 @@
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+import grain
 import jax
 
 from flax_transformer.common.errors import Interrupted, UserError
@@ -16,23 +17,6 @@ from flax_transformer.engine.task import Batch, Sums, TrainState
 from flax_transformer.engine.trainer import Trainer
 
 Scores = dict[str, Any]
-
-
-class Batches(Protocol):
-    """An endless iterator of batches that knows its place, such as a grain.DatasetIterator."""
-
-    def __next__(self) -> Batch: ...
-
-    def get_state(self) -> Any:
-        """The place of the next batch; JSON."""
-
-
-class Save(Protocol):
-    """Saves a state with its validation metrics ({} if not evaluated) and the loop's progress as JSON."""
-
-    def __call__(
-        self, state: TrainState, metrics: dict[str, float], progress: dict[str, Any], *, is_last: bool
-    ) -> None: ...
 
 
 class NotFinite(Exception):
@@ -49,7 +33,7 @@ class _Pending(NamedTuple):
     step: int
     batch: Batch
     metrics: Sums
-    place: Any
+    position: Any  # the batch's, in the data
 
 
 class Loop:
@@ -58,25 +42,26 @@ class Loop:
     def __init__(
         self,
         trainer: Trainer,
-        batches: Batches,
+        batches: grain.DatasetIterator,
         progress: Progress,
         *,
-        save: Save,
+        save: Callable[..., None],
         reporter: Reporter,
         validate: Callable[[TrainState], Scores] | None = None,
         stop: Stop | None = None,
         profiler: Profiler | None = None,
-        describe: Callable[[Any], dict[str, Any]] = lambda place: {},
-        epoch: Callable[[Any], float | None] = lambda place: None,
+        describe: Callable[[Any], dict[str, Any]] = lambda position: {},
+        epoch: Callable[[Any], float | None] = lambda position: None,
     ) -> None:
-        """`batches` are at the place, and `progress` at the step, of the first state.
+        """`batches`, which are endless, and `progress` are where the first state is.
 
         Args:
-          save: called every checkpoint_every steps, after the last one, and when asked to stop.
+          save: `save(state, metrics, progress, is_last=...)` saves a state with its validation metrics ({} if not
+            evaluated) and the loop's progress, JSON; called every checkpoint_every steps, after the last one, and when
+            asked to stop.
           validate: returns a state's scores; called every evaluate_every steps and after the last one. One that is cut
             short is called again at the next start, before the next step.
-          describe: names the examples of the batch at a place, JSON; logged with a loss spike.
-          epoch: returns the passes over the data before a place; None: not counted.
+          describe, epoch: those of `Data`.
         """
         self._trainer, self._batches, self._save, self._reporter = trainer, batches, save, reporter
         self._validate_state, self._describe, self._profiler = validate, describe, profiler
@@ -120,7 +105,7 @@ class Loop:
             self._reporter.phase('compiling')
         # The first batch waits for the first plan, the first call for the compiler: neither is the speed of training.
         with self._window.pause() if is_first else self._window.waiting():
-            place = self._batches.get_state()
+            position = self._batches.get_state()
             batch = next(self._batches)
         if self._profiler:
             self._profiler.begin(step)
@@ -130,7 +115,7 @@ class Loop:
         if self._profiler:
             self._profiler.end(step, metrics)
         self._read_pending(state)
-        self._pending = _Pending(step, batch, metrics, place)
+        self._pending = _Pending(step, batch, metrics, position)
         self._reporter.advance(step)
         return state
 
@@ -145,14 +130,14 @@ class Loop:
         if self._is_due(step, config.log_every) and self._window.steps:
             rate = self._trainer.learning_rate(step - self._window.skipped_in_all)  # skipped steps do not advance it
             smoothed = {'loss_smoothed': self._progress.spikes.mean['loss'], 'learning_rate': float(rate)}
-            passes = self._epoch(self._batches.get_state())  # the batches are at the place after this step
+            passes = self._epoch(self._batches.get_state())
             epoch = {} if passes is None else {'epoch': round(passes, 4)}
             self._reporter.train(step, epoch | self._window.close() | smoothed)
 
     def _read_pending(self, state: TrainState) -> None:
         if self._pending is None:
             return
-        (step, batch, metrics, place), self._pending = self._pending, None
+        (step, batch, metrics, position), self._pending = self._pending, None
         metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
         self._window.add(metrics)
         if metrics['skipped']:
@@ -162,13 +147,13 @@ class Loop:
             return
         loss = metrics['loss'] / max(metrics[self._trainer.task.counts[0]], 1.0)
         if spike := self._progress.spikes.add(metrics | {'loss': loss}):
-            self._reporter.spike(step, spike, self._describe(place))
+            self._reporter.spike(step, spike, self._describe(position))
 
     def _validate(self, state: TrainState, step: int) -> Scores:
         if self._validate_state is None:
             self._progress.owes_evaluation = False
             return {}
-        if self._stop.after(step):  # an evaluation may last for minutes; a scheduler waits for seconds
+        if self._stop.after(step):  # an evaluation may take minutes; a scheduler waits for seconds
             self._save_unevaluated(state, step)
             raise self._stopped(step)
         self._reporter.phase('evaluating')

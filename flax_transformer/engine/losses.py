@@ -77,29 +77,28 @@ def _summed(sums_of: SumsOf, count: int, params: Any, hidden: Any, data: Any) ->
 def _summed_forward(sums_of: SumsOf, count: int, params: Any, hidden: Any, data: Any) -> tuple[Any, Any]:
     compute = jax.value_and_grad(sums_of, argnums=(0, 1), has_aux=True)
     if count == 1:
-        sums, gradients = compute(params, hidden, data)
-        return sums, gradients
+        return compute(params, hidden, data)
 
     def add(total: Any, chunk: Any) -> tuple[Any, Any]:
-        sums, (of_params, of_hidden) = compute(params, *chunk)
-        return jax.tree.map(jnp.add, total, (sums, of_params)), of_hidden
+        sums, (grads, hidden_grads) = compute(params, *chunk)
+        return jax.tree.map(jnp.add, total, (sums, grads)), hidden_grads
 
     chunks = jax.tree.map(lambda x: cut(x, count), (hidden, data))
     zeros = _zeros(sums_of, params, *jax.tree.map(lambda x: x[0], chunks)), jax.tree.map(jnp.zeros_like, params)
-    (sums, of_params), of_hidden = jax.lax.scan(add, zeros, chunks)
-    return sums, (of_params, jax.tree.map(_join, of_hidden, hidden))
+    (sums, grads), hidden_grads = jax.lax.scan(add, zeros, chunks)
+    return sums, (grads, jax.tree.map(_join, hidden_grads, hidden))
 
 
-def _summed_backward(sums_of: SumsOf, count: int, gradients: Any, of_sums: Any) -> tuple[Any, Any, None]:
-    factor, _ = of_sums
+def _summed_backward(sums_of: SumsOf, count: int, gradients: Any, cotangents: Any) -> tuple[Any, Any, None]:
+    factor, _ = cotangents
     return *jax.tree.map(lambda g: (g * factor).astype(g.dtype), gradients), None
 
 
 _summed.defvjp(_summed_forward, _summed_backward)
 
 
-def _zeros(sums_of: SumsOf, *of: Any) -> Any:
-    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(sums_of, *of))
+def _zeros(sums_of: SumsOf, *arguments: Any) -> Any:
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(sums_of, *arguments))
 
 
 def _join(chunks: jax.Array, like: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Where the first non-finite number is when training stops, and the batch, kept for replay."""
+"""Finds the first non-finite number when training stops, and keeps the batch for replay."""
 
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,9 @@ from flax_transformer.engine.task import Batch
 
 
 def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, sums: dict[str, Any]) -> UserError:
-    """An error that names the first tensor that is not finite; writes the batch to `folder`.
+    """The error that names the first tensor that is not finite; writes the batch to `folder`.
 
-    Args:
-      gradients, sums: those of the step, computed again; no gradients of a task that updates its parameters itself.
+    The step's gradients and sums are computed again; a task that updates its parameters itself has no gradients.
     """
     part = f'_process_{multihost.number()}' if multihost.count() > 1 else ''  # each process has its own rows
     file = save_batch(folder / f'not_finite_step_{step}{part}.npz', batch)
@@ -34,7 +33,7 @@ def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, s
 def first_non_finite(params: Any, gradients: Any, sums: dict[str, Any]) -> str:
     """The path of the first tensor that is not finite, and how many of its values are not.
 
-    Looks at parameters, loss, gradients, in this order: a NaN loss has NaN gradients.
+    Checks parameters, loss and gradients in this order: a NaN loss has NaN gradients.
     """
     trees = {'parameters': params, 'loss': {'loss': sums['loss']} | sums, 'gradients': gradients}
     for name, tree in trees.items():

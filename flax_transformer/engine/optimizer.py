@@ -28,7 +28,7 @@ def inverse_sqrt(peak: float, warmup_steps: int) -> Schedule:
     return noam(1, warmup_steps, peak * warmup_steps**0.5)
 
 
-def _with_warmup(peak: float, warmup_steps: int, after: Callable[[jax.Array], jax.Array]) -> Schedule:
+def _with_warmup(peak: float, warmup_steps: int, after: Schedule) -> Schedule:
     def rate(step: jax.Array) -> jax.Array:
         step = jnp.asarray(step, jnp.float32)
         return peak * jnp.where(step < warmup_steps, step / max(warmup_steps, 1), after(step))
@@ -79,7 +79,8 @@ def make_optimizer(
     schedule = make_schedule(config, d_model=d_model, steps=steps)
     rate = lambda count: schedule(count + 1)  # optax counts from 0, the paper from 1
     betas = {'b1': config.beta1, 'b2': config.beta2}
-    decay = {'weight_decay': config.weight_decay, 'mask': _matrices}
+    matrices = lambda params: jax.tree.map(lambda x: x.ndim >= 2, params)  # biases and norms do not decay
+    decay = {'weight_decay': config.weight_decay, 'mask': matrices}
     if config.name == 'adam':
         update = optax.adam(rate, **betas, eps=config.epsilon)
     elif config.name == 'adamw':
@@ -87,11 +88,11 @@ def make_optimizer(
     elif config.name == 'lion':
         update = optax.lion(rate, **betas, **decay)
     elif config.name == 'muon':
-        # As its author recommends: matrices within the layers by Muon, embeddings and the output table by Adam. Scaled
-        # to Adam's update size (Liu et al. 2025, eq. 4), so that Adam's learning rate suits both.
-        of_muon = {'beta': config.beta1, 'consistent_rms': 0.2, 'weight_decay': config.weight_decay}
+        # Its author recommends Muon for matrices within the layers, Adam for embeddings and the output table. Updates
+        # are scaled to the size of Adam's (Liu et al. 2025, eq. 4), so that Adam's learning rate suits both.
+        settings = {'beta': config.beta1, 'consistent_rms': 0.2, 'weight_decay': config.weight_decay}
         adam = optax.adamw(rate, **betas, eps=config.epsilon, **decay)
-        update = optax.multi_transform({'muon': optax.contrib.muon(rate, **of_muon), 'adam': adam}, _muon_or_adam)
+        update = optax.multi_transform({'muon': optax.contrib.muon(rate, **settings), 'adam': adam}, _muon_or_adam)
     else:
         update = optax.adafactor(rate)
     if config.clip_norm:
@@ -106,8 +107,3 @@ def _muon_or_adam(params):
     """Muon for the kernels of dense layers, Adam for the rest."""
     is_kernel = lambda path: path[-1].key == 'kernel'
     return jax.tree_util.tree_map_with_path(lambda path, _: 'muon' if is_kernel(path) else 'adam', params)
-
-
-def _matrices(params):
-    """Which parameters decay: matrices, not biases and norms."""
-    return jax.tree.map(lambda x: x.ndim >= 2, params)

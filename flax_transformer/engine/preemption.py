@@ -15,7 +15,7 @@ _MOMENT = 0.05  # seconds
 
 
 def interrupt_in(error: BaseException | None) -> KeyboardInterrupt | None:
-    """The interruption that a library made this error of; None if it comes from something else."""
+    """The interruption that a library turned into this error; None if the error has another cause."""
     seen = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, KeyboardInterrupt):
@@ -34,7 +34,7 @@ class Stop:
     def __init__(self, *, exit_at_second: bool = False) -> None:
         self.requested: str | None = None  # the name of the signal
         self._is_deferred, self._exits_at_second = False, exit_at_second
-        self.shared: Callable[[int, str | None], str | None] | None = None  # with several processes, their SharedStop
+        self.shared: Callable[[int, str | None], str | None] | None = None  # the SharedStop of several processes
 
     def after(self, step: int) -> str | None:
         """The signal to stop for after a step, if any; with several processes, the same in all."""
@@ -55,7 +55,7 @@ class Stop:
         elif self.requested is None:
             self.requested = signal.Signals(number).name
             if not self._is_deferred:
-                # Kept, and so the frames that it leaves: XLA may still compile a program that belongs to one of them.
+                # Kept alive with the frames that it leaves: XLA may still be compiling a program that one of them owns.
                 self._interrupt = Interrupted(f'{self.requested}: stopped; the same command goes on')
                 raise self._interrupt
             warn(f'\n{self.requested}: saving after this step; another Ctrl-C stops at once\n')
@@ -70,11 +70,9 @@ class Stop:
 def stop_on_signals(*, exit_at_second: bool = False) -> Iterator[Stop]:
     """Turns SIGTERM and Ctrl-C into a Stop; restores the handlers afterwards.
 
-    Does nothing outside the main thread, where Python allows no handlers, and leaves ignored signals alone, as in
-    a background job of the shell.
-
-    Args:
-      exit_at_second: a second Ctrl-C ends the process; otherwise it raises KeyboardInterrupt, as notebooks need.
+    Does nothing outside the main thread, where Python allows no handlers, and leaves ignored signals alone, as in a
+    background job of the shell. At a second Ctrl-C, ends the process with `exit_at_second`; else raises
+    KeyboardInterrupt, as notebooks need.
     """
     stop = Stop(exit_at_second=exit_at_second)
     if threading.current_thread() is not threading.main_thread():

@@ -27,7 +27,7 @@ class Validation:
         self.trainer = trainer
 
     def batches(self) -> Iterable[Batch]:
-        """The validation set, whose sums `Task.summarize` turns into scores; empty: none of them."""
+        """The validation set, whose sums `Task.summarize` turns into scores; empty: no such scores."""
         return ()
 
     def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, Any]:
@@ -46,34 +46,34 @@ class Validation:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What one task does in its own way, in the order in which training asks for it. `declare` has defaults."""
+    """What one task does in its own way, in the order in which training asks for it. `declare` fills in defaults."""
 
     config: type[TaskConfig]
     run: type[RunDirectory]
-    make_task: Callable[[Any, Devices], Task]  # of a config, for devices that need not be present
+    make_task: Callable[[Any, Devices], Task]  # takes a config, and devices that need not be present
     # Reads all data and raises UserError for whatever the user can fix. `start` is what `load` returned, or None;
     # `processes` may check a large corpus.
     prepare: Callable[..., Any] = lambda config, run, *, start, processes: None
     # Writes what the run needs besides its config, once all of it is found to be good. Process 0 alone calls it.
     keep: Callable[[Any, Any, Any], None] = lambda run, config, prepared: None
-    batches: Callable[[Any, Any, Trainer], Data]  # of a config and what was prepared
+    batches: Callable[[Any, Any, Trainer], Data]  # takes the config and what was prepared
     validation: Callable[[Any, Any, Trainer], Validate | None] = lambda config, prepared, trainer: None
     # Initial parameters of a run that starts from no other; None: fresh ones.
     initial_params: Callable[[Any, Any], Params | None] = lambda config, prepared: None
 
     # Starting from another run (--init-from):
-    load: Callable[[Any], Any] | None = None  # that run, with `config` and `params`
+    load: Callable[[Any], Any] | None = None  # returns that run, with `config` and `params`
     taken_over: tuple[str, ...] = ('model',)  # sections that are that run's
     comes_along: str = 'config'  # what is taken over besides parameters, for messages
 
     def trainer(self, config: TaskConfig, devices: Sequence[jax.Device] | None = None) -> Trainer:
         """The compiled steps of a config, for `devices`, which need not be present; None: those that it asks for."""
-        placed = Devices(config.parallel, devices)
-        return Trainer(self.make_task(config, placed), config.engine, placed)
+        chosen = Devices(config.parallel, devices)
+        return Trainer(self.make_task(config, chosen), config.engine, chosen)
 
 
 def declare(task: type[Task], **own: Any) -> Recipe:
-    """The recipe of a task in one class, which is made of a config and has `Config` and `batch(prepared, number)`.
+    """The recipe of a task in one class, which takes a config and has `Config` and `batch(prepared, number)`.
 
     `own` are fields of `Recipe`.
     """

@@ -1,16 +1,11 @@
 """One training step as a pure function: its passes, what is frozen; and a step of an evaluation."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-
-if TYPE_CHECKING:  # reading checkpoints should not wait for optax to load
-    import optax
-import re
-from collections.abc import Sequence
-
 import optax
 
 from flax_transformer.common.errors import UserError
@@ -21,7 +16,7 @@ from flax_transformer.engine.task import Batch, Params, Sums, Task, TrainState
 
 
 def frozen_by(patterns: Sequence[str], params: Any) -> Any:
-    """Whether a pattern matches a parameter's whole path, as a tree of bools like `params`.
+    """A tree of bools like `params`: whether some pattern matches the parameter's whole path.
 
     Raises UserError, which lists all paths, if a pattern matches none or if everything is frozen.
     """
@@ -41,7 +36,7 @@ def stop_gradients(params: Any, is_frozen: Any) -> Any:
 
 
 def keep_frozen(old: Any, new: Any, is_frozen: Any) -> Any:
-    """`new`, with the frozen ones from `old`: adding zeros, or averaging equal numbers, may change bits."""
+    """`new`, with frozen parameters from `old`: adding zeros, or averaging equal numbers, may change bits."""
     return jax.tree.map(lambda frozen, old, new: old if frozen else new, is_frozen, old, new)
 
 
@@ -50,7 +45,7 @@ class Passes(NamedTuple):
 
     count: int
     parts: int  # devices among which the step's rows are split, in order: each takes part in every pass
-    shardings: Any  # of the sum of gradients, carried from pass to pass; None: XLA decides
+    shardings: Any  # how the sum of gradients, carried from pass to pass, is sharded; None: XLA decides
 
     def add_up(self, compute: Callable[[Any, jax.Array], Any], batch: Any, key: jax.Array) -> Any:
         """The sum over passes of `compute(batch, key)`, which returns gradients and sums."""
@@ -59,18 +54,18 @@ class Passes(NamedTuple):
         def add(total: Any, numbered: tuple[jax.Array, Any]) -> tuple[Any, None]:
             number, rows = numbered
             total = jax.tree.map(jnp.add, total, compute(rows, jax.random.fold_in(key, number)))
-            return self._placed(total), None
+            return self._sharded(total), None
 
         first = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), passes)
         zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(compute, first, key))
-        return jax.lax.scan(add, self._placed(zeros), (jnp.arange(self.count), passes))[0]
+        return jax.lax.scan(add, self._sharded(zeros), (jnp.arange(self.count), passes))[0]
 
     def _cut(self, x: jax.Array) -> jax.Array:
         """[rows, ...] as [passes, rows of a pass, ...]; rows of zeros, which weigh nothing, pad the last pass."""
         passes = cut(x.reshape(self.parts, -1, *x.shape[1:]), self.count)  # [passes, parts, rows, ...]
         return passes.reshape(self.count, -1, *x.shape[1:])
 
-    def _placed(self, total: tuple[Any, Any]) -> tuple[Any, Any]:
+    def _sharded(self, total: tuple[Any, Any]) -> tuple[Any, Any]:
         grads, sums = total
         return (grads if self.shardings is None else jax.lax.with_sharding_constraint(grads, self.shardings)), sums
 
@@ -108,9 +103,8 @@ def train_step(
     """The state after one update, and metrics: the sums over the batch, `grad_norm`, and whether it was `skipped`.
 
     If the loss or the gradient norm is not finite, the update is skipped: parameters, moments, their counts (which
-    drive the learning rate) and the moving average keep their bits. The step still advances, and with it the place in
-    the data and the random numbers. Parameters that `is_frozen` (a tree of bools) marks keep their bits, too.
-    `absorb` is `Task.absorb`.
+    drive the learning rate) and the moving average keep their bits. The step still advances, and with it the position
+    in the data and the random numbers. Parameters that `is_frozen` (a tree of bools) marks keep their bits, too.
     """
     grads, sums = gradients(state, batch, key, loss=loss, weight=weight, passes=passes, axis_name=axis_name)
     statistics = sums.pop('statistics', None)

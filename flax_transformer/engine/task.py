@@ -1,7 +1,7 @@
 """The interface of what the engine trains, and the state that training carries from step to step."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -9,13 +9,10 @@ from jax.sharding import PartitionSpec
 
 from flax_transformer.engine.devices.sharding import Rules
 
-if TYPE_CHECKING:  # reading checkpoints should not wait for optax to load
-    import optax
-
 Params = Any  # a tree of arrays
 Batch = Any  # a tree of arrays [rows, ...]
 Sums = dict[str, jax.Array]
-Share = Callable[[Any], Any]  # a tree of arrays [n, ...], one after another from all devices: [devices * n, ...]
+Share = Callable[[Any], Any]  # an all-gather: [n, ...] of each device become [devices * n, ...], in a tree of arrays
 
 
 class Task(Protocol):
@@ -25,16 +22,15 @@ class Task(Protocol):
     """
 
     rows_per_step: int  # rows of a global batch
-    slots_per_row: int = 1  # per row, in the unit of parallel.max_tokens_per_device
-    slot_name: str = 'slots'  # in reports
-    row_name: str = 'slots'  # what a row consists of, for messages: '64 source + 64 target slots'
-    # Sums that are counts, reported per step. The first, over all devices, divides the loss; it is also reported per
-    # second.
+    slots_per_row: int = 1  # the unit of parallel.max_tokens_per_device
+    slot_name: str = 'slots'  # what reports call them
+    row_name: str = 'slots'  # what messages say that a row consists of: '64 source + 64 target slots'
+    # Sums that are counts, reported per step. The first, over all devices, divides the loss and is reported per second.
     counts: tuple[str, ...] = ('weight',)
     sharding_rules: Rules = (('.*', PartitionSpec()),)  # every parameter whole on every device
     d_model: int = 1  # the width that scales the noam schedule
-    flops_per_step: float = 0.0  # of the matrix products, over all devices; 0: not counted
-    dtype: str = 'float32'  # of the matrix products
+    flops_per_step: float = 0.0  # counts the matrix products, over all devices; 0: not counted
+    dtype: str = 'float32'  # the matrix products' type
 
     def flops_per_slot(self) -> dict[str, float]:
         """FLOPs of the forward pass by part of the model, per slot of a row; {} if not counted."""
@@ -50,14 +46,16 @@ class Task(Protocol):
         """
 
     def absorb(self, params: Params, statistics: Any) -> Params:
-        """The parameters after the optimizer's update, with what has no gradient but follows the data, such as the
-        running statistics of batch norm: from the 'statistics' of the loss, over all devices and passes of the step."""
+        """The updated parameters, with what has no gradient but follows the data, such as batch norm's statistics.
+
+        These come from the 'statistics' of the loss, summed over all devices and passes of the step.
+        """
         return params
 
-    # Optional, in place of gradients and an optimizer: the task's own update of its parameters, such as of the few rows
-    # of a large table that a batch names. All devices hold the same parameters and must apply the same to them:
-    # `share` collects what they computed from their rows of the batch. The sums include the loss as 'loss'. An update
-    # that is not finite must leave parameters and memory as they are; then the loss must not be finite either.
+    # Optional, instead of gradients and an optimizer: the task updates its parameters itself, such as the few rows of a
+    # large table that a batch names. All devices hold the same parameters and must apply the same update: `share`
+    # collects what they computed from their rows of the batch. The sums include the loss as 'loss'. If an update is not
+    # finite, parameters and memory must stay as they are, and the loss must not be finite either.
     #
     #     def update(self, params, memory, batch, key, *, learning_rate, share) -> tuple[Params, Any, Sums]
     update: Callable[..., tuple[Params, Any, Sums]] | None = None
@@ -67,10 +65,7 @@ class Task(Protocol):
         return ()
 
     def summarize(self, sums: dict[str, float]) -> dict[str, float]:
-        """The metrics to report, from sums over many batches: `loss` and others, such as perplexity or accuracy.
-
-        `sums` holds those that `loss` returns, and the loss itself as 'loss'.
-        """
+        """The metrics to report, such as `loss` and perplexity, from the sums that `loss` returns over many batches."""
 
     def batch_shapes(self) -> Batch:
         """A global batch as jax.ShapeDtypeStruct, to compile the step without data."""
@@ -91,14 +86,9 @@ class TrainState(NamedTuple):
 
 
 def init_state(
-    init: Callable[[jax.Array], Any],
-    key: jax.Array,
-    tx: 'optax.GradientTransformation',
-    *,
-    has_ema: bool = False,
-    params: Any = None,
+    init: Callable[[jax.Array], Any], key: jax.Array, tx: Any, *, has_ema: bool = False, params: Any = None
 ) -> TrainState:
-    """The state before the first step, from `params` if given, else from `init(key)`."""
+    """The state before the first step, from `params` if given, else from `init(key)`; `tx` as optax has them."""
     params = jax.jit(init)(key) if params is None else params  # one jit: starts faster than op by op
     # A copy: the step donates its input, and a buffer cannot be donated twice.
     ema = jax.tree.map(jnp.copy, params) if has_ema else None

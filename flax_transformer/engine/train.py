@@ -9,9 +9,9 @@ import jax
 
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import holder
+from flax_transformer.common.files import holder, in_use
 from flax_transformer.engine import non_finite
-from flax_transformer.engine.config import EngineConfig, LoopConfig
+from flax_transformer.engine.config import EngineConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.sharding import replicated_despite_rule
 from flax_transformer.engine.loop import Loop, NotFinite, Scores
@@ -31,18 +31,18 @@ Validate = Callable[[TrainState, Reporter], Scores]
 
 
 class Data(Protocol):
-    """Endless batches, as a grain.IterDataset whose iterators know their place, and their identity."""
+    """Endless batches, as a grain.IterDataset whose iterators know their position, and their identity."""
 
-    name: str  # for messages
-    fingerprint: str  # of all examples and their order: a place is valid only in data with the same one
+    name: str  # shown in messages
+    fingerprint: str  # a hash of all examples and their order; a position means nothing in other data
 
     def __iter__(self) -> grain.DatasetIterator: ...
 
-    def describe(self, place: Any) -> dict[str, Any]:
-        """Names the examples of the batch at a place; JSON."""
+    def describe(self, position: Any) -> dict[str, Any]:
+        """Names the examples of the batch at a position; JSON, logged with a loss spike."""
 
-    def epoch(self, place: Any) -> float | None:
-        """The passes over the data made before a place, such as 3.2, for reports; None: not counted."""
+    def epoch(self, position: Any) -> float | None:
+        """The passes over the data before a position, such as 3.2, for reports; None: not counted."""
 
 
 @contextlib.contextmanager
@@ -51,7 +51,7 @@ def training_in(run: RunDirectory, *, exit_at_second: bool = False) -> Iterator[
 
     Raises UserError if another process is training there. `exit_at_second`: a second Ctrl-C ends the process.
     """
-    lock = run.in_use(multihost.say) if multihost.is_first() else contextlib.nullcontext()
+    lock = in_use(run.path, say=multihost.say) if multihost.is_first() else contextlib.nullcontext()
     with stop_on_signals(exit_at_second=exit_at_second) as stop, lock:
         if multihost.count() > 1:
             stop.shared = multihost.SharedStop()
@@ -75,7 +75,7 @@ def train(
       validate: returns the scores of a state, {} without validation data; may show samples through the reporter.
       initial_params: returns those of a new run; None: fresh ones.
       peak_flops: FLOP/s of all devices together, for utilization; None: unknown.
-      before: the run's config so far.
+      before: the config that the run had so far.
 
     Raises UserError if the run's data has changed (before the first step) or its numbers are not finite; Interrupted,
     after saving, if asked to stop.
@@ -85,7 +85,13 @@ def train(
     batches = iter(grain.experimental.ThreadPrefetchIterDataset(data, prefetch_buffer_size=8))
     multihost.agree('the training data', data.fingerprint)
     multihost.agree('the run directory', holder(run.path))  # else they would wait for each other at the first save
-    checkpoints = open_checkpoints(run, config)
+    checkpoints = Checkpoints(
+        run.checkpoints,
+        keep_last=config.keep_last,
+        keep_best=config.keep_best,
+        best_by=config.best_by,
+        say=multihost.say,
+    )
     try:
         with preparing():
             if checkpoints.latest() is None:
@@ -93,19 +99,21 @@ def train(
             else:
                 state, saved = _resume(trainer, batches, checkpoints, data, run)
         progress = Progress(trainer.task, config, saved)
-        if is_done(run, config, int(state.step), progress):
+        owes = progress.owes_evaluation
+        if message := nothing_left(run, config, int(state.step), progress.early_stopping, owes_evaluation=owes):
+            multihost.say(message)
             return
         report_start(trainer, state, before)
         with (
             _open_reporter(trainer, run, int(state.step), progress, peak_flops) as reporter,
-            contextlib.closing(_profiler(run, config, reporter)) as profiler,
+            contextlib.closing(Profiler(run.path, config.profile_from, config.profile_steps, reporter.say)) as profiler,
             stop.deferred(),
         ):
             Loop(
                 trainer,
                 batches,
                 progress,
-                save=_Saver(checkpoints, trainer, batches, data.fingerprint, reporter.say),
+                save=_saver(checkpoints, trainer, batches, data.fingerprint),
                 reporter=reporter,
                 validate=validate and (lambda state: validate(state, reporter)),
                 stop=stop,
@@ -122,52 +130,31 @@ def train(
 
 
 def preparing() -> contextlib.AbstractContextManager[None]:
-    """Names what is done before the first step in the last line of a terminal, in process 0."""
+    """Shows `preparing` in the last line of a terminal, in process 0."""
     return showing('preparing') if multihost.is_first() else contextlib.nullcontext()
 
 
-def open_checkpoints(run: RunDirectory, config: LoopConfig) -> Checkpoints:
-    """The run's checkpoints, to save into; damaged ones are moved aside."""
-    return Checkpoints(
-        run.checkpoints,
-        keep_last=config.keep_last,
-        keep_best=config.keep_best,
-        best_by=config.best_by,
-        say=multihost.say,
-    )
+def _saver(
+    checkpoints: Checkpoints, trainer: Trainer, batches: grain.DatasetIterator, fingerprint: str
+) -> Callable[..., None]:
+    """Returns `save`, which on a full disk does what training.on_full_disk says."""
+    is_tolerant = trainer.config.training.on_full_disk == 'go_on'
+    tolerance = lambda applies: tolerate_full_disk(multihost.say) if applies else contextlib.nullcontext()
 
+    def save(state: TrainState, metrics: dict[str, float], progress: dict[str, Any], *, is_last: bool) -> None:
+        position = {'batches': batches.get_state(), 'data': fingerprint, 'progress': progress}
+        with tolerance(is_tolerant):
+            checkpoints.wait()  # raises if the previous save failed
+        with tolerance(is_tolerant and not is_last):
+            checkpoints.save(trainer.devices.as_global(state), position, metrics)
 
-class _Saver:
-    """Saves states with their place in the data; on a full disk, does what training.on_full_disk says."""
-
-    def __init__(
-        self,
-        checkpoints: Checkpoints,
-        trainer: Trainer,
-        batches: grain.DatasetIterator,
-        fingerprint: str,
-        say: Callable[[str], None],
-    ) -> None:
-        self._checkpoints, self._devices, self._batches, self._say = checkpoints, trainer.devices, batches, say
-        self._fingerprint, self._is_tolerant = fingerprint, trainer.config.training.on_full_disk == 'go_on'
-
-    def __call__(
-        self, state: TrainState, metrics: dict[str, float], progress: dict[str, Any], *, is_last: bool
-    ) -> None:
-        position = {'batches': self._batches.get_state(), 'data': self._fingerprint, 'progress': progress}
-        with self._tolerance(self._is_tolerant):
-            self._checkpoints.wait()  # for a failure of the previous save
-        with self._tolerance(self._is_tolerant and not is_last):
-            self._checkpoints.save(self._devices.as_global(state), position, metrics)
-
-    def _tolerance(self, is_tolerant: bool) -> contextlib.AbstractContextManager[None]:
-        return tolerate_full_disk(self._say) if is_tolerant else contextlib.nullcontext()
+    return save
 
 
 def _resume(
     trainer: Trainer, batches: grain.DatasetIterator, checkpoints: Checkpoints, data: Data, run: RunDirectory
 ) -> tuple[TrainState, dict[str, Any]]:
-    """The newest checkpoint's state and progress, with `batches` moved to its place."""
+    """The newest checkpoint's state and progress; moves `batches` to its position."""
     state, position = checkpoints.restore(trainer.shapes)
     if position['data'] != data.fingerprint:
         raise UserError(f'{data.name} is not what {run.path} was trained on so far; give another --workdir')
@@ -178,7 +165,7 @@ def _resume(
 def _open_reporter(
     trainer: Trainer, run: RunDirectory, first_step: int, progress: Progress, peak_flops: float | None
 ) -> Reporter:
-    """The run's reporter; one that does nothing in all processes but the first."""
+    """The run's reporter, which does nothing in any process but the first."""
     task, config = trainer.task, trainer.config.training
     return (Reporter if multihost.is_first() else NoReporter)(
         run.path,
@@ -193,10 +180,6 @@ def _open_reporter(
     )
 
 
-def _profiler(run: RunDirectory, config: LoopConfig, reporter: Reporter) -> Profiler:
-    return Profiler(run.path, config.profile_from, config.profile_steps, reporter.say)
-
-
 def _report_non_finite(trainer: Trainer, run: RunDirectory, found: NotFinite) -> UserError:
     """Computes the step again, for an error that names the first tensor that is not finite."""
     before = found.state._replace(step=found.state.step - 1)
@@ -206,14 +189,6 @@ def _report_non_finite(trainer: Trainer, run: RunDirectory, found: NotFinite) ->
         gradients, sums = {}, trainer.sums(before.params, found.batch)
     params, gradients = map(trainer.devices.gather, (found.state.params, gradients))
     return non_finite.report(run.path, found.step, found.batch, params, gradients, sums)
-
-
-def is_done(run: RunDirectory, config: LoopConfig, step: int, progress: Progress) -> bool:
-    """Whether the run has nothing left to do; if so, reports what would make it go on."""
-    message = nothing_left(run, config, step, progress.early_stopping, owes_evaluation=progress.owes_evaluation)
-    if message is not None:
-        multihost.say(message)
-    return message is not None
 
 
 def report_start(trainer: Trainer, state: TrainState, before: EngineConfig | None) -> None:

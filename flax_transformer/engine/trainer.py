@@ -18,14 +18,14 @@ from flax_transformer.engine.task import Batch, Params, Sums, Task, TrainState, 
 
 
 class Memory(NamedTuple):
-    """The optimizer state of such a task."""
+    """The optimizer state of a task that updates its parameters itself."""
 
     count: jax.Array  # updates done without the skipped ones, int32: the learning rate follows it
     own: Any  # what the task keeps besides the parameters
 
 
 class OwnUpdate:
-    """Stands where an optax transformation does: `init` makes the state, `step` is the train step."""
+    """Takes the place of an optax transformation: `init` makes the state, `step` is the train step."""
 
     def __init__(self, task: Task, config: EngineConfig, rate: Schedule) -> None:
         """Raises UserError for settings that only optimizers heed."""
@@ -46,7 +46,7 @@ class OwnUpdate:
     ) -> tuple[TrainState, Sums]:
         """The state after one step, and metrics: the task's sums, and whether the step was `skipped`.
 
-        The task itself leaves out what is not finite: keeping the old tables for `jnp.where` would copy them.
+        The task itself skips what is not finite: keeping the old tables for `jnp.where` would copy them.
         """
         memory: Memory = state.opt_state
         key, share = jax.random.fold_in(key, state.step), lambda rows: rows
@@ -118,7 +118,7 @@ class Trainer:
         return init_state(self.task.init, key, self.tx, has_ema=has_ema, params=params)
 
     def init_state(self, params: Params = None) -> TrainState:
-        """The state before the first step, on its devices; `params`, if given, are the initial parameters (donated)."""
+        """The state before the first step, on its devices, from `params` if given (donated)."""
         if params is None and (self.devices.strategy == 'mesh' or multihost.count() > 1):
             return jax.jit(self._fresh_state, out_shardings=self.shardings)()  # no device ever holds the whole state
         return self.devices.place(self._fresh_state(params), self.shardings)

@@ -4,15 +4,10 @@ Shapes: T target tokens (queries, down), S source tokens (keys, across), H heads
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, draw_matrix, make_figure, make_panels, readable, use_fonts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from flax_transformer.plots.look import COLORS, Axes, Figure, draw_matrix, make_figure, make_panels, readable, use_fonts
 
 
 def plot_map(
@@ -23,7 +18,7 @@ def plot_map(
     title: str = '',
     axis_names: tuple[str, str] = ('source', 'translation'),
     value_name: str = 'weight',
-) -> 'Figure':
+) -> Figure:
     """Attention weights [T, S] of target tokens over source tokens; `axis_names` are those of source and target.
 
     Or other numbers of pairs of tokens, from 0 up; `value_name` says which.
@@ -43,7 +38,7 @@ def plot_map(
 
 def plot_heads(
     weights: np.ndarray, source: Sequence[str], target: Sequence[str], *, title: str = '', columns: int | None = None
-) -> 'Figure':
+) -> Figure:
     """A map for each head of weights [H, T, S], in 4 columns or, for long sources, 2; all have one scale."""
     weights = _checked(weights, 3, source, target)
     columns = min(columns or (4 if len(source) <= 12 else 2), len(weights))
@@ -52,7 +47,7 @@ def plot_heads(
     return _grid(weights, (rows, columns), source, target, titles=titles, title=title)
 
 
-def plot_layers(weights: np.ndarray, source: Sequence[str], target: Sequence[str], *, title: str = '') -> 'Figure':
+def plot_layers(weights: np.ndarray, source: Sequence[str], target: Sequence[str], *, title: str = '') -> Figure:
     """A map for each layer (down) and head (across) of weights [layers, H, T, S]; all have one scale."""
     weights = _checked(weights, 4, source, target)
     layers, heads = weights.shape[:2]
@@ -69,7 +64,7 @@ def plot_alignment(
     weights: np.ndarray | None = None,
     reference: Sequence[tuple[int, int]] | None = None,
     title: str = '',
-) -> 'Figure':
+) -> Figure:
     """Which source word (across) each target word (down) comes from.
 
     Args:
@@ -95,7 +90,7 @@ def plot_alignment(
     return figure
 
 
-def plot_masks(masks: dict[str, np.ndarray], tokens: dict[str, tuple[Sequence[str], Sequence[str]]]) -> 'Figure':
+def plot_masks(masks: dict[str, np.ndarray], tokens: dict[str, tuple[Sequence[str], Sequence[str]]]) -> Figure:
     """Masks [T, S] by name, as panels: blue squares may be attended to; `tokens` are (keys, queries) by name."""
     width = sum(max(0.9 + 0.36 * mask.shape[1], 0.1 * len(name)) for name, mask in masks.items())
     height = 1.5 + 0.36 * max(len(mask) for mask in masks.values())
@@ -119,7 +114,7 @@ def _grid(
     *,
     titles: Sequence[str],
     title: str,
-) -> 'Figure':
+) -> Figure:
     """Maps [N, T, S] in rows and columns; tokens at the left and the lower edge only."""
     rows, columns = shape
     longest = (0.085 * max(map(len, tokens), default=0) for tokens in (target, source))
@@ -142,7 +137,7 @@ def _grid(
     return figure
 
 
-def _label_axes(axes: 'Axes', source: Sequence[str], target: Sequence[str], size: float = 10) -> None:
+def _label_axes(axes: Axes, source: Sequence[str], target: Sequence[str], size: float = 10) -> None:
     """Writes tokens along a picture; none where there are none to write."""
     across, down = ([readable(token) for token in tokens] for tokens in (source, target))
     axes.set_xticks(range(len(source)), across, rotation=60, ha='right', rotation_mode='anchor', fontsize=size)
@@ -150,7 +145,7 @@ def _label_axes(axes: 'Axes', source: Sequence[str], target: Sequence[str], size
     use_fonts([*axes.get_xticklabels(), *axes.get_yticklabels()])
 
 
-def _draw_lattice(axes: 'Axes', columns: int, rows: int) -> None:
+def _draw_lattice(axes: Axes, columns: int, rows: int) -> None:
     """White lines between squares on blue, light ones on white."""
     axes.set_xticks(np.arange(1, columns) - 0.5, minor=True)
     axes.set_yticks(np.arange(1, rows) - 0.5, minor=True)

@@ -1,28 +1,29 @@
 """Pictures of what classifiers say and why. Needs matplotlib (extra `plots`)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flax_transformer.plots.look import NEGATIVE, POSITIVE, SIGNED, make_panels, plain, readable, use_fonts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from flax_transformer.plots.look import (
+    NEGATIVE,
+    POSITIVE,
+    SIGNED,
+    Axes,
+    Figure,
+    make_panels,
+    plain,
+    readable,
+    use_fonts,
+)
 
 
 def plot_attributions(
     tokens: Sequence[str], values: np.ndarray, names: Sequence[str], *, label: str, title: str = ''
-) -> 'Figure':
+) -> Figure:
     """Tokens across, classifiers down: what each token adds to the log-odds of the label, as a number and a colour.
 
-    Args:
-      tokens: of the text; S of them, at least one.
-      values: [R, S], in nats, of R classifiers.
-      names: of the classifiers, and what else there is to know, such as their answers.
-      label: what is blue; red is against it. Each row has a colour scale of its own, up to its largest value.
-      title: of the picture.
+    Values [R, S] are in nats, for R classifiers and S tokens; `names` of classifiers may tell their answers, too. Blue
+    is for the label, red against it. Each row has a colour scale of its own, up to its largest value.
     """
     values = np.asarray(values, np.float64)
     figure, (axes,) = make_panels(2.6 + 0.75 * len(tokens), 1.9 + 0.55 * len(names))
@@ -52,16 +53,13 @@ def plot_attributions(
 
 def plot_pairs(
     log_odds: Sequence[np.ndarray], is_praise: Sequence[bool], names: Sequence[str], *, label: str
-) -> 'Figure':
+) -> Figure:
     """A panel for each classifier: the log-odds of plain sentences across, of the same sentences negated up.
 
     Both are right in the shaded quarters. Axes are linear near 0 and logarithmic beyond 1 nat.
 
-    Args:
-      log_odds: of each classifier, [N, 2] for N pairs of a plain and a negated sentence, in nats.
-      is_praise: [N], whether the plain sentence of a pair has the label.
-      names: of the classifiers.
-      label: whose log-odds they are.
+    Each classifier has log-odds [N, 2] of the label, in nats, for N pairs of a plain and a negated sentence;
+    `is_praise` [N] says whether the plain sentence has the label.
     """
     is_praise = np.asarray(is_praise)
     figure, panels = make_panels(3.3 * len(names) + 0.6, 4.1, columns=len(names))
@@ -78,7 +76,7 @@ def plot_pairs(
     return figure
 
 
-def _draw_quarters(axes: 'Axes', reach: float) -> None:
+def _draw_quarters(axes: Axes, reach: float) -> None:
     """Axes through 0, and shade where the signs differ."""
     axes.set(xscale='symlog', yscale='symlog', xlim=(-reach, reach), ylim=(-reach, reach))
     axes.set_box_aspect(1)

@@ -1,15 +1,11 @@
-"""Curves: any, of learning-rate schedules, of training runs, and scores by the length of the source."""
+"""Curves of training runs, learning-rate schedules and anything else; scores by the length of the source."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from flax_transformer.plots.look import MARKERS, clear_frame, color_of, make_panels, plain
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from flax_transformer.plots.look import MARKERS, Axes, Figure, clear_frame, color_of, make_panels, plain
 
 Points = Sequence[tuple[int, float]]  # (step, value)
 Curve = tuple[Sequence[float], Sequence[float]]  # across, up
@@ -18,12 +14,10 @@ MANY = 24  # points from which a curve is a line without markers
 
 def plot_learning_curves(
     panels: Mapping[str, Sequence[Points]], runs: Sequence[str], *, marked: Sequence[str] = (), units: Mapping[str, str]
-) -> 'Figure':
+) -> Figure:
     """A panel by title, with a line for each run that has points there; `marked` ones show each point.
 
-    Args:
-      panels: for each, the points of each run, none where it has none.
-      units: of the values, by the panel's title.
+    `panels` hold the points of each run; `units` are those of the values, by the panel's title.
     """
     rows, columns = max(-(-len(panels) // 2), 1), min(len(panels), 2)
     figure, all_axes = make_panels(6 * columns, 3.6 * rows, rows, columns)
@@ -32,9 +26,9 @@ def plot_learning_curves(
     for axes, (title, curves) in zip(all_axes, panels.items(), strict=False):
         for number, points in enumerate(curves):
             if points:
-                place, count = _place_among_equals(curves, number)
-                marker = {'marker': 'o', 'markersize': 3 + 3 * (count - 1 - place)} if title in marked else {}
-                dashes = _dashes(place, count)
+                rank, count = _rank_among_equals(curves, number)
+                marker = {'marker': 'o', 'markersize': 3 + 3 * (count - 1 - rank)} if title in marked else {}
+                dashes = _dashes(rank, count)
                 axes.plot(*zip(*points, strict=True), color=color_of(number), linestyle=dashes, **marker)
         axes.set_title(title)
         axes.set_xlabel('step')
@@ -45,11 +39,11 @@ def plot_learning_curves(
     return figure
 
 
-def _place_among_equals(curves: Sequence[Points], number: int) -> tuple[int, int]:
+def _rank_among_equals(curves: Sequence[Points], number: int) -> tuple[int, int]:
     """How many earlier curves cover this one, having its values wherever both have any; and how many equal it in all.
 
     >>> same, longer, other = [(1, 5.0), (2, 4.0)], [(1, 5.0), (2, 4.0), (3, 3.0)], [(1, 5.0), (2, 4.5)]
-    >>> [_place_among_equals([same, other, longer], number) for number in range(3)]
+    >>> [_rank_among_equals([same, other, longer], number) for number in range(3)]
     [(0, 2), (0, 1), (1, 2)]
     """
     own, equal = dict(curves[number]), []
@@ -59,10 +53,9 @@ def _place_among_equals(curves: Sequence[Points], number: int) -> tuple[int, int
     return sum(equal[:number]), sum(equal)
 
 
-def _dashes(place: int, count: int) -> Any:
-    """A line style under which equal curves, drawn one over the other, each show an equal share of the line."""
-    period = 4.0 * count
-    return '-' if place == 0 else (0, (period * (count - place) / count, period * place / count))
+def _dashes(rank: int, count: int) -> Any:
+    """A line style under which equal curves, drawn one over the other, each show an equal part of the line."""
+    return '-' if rank == 0 else (0, (4.0 * (count - rank), 4.0 * rank))
 
 
 def plot_lines(
@@ -73,7 +66,7 @@ def plot_lines(
     xscale: Literal['linear', 'log2', 'log10'] = 'linear',
     yscale: Literal['linear', 'log2', 'log10'] = 'linear',
     title: str = '',
-) -> 'Figure':
+) -> Figure:
     """Curves by name, each (across, up); or panels by title, each of curves by name. Labels say the units.
 
     The same name has the same colour in every panel.
@@ -101,7 +94,7 @@ def plot_lines(
     return figure
 
 
-def plot_schedule(rates: Mapping[str, Sequence[float]], *, steps: Sequence[int] | None = None) -> 'Figure':
+def plot_schedule(rates: Mapping[str, Sequence[float]], *, steps: Sequence[int] | None = None) -> Figure:
     """Learning rates by name, of `steps`, by default 1, 2, ..."""
     curves = {name: (np.arange(1, len(rate) + 1) if steps is None else steps, rate) for name, rate in rates.items()}
     return plot_lines(curves, xlabel='step', ylabel='learning rate')
@@ -114,13 +107,11 @@ def plot_lengths(
     counts: Sequence[int] | None = None,
     ylabel: str = 'BLEU',
     unit: str = 'words',
-) -> 'Figure':
+) -> Figure:
     """Scores of each system by the length of the source: groups of bars.
 
-    Args:
-      lengths: names of the buckets, such as '0-10'.
-      counts: of the lines in each bucket; a bar of few lines says little.
-      unit: of the lengths, words or characters.
+    `lengths` name the buckets, such as '0-10', in words or characters (`unit`); `counts` are the lines in each bucket,
+    since a bar of few lines says little.
     """
     figure, (axes,) = make_panels(max(5.0, 1.6 + 1.1 * len(lengths)), 3.8)
     width = 0.8 / len(scores)
@@ -140,7 +131,7 @@ def plot_lengths(
     return figure
 
 
-def _scale(axes: 'Axes', xscale: str, yscale: str, curves: Sequence[Curve]) -> None:
+def _scale(axes: Axes, xscale: str, yscale: str, curves: Sequence[Curve]) -> None:
     """Axes by the powers of 2 or 10; those of 2 with a tick at each value across, if these are few."""
     for name, scale in (('x', xscale), ('y', yscale)):
         if scale != 'linear':

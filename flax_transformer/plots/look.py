@@ -4,7 +4,7 @@ import functools
 import io
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Text
+else:  # matplotlib is an extra, and slow to import
+    Axes = Figure = Text = Any
 
 # Okabe and Ito's, which people with any colour vision tell apart, but for yellow, which white pages swallow.
 COLORS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000')

@@ -1,15 +1,11 @@
 """Pictures of a model's parts: position vectors, which numbers norms average, which part of an array a device holds."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, SIGNED, draw_matrix, make_figure, make_panels, plain
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from flax_transformer.plots.look import COLORS, SIGNED, Axes, Figure, draw_matrix, make_figure, make_panels, plain
 
 SIZES = (3, 4, 4)  # sentences, positions, features
 # What shares the statistics of the first sentence, position and feature, and in words.
@@ -23,7 +19,7 @@ NORMS = {
 KINDS = ('layer', 'group', 'batch', 'instance')
 
 
-def plot_positions(tables: np.ndarray | dict[str, np.ndarray]) -> 'Figure':
+def plot_positions(tables: np.ndarray | dict[str, np.ndarray]) -> Figure:
     """A table [T, D], positions down and dimensions across; or several by name, one above the other."""
     named = tables if isinstance(tables, dict) else {'': tables}
     largest = max(float(np.abs(table).max()) for table in named.values())
@@ -49,7 +45,7 @@ def averaged(kind: str) -> np.ndarray:
     return found
 
 
-def plot_norm_axes(kinds: tuple[str, ...] = KINDS) -> 'Figure':
+def plot_norm_axes(kinds: tuple[str, ...] = KINDS) -> Figure:
     """A cube for each norm; coloured are the numbers whose mean and variance normalize the one at the front corner."""
     rows, columns = -(-len(kinds) // 2), min(len(kinds), 2)
     figure = make_figure(4.2 * columns, 3.9 * rows)
@@ -81,7 +77,7 @@ class Placement(NamedTuple):
     parts: Mapping[int, tuple[slice, slice]]  # by the device's number; as `Sharding.devices_indices_map` has them
 
 
-def plot_shards(placements: Mapping[str, Mapping[str, Placement]], *, title: str = '') -> 'Figure':
+def plot_shards(placements: Mapping[str, Mapping[str, Placement]], *, title: str = '') -> Figure:
     """Matrices as rectangles, cut as they are over the devices, whose numbers are written into their parts.
 
     Args:
@@ -105,7 +101,7 @@ def plot_shards(placements: Mapping[str, Mapping[str, Placement]], *, title: str
     return figure
 
 
-def _draw(axes: 'Axes', placement: Placement) -> None:
+def _draw(axes: Axes, placement: Placement) -> None:
     import matplotlib
     from matplotlib.patches import Rectangle
 

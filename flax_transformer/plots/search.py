@@ -2,18 +2,13 @@
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, make_panels, readable, use_fonts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from flax_transformer.plots.look import COLORS, Axes, Figure, make_panels, readable, use_fonts
 
 _ROW, _GAP = 0.5, 0.15  # inches
-_LETTER = 0.08  # of the title, in inches
+_LETTER = 0.08  # inches of a letter in the title
 
 
 def plot_beam_tree(
@@ -24,16 +19,15 @@ def plot_beam_tree(
     best: int | None = None,
     kept: Sequence[bool] | None = None,
     title: str = '',
-) -> 'Figure':
+) -> Figure:
     """Hypotheses as paths from top to bottom, a token a node; the best path is coloured.
 
     Args:
-      tokens: of the N nodes, each after its parent.
-      parents: index of each node's parent; -1: where all begin.
-      log_probs: of the hypothesis that ends in each node, in nats; written below it.
+      tokens: a token for each of N nodes, after its parent.
+      parents: index of each node's parent; -1: the root.
+      log_probs: log-probability of the hypothesis that ends in each node, in nats; written below it.
       best: the last node of the path to colour; None: none.
       kept: [N], False: the search dropped this node, which is drawn grey; None: all are kept.
-      title: its lines are cut where the figure ends.
     """
     parents, log_probs = np.asarray(parents, int), np.asarray(log_probs, float)
     if not 0 < len(tokens) == len(parents) == len(log_probs) or any(parents >= np.arange(len(parents))):
@@ -42,7 +36,7 @@ def plot_beam_tree(
             'each, at least one, and every node after its parent'
         )
     depth = _depths(parents)
-    half = np.array([max(0.24, 0.06 + 0.05 * len(token)) for token in tokens])  # of a node's width, in inches
+    half = np.array([max(0.24, 0.06 + 0.05 * len(token)) for token in tokens])  # half a node's width, in inches
     places = np.stack([_columns(parents, log_probs, depth, half), depth], axis=1)
     right, last = max((places[:, 0] + half).max(), 6.0), depth.max()  # room for the title
     figure, (axes,) = make_panels(right + 0.8, 0.9 + _ROW * (last + 1.2))
@@ -95,7 +89,7 @@ def merge_hypotheses(
 
 
 def _write_nodes(
-    axes: 'Axes', tokens: Sequence[str], log_probs: np.ndarray, places: np.ndarray, is_kept: np.ndarray
+    axes: Axes, tokens: Sequence[str], log_probs: np.ndarray, places: np.ndarray, is_kept: np.ndarray
 ) -> None:
     texts = []
     for token, log_prob, (x, y), is_live in zip(tokens, log_probs, places, is_kept, strict=True):

@@ -1,20 +1,16 @@
 """Sounds and their spectra over time."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, clear_frame, color_of, make_panels, plain
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from flax_transformer.plots.look import COLORS, Axes, Figure, clear_frame, color_of, make_panels, plain
 
 RANGE_DB = 80.0  # what a spectrogram shows below its maximum
 SPECTRUM = 'magma'  # dark to light, evenly, for any colour vision
 _TICKS_HZ = (100, 250, 500, 1000, 2000, 4000, 8000, 16_000)
-_MOST_POINTS = 4000  # of a waveform's outline: more would not be seen
+_MOST_POINTS = 4000  # in a waveform's outline: more would not be seen
 
 
 class Span(NamedTuple):
@@ -25,7 +21,7 @@ class Span(NamedTuple):
     end: float
 
 
-def plot_waveform(samples: np.ndarray, rate: int, *, words: Sequence[Span] = (), title: str = '') -> 'Figure':
+def plot_waveform(samples: np.ndarray, rate: int, *, words: Sequence[Span] = (), title: str = '') -> Figure:
     """Samples [T] over seconds; words are shaded, and written above."""
     figure, (axes,) = make_panels(8, 2.4)
     draw_waveform(axes, samples, rate)
@@ -35,7 +31,7 @@ def plot_waveform(samples: np.ndarray, rate: int, *, words: Sequence[Span] = (),
     return figure
 
 
-def plot_frames(samples: np.ndarray, rate: int, *, window: int, hop: int) -> 'Figure':
+def plot_frames(samples: np.ndarray, rate: int, *, window: int, hop: int) -> Figure:
     """Samples [T] of a short sound, and the window of each frame over them; lengths are in samples."""
     figure, (axes,) = make_panels(8, 3.2)
     milliseconds = 1000 * np.arange(len(samples)) / rate
@@ -52,7 +48,7 @@ def plot_frames(samples: np.ndarray, rate: int, *, window: int, hop: int) -> 'Fi
     return figure
 
 
-def plot_spectrogram(power: np.ndarray, times: np.ndarray, hz: np.ndarray, *, title: str = '') -> 'Figure':
+def plot_spectrogram(power: np.ndarray, times: np.ndarray, hz: np.ndarray, *, title: str = '') -> Figure:
     """Power over seconds and Hz, in dB below its maximum.
 
     Args:
@@ -68,7 +64,7 @@ def plot_spectrogram(power: np.ndarray, times: np.ndarray, hz: np.ndarray, *, ti
     return figure
 
 
-def plot_mel(features: np.ndarray, times: np.ndarray, hz: np.ndarray, *, title: str = '') -> 'Figure':
+def plot_mel(features: np.ndarray, times: np.ndarray, hz: np.ndarray, *, title: str = '') -> Figure:
     """Log-mel features over seconds, each band as high as the others, in dB below the maximum.
 
     Args:
@@ -84,7 +80,7 @@ def plot_mel(features: np.ndarray, times: np.ndarray, hz: np.ndarray, *, title: 
     return figure
 
 
-def plot_filters(filters: np.ndarray, hz: np.ndarray) -> 'Figure':
+def plot_filters(filters: np.ndarray, hz: np.ndarray) -> Figure:
     """Mel filters [bins, bands] over the frequencies of the bins, [bins] in Hz."""
     figure, (axes,) = make_panels(8, 2.4)
     for band in range(filters.shape[1]):
@@ -101,7 +97,7 @@ def decibels(power: np.ndarray) -> np.ndarray:
     return 10 * np.log10(np.maximum(power / top, 10 ** (-RANGE_DB / 10)))
 
 
-def draw_waveform(axes: 'Axes', samples: np.ndarray, rate: int) -> None:
+def draw_waveform(axes: Axes, samples: np.ndarray, rate: int) -> None:
     """Draws samples over seconds; of many, the lowest and the highest of each stretch."""
     seconds = len(samples) / rate
     if len(samples) <= _MOST_POINTS:
@@ -116,7 +112,7 @@ def draw_waveform(axes: 'Axes', samples: np.ndarray, rate: int) -> None:
     axes.set(ylabel='amplitude', xlim=(0, max(seconds, 1e-3)), ylim=(-height, height))
 
 
-def draw_words(axes: 'Axes', words: Sequence[Span]) -> None:
+def draw_words(axes: Axes, words: Sequence[Span]) -> None:
     """Shades where words are, and writes them above."""
     for number, word in enumerate(words):
         axes.axvspan(word.start, word.end, color=COLORS[2], alpha=0.12 + 0.1 * (number % 2), linewidth=0)
@@ -128,7 +124,7 @@ def draw_words(axes: 'Axes', words: Sequence[Span]) -> None:
         )  # fmt: skip
 
 
-def _draw_spectrum(axes: 'Axes', values: np.ndarray, times: np.ndarray, *, bottom: float, top: float):
+def _draw_spectrum(axes: Axes, values: np.ndarray, times: np.ndarray, *, bottom: float, top: float):
     hop = (times[-1] - times[0]) / max(len(times) - 1, 1) or 0.01
     extent = (times[0] - hop / 2, times[-1] + hop / 2, bottom, top)
     image = axes.imshow(values.T, origin='lower', aspect='auto', cmap=SPECTRUM, extent=extent, interpolation='nearest')
@@ -136,7 +132,7 @@ def _draw_spectrum(axes: 'Axes', values: np.ndarray, times: np.ndarray, *, botto
     return image
 
 
-def draw_mel(axes: 'Axes', features: np.ndarray, times: np.ndarray, hz: np.ndarray):
+def draw_mel(axes: Axes, features: np.ndarray, times: np.ndarray, hz: np.ndarray):
     """Draws log-mel features as `plot_mel` takes them; the image, for a colour bar."""
     bands = len(hz)
     image = _draw_spectrum(axes, decibels(np.exp(features)), times, bottom=-0.5, top=bands - 0.5)

@@ -1,16 +1,11 @@
 """What speech models hear over time, and how well."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, clear_frame, color_of, make_figure, make_panels, plain
+from flax_transformer.plots.look import COLORS, Axes, Figure, clear_frame, color_of, make_figure, make_panels, plain
 from flax_transformer.plots.sound import Span, draw_mel, draw_waveform, draw_words
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _LEAST_PROBABILITY = 0.1  # a unit that is never more probable is not drawn
 
@@ -24,7 +19,7 @@ def plot_transcript(
     *,
     text: str,
     words: Sequence[Span] = (),
-) -> 'Figure':
+) -> Figure:
     """A recording in three panels over the same time: waveform, log-mel features, and what CTC hears in each frame.
 
     Args:
@@ -55,7 +50,7 @@ def plot_detections(
     hits: Sequence[float],
     truth: Sequence[Span] = (),
     waveform: tuple[np.ndarray, int] | None = None,
-) -> 'Figure':
+) -> Figure:
     """The confidence of a detector over seconds, its threshold, the hits, and where the word was said.
 
     Args:
@@ -90,7 +85,7 @@ def plot_detection_curve(
     chosen: tuple[float, float] | None = None,
     chosen_accepts: tuple[float, float] | None = None,
     title: str = '',
-) -> 'Figure':
+) -> Figure:
     """False rejects against false accepts per hour, as the threshold moves; lower and further left is better.
 
     Args:
@@ -131,7 +126,7 @@ def plot_detection_curve(
 
 def plot_confusion(
     counts: np.ndarray, said: Sequence[str], heard: Sequence[str] | None = None, *, title: str = ''
-) -> 'Figure':
+) -> Figure:
     """How often each word, [rows], was heard as each, [columns]: numbers, and shares of the row as colours.
 
     `heard` names the columns; None: they are the words of the rows.
@@ -155,7 +150,7 @@ def plot_confusion(
     return figure
 
 
-def _draw_units(axes: 'Axes', probabilities: np.ndarray, times: np.ndarray, units: Sequence[str]) -> None:
+def _draw_units(axes: Axes, probabilities: np.ndarray, times: np.ndarray, units: Sequence[str]) -> None:
     """A line for the blank and for each unit that is probable somewhere, with its name above each of its peaks."""
     axes.plot(times, probabilities[:, 0], color='0.6', linestyle='--', linewidth=1)
     axes.set_title('dashed: blank', loc='right', fontsize=9, color='0.4')

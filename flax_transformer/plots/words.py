@@ -1,7 +1,6 @@
 """Pictures of words as vectors: maps, neighbours, a bias before and after, a table of features."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,6 +8,8 @@ from flax_transformer.plots.look import (
     COLORS,
     MARKERS,
     SIGNED,
+    Axes,
+    Figure,
     clear_frame,
     color_of,
     make_panels,
@@ -16,10 +17,6 @@ from flax_transformer.plots.look import (
     readable,
     use_fonts,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _LABEL = 8.5  # points
 # Where a label may stand next to its point: horizontal and vertical alignment, and offset in points.
@@ -29,7 +26,7 @@ _PLACES = [
 ]  # fmt: skip
 
 
-def plot_word_map(points: np.ndarray, groups: Mapping[str, Sequence[str]], *, title: str = '') -> 'Figure':
+def plot_word_map(points: np.ndarray, groups: Mapping[str, Sequence[str]], *, title: str = '') -> Figure:
     """A map of words, each group, by its name, in a colour and a marker of its own.
 
     `points` are [N, 2], for the words of all groups in order.
@@ -55,7 +52,7 @@ def plot_word_map(points: np.ndarray, groups: Mapping[str, Sequence[str]], *, ti
     return figure
 
 
-def _label(figure: 'Figure', axes: 'Axes', points: np.ndarray, words: Sequence[str]) -> None:
+def _label(figure: Figure, axes: Axes, points: np.ndarray, words: Sequence[str]) -> None:
     """Writes each word next to its point, where it covers the least of what is there."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -89,7 +86,7 @@ def _overlap(box: np.ndarray, others: np.ndarray) -> float:
     return float(np.clip(sides, 0, None).prod(axis=1).sum())
 
 
-def plot_neighbours(word: str, neighbours: Sequence[str], cosines: Sequence[float], directions: np.ndarray) -> 'Figure':
+def plot_neighbours(word: str, neighbours: Sequence[str], cosines: Sequence[float], directions: np.ndarray) -> Figure:
     """A word in the middle and its neighbours around it: the nearer, the higher their cosine.
 
     Args:
@@ -136,7 +133,7 @@ def _rings(lowest: float) -> list[float]:
 
 def plot_bias(
     words: Sequence[str], before: Sequence[float], after: Sequence[float], *, ends: tuple[str, str], title: str = ''
-) -> 'Figure':
+) -> Figure:
     """Each word's cosine with a bias direction, from the lowest to the highest: a ring before debiasing, a dot after.
 
     `ends` are what the direction goes from and to: ('he', 'she').
@@ -161,7 +158,7 @@ def plot_bias(
     return figure
 
 
-def plot_features(values: np.ndarray, features: Sequence[str], words: Sequence[str], *, title: str = '') -> 'Figure':
+def plot_features(values: np.ndarray, features: Sequence[str], words: Sequence[str], *, title: str = '') -> Figure:
     """A table of features by words, [F, W] from -1 to 1, as numbers and colours: blue above 0, red below."""
     values = np.asarray(values, np.float64)
     if values.shape != (len(features), len(words)):

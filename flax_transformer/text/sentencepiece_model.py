@@ -58,7 +58,7 @@ def _check_replacements(charsmap: bytes) -> None:
     """Raises ValueError unless every replacement of a normalization is valid UTF-8.
 
     A charsmap is the size of a trie, the trie, and the replacements, each ended by a zero byte; a unit of the trie with
-    its highest bit set is the place of one.
+    its highest bit set says where one begins.
     """
     if not charsmap:
         return
@@ -66,9 +66,9 @@ def _check_replacements(charsmap: bytes) -> None:
     texts = charsmap[4 + size :]
     texts.decode()
     units = np.frombuffer(charsmap[4 : 4 + size], '<u4')
-    places = np.unique(units[units >= 1 << 31]) - (1 << 31)
+    begins = np.unique(units[units >= 1 << 31]) - (1 << 31)
     starts = np.concatenate([[0], np.flatnonzero(np.frombuffer(texts, np.uint8) == 0)[:-1] + 1])
-    if not np.isin(places, starts).all():
+    if not np.isin(begins, starts).all():
         raise ValueError('a normalization begins within a character')
 
 

@@ -35,6 +35,8 @@ class SentencePieceTokenizer:
     def __init__(self, model: bytes) -> None:
         self.model = model  # SentencePiece's own bytes
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self.pad_id, self.eos_id = self._processor.pad_id(), self._processor.eos_id()
+        self.unk_id = self._processor.unk_id()
 
     def __reduce__(self) -> tuple[type, tuple[bytes]]:
         return type(self), (self.model,)
@@ -86,18 +88,6 @@ class SentencePieceTokenizer:
     @property
     def target_vocab_size(self) -> int:
         return self.vocab_size
-
-    @property
-    def pad_id(self) -> int:
-        return self._processor.pad_id()
-
-    @property
-    def eos_id(self) -> int:
-        return self._processor.eos_id()
-
-    @property
-    def unk_id(self) -> int:
-        return self._processor.unk_id()
 
     def portable(self) -> Portable:
         is_text = [not self._processor.is_control(i) for i in range(self.vocab_size)]

@@ -59,7 +59,7 @@ class Segmenter:
         words = [self._words_of(self._processor.normalize(line)) for line in lines]
         counts = np.fromiter(map(len, words), np.int64, len(words))
         ends = np.cumsum(counts)
-        numbers = np.arange(counts.sum()) - np.repeat(ends - counts, counts)  # in its line
+        numbers = np.arange(counts.sum()) - np.repeat(ends - counts, counts)  # each word's number in its line
         keys = hashed(np.repeat(seeds, counts), numbers)
         found = (self._merged if self._is_bpe else self._walked)(list(chain.from_iterable(words)), keys, alpha)
         lengths = np.fromiter(map(len, found), np.int64, len(found))
@@ -87,7 +87,7 @@ class Segmenter:
             self._older, self._merges = self._merges, {}
         merges, dropped = self._merges, [()] * len(words)
         found = [merges.get(word) or self._remembered(word, ()) for word in words]
-        most = 3 * max(map(len, words), default=0)  # of n characters: n pairs at first, and 2 more by each merge
+        most = 3 * max(map(len, words), default=0)  # n characters have n pairs at first, and 2 more after each merge
         kept = np.cumprod(np.full(most, 1 - alpha))  # the probabilities to keep 1, 2, ... merges
         left, begins = np.arange(len(words)), np.zeros(len(words), np.int64)
         for draw in count():

@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.fields import check, check_positive, check_types
+from flax_transformer.common.fields import check, check_at_least, check_positive, check_types
 from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 
-DESCRIPTION_FILE = 'tokenizer.json'  # in every stored tokenizer: its kind, and more of that kind's own
+DESCRIPTION_FILE = 'tokenizer.json'  # every stored tokenizer's kind, and what else that kind needs
 # Thai, Lao and Tibetan; Myanmar; Khmer; kana; Han, with compatibility forms and the planes of rare characters.
 _UNSPACED = re.compile(
     '[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]'
@@ -36,34 +36,14 @@ class Tokenizer(Protocol):
     (Johnson et al. 2017, section 3). Lone surrogates, which UTF-8 cannot hold, are encoded as question marks.
     """
 
-    @property
-    def vocab_size(self) -> int:
-        """Pieces of the source side."""
-
-    @property
-    def target_vocab_size(self) -> int:
-        """Pieces of the target side."""
-
-    @property
-    def pad_id(self) -> int: ...
-
-    @property
-    def eos_id(self) -> int: ...
-
-    @property
-    def unk_id(self) -> int: ...
-
-    @property
-    def digest(self) -> str:
-        """A hash of everything that decides the ids."""
-
-    @property
-    def languages(self) -> Mapping[str, int]:
-        """The target languages that have a tag, each with its id."""
-
-    @property
-    def tags_to_ban(self) -> tuple[int, ...]:
-        """Tags that must not appear in a translation."""
+    vocab_size: int  # pieces of the source side
+    target_vocab_size: int
+    pad_id: int
+    eos_id: int
+    unk_id: int
+    digest: str  # a hash of everything that decides the ids
+    languages: Mapping[str, int]  # the target languages that have a tag, each with its id
+    tags_to_ban: tuple[int, ...]  # they must not appear in a translation
 
     def tag_id(self, language: str | None) -> int | None:
         """The tag of a target language; None if no tag is to be added.
@@ -131,14 +111,14 @@ class TokenizerConfig:
     normalization: Literal['identity', 'nfkc', 'nmt_nfkc'] = 'identity'  # identity: every line survives the round trip
     byte_fallback: bool = True  # spell characters outside the vocabulary as UTF-8 bytes, not unk (256 pieces)
     character_coverage: float = 0.9999  # share of the text's characters that get their own piece
-    unk_id: int = 2  # of the piece for what no other piece can spell
+    unk_id: int = 2  # the piece for what no other piece can spell
     max_sentences: int = 500_000  # pairs it is trained on, evenly spaced if there are more
 
     def __post_init__(self) -> None:
         check_types(self)
         check_positive(self, 'max_sentences')
         check(0.9 <= self.character_coverage <= 1.0, f'character_coverage={self.character_coverage}: expected 0.9 to 1')
-        check(self.unk_id >= 0, f'unk_id={self.unk_id}: expected at least 0')
+        check_at_least(0, self, 'unk_id')
 
 
 def count_unspaced(text: str) -> int:

@@ -25,13 +25,13 @@ Say = Callable[[str], None]
 
 
 class Source(NamedTuple):
-    """Where the bytes of a recording are: a file, a part of a file, or memory."""
+    """A recording's bytes: a file, a part of a file, or memory."""
 
     path: Path
     name: str  # for messages; 'recordings.tar:a/b.wav' in an archive
     start: int = 0
     size: int | None = None  # bytes; None: all
-    content: bytes | None = None  # of a compressed archive
+    content: bytes | None = None  # unpacked from a compressed archive
 
     def open(self) -> BinaryIO:
         """The recording's bytes. Raises BadInput if the file is not there."""
@@ -50,7 +50,7 @@ def members_of(archive: Path, wanted: Collection[str]) -> dict[str, Source]:
 
     Raises BadInput for a damaged archive, UserError for a compressed one with too much in it.
     """
-    spellings: dict[str, list[str]] = {}  # of a member: a.wav, ./a.wav
+    spellings: dict[str, list[str]] = {}  # a member may be called a.wav and ./a.wav
     for name in wanted:
         spellings.setdefault(posixpath.normpath(name), []).append(name)
     is_plain = archive.name.endswith('.tar')
@@ -85,8 +85,8 @@ class Utterance(NamedTuple):
     speaker: str  # '' if the manifest has none
     seconds: float  # by the recording's header
     rate: int  # Hz
-    columns: dict[str, str]  # of its row, all of them
-    place: str  # for messages: 'index.tsv:12'
+    columns: dict[str, str]  # its whole row
+    place: str  # its file and line, such as 'index.tsv:12'
 
 
 def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
@@ -178,7 +178,7 @@ def _sources(rows: list[Row]) -> list[tuple[Source | None, str]]:
 
 
 def _archived(folder: Path, names: set[str]) -> tuple[dict[str, Source], str]:
-    """The recordings of the only archive in a folder, and what to say of those that it lacks."""
+    """The recordings of the only archive in a folder, and the reason why others are missing."""
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     archives = [file for file in files if file.name.endswith(SUFFIXES) and file.is_file()]
     if len(archives) == 1:
@@ -214,10 +214,10 @@ def _describe(utterances: list[Utterance], spec: str, say: Say) -> None:
     """Says how much there is, at which rates, and what is odd."""
     seconds = sum(utterance.seconds for utterance in utterances)
     speakers = {utterance.speaker for utterance in utterances} - {''}
-    of = f' of {len(speakers):,} speakers' if speakers else ''
+    by = f' of {len(speakers):,} speakers' if speakers else ''
     rates = Counter(utterance.rate for utterance in utterances)
     at = ', '.join(f'{rate:,} Hz' + f' ({count:,})' * (len(rates) > 1) for rate, count in sorted(rates.items()))
-    say(f'{spec}: {len(utterances):,} recordings{of}, {_duration(seconds)} at {at}')
+    say(f'{spec}: {len(utterances):,} recordings{by}, {_duration(seconds)} at {at}')
     places: dict[str, str] = {}
     repeated = []
     for utterance in utterances:

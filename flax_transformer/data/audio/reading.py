@@ -16,7 +16,7 @@ from flax_transformer.common.installing import install_command
 from flax_transformer.data.audio.wav import Wav, decoded, read_wav_header
 from flax_transformer.data.lines import no_such_file
 
-MOST_HOURS = 4  # of a recording that is read whole: 0.9 GB at 16 kHz, and as much while it is resampled
+MOST_HOURS = 4  # a recording is read whole: 0.9 GB at 16 kHz, and as much while it is resampled
 RATES = range(1_000, 768_001)  # Hz
 SILENCE = 1e-4  # peak; -80 dB of full scale
 SHORTEST = 0.02  # seconds; less is too short for any sound of speech

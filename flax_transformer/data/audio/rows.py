@@ -21,7 +21,7 @@ MOST_FAULTS = 10  # that a message lists
 class Row(NamedTuple):
     """A recording as a manifest lists it."""
 
-    place: str  # for messages: 'index.tsv:12'
+    place: str  # its file and line, such as 'index.tsv:12'
     folder: Path  # where its path starts
     name: str  # the path
     columns: dict[str, str]
@@ -175,9 +175,6 @@ def _json_rows(file: Path) -> Iterator[Row]:
             faults.append(f'{file}:{number}: expected a JSON object with a path and a text')
             continue
         columns = {name: str(value) for name, value in row.items() if isinstance(value, str | int | float)}
-        if not _is_unicode(''.join((*columns, *columns.values()))):
-            faults.append(f'{file}:{number}: holds half of a surrogate pair, such as \\ud83d; expected Unicode text')
-            continue
         try:
             path = column_among(PATHS, columns, f'{file}:{number}')
         except UserError as error:
@@ -186,22 +183,12 @@ def _json_rows(file: Path) -> Iterator[Row]:
         not_text = {
             name: json.dumps(value)
             for name, value in row.items()
-            if isinstance(value, bool) or not isinstance(value, str | int | float) or _is_no_number(value)
+            if isinstance(value, bool)
+            or not isinstance(value, str | int | float)
+            or (isinstance(value, float) and not math.isfinite(value))  # Python reads NaN, which JSON does not have
         }
         yield Row(f'{file}:{number}', file.parent, columns[path], columns, not_text)
     raise_faults(faults, len(lines), 'rows')
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _is_no_number(value: object) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)  # Python reads NaN, which JSON does not have
 
 
 def _librispeech_rows(folder: Path) -> Iterator[Row]:

@@ -47,7 +47,7 @@ def read_wav_header(file: BinaryIO) -> Wav | None:
             break
         if name == b'fmt ':
             found = _format(file.read(min(declared, 40)))
-        elif name == b'ds64':  # of RF64: sizes of 64 bits
+        elif name == b'ds64':  # RF64 has sizes of 64 bits
             wide_size = struct.unpack('<8xQ', file.read(16).ljust(16, b'\0'))[0]
         file.seek(start + declared + declared % 2)
     if found is None:

@@ -64,11 +64,11 @@ def shifted_stretches(lengths: np.ndarray, signs: np.ndarray) -> list[Stretch]:
 class _Evidence(NamedTuple):
     """How well a source predicts its target, learned with the sides at some offset."""
 
-    correlation: float  # of the logarithms of lengths
+    correlation: float  # between the logarithms of lengths
     slope: float
     intercept: float
-    deviation: float  # of the target's length given the source's
-    spread: float  # of the target's length alone
+    deviation: float  # the target's length varies so much given the source's
+    spread: float  # the target's length varies so much by itself
     middle: float
     signs: np.ndarray  # [4, 2]: log-likelihood ratio of unequal and equal numbers (0, 1) and last signs (2, 3)
 
@@ -89,9 +89,9 @@ class _Evidence(NamedTuple):
 def _at(offset: int, source: np.ndarray, target: np.ndarray, *signs: np.ndarray) -> tuple[np.ndarray, ...]:
     """Source i next to target i + offset."""
     count = len(source)
-    of_source = slice(max(-offset, 0), count - max(offset, 0))
-    of_target = slice(max(offset, 0), count - max(-offset, 0))
-    return source[of_source], target[of_target], signs[0][of_source], signs[1][of_target]
+    sources = slice(max(-offset, 0), count - max(offset, 0))
+    targets = slice(max(offset, 0), count - max(-offset, 0))
+    return source[sources], target[targets], signs[0][sources], signs[1][targets]
 
 
 def _evidence(source: np.ndarray, target: np.ndarray, signs: np.ndarray, offset: int) -> _Evidence:

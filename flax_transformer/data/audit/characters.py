@@ -91,7 +91,7 @@ def bits_of_characters() -> np.ndarray:
 
 @functools.cache
 def scripts_of_characters() -> np.ndarray:
-    """[LAST + 1] uint8: the script of each letter, its place in SCRIPTS from 1; 0: none of them."""
+    """[LAST + 1] uint8: the script of each letter, numbered as in SCRIPTS from 1; 0: none of them."""
     numbers = {name: number for number, name in enumerate(SCRIPTS, start=1)}
     numbers |= dict.fromkeys(('HIRAGANA', 'KATAKANA', 'IDEOGRAPHIC'), numbers['CJK'])
     scripts = np.zeros(LAST + 1, np.uint8)
@@ -118,14 +118,14 @@ def _has_control(line: str) -> bool:
 
 def lines_with_entities(text: Text) -> np.ndarray:
     """The lines with a named or numbered HTML entity, or a tag."""
-    places = []
+    positions = []
     if '&' in text.joined:
         names = html.entities.html5
         found = _ENTITY.finditer(text.joined)
-        places += [match.start() for match in found if match[0][1] == '#' or match[0][1:] in names]
+        positions += [match.start() for match in found if match[0][1] == '#' or match[0][1:] in names]
     if '<' in text.joined:
-        places += [match.start() for match in _TAG.finditer(text.joined)]
-    return text.lines_at(places)
+        positions += [match.start() for match in _TAG.finditer(text.joined)]
+    return text.lines_at(positions)
 
 
 def lines_with_mojibake(text: Text) -> np.ndarray:
@@ -145,8 +145,8 @@ def lines_with_odd_spaces(text: Text, bits: np.ndarray) -> np.ndarray:
 
 def composed_and_decomposed(text: Text, bits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The lines with characters that NFC composes, and those that NFC would change, which are decomposed."""
-    of_lines = text.any(bits)
-    marked = np.flatnonzero(of_lines & COMBINING)
+    found = text.any(bits)
+    marked = np.flatnonzero(found & COMBINING)
     decomposed = [line for line in marked if not unicodedata.is_normalized('NFC', text.lines[line])]
-    composed = np.flatnonzero(of_lines & COMPOSED)
+    composed = np.flatnonzero(found & COMPOSED)
     return np.setdiff1d(composed, decomposed), np.array(decomposed, np.int64)

@@ -80,7 +80,7 @@ def _open_held_out(name: str, data: DataConfig, languages: tuple[str, str]) -> C
     if name.startswith('sacrebleu:'):
         return _InMemory(name, read_corpus(name, data))
     if name.count(',') > 1 and '#' not in name:
-        name = ','.join(name.split(',')[:2])  # of several references, the first
+        name = ','.join(name.split(',')[:2])  # the first of several references
     return open_corpus(name, data, languages)
 
 
@@ -126,7 +126,7 @@ def weigh(
 
 
 def _detail(facts: CorpusFacts, kind: str) -> str:
-    """What to say about the first pair of a kind."""
+    """A sentence about the first pair of a kind, if there is one to say."""
     hit = facts.examples[kind][0]
     if kind == 'missing_side':
         return facts.corpus.missing(hit.side, hit.index)

@@ -112,7 +112,7 @@ def inspect(records: Records, model: Model) -> Facts:
             decoded[i] = ''  # not counted as anything else
         texts.append(lay_out(decoded))
     bits = [bits_of_characters()[text.codes] for text in texts]
-    of_lines = [text.any(flags) for text, flags in zip(texts, bits, strict=True)]
+    line_bits = [text.any(flags) for text, flags in zip(texts, bits, strict=True)]
     keys = np.stack([keys_of(text.lines) for text in texts])
     present = (keys != NO_KEY).all(axis=0)
     for side, text in enumerate(texts):
@@ -123,7 +123,7 @@ def inspect(records: Records, model: Model) -> Facts:
         for form, lines in zip(FORMS, characters.composed_and_decomposed(text, bits[side]), strict=True):
             note(f'{form}:{side}', lines, side)
         note('too_long', _too_long(text, model.slots[side], model.tokenizer), side)
-    has_letter = (of_lines[0] & LETTER) != 0
+    has_letter = (line_bits[0] & LETTER) != 0
     note('copy', np.flatnonzero(present & (keys[0] == keys[1]) & has_letter))
     lengths = np.stack([np.diff(text.starts) - 1 for text in texts])
     ratio = np.log((lengths[1] + _SMOOTHING) / (model.usual_ratio * lengths[0] + _SMOOTHING))
@@ -131,7 +131,7 @@ def inspect(records: Records, model: Model) -> Facts:
     _note_languages(texts, model, present & (keys[0] != keys[1]), note)
 
     signs = np.stack([_last_signs(text) for text in texts])
-    with_digits = np.flatnonzero((of_lines[0] | of_lines[1]) & DIGIT)
+    with_digits = np.flatnonzero((line_bits[0] | line_bits[1]) & DIGIT)
     note('numbers', [i for i in _differing_numbers(texts, with_digits, signs) if present[i]])
     tally, first_seen = _characters(texts, model.common)
     raw = ([line or b'' for line in side] for side in records)
@@ -264,8 +264,5 @@ def numbers_differ(source: Counter[str], target: Counter[str]) -> bool:
     alone = [*(source - target), *(target - source)]
     if not source or not target:
         return any(len(number) > 2 and number[-1] != '0' for number in alone)
-    return any(len(number) > 2 or int(number) > SPELLED for number in alone) and _digits(source) != _digits(target)
-
-
-def _digits(numbers: Counter[str]) -> str:
-    return ''.join(sorted(numbers.elements()))
+    digits = [''.join(sorted(numbers.elements())) for numbers in (source, target)]
+    return digits[0] != digits[1] and any(len(number) > 2 or int(number) > SPELLED for number in alone)

@@ -72,7 +72,7 @@ def clean(
 
 
 def _planned(data: DataConfig, output: Path) -> list[tuple[Path, Path, Path]]:
-    """The files of each training corpus. Raises UserError if one is generated, or two would share a file."""
+    """The files of each training corpus. Raises UserError if one is generated, or if two have the same files."""
     for part in data.corpora:
         if is_made(part.train):
             raise UserError(f'{part.train} is made, not read, and needs no cleaning; expected corpora of text')

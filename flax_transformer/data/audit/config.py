@@ -10,7 +10,7 @@ from flax_transformer.text.tokenizer import Tokenizer, TokenizerConfig
 
 @dataclass(frozen=True)
 class CheckConfig:
-    """The check of a corpus: when a pair counts as damaged, and which share of damaged pairs is a warning."""
+    """The check of a corpus: when a pair counts as damaged, and from which fraction damaged pairs are a warning."""
 
     before_training: bool = True  # check a corpus before it is tokenized; errors stop, warnings do not
     max_length_ratio: float = 4.0  # one side's characters, relative to what is usual for the other; more is damaged
@@ -48,12 +48,12 @@ class Vocabulary(NamedTuple):
 
     size: int  # pieces
     config: TokenizerConfig
-    tokenizer: Tokenizer | None = None  # of the run; None: not trained yet, so tokens and characters are estimated
+    tokenizer: Tokenizer | None = None  # the run's; None: not trained yet, so tokens and characters are estimated
 
     def uncovered(self, tally: Counter[str]) -> Counter[str]:
-        """The characters, of those counted, that have no piece of their own.
+        """The counted characters without a piece of their own.
 
-        Without a tokenizer: those left once the most frequent ones make up tokenizer.character_coverage.
+        Without a tokenizer, these are the rest once the most frequent ones make up tokenizer.character_coverage.
         """
         if self.tokenizer is not None:
             return Counter({char: n for char, n in tally.items() if not self.tokenizer.has_piece_for(char)})

@@ -9,11 +9,11 @@ class Kind(NamedTuple):
     """A row of the table."""
 
     name: str
-    gravity: Literal['error', 'share', 'warning', 'note']  # share: a warning from a share in CheckConfig on
+    gravity: Literal['error', 'share', 'warning', 'note']  # share: a warning from a fraction in CheckConfig on
     what: str  # what is counted
-    training: str  # what training does about it
-    remedy: str
-    share: float = 0.0  # gravity 'share': the share, where no CheckConfig says it
+    training: str = 'trains on them as they are'  # what training does about it
+    remedy: str = 'clean the corpus'
+    share: float = 0.0  # gravity 'share': the fraction, where no CheckConfig says it
 
     def severity(self, count: int, total: int) -> Severity:
         """How serious it is if `count` of a corpus of `total` show it."""
@@ -23,20 +23,14 @@ class Kind(NamedTuple):
 
 
 def table(*rows: tuple) -> dict[str, Kind]:
-    """The kinds of a task by name, of rows (name, gravity, what, training, remedy), with a share if gravity asks it."""
+    """The kinds of a task by name, from rows of the fields of Kind."""
     return {name: Kind(name, gravity, *rest) for name, gravity, *rest in rows}
 
 
 # An error is certain damage, or makes the test score meaningless: training does not start. What a corpus may contain on
 # purpose is a warning above a share, which is the field of CheckConfig with the kind's name.
 KINDS = table(
-    (
-        'empty',
-        'error',
-        'a corpus without any sentence pair',
-        'stops',
-        'name the right file',
-    ),
+    ('empty', 'error', 'a corpus without any sentence pair', 'stops', 'name the right file'),
     (
         'missing_side',
         'error',
@@ -72,26 +66,13 @@ KINDS = table(
         'trains on it as it is',
         'name the right file, or the right language',
     ),
-    (
-        'swapped_pair',
-        'share',
-        'pairs with the source in the target language and the target in the source language',
-        'trains on them as they are',
-        'clean the corpus',
-    ),
-    (
-        'wrong_language',
-        'share',
-        'pairs with a side in a different language or script from the rest of that side',
-        'trains on them as they are',
-        'clean the corpus',
-    ),
+    ('swapped_pair', 'share', 'pairs with the source in the target language and the target in the source language'),
+    ('wrong_language', 'share', 'pairs with a side in a different language or script from the rest of that side'),
     (
         'copy',
         'share',
         'pairs whose target is the source itself',
         'trains on them as they are; a few per cent are enough to turn translations into copies',
-        'clean the corpus',
     ),
     (
         'blank',
@@ -111,8 +92,6 @@ KINDS = table(
         'length_ratio',
         'share',
         'pairs with a side check.max_length_ratio times longer than usual for the other, in characters',
-        'trains on them as they are',
-        'clean the corpus',
     ),
     (
         'numbers',

@@ -14,11 +14,11 @@ import numpy as np
 from flax_transformer.data.audit import characters
 from flax_transformer.data.audit.characters import LAST, LETTER, SCRIPTS, Text, scripts_of_characters
 
-SLOTS = 1 << 17  # of the table into which trigrams are hashed
+SLOTS = 1 << 17  # size of the table into which trigrams are hashed
 MARGIN = 12.0  # nats by which a line must look like the other side
 # Robust standard deviations of a line's mean log-probability below the median at which the library is asked.
 UNLIKELY = 3.0
-FEWEST_LETTERS = 20  # of a line that the library is asked about; it is unreliable on shorter ones
+FEWEST_LETTERS = 20  # the library is unreliable on shorter lines
 CERTAIN = 0.7  # the library's confidence
 ALIKE = ({'no', 'nb', 'nn', 'da'}, {'hr', 'sr', 'bs', 'sh'}, {'id', 'ms'}, {'cs', 'sk'}, {'gl', 'pt'})
 
@@ -27,7 +27,7 @@ class SideModel(NamedTuple):
     """What one side of a corpus looks like."""
 
     log_probs: np.ndarray  # [SLOTS] float32, nats
-    median: float  # of the lines' mean log-probabilities
+    median: float  # the median of the lines' mean log-probabilities
     threshold: float  # nats below the median at which a line is unlike its side
     scripts: np.ndarray  # [scripts + 1] bool: those in use on this side
 

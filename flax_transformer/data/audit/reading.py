@@ -22,8 +22,8 @@ from flax_transformer.data.bitext.corpus import Corpus, Records
 from flax_transformer.data.bitext.library_corpora import NumberWords
 
 HEAD = 65_536  # first pairs, kept in memory: they teach what the corpus is like, and most examples are among them
-_MODEL: list[Model] = []  # of an inspecting process
-_MEMORISED = 0.9  # share of a test set in the training data at which its score means nothing
+_MODEL: list[Model] = []  # set in each inspecting process
+_MEMORISED = 0.9  # with such a fraction of it in the training data, a test set's score means nothing
 
 
 @dataclass
@@ -35,7 +35,7 @@ class CorpusFacts:
     corpus: Corpus
     languages: tuple[str, str]
     head: list[Records] = field(default_factory=list)  # its first pairs
-    languages_found: tuple[tuple[str, float] | None, ...] = (None, None)  # of each side, with its share of lines
+    languages_found: tuple[tuple[str, float] | None, ...] = (None, None)  # each side's, and in what fraction of lines
     pairs: PairFacts = NO_PAIRS
     reasons: np.ndarray | None = None  # [pairs] uint8, for clean: the first kind that rejects a pair, from 1; 0: none
     counts: Counter[str] = field(default_factory=Counter)
@@ -88,7 +88,12 @@ def read_facts(
     """Reads a corpus to its end and adds what it shows. `processes` inspect a corpus of more than HEAD pairs."""
     # Generating all text of a corpus that is made takes longer than its check is worth.
     records = itertools.islice(facts.corpus.records(), 1 if facts.is_made else None)
-    facts.head, count = _head(records)
+    count = 0
+    for chunk in records:
+        facts.head.append(chunk)
+        count += len(chunk.sources)
+        if count >= HEAD:
+            break
     if not count:
         return
     model = _model(facts, data, check, vocabulary)
@@ -105,17 +110,6 @@ def read_facts(
             progress(len(part.pairs.exact))
     facts.pairs = PairFacts(*(np.concatenate(arrays, axis=-1) for arrays in zip(*kept, strict=True)))
     facts.reasons = np.concatenate(reasons) if keep_reasons else None
-
-
-def _head(records: Iterator[Records]) -> tuple[list[Records], int]:
-    """The first chunks, with some HEAD pairs in all, and how many pairs they have."""
-    head, count = [], 0
-    for chunk in records:
-        head.append(chunk)
-        count += len(chunk.sources)
-        if count >= HEAD:
-            break
-    return head, count
 
 
 def _model(facts: CorpusFacts, data: DataConfig, check: CheckConfig, vocabulary: Vocabulary) -> Model:

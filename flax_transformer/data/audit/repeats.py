@@ -9,7 +9,7 @@ import zlib
 
 import numpy as np
 
-NO_KEY = 0  # of a line that is blank or unreadable; it repeats nothing
+NO_KEY = 0  # marks a line that is blank or unreadable, which repeats nothing
 
 
 def key(line: str) -> bytes:

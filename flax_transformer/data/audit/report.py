@@ -9,7 +9,7 @@ from typing import Any, get_args
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.audit.kinds import KINDS, Kind, Severity
 
-EXAMPLES = 5  # of each kind in a corpus
+EXAMPLES = 5  # shown for each kind in a corpus
 _LONGEST = 160  # characters of an example that are printed
 
 
@@ -45,8 +45,8 @@ class Finding:
     about: Kind
     severity: Severity
     corpus: str  # train, validation, test, or the name of a mixture's corpus
-    count: int  # of what the kind counts
-    total: int  # pairs of the corpus
+    count: int
+    total: int  # pairs in the corpus
     examples: tuple[Example, ...] = ()
     detail: str = ''
 
@@ -72,7 +72,7 @@ class Report:
     """All findings, most serious first, and how many pairs each corpus has."""
 
     findings: tuple[Finding, ...]
-    pairs: dict[str, int]  # read
+    pairs: dict[str, int]  # how many were read
     only_begun: tuple[str, ...] = ()  # corpora of which only the first pairs were read
     unit: str = 'pairs'  # what a corpus consists of
 
@@ -99,7 +99,7 @@ class Report:
         return '\n\n'.join([*map(str, self.findings), self.summary()])
 
     def announce(self, say: Callable[[str], None], errors: str = '{}') -> None:
-        """Says what training should know before it starts. Raises UserError, worded as `errors`, if it must not."""
+        """Says what to know before training starts. Raises UserError, worded as `errors`, if it must not start."""
         if self.errors:
             raise UserError(errors.format('\n\n'.join(map(str, self.errors))))
         for warning in self.warnings:

@@ -16,7 +16,7 @@ _ROW_BITS = 24  # a position is block * 2^24 + row
 
 
 class Place(NamedTuple):
-    """A place in the endless stream of rows. Blocks count on from epoch to epoch."""
+    """A position in the endless stream of rows. Blocks count on from epoch to epoch."""
 
     block: int
     row: int
@@ -55,9 +55,9 @@ def make_batch(
     num_rows: int | None = None,
     with_corpora: bool = False,
 ) -> Batch:
-    """A batch of these rows, with padding for a row without a pair, and for those that are missing to `num_rows`."""
+    """A batch of these rows, padded to `num_rows` rows."""
     num_rows = rows.count if num_rows is None else num_rows
-    numbers = np.arange(len(rows.indices)) - np.repeat(rows.bounds[:-1], np.diff(rows.bounds)) + 1  # in their row
+    numbers = np.arange(len(rows.indices)) - np.repeat(rows.bounds[:-1], np.diff(rows.bounds)) + 1  # pairs in their row
     arrays, corpora = [], None
     for side, slots in ((rows.source, source_slots), (rows.target, target_slots)):
         filled = np.zeros((num_rows, slots), bool)
@@ -79,7 +79,7 @@ def _scattered(values: np.ndarray, filled: np.ndarray, empty: int) -> np.ndarray
 
 
 class PackedBatches(grain.IterDataset):
-    """Training batches without end: `num_rows` consecutive rows of the plan each, from epoch to epoch.
+    """Endless training batches: `num_rows` consecutive rows of the plan each, from epoch to epoch.
 
     Each process plans the global batches and takes its rows from each, so the order of the sentences does not depend
     on the number of processes.
@@ -96,9 +96,9 @@ class PackedBatches(grain.IterDataset):
         own_rows: np.ndarray | None = None,
         workers: int = 0,
     ) -> None:
-        """Its iterators plan blocks with `workers` processes; 0: in the thread that reads.
+        """`own_rows` are the numbers of the rows of a global batch that this process needs; None: all.
 
-        `own_rows` are the numbers of the rows of a global batch that this process needs; None: all.
+        Iterators plan blocks with `workers` processes; 0: in the thread that reads.
         """
         super().__init__()
         self.plan, self.num_rows, self.own_rows, self.workers = plan, num_rows, own_rows, workers
@@ -110,7 +110,7 @@ class PackedBatches(grain.IterDataset):
         return make_batch(own, *self._fill, with_corpora=len(self.plan.corpora) > 1)
 
     def sentences(self, state: dict[str, Any]) -> list[list[int]]:
-        """The sentences of the global batch at this state: for each corpus their numbers in it, from 1."""
+        """For each corpus, the numbers, from 1, of its sentences in the global batch at this state."""
         iterator = PackedIterator(self)
         iterator.set_state(state)
         rows, found = iterator.next_rows(), []
@@ -124,7 +124,7 @@ class PackedBatches(grain.IterDataset):
 
 
 class PackedIterator(grain.DatasetIterator):
-    """Reads on from a place: one integer; the number of sentences before it follows from it and is for reports."""
+    """Reads on from a position, one integer; it also counts the sentences before it, for reports."""
 
     _workers: Workers | None = None
 
@@ -160,11 +160,11 @@ class PackedIterator(grain.DatasetIterator):
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._place = Place.of(int(state['position']))
-        # Checkpoints of earlier versions don't have it; it is exact again after the next batch.
+        # Checkpoints of earlier versions lack the sentences; the count is exact again after the next batch.
         self._sentences = int(state.get('sentences', self._dataset.plan.sentences_before(self._place.block)))
 
     def close(self) -> None:
-        """Ends the workers; names no global, for Python may call this when the module's are gone."""
+        """Ends the workers; uses no global name, since Python may call this after the module's are gone."""
         super().close()
         if self._workers is not None:
             self._workers.close()

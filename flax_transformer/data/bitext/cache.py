@@ -5,24 +5,23 @@ folder appears once it is complete. It records the sizes, times and checksums of
 folder is made again.
 
     source.ids source.offsets target.ids target.offsets    as in tokenized.Side
-    numbers                                                 of each pair, its number in the corpus
+    numbers                                                 each pair's number in the corpus
     source.text source.text_offsets target.text ...         UTF-8, if segmentations are redrawn in each epoch
     meta.json                                               counts, sizes, the fingerprint of the ids
 
-Each process that maps a folder checks all of it first: an altered array would be trained on.
+Each process that maps a folder first checks all of it: training would not notice an altered array.
 """
 
 import contextlib
 import hashlib
 import json
 import mmap
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -35,22 +34,18 @@ from flax_transformer.data.lines import Listed, stat, unchanged
 from flax_transformer.text.tokenizer import Tokenizer
 
 META_FILE = 'meta.json'
-_FORMAT = 1  # of the files; another format gets another folder
+_FORMAT = 1  # another format gets another folder
 _SIDES = ('source', 'target')
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 Say = Callable[[str], None]
-
-
-class _DamagedCache(ValueError):
-    """What is wrong with a cache, in words."""
 
 
 @dataclass(frozen=True)
 class PreparedPairs(TokenizedPairs):
     """TokenizedPairs mapped from the cache."""
 
-    fingerprint: str = ''  # of the ids and their order
-    files: tuple[Listed, ...] = ()  # that the text came from
+    fingerprint: str = ''  # a hash of the ids and their order
+    files: tuple[Listed, ...] = ()  # the text's
     maps: tuple[mmap.mmap, ...] = ()
     folder: Path | None = None
 
@@ -78,25 +73,23 @@ class Settings:
 def find_cached(
     corpus: Corpus, tokenizer: Tokenizer, settings: Settings, cache: Path, *, say: Say = lambda text: None
 ) -> PreparedPairs | None:
-    """The corpus, if the cache has it sound and its text has not changed; else None."""
+    """The corpus, if the cache holds it undamaged and its text has not changed; else None."""
     folder = cache / _key(corpus, tokenizer, settings)
     try:
         meta = parse_json(read_limited(folder / META_FILE))
         files = unchanged(meta['files'], corpus.files)
         if files is None:
             return None
-        pairs = _mapped(folder, {**meta, 'files': files})
         if _fingerprint(folder, meta['sizes']) != meta['fingerprint']:
-            raise _DamagedCache('its arrays are not those that were written')
+            say(f'the cache of {corpus.name} in {folder} is damaged: its arrays are not those that were written')
+            return None
+        pairs = _mapped(folder, {**meta, 'files': files})
         if files != meta['files']:
             with contextlib.suppress(OSError):  # a shared cache may be read-only
                 _write_meta(folder, {**meta, 'files': files})
         return pairs
-    except _DamagedCache as error:
-        say(f'the cache of {corpus.name} in {folder} is damaged: {error}')
     except (OSError, ValueError, LookupError, TypeError, ZeroDivisionError):
-        pass  # missing, or damaged so that nothing can be said
-    return None
+        return None  # missing, or too damaged to say how
 
 
 def cached_pairs(
@@ -108,10 +101,10 @@ def cached_pairs(
     say: Say = lambda text: None,
     progress: Callable[[int], None] = lambda pairs: None,
 ) -> PreparedPairs:
-    """The corpus from the cache; it is tokenized first if it is not there.
+    """The corpus from the cache, tokenized first if it is not there.
 
-    Of several processes that ask at once, one tokenizes and the others wait. Raises UserError for faulty text, and if
-    no pair is left to train on.
+    If several processes ask at once, one tokenizes and the others wait. Raises UserError for faulty text, and if no
+    pair is left to train on.
     """
     found = find_cached(corpus, tokenizer, settings, cache)
     if found is not None:
@@ -148,9 +141,9 @@ def _write(
     before = [stat(file) for file in corpus.files]
     counts = {'pairs': 0, 'blank': 0, 'too_long': 0, 'read': 0}
     tag = tokenizer.tag_id(settings.target_language)
-    with ThreadPoolExecutor(1) as background, contextlib.ExitStack() as files:
+    with ThreadPoolExecutor(1) as background:
         digests = background.submit(lambda: [sha256_of(file) for file in corpus.files])
-        arrays = _Arrays(folder, files)
+        arrays = _Arrays(folder)
         for pairs in corpus.pairs():
             chosen = choose(pairs, tokenizer, settings.source_slots, settings.target_slots, tag=tag)
             _append(arrays, pairs, chosen, first=counts['read'], settings=settings, vocab_size=tokenizer.vocab_size)
@@ -204,17 +197,15 @@ def _append(
 
 
 class _Arrays:
-    """Arrays that grow on disk, each in a file of its own, which `files` closes."""
+    """Arrays that grow on disk, each in a file of its own."""
 
-    def __init__(self, folder: Path, files: contextlib.ExitStack) -> None:
-        self._folder, self._files = folder, files
-        self._opened: dict[str, BinaryIO] = {}
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._ends: dict[str, int] = {}
 
     def append(self, name: str, values: np.ndarray) -> None:
-        if name not in self._opened:
-            self._opened[name] = self._files.enter_context((self._folder / name).open('wb'))
-        self._opened[name].write(values.tobytes())
+        with (self._folder / name).open('ab') as file:
+            file.write(values.tobytes())
 
     def append_lengths(self, name: str, lengths: np.ndarray) -> None:
         """Adds the ends of sentences to an array of offsets, which begins with 0."""
@@ -236,22 +227,18 @@ def _fingerprint(folder: Path, names: Iterable[str]) -> str:
 
 
 def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
-    """The arrays in a folder. Raises _DamagedCache if a length does not fit."""
+    """The arrays in a folder."""
     maps: list[mmap.mmap] = []
 
     def array(name: str, dtype: Any) -> np.ndarray:
         with open_regular(folder / name) as file:
-            if os.fstat(file.fileno()).st_size != meta['sizes'][name]:
-                raise _DamagedCache(f'{name} is not as long as it was written')
             maps.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         return np.frombuffer(maps[-1], dtype)
 
     def side(name: str, what: str, offsets: str) -> Side:
         ends = array(f'{name}.{offsets}', np.int64)
-        width, rest = divmod(meta['sizes'][f'{name}.{what}'], int(ends[-1]) or 1)
-        if rest or width not in _UNSIGNED or ends[0] or len(ends) != meta['pairs'] + 1:
-            raise _DamagedCache(f'{name}.{offsets} does not divide {name}.{what} into {meta["pairs"]} sentences')
-        return Side(array(f'{name}.{what}', _UNSIGNED[width]), ends)
+        values = array(f'{name}.{what}', np.uint8)
+        return Side(values.view(_UNSIGNED[len(values) // int(ends[-1])]), ends)
 
     has_text = 'source.text' in meta['sizes']
     return PreparedPairs(

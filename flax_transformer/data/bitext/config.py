@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from flax_transformer.common.fields import check, check_positive, check_rates, check_types, setting
+from flax_transformer.common.fields import check, check_at_least, check_positive, check_rates, check_types, setting
 
 DEFAULT_TRAIN, DEFAULT_VALIDATION = 'number_words:train', 'number_words:validation'
 
@@ -19,7 +19,7 @@ class CorpusConfig:
     """One corpus of a mixture."""
 
     name: str  # shown in metrics
-    train: str  # in one of the forms listed at DataConfig
+    train: str  # DataConfig lists its forms
     validation: str = ''  # likewise; empty: none
     weight: float | None = None  # share of training sentences relative to the others; None: by size
     source_language: str | None = None  # None: data.source_language
@@ -93,10 +93,10 @@ class DataConfig:
         check(self.workers is None or self.workers >= 0, f'workers={self.workers}: expected at least 0, or None')
         for name in ('source_language', 'target_language', 'train'):
             check(bool(getattr(self, name)), f'{name} is empty: expected a value')
-        for name in ('source_language', 'target_language'):  # a part of a file's name
+        for name in ('source_language', 'target_language'):  # the language becomes part of a file's name
             language = getattr(self, name)
             check(bool(re.match(r'\w[^/\\]*$', language)), f'{name}={language!r}: expected a language, such as en')
-        check(self.unigram_alpha >= 0, f'unigram_alpha={self.unigram_alpha}: expected at least 0')
+        check_at_least(0, self, 'unigram_alpha')
         check(self.numbers_below <= 10**15, f'numbers_below={self.numbers_below}: expected at most 10^15')
         needed = self.numbers_train + 2 * self.numbers_held_out
         check(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import not_utf8
 
-References = list[str | None]  # of each sentence one; None: it has no more of them
+References = list[str | None]  # one for each sentence; None: it has no more
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Pairs:
 
 
 class Records(NamedTuple):
-    """Consecutive pairs as stored on disk: UTF-8, or what claims to be. None: this side has no such line."""
+    """Consecutive pairs as stored on disk, which should be UTF-8. None: this side has no such line."""
 
     sources: Sequence[bytes | None]
     targets: Sequence[bytes | None]
@@ -36,8 +36,8 @@ class Corpus(ABC):
 
     def __init__(self, name: str, files: Sequence[Path] = (), settings: dict[str, Any] | None = None) -> None:
         self.name = name
-        self.files = tuple(files)  # that its text comes from; none if it is generated
-        self.settings = settings or {}  # what decides its text apart from the files
+        self.files = tuple(files)  # hold the text; none if it is generated
+        self.settings = settings or {}  # what else decides the text
 
     @abstractmethod
     def records(self) -> Iterator[Records]:
@@ -45,10 +45,10 @@ class Corpus(ABC):
 
     @abstractmethod
     def place(self, index: int, side: int) -> str:
-        """File and line of pair `index` of those read so far; side 0 is the source, 1 the target."""
+        """File and line of pair `index`, which has been read; side 0 is the source, 1 the target."""
 
     def pairs(self) -> Iterator[Pairs]:
-        """The pairs in chunks. Raises UserError, with the place, for a line that is missing or is not UTF-8."""
+        """The pairs in chunks. Raises UserError, with file and line, for a line that is missing or is not UTF-8."""
         first = 0
         for records in self.records():
             yield Pairs(*(self._decoded(side, lines, first) for side, lines in enumerate(records)))

@@ -1,4 +1,4 @@
-"""Corpora that libraries bring: number words, TensorFlow Datasets, and the test sets that sacrebleu has downloaded."""
+"""Corpora from libraries: number words, TensorFlow Datasets, and the test sets that sacrebleu has downloaded."""
 
 import os
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def _spell(numbers: np.ndarray, language: str) -> list[bytes]:
         raise UserError(f'num2words knows no language {language!r}; it knows {known}')
     try:
         return [num2words(int(number), lang=language).encode() for number in numbers]
-    except Exception as error:  # of many kinds; some of its languages fail on any number
+    except Exception as error:  # some of its languages fail on any number, each in its own way
         raise UserError(
             f'num2words cannot spell all numbers in {language!r} ({error!r}); choose another language'
         ) from None

@@ -20,7 +20,7 @@ from flax_transformer.text.tokenizer import Tokenizer
 class Rows(NamedTuple):
     """Rows of sentence pairs, in flat arrays: row r holds the pairs bounds[r] to bounds[r + 1]."""
 
-    source: Side  # in the order of the pairs
+    source: Side  # ordered as the pairs are
     target: Side
     corpora: np.ndarray  # [pairs]: the number of each pair's corpus in the mixture
     indices: np.ndarray  # [pairs]: its number in the tokenized corpus
@@ -60,9 +60,9 @@ def packed(
     Raises ValueError if a sentence is longer than a row.
     """
     lengths = pairs.source.lengths, pairs.target.lengths
-    for side, of_side, slots in zip(('source', 'target'), lengths, (source_slots, target_slots), strict=True):
-        if of_side.max(initial=0) > slots:
-            raise ValueError(f'a {side} sentence has {of_side.max()} tokens; a row has {slots} slots')
+    for side, counts, slots in zip(('source', 'target'), lengths, (source_slots, target_slots), strict=True):
+        if counts.max(initial=0) > slots:
+            raise ValueError(f'a {side} sentence has {counts.max()} tokens; a row has {slots} slots')
     rows = pack(*lengths, source_slots, target_slots)
     if shuffled_by is not None:
         shuffled_by.shuffle(rows)
@@ -118,7 +118,7 @@ class Sampling(NamedTuple):
     """How segmentations are redrawn in each epoch of training."""
 
     tokenizer: Tokenizer
-    alpha: float  # as in Tokenizer.sample_flat
+    alpha: float  # see Tokenizer.sample_flat
     tags: Sequence[int | None]  # per corpus: what its sources begin with
 
 
@@ -157,7 +157,6 @@ class PackingPlan:
         return packed(pairs, *self._slots, shuffled_by=shuffle)
 
     def _side(self, side: int, corpus: int, indices: np.ndarray, epochs: np.ndarray) -> Side:
-        """One side of these pairs of a corpus."""
         pairs = self.corpora[corpus]
         known = (pairs.source, pairs.target)[side].take(indices)
         if self._sampling is None:
@@ -173,9 +172,8 @@ class PackingPlan:
         text = self.corpora[corpus].text[side].take(indices)
         encoded = text.ids.tobytes()
         lines = [encoded[begin:end].decode('utf-8') for begin, end in pairwise(text.offsets.tolist())]
-        ids, lengths = tokenizer.sample_flat(
-            lines, seeds=hashed(self._seed, epochs, corpus, indices, side), alpha=alpha
-        )
+        seeds = hashed(self._seed, epochs, corpus, indices, side)
+        ids, lengths = tokenizer.sample_flat(lines, seeds=seeds, alpha=alpha)
         tag = tags[corpus] if side == 0 else None
         if tag is not None:
             ids, lengths = np.insert(ids, offsets(lengths)[:-1], tag), lengths + 1

@@ -19,7 +19,7 @@ from flax_transformer.data.named_files import (
     wildcards,
 )
 
-Languages = tuple[str, str]  # of the source, of the target
+Languages = tuple[str, str]  # source and target
 
 
 def read_corpus(name: str, config: DataConfig, languages: Languages | None = None) -> Pairs:

@@ -21,7 +21,7 @@ class TextFiles(Corpus):
         self._starts: list[int] = []  # index of the first pair of each part begun so far
 
     def records_of(self, *files: Path) -> Iterator[Records]:
-        """The records of one part: as here, of a file with a pair on each line."""
+        """The records of one part: by default, a file with a pair on each line."""
         for lines in lines_of(*files):
             yield Records(*zip(*map(self.parse, lines), strict=True))
 
@@ -48,7 +48,7 @@ class TextFiles(Corpus):
 
 
 class AlignedFiles(TextFiles):
-    """Pairs of files: line n of one translates line n of the other. Of a .tsv's columns the first is the target."""
+    """Pairs of files: line n of one translates line n of the other. The target of a .tsv is its first column."""
 
     def records_of(self, *files: Path) -> Iterator[Records]:
         """Chunks of both files; None where one of them has ended."""

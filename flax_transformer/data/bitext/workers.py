@@ -1,8 +1,8 @@
 """Blocks planned ahead by other processes.
 
-A block is a pure function of its number, so it does not matter who plans it, nor how many do. Workers are started as
-programs of their own: a copy of a process in which JAX has threads may hang, and `multiprocessing` would run the
-user's script again in each of them. They end when their input does, so none outlives this process.
+A block is a pure function of its number, so it does not matter who plans it. Workers are programs of their own: a fork
+of a process in which JAX has threads may hang, and `multiprocessing` would run the user's script again in each. They
+end when their input does, so none outlives this process.
 """
 
 import contextlib

@@ -29,11 +29,8 @@ from flax_transformer.engine.devices.sharding import (
 )
 
 AXIS = 'data'
-_EXTRAS = {'cuda': 'cuda', 'gpu': 'cuda', 'tpu': 'tpu'}  # by JAX's name of the platform
-_PACKAGES = {
-    'cuda': ('jax_cuda12_plugin', 'jax_cuda13_plugin'),
-    'tpu': ('libtpu',),
-}  # that an extra brings, one of them
+_EXTRAS = {'cuda': 'cuda', 'gpu': 'cuda', 'tpu': 'tpu'}  # JAX's name of a platform: our extra
+_PACKAGES = {'cuda': ('jax_cuda12_plugin', 'jax_cuda13_plugin'), 'tpu': ('libtpu',)}  # an extra brings one of them
 _KNOWN = ('cpu', 'cuda', 'gpu', 'rocm', 'tpu')
 
 
@@ -126,7 +123,7 @@ class Devices:
         self.check_rows(rows)
         if multihost.count() == 1:
             return np.arange(rows)
-        # Not multihost.number(): TPUs count processes by their place in the slice.
+        # Not multihost.number(): TPUs number processes by where they are in the slice.
         return rows_of_process(self.mesh.devices, jax.process_index(), rows)
 
     def replicate(self, tree: Any) -> Any:
@@ -184,14 +181,13 @@ class Devices:
             begin = int(np.searchsorted(own, first))
             return x[begin : begin + end - first]
 
-        place = lambda x: jax.make_array_from_callback((rows, *np.shape(x)[1:]), self.by_rows, partial(cut, x))
-        return jax.tree.map(place, batch)
+        put = lambda x: jax.make_array_from_callback((rows, *np.shape(x)[1:]), self.by_rows, partial(cut, x))
+        return jax.tree.map(put, batch)
 
     def compile(self, step: Callable, *, state: Any = None, result: Any = None, donate_state: bool = False) -> Callable:
         """`step(state, batch, key)` over all devices; `donate_state` reuses the old state's memory.
 
-        Args:
-          state, result: their shardings; None: a whole copy on every device.
+        `state` and `result` are shardings; None: a whole copy on every device.
         """
         donate = (0,) if donate_state else ()
         if self.strategy == 'pmap':
@@ -201,7 +197,9 @@ class Devices:
         shardings = (state, self.by_rows, self.replicated)
 
         def step_on_mesh(*args: Any) -> Any:
-            with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):  # for the step's own sharding constraints
+            with jax.sharding.use_abstract_mesh(
+                self.mesh.abstract_mesh
+            ):  # the step has sharding constraints of its own
                 return step(*args)
 
         return jax.jit(step_on_mesh, in_shardings=shardings, out_shardings=result, donate_argnums=donate)
@@ -229,7 +227,7 @@ def _mesh_shape(config: ParallelConfig, num_devices: int) -> tuple[int, int, int
 
 
 def missing_platform() -> str | None:
-    """A sentence on the platforms in JAX_PLATFORMS, and what to do, if JAX cannot start with them; else None."""
+    """Says what is wrong with JAX_PLATFORMS, and what to do, if JAX cannot start with it; else None."""
     asked = jax.config.jax_platforms
     if not asked or _devices_or_none() is not None:
         return None

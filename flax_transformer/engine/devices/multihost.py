@@ -59,14 +59,12 @@ def say(text: str) -> None:
 
 
 def share(name: str, value: str | None = None) -> str:
-    """The value that process 0 passes, in all processes; the others wait as long as it lives. Use each name once."""
-    if count() == 1:
-        return value
-    client = store()
-    if is_first():
-        client.key_value_set(f'shared/{name}', value)
-        return value
-    return _wait_for(f'shared/{name}')
+    """Broadcasts the value that process 0 passes; the others wait as long as it lives. Use each name once."""
+    if not is_first():
+        return _wait_for(f'shared/{name}')
+    if count() > 1:
+        store().key_value_set(f'shared/{name}', value)
+    return value
 
 
 def first_then_others(name: str, first: Callable[[], T], others: Callable[[], T]) -> T:
@@ -83,8 +81,7 @@ def agree(name: str, value: str) -> None:
     """Raises UserError in every process, naming those whose value differs from process 0's."""
     if count() == 1:
         return
-    client = store()
-    client.key_value_set(f'agreed/{name}/{number()}', value)
+    store().key_value_set(f'agreed/{name}/{number()}', value)
     values = [_wait_for(f'agreed/{name}/{i}') for i in range(count())]
     others = [str(i) for i, each in enumerate(values) if each != values[0]]
     if others:
@@ -100,7 +97,7 @@ class SharedStop:
         self._step: int | None = None
 
     def __call__(self, step: int, requested: str | None) -> str | None:
-        """What to stop for after `step`, if anything; every process must call it in every step.
+        """The signal to stop for after `step`, if any; every process must call it in every step.
 
         A process reads the metrics of step n - 1 after dispatching step n, so none is more than a step ahead of the
         others: they all see what one asks for after step n by step n + 2.
@@ -129,10 +126,9 @@ def found(key: str) -> str | None:
 
 
 def _wait_for(key: str) -> str:
-    client = store()
-    while True:  # in slices, so that signals are handled; the watch ends the process if another is lost
+    while True:  # Python handles signals between waits of a second; the watch ends the process if another is lost
         try:
-            return client.blocking_key_value_get(key, 1000)
+            return store().blocking_key_value_get(key, 1000)
         except jax.errors.JaxRuntimeError as error:
             if 'DEADLINE_EXCEEDED' not in str(error):
                 raise

@@ -28,8 +28,8 @@ _PERIOD = 1.0  # seconds between signs of life
 def start(config: ParallelConfig, facts: Facts) -> None:
     """Joins the processes of a run, before JAX initializes its devices; `facts` must be the same in all.
 
-    A launcher such as Ray may have called `jax.distributed.initialize` before: then its processes are taken, whatever
-    the config says.
+    If a launcher such as Ray has already called `jax.distributed.initialize`, takes its processes, whatever the config
+    says.
 
     Raises UserError if one is missing or differs. From then on, a process exits with code 75 if another is lost.
     """
@@ -109,9 +109,10 @@ def together() -> Iterator[None]:
     try:
         yield
     except Interrupted as stopped:
-        if not multihost.is_stopping():  # this process alone, as during preparation; the others wait for it
+        if not multihost.is_stopping():  # only this process stops, as during preparation; the others wait for it
             _fail(str(stopped), EXIT_CODE)
-        _shut_down()
+        _watch.end()
+        jax.distributed.shutdown()
         raise
     except (ValueError, jax.errors.JaxRuntimeError) as error:
         if not isinstance(error, UserError):
@@ -123,13 +124,8 @@ def together() -> Iterator[None]:
         _fail(f'{type(error).__name__}: {error}', 1)
     else:
         multihost.store().key_value_set(f'done/{multihost.number()}', '')
-        _shut_down()
-
-
-def _shut_down() -> None:
-    """Leaves the group; waits until the others do."""
-    _watch.end()
-    jax.distributed.shutdown()
+        _watch.end()
+        jax.distributed.shutdown()  # waits until the others leave too
 
 
 def _await_verdict(error: Exception) -> None:
@@ -141,7 +137,7 @@ def _await_verdict(error: Exception) -> None:
 
 
 class _Watch(threading.Thread):
-    """Gives signs of life. Process 0 watches those of the others, which look for its verdict."""
+    """Gives signs of life. Process 0 watches those of the others, which wait for its verdict."""
 
     def __init__(self, timeout: float) -> None:
         super().__init__(daemon=True, name='processes')
@@ -185,7 +181,7 @@ class _Watch(threading.Thread):
             _leave('; '.join(gone), code)
 
     def end(self) -> None:
-        """A thread that still waits in JAX's store would abort a process whose interpreter ends."""
+        """Ends the thread: one that still waits in JAX's store would abort the process when the interpreter ends."""
         self._is_ending.set()
         self.join()
 
@@ -194,12 +190,12 @@ _watch: _Watch | None = None
 
 
 def _read(folder: str) -> dict[str, str]:
-    """Returns what the processes have put into a folder of the store, by their numbers."""
+    """Returns what each process has put into a folder of the store, by its number."""
     return {key.rpartition('/')[2]: value for key, value in multihost.store().key_value_dir_get(f'{folder}/')}
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    """Ends this process for its own fault, which the others learn."""
+    """Ends this process for a fault of its own, and tells the others."""
     _exit(f'process {multihost.number()} of {multihost.count()}: {message}', code, notice=message.partition('\n')[0])
 
 

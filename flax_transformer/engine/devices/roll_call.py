@@ -27,7 +27,7 @@ def call_roll(host: str, port: int, process: int, count: int, facts: Facts, time
     """
     who = f'process {process} ({socket.gethostname()}, pid {os.getpid()})'
     own = {'number': process, 'who': who, 'facts': {'parallel.num_processes': count} | facts}
-    own = json.loads(json.dumps(own))  # as the others' arrive
+    own = json.loads(json.dumps(own))  # a tuple becomes a list, as in what the others send
     if wrong := _report(host, port, own, timeout) if process else _answer(host, port, own, count, timeout):
         raise UserError(wrong)
 
@@ -41,7 +41,9 @@ def _answer(host: str, port: int, own: Facts, count: int, timeout: float) -> str
         while not wrong and len(callers) < count - 1:
             if (left := deadline - time.monotonic()) < 0:
                 wrong = _who_is_missing([own, *callers.values()], count, timeout)
-            for ready in sorted(wait([server, *callers], left), key=lambda each: each is server):  # who left, first
+            for ready in sorted(
+                wait([server, *callers], left), key=lambda each: each is server
+            ):  # first those that left
                 if ready is not server:
                     del callers[ready]  # it had nothing more to say, so it has hung up
                     continue

@@ -1,4 +1,4 @@
-"""Where each device and each part of a train state goes on a mesh: one table of rules, from parameter paths to axes.
+"""Lays devices and the parts of a train state out on a mesh, by one table of rules from parameter paths to axes.
 
 A mesh has three axes. The rows of a batch are split over `data` and `fsdp`. Along `fsdp`, parameters are split too
 (fully sharded data parallelism): a device stores a part and gathers the rest of a matrix when it needs it. Along
@@ -24,7 +24,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves, path_name
 
 DATA, FSDP, TENSOR = AXES = ('data', 'fsdp', 'tensor')
-ROWS = P((DATA, FSDP))  # of a batch; the devices of the tensor axis share theirs
+ROWS = P((DATA, FSDP))  # how a batch is split; devices along the tensor axis hold the same rows
 
 # (regular expression for the end of a parameter's path, the mesh axis of each dimension); the first match wins.
 Rules = Sequence[tuple[str, P]]
@@ -143,7 +143,7 @@ def rows_of_process(devices: np.ndarray, process: int, rows: int) -> np.ndarray:
 
 
 def _by_slice(devices: Sequence[jax.Device]) -> list[list[jax.Device]]:
-    """The devices of each slice; those that know of no slices, such as CPUs, are all of one."""
+    """The devices of each slice; those without slices, such as CPUs, form one."""
     slices: dict[int, list[jax.Device]] = {}
     for device in devices:
         slices.setdefault(getattr(device, 'slice_index', 0), []).append(device)
@@ -164,6 +164,6 @@ def _across_slices(shape: tuple[int, ...], slices: int) -> tuple[int, ...]:
 
 
 def _in_order(devices: Sequence[jax.Device], shape: tuple[int, ...]) -> np.ndarray:
-    """By slice, process and number."""
+    """The devices sorted by slice, process and number."""
     key = lambda device: (getattr(device, 'slice_index', 0), device.process_index, device.id)
     return np.array(sorted(devices, key=key), object).reshape(shape)

@@ -43,15 +43,3 @@ class AppendFile:
         if self._pending:
             self._say(f'no space left for {self.file}: its last {len(self._pending):,} bytes are lost')
         os.close(self._opened)
-
-
-def end_last_line(file: Path) -> None:
-    """Adds the newline that a killed process may have left out."""
-    if not file.exists():
-        return
-    with file.open('r+b') as opened:
-        size = opened.seek(0, os.SEEK_END)
-        if size:
-            opened.seek(size - 1)
-            if opened.read(1) != b'\n':
-                opened.write(b'\n')

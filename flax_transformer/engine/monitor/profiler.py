@@ -1,4 +1,4 @@
-"""A jax.profiler trace of some steps, for TensorBoard's profile plugin or Perfetto."""
+"""Traces some steps by jax.profiler, for TensorBoard's profile plugin or Perfetto."""
 
 from collections.abc import Callable
 from pathlib import Path

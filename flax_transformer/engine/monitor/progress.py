@@ -4,18 +4,15 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flax_transformer.engine.config import LoopConfig
-
-if TYPE_CHECKING:
-    from flax_transformer.engine.task import Task
 
 
 class MetricWindow:
     """Sums over the steps since the last report, and the time they took."""
 
-    def __init__(self, task: 'Task', state: dict[str, Any] | None = None) -> None:
+    def __init__(self, task: Any, state: dict[str, Any] | None = None) -> None:
         """Continues from what `state` returned, if given."""
         self._task = task
         self.skipped_in_all = self.skipped_in_a_row = 0
@@ -34,7 +31,7 @@ class MetricWindow:
     def state(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return {
-            'sums': dict(self._sums),  # JSON is written later, in a thread, while these go on changing
+            'sums': dict(self._sums),  # a copy: JSON is written later, in a thread, while these go on changing
             'steps': self.steps,
             'skipped': self._skipped,
             'waited': self._waited,
@@ -168,14 +165,14 @@ class LossSpikes:
         return {'steps': self.steps, 'mean': dict(self.mean), 'variance': dict(self._variance)}
 
     def add(self, values: dict[str, float]) -> dict[str, float]:
-        """Takes in a step's loss and, if it has one, grad_norm. Returns values, means, deviations of a spike, or {}.
+        """Adds a step's loss and, if it has one, grad_norm. Returns a spike's values, means and deviations, or {}.
 
         A value above the threshold counts as the threshold, so that one spike does not hide the next. The first
         `window` steps are never spikes.
         """
         found = {}
         rate = max(1.0 / self.window, 1.0 / (self.steps + 1))
-        for name in [name for name in WATCHED if name in values]:  # no gradients in a task that updates itself
+        for name in [name for name in WATCHED if name in values]:  # a task that updates itself has no gradients
             value, mean, deviation = values[name], self.mean[name], math.sqrt(self._variance[name])
             if self.deviations and self.steps >= self.window:
                 threshold = mean + self.deviations * deviation
@@ -203,7 +200,7 @@ def describe_spike(step: int, spike: dict[str, float]) -> str:
 class Progress:
     """Metrics since the last report, the best evaluation, running means; and whether an evaluation was cut short."""
 
-    def __init__(self, task: 'Task', config: LoopConfig, saved: dict[str, Any] | None = None) -> None:
+    def __init__(self, task: Any, config: LoopConfig, saved: dict[str, Any] | None = None) -> None:
         """Continues from what `to_json` returned, if given."""
         saved = saved or {}
         self.window = MetricWindow(task, saved.get('window'))

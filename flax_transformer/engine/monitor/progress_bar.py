@@ -65,25 +65,21 @@ class ProgressBar:
 
 
 def progress_line(step: int, steps: int, parts: Sequence[str], *, width: int, is_ascii: bool = False) -> str:
-    """Share, bar, steps, and as many of the parts as fit into `width` columns.
+    """Percentage, bar, steps, and as many of the parts as fit into `width` columns.
 
     >>> progress_line(450, 1000, ['0:40 left', '3,430 tokens/s', 'loss 2.4'], width=50, is_ascii=True)
     ' 45% ##---- 450/1000  0:40 left  3,430 tokens/s'
     """
-    share = min(step / max(steps, 1), 1.0)
+    done, columns = min(step / max(steps, 1), 1.0), width // 8
     # The bar's length depends on the terminal alone, or it would jump whenever the parts change.
-    line = f'{int(100 * share):3}% {_bar(share, width // 8, is_ascii=is_ascii)} {step}/{steps}'
+    full, empty = '#-' if is_ascii else '━┄'
+    bar = full * int(done * columns) + empty * (columns - int(done * columns))
+    line = f'{int(100 * done):3}% {bar} {step}/{steps}'
     for part in parts:
         if len(line) + 2 + len(part) > width:
             break
         line += f'  {part}'
     return line[:width]
-
-
-def _bar(share: float, width: int, *, is_ascii: bool) -> str:
-    done = int(share * width)
-    full, empty = '#-' if is_ascii else '━┄'
-    return full * done + empty * (width - done)
 
 
 def _can_show_blocks(stream: TextIO) -> bool:
@@ -117,9 +113,9 @@ _MEMORY = 120.0  # seconds of training after which a measurement has lost 63 % o
 
 
 class TimeLeft:
-    """Times steps, and the phases between them, to estimate what is left of both. Compiling is counted in neither.
+    """Times steps, and the phases between them, to estimate what is left of both. Compiling counts as neither.
 
-    The seconds per step are a running mean; of a phase, the last one counts, since the first also compiles.
+    The seconds per step are a running mean; a phase takes as long as its last one did, since the first also compiles.
     """
 
     def __init__(
@@ -131,10 +127,7 @@ class TimeLeft:
         known: Mapping[str, float] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Args:
-        every: steps between two phases of a name; each comes after the last step, too.
-        known: seconds per step ('training') and of phases as an earlier start measured them.
-        """
+        """`every` phase comes after so many steps, and after the last; `known` are seconds from an earlier start."""
         self._steps, self._step, self._clock = steps, first_step, clock
         self._every, self._took = dict(every or {}), dict(known or {})
         per_step = self._took.pop('training', None)
@@ -152,7 +145,7 @@ class TimeLeft:
         self._phase = phase
 
     def advance(self, step: int) -> None:
-        """Takes in that `step` has been dispatched, and that all before it are done."""
+        """Notes that `step` has been dispatched and that all before it are done."""
         self._pass_time(steps=step - self._step)
         self._phase, self._step = '', step
 

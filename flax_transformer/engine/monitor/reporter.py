@@ -10,18 +10,18 @@ from typing import Any
 from flax_transformer.common.files import open_regular, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.quiet import say
-from flax_transformer.engine.monitor.append_file import AppendFile, end_last_line
+from flax_transformer.engine.monitor.append_file import AppendFile
 from flax_transformer.engine.monitor.progress import describe_spike
 from flax_transformer.engine.monitor.progress_bar import ProgressBar, TimeLeft, columns, is_terminal
 from flax_transformer.engine.monitor.trackers import End, TensorBoardFile, Tracker
 
 METRICS_FILE = 'metrics.jsonl'
 _MOST_METRICS = 256 << 20  # bytes, some 600,000 records
-_LAST = 32 << 20  # bytes that a start reads, for what an earlier one reported and lost
-DATA_WAIT_WARNING = 0.05  # share of the time
+_LAST = 32 << 20  # a start reads so many bytes, to find what an earlier one reported and lost
+DATA_WAIT_WARNING = 0.05  # fraction of the time
 # Metrics in the line of a report, and their names there; besides these, every rate.
 SHOWN = {'loss': 'loss', 'loss_smoothed': 'smoothed', 'perplexity': 'perplexity', 'accuracy': 'accuracy'}
-FIRST_LEFT_OUT = ('data wait', 'slots/s', 'smoothed', 'perplexity')  # where a terminal is too narrow for the line
+FIRST_LEFT_OUT = ('data wait', 'slots/s', 'smoothed', 'perplexity')  # dropped in this order on narrow terminals
 
 
 class Reporter:
@@ -45,11 +45,10 @@ class Reporter:
     ) -> None:
         """Given a step's FLOPs and the devices' peak, reports utilization; `amounts` of a step become rates.
 
-        `every` phase, such as 'evaluating', comes after so many steps; `report_to` names a tracker. Records of later
-        steps than the first, which an earlier start reported and then lost, are removed; and of its evaluation unless
-        it `is_evaluated`.
+        `every` maps a phase, such as 'evaluating', to the steps between two of them; `report_to` names a tracker.
+        Removes records of later steps than the first, which an earlier start reported and then lost, and that of the
+        first step's evaluation unless it `is_evaluated`.
         """
-        end_last_line(folder / METRICS_FILE)
         _remove_lost_records(folder / METRICS_FILE, first_step, is_evaluated)
         known = _times(folder) if first_step else {}
         self._file = AppendFile(folder / METRICS_FILE, self.say)
@@ -100,7 +99,8 @@ class Reporter:
             longest = f'step {self._steps}/{self._steps}'
             self.say(_line(begin, _fitting(longest, shown, columns() - 1)))
             names = ('epoch', *(name for name in shown if name.endswith('/s') and name != 'slots/s'), 'loss')
-            self._figures = [_figure(name, shown[name]) for name in names if name in shown]
+            order = lambda name: (shown[name], name) if name.endswith('/s') else (name, shown[name])
+            self._figures = [' '.join(order(name)) for name in names if name in shown]
             self._show(now=True)
         else:
             elapsed, left = time.perf_counter() - self._started, self._time_left()
@@ -121,7 +121,7 @@ class Reporter:
     def sample(self, step: int, number: int, **parts: str) -> None:
         """Shows an example and the model's output, such as a source, a reference and a translation.
 
-        A terminal gets a line of each: before it has learned much, a model repeats itself without end.
+        On a terminal each is cut to a line: before it has learned much, a model repeats itself without end.
         """
         for name, text in parts.items():
             line = f'  {name:<12} {text}'
@@ -133,9 +133,7 @@ class Reporter:
         """Shows a picture in TensorBoard."""
         self._board.picture(name, png, step)
 
-    def say(self, text: str) -> None:
-        """Prints a line above the progress bar."""
-        say(text)
+    say = staticmethod(say)  # prints a line above the progress bar
 
     def _record(self, kind: str, step: int, metrics: dict[str, Any]) -> None:
         record = {'kind': kind, 'step': step, 'time': round(time.time(), 3), **metrics}
@@ -172,8 +170,10 @@ class NoReporter:
 
 
 def _shown(metrics: Mapping[str, float]) -> dict[str, str]:
-    """What the line of a report shows of its metrics, by the names there."""
-    shown = {'epoch': _epoch(metrics['epoch'])} if 'epoch' in metrics else {}
+    """The metrics in the line of a report, by the names that they have there."""
+    shown = {}
+    if 'epoch' in metrics:
+        shown['epoch'] = f'{metrics["epoch"]:.2f}' if metrics['epoch'] < 1 else f'{metrics["epoch"]:.1f}'
     shown |= {title: _short(metrics[name]) for name, title in SHOWN.items() if name in metrics}
     # target_tokens_per_second is shown as tokens/s.
     rates = {name.removesuffix('_per_second'): value for name, value in metrics.items() if 'per_second' in name}
@@ -184,9 +184,9 @@ def _shown(metrics: Mapping[str, float]) -> dict[str, str]:
 
 
 def _fitting(begin: str, shown: Mapping[str, str], width: int) -> Mapping[str, str]:
-    """What the line of a report shows in `width` columns: without FIRST_LEFT_OUT, as far as it would not fit.
+    """Drops as many of FIRST_LEFT_OUT as it takes for the line to fit into `width` columns.
 
-    A value counts as six columns if it has fewer, so that every line shows the same.
+    A value counts as at least six columns, so that every line shows the same.
     """
     for last in range(len(FIRST_LEFT_OUT) + 1):
         kept = {name: value for name, value in shown.items() if name not in FIRST_LEFT_OUT[:last]}
@@ -197,11 +197,6 @@ def _fitting(begin: str, shown: Mapping[str, str], width: int) -> Mapping[str, s
 
 def _line(begin: str, shown: Mapping[str, str]) -> str:
     return ' '.join([begin, *(f'{name} {value}' for name, value in shown.items())])
-
-
-def _figure(name: str, value: str) -> str:
-    """A metric in the progress bar: 'loss 2.4', but '3,430 tokens/s'."""
-    return f'{value} {name}' if name.endswith('/s') else f'{name} {value}'
 
 
 def _times(folder: Path) -> dict[str, float]:
@@ -216,11 +211,14 @@ def _times(folder: Path) -> dict[str, float]:
 
 
 def _remove_lost_records(file: Path, step: int, is_evaluated: bool) -> None:
-    """Cuts off the last records as long as they are of what follows the step; they are in that order."""
-    is_lost = lambda kind, of: of > step or (kind, of, is_evaluated) == ('validation', step, False)
+    """Cuts records of later steps, and what a killed process left of one, off the end of the file."""
+    is_lost = lambda kind, at: at > step or (kind, at, is_evaluated) == ('validation', step, False)
     lines = _last_lines(file)
     kept = len(lines)
-    while kept and ((record := _parsed(lines[kept - 1])) is None or is_lost(*record[:2])):
+    while kept:
+        record = _parsed(lines[kept - 1])
+        if record and not is_lost(*record[:2]) and lines[kept - 1].endswith(b'\n'):
+            break
         kept -= 1
     if kept < len(lines):
         os.truncate(file, file.stat().st_size - sum(map(len, lines[kept:])))
@@ -238,7 +236,7 @@ def _last_lines(file: Path) -> list[bytes]:
 
 
 def _parsed(line: bytes) -> tuple[str, int, dict[str, Any]] | None:
-    """Kind, step and content of a record; None if it is damaged, as when the process was killed."""
+    """Kind, step and content of a record; None if it is damaged."""
     try:
         record = parse_json(line)
         kind, step = record['kind'], record['step']
@@ -248,7 +246,7 @@ def _parsed(line: bytes) -> tuple[str, int, dict[str, Any]] | None:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The records of a run by step; of one reported twice, before and after a resume, the later."""
+    """The records of a run by step; of a record reported again after a resume, the later one."""
     lines = map(_parsed, read_limited(folder / METRICS_FILE, _MOST_METRICS).splitlines())
     records = {record[:2]: record[2] for record in lines if record}
     return sorted(records.values(), key=lambda record: record['step'])
@@ -256,10 +254,6 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 def _short(value: float) -> str:
     return f'{value:,.0f}' if abs(value) >= 1000 else f'{value:.4g}'
-
-
-def _epoch(value: float) -> str:
-    return f'{value:.2f}' if value < 1 else f'{value:.1f}'
 
 
 def _clock(seconds: float) -> str:

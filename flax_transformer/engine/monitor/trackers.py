@@ -8,8 +8,9 @@ import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from flax_transformer.common.config_json import flat_table
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.installing import pip_install
@@ -17,65 +18,54 @@ from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.monitor.append_file import AppendFile
 from flax_transformer.engine.preemption import interrupt_in
 
-ID_FILE = 'tracker.json'  # in the run directory: {tracker: id of the run there}
+ID_FILE = 'tracker.json'  # {tracker: id of the run there}
 PROJECT = 'flax_transformer'  # unless $WANDB_PROJECT or $MLFLOW_EXPERIMENT_NAME names another
-
-
-class _Client(Protocol):
-    id: str
-
-    def scalars(self, values: dict[str, float], step: int) -> None: ...
-
-    def close(self, end: 'End') -> None: ...
 
 
 class End(enum.Enum):
     """How training ended."""
 
     DONE = 'done'
-    STOPPED = 'stopped'  # on request; it may be resumed
+    STOPPED = 'stopped'  # somebody asked; it may be resumed
     FAILED = 'failed'
 
     @classmethod
     def of(cls, error: BaseException | None) -> 'End':
-        """What the exception that leaves training says, if there is one."""
+        """How training ended, by the exception that leaves it, if any."""
         if error is None:
             return cls.DONE
         return cls.FAILED if isinstance(error, Exception) and interrupt_in(error) is None else cls.STOPPED
 
 
 class Tracker:
-    """A run of a tracker. A failure to reach it is reported once and does not stop training."""
+    """A run of a tracker. If the tracker cannot be reached, says so once, and training goes on."""
 
     def __init__(self, name: str, folder: Path, say: Callable[[str], None]) -> None:
-        """`name` is that of the package; 'none' tracks nothing.
-
-        Raises UserError if it is not installed, or if it cannot start or find its run.
-        """
+        """`name` is the package's; 'none' tracks nothing. Raises UserError if it is missing or cannot open its run."""
         self._name, self._say = name, say
-        self._client: _Client | None = None
+        self._client = None
         if name == 'none':
             return
         check_installed(name)
         known = _read_ids(folder)
         try:
             self._client = CLIENTS[name](folder.absolute().name, known.get(name), _fields(folder))
-        except Exception as error:  # of their client, which may raise anything
+        except Exception as error:  # their client may raise anything
             raise UserError(f'training.report_to={name!r}: {_first_line(error)}') from None
         write_whole(folder / ID_FILE, json.dumps(known | {name: self._client.id}) + '\n')
 
     def scalars(self, values: dict[str, float], step: int) -> None:
-        if self._client is not None:
-            self._try(lambda client: client.scalars(values, step))
+        self._try(lambda client: client.scalars(values, step))
 
     def close(self, end: End = End.DONE) -> None:
-        if self._client is not None:
-            self._try(lambda client: client.close(end))
+        self._try(lambda client: client.close(end))
 
-    def _try(self, send: Callable[[_Client], None]) -> None:
+    def _try(self, send: Callable[[Any], None]) -> None:
+        if self._client is None:
+            return
         try:
             send(self._client)
-        except Exception as error:  # of their client, which may raise anything
+        except Exception as error:  # their client may raise anything
             self._client = None
             self._say(f'{self._name} gets no more metrics: {_first_line(error)}')
 
@@ -83,7 +73,7 @@ class Tracker:
 def check_installed(name: str) -> None:
     """Raises UserError if a tracker's package is missing."""
     spec = None if name == 'none' else importlib.util.find_spec(name)
-    # Their data are in ./wandb and ./mlruns, and Python takes any folder here for a package, one without an origin.
+    # Trackers keep data in ./wandb and ./mlruns; Python takes any folder here for a package, but one without an origin.
     if name != 'none' and (spec is None or spec.origin is None):
         raise UserError(f'training.report_to={name!r} needs the package {name}: {pip_install(name)}')
 
@@ -140,7 +130,7 @@ class _Mlflow:
         self._client.set_terminated(self.id, status=status)
 
 
-CLIENTS: dict[str, Callable[[str, str | None, dict[str, Any]], _Client]] = {'wandb': _Wandb, 'mlflow': _Mlflow}
+CLIENTS = {'wandb': _Wandb, 'mlflow': _Mlflow}
 
 
 def _read_ids(folder: Path) -> dict[str, str]:
@@ -155,13 +145,9 @@ def _read_ids(folder: Path) -> dict[str, str]:
 def _fields(folder: Path) -> dict[str, Any]:
     """The fields of the run's config, {'model.d_model': 512, ...}."""
     try:
-        values = parse_json(read_limited(folder / 'config.json'))
+        return flat_table(parse_json(read_limited(folder / 'config.json')))
     except FileNotFoundError:
         return {}
-    fields = {}
-    for name, value in values.items():
-        fields |= {f'{name}.{key}': each for key, each in value.items()} if isinstance(value, dict) else {name: value}
-    return fields
 
 
 def _first_line(error: Exception) -> str:
@@ -172,7 +158,7 @@ class TensorBoardFile:
     """The event file of one start of a run."""
 
     def __init__(self, folder: Path, *, first_step: int, say: Callable[[str], None]) -> None:
-        """Hides events after `first_step` from earlier starts; training resumes there."""
+        """Hides events of earlier starts after `first_step`, where training resumes."""
         from tensorboardX.proto.event_pb2 import Event, SessionLog
 
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from typing import Any
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.reading import CheckpointReader
 from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
 from flax_transformer.engine.runs.trust import is_remembered, remember
 from flax_transformer.engine.task import Params
@@ -32,7 +33,7 @@ def average(
     Raises UserError if there are too few, if one is of another model, or if `out` already exists.
     """
     if sum(map(bool, (last, best, steps))) != 1 or last < 0 or best < 0:
-        raise UserError('expected one of: the last N checkpoints, the best N, or a list of steps; N at least 1')
+        raise UserError('average: expected one of --last N, --best N and --steps 1000,2000, with N of at least 1')
     made, config = type(run)(out), run.read_config()
     if made.path.exists() and not (made.path.is_dir() and not any(made.path.iterdir())):
         raise UserError(f'{made.path} exists already; give another, or remove it')
@@ -41,13 +42,10 @@ def average(
             raise UserError(
                 f'{file} is a link out of the run, and would be copied with all that it leads to; remove it'
             )
-    with contextlib.closing(
-        Checkpoints(run.checkpoints, best_by=config.training.best_by, read_only=True)
-    ) as checkpoints:
-        choose = lambda: _choose(run, checkpoints, last, best, steps, config.training.best_by)
-        choose()  # an error in the request comes before any reading
-        params, chosen = checkpoints.restore_mean(shapes, choose)
-    # It has only this one checkpoint.
+    checkpoints = CheckpointReader(run.checkpoints, best_by=config.training.best_by)
+    choose = lambda: _choose(run, checkpoints, last, best, steps, config.training.best_by)
+    choose()  # an error in the request comes before any reading
+    params, chosen = checkpoints.restore_mean(shapes, choose)
     made.path.mkdir(parents=True, exist_ok=True)
     made.write_config(replace(config, training=replace(config.training, average_last=1)))
     for name in run.model_files:
@@ -57,13 +55,13 @@ def average(
         remember(made.path)
     origin = {'run': str(run.path), 'steps': chosen}
     (made.path / AVERAGE_FILE).write_text(json.dumps(origin) + '\n', encoding='utf-8')
-    with contextlib.closing(Checkpoints(made.checkpoints)) as checkpoints:
-        checkpoints.save_params(params)
+    with contextlib.closing(Checkpoints(made.checkpoints)) as written:
+        written.save_params(params)
     return made, chosen
 
 
 def _choose(
-    run: RunDirectory, checkpoints: Checkpoints, last: int, best: int, steps: Sequence[int], best_by: str
+    run: RunDirectory, checkpoints: CheckpointReader, last: int, best: int, steps: Sequence[int], best_by: str
 ) -> list[int]:
     """The steps to average. Raises UserError if some are missing."""
     there = checkpoints.steps()
@@ -100,10 +98,7 @@ def named_params(
     average_last = training.average_last
     if which is None and average_last > 1:
         which = 'average'
-    checkpoints = Checkpoints(run.checkpoints, best_by=training.best_by, read_only=True)
-    try:
-        if which == 'average':
-            return checkpoints.restore_average(like, average_last if average_last > 1 else 0)
-        return checkpoints.restore_params(like, None if which == 'best' else which)[0]
-    finally:
-        checkpoints.close()
+    checkpoints = CheckpointReader(run.checkpoints, best_by=training.best_by)
+    if which == 'average':
+        return checkpoints.restore_average(like, average_last if average_last > 1 else 0)
+    return checkpoints.restore_params(like, None if which == 'best' else which)[0]

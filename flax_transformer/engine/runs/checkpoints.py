@@ -1,7 +1,7 @@
-"""Checkpoints by Orbax: the parameters to use, the rest of the train state, and the place in the data.
+"""Checkpoints by Orbax: the parameters to use, the rest of the train state, and the position in the data.
 
 Each step's folder holds the items `params` (all that inference loads), `training` (the rest of the state) and
-`position` (the place in the data, JSON), and manifest.json, the checksums of their files.
+`position` (JSON), and manifest.json, the checksums of their files.
 """
 
 import contextlib
@@ -17,10 +17,11 @@ import orbax.checkpoint as ocp
 from etils import epath
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.quiet import say
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, reading, write_manifest
 from flax_transformer.engine.runs.finished import DAMAGED, DELETED, remove_unfinished, replaced_steps, set_aside, settle
-from flax_transformer.engine.runs.reading import CheckpointReader, say_on_stderr, training_part
+from flax_transformer.engine.runs.reading import CheckpointReader, training_part
 from flax_transformer.engine.task import TrainState
 
 _QUOTA = os.strerror(errno.EDQUOT)
@@ -40,12 +41,12 @@ def tolerate_full_disk(say: Callable[[str], None]) -> Iterator[None]:
 
 def human_size(count: int) -> str:
     """A number of bytes as in 1.2 GB."""
-    unit, name = next((each for each in ((1e9, 'GB'), (1e6, 'MB')) if count >= each[0]), (1e3, 'kB'))
+    unit, name = (1e9, 'GB') if count >= 1e9 else (1e6, 'MB') if count >= 1e6 else (1e3, 'kB')
     return f'{count / unit:,.1f} {name}'
 
 
 def is_full_disk(error: Exception) -> bool:
-    """Whether Orbax failed for lack of room: it wraps the system's errors, and TensorStore's are texts."""
+    """Whether Orbax failed for lack of room: it wraps the system's errors, and those of TensorStore are texts."""
     return any(text in str(error) for text in ('RESOURCE_EXHAUSTED', 'No space left', _QUOTA))
 
 
@@ -53,7 +54,7 @@ class Room(NamedTuple):
     """What a checkpoint takes on disk."""
 
     size: int  # bytes, in whole blocks
-    files: int  # and folders
+    files: int  # files and folders
 
     def __str__(self) -> str:
         return f'{human_size(self.size)} in {self.files} files and folders'
@@ -74,7 +75,7 @@ def _room_of(folder: Path) -> Room:
 
 
 def no_space_left(step: int, needed: Room, folder: Path, cause: Exception) -> OSError:
-    """The error for a checkpoint that did not fit, and of which nothing is left on the disk."""
+    """The error for a checkpoint that did not fit; nothing of it is left on the disk."""
     disk = os.statvfs(folder) if hasattr(os, 'statvfs') else None  # None: Windows
     if _QUOTA in str(cause):
         problem = f'{needed}, and the disk quota is exceeded'
@@ -103,7 +104,7 @@ class Checkpoints(CheckpointReader):
         keep_best: int = 1,
         best_by: str = 'loss',
         read_only: bool = False,
-        say: Callable[[str], None] = say_on_stderr,
+        say: Callable[[str], None] = say,
     ) -> None:
         """Unless `read_only`, removes what an interruption left, moves damaged checkpoints aside and reports them.
 
@@ -149,14 +150,11 @@ class Checkpoints(CheckpointReader):
         self._needed = sum(leaf.nbytes for leaf in jax.tree.leaves((state.params_to_keep, training_part(state))))
         with self._saving():
             if self._saving_step in self._manager.all_steps():
-                self._set_aside(self._saving_step)
+                if multihost.is_first():
+                    set_aside(self.folder / str(self._saving_step))
+                multihost.share(f'checkpoint {self._saving_step} is set aside', '')
+                self._manager.reload()
             self._manager.save(self._saving_step, args=args, metrics=metrics or None)
-
-    def _set_aside(self, step: int) -> None:
-        if multihost.is_first():
-            set_aside(self.folder / str(step))
-        multihost.share(f'checkpoint {step} is set aside', '')
-        self._manager.reload()
 
     def _write_manifest(self) -> None:
         """Called by Orbax, in its thread, once all files are written but before the checkpoint gets its final name."""
@@ -167,8 +165,8 @@ class Checkpoints(CheckpointReader):
     def _clean_up(self) -> str:
         remove_unfinished(self.folder)
         for step in sorted(replaced_steps(self.folder)):
-            place = self.folder / str(step)
-            if place.exists() and has_manifest(place) and (found := faults(place)):
+            new = self.folder / str(step)
+            if new.exists() and has_manifest(new) and (found := faults(new)):
                 self._move_aside(step, found)  # what it was to replace is put back
         settle(self.folder)
         found = {step: faults(self.folder / str(step)) for step in self.steps()}
@@ -184,7 +182,7 @@ class Checkpoints(CheckpointReader):
             self._move_aside(step, lines)
             if step > max(good):
                 self._say(f'going back to checkpoint {max(good)}')
-        return 'moved'
+        return ''
 
     def _move_aside(self, step: int, found: list[str]) -> None:
         to = self.folder.with_name(DAMAGED) / str(step)

@@ -30,7 +30,7 @@ def write_manifest(folder: Path) -> None:
     Call it before the folder gets its final name: then no checkpoint ever exists without its manifest. Raises
     ValueError if Orbax has not merged what the processes have written, since nothing could read the checkpoint.
     """
-    for item in folder.glob('*/_METADATA'):  # of arrays
+    for item in folder.glob('*/_METADATA'):  # only items of arrays have one
         if not (item.parent / 'manifest.ocdbt').exists():
             raise ValueError(f'Orbax has not merged the parts of {item.parent}: it could not be read again')
     files = {name: _entry(folder, name) for name in _names(folder) if name != MANIFEST}
@@ -46,7 +46,7 @@ def has_manifest(folder: Path) -> bool:
 def strange_files(folder: Path) -> list[str]:
     """What no checkpoint has, one line each, found without opening anything.
 
-    Opening a pipe may wait for ever, a link leads elsewhere, and settings that never end do not fit into memory.
+    Opening a pipe may wait for ever, a link leads elsewhere, and endless settings do not fit into memory.
     """
     if folder.is_symlink():
         return ['.: a link, which no checkpoint is']
@@ -90,7 +90,7 @@ def _fault(folder: Path, name: str, expected: dict[str, Any] | None, *, is_read:
     is_read = is_read and (folder / name).stat().st_size == expected.get('bytes')
     entry = _entry(folder, name, is_read=is_read)
     if name == _STEP_METADATA and expected == _metadata_entry(folder / name, 'item_handlers'):
-        return ''  # as it was before Orbax added the handlers
+        return ''  # the manifest was written before Orbax added the handlers
     if entry['bytes'] != expected.get('bytes'):
         return f'{name}: has {entry["bytes"]} bytes, expected {expected.get("bytes")}'
     return f'{name}: its content has changed' if entry.get('sha256') not in (None, expected.get('sha256')) else ''
@@ -120,7 +120,7 @@ def _entry(folder: Path, name: str, *, is_read: bool = True) -> dict[str, Any]:
 
 
 def _metadata_entry(file: Path, *late: str) -> dict[str, Any]:
-    """The entry of the file without its commit time, and without other fields that were added late."""
+    """The entry of the file without its commit time and the fields `late`, which Orbax adds after the manifest."""
     content = read_limited(file)
     try:
         values = parse_json(content) | dict.fromkeys(('commit_timestamp_nsecs', *late))
@@ -132,9 +132,9 @@ def _metadata_entry(file: Path, *late: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turns any exception but those of the system into a UserError which says that `what` cannot be read.
+    """Turns any exception but the system's into a UserError which says that `what` cannot be read.
 
-    What Orbax warns of is left out: a read-only manager is read-only, items have no metadata of their own.
+    Silences Orbax's warnings: a read-only manager is read-only, items have no metadata of their own.
     """
     logger = logging.getLogger('absl')
     level = logger.level
@@ -144,7 +144,7 @@ def reading(what: str) -> Iterator[None]:
     except (UserError, OSError, MemoryError):
         raise
     except Exception as error:  # Orbax may raise anything on a damaged file
-        if interrupt := interrupt_in(error):  # of which Orbax makes an error of its own
+        if interrupt := interrupt_in(error):  # Orbax turns an interruption into an error of its own
             raise interrupt from None
         if 'RESOURCE_EXHAUSTED' in str(error):
             raise

@@ -15,21 +15,21 @@ from flax_transformer.engine.runs.run_directory import RunDirectory
 # Next to the checkpoints:
 REPLACED = 'replaced_checkpoint'  # one that is saved again waits here until the new one is complete
 DELETED = 'deleted_checkpoints'  # those that are not kept are here until their files are removed
-DAMAGED = 'damaged_checkpoints'  # where training moves those that it cannot resume from
+DAMAGED = 'damaged_checkpoints'  # training moves those here that it cannot resume from
 _STEP = re.compile(r'0|[1-9][0-9]*')
 
 
 def steps_of(checkpoints: Path) -> list[int]:
     """The steps of the checkpoints, and of one that waits to be replaced; ascending."""
     aside = checkpoints.with_name(REPLACED)
-    # One may move from the first to the second, or from the second to the first, between two looks.
+    # The folder is listed twice, since a checkpoint may move either way between two listings.
     return sorted({*_steps_in(checkpoints), *_steps_in(aside), *_steps_in(checkpoints)})
 
 
-def place_of(checkpoints: Path, step: int) -> Path:
+def folder_of(checkpoints: Path, step: int) -> Path:
     """The folder of a checkpoint."""
-    places = [checkpoints / str(step), checkpoints.with_name(REPLACED) / str(step)]
-    return next((place for place in (*places, places[0]) if place.is_dir()), places[0])
+    usual, aside = checkpoints / str(step), checkpoints.with_name(REPLACED) / str(step)
+    return aside if not usual.is_dir() and aside.is_dir() else usual
 
 
 def _steps_in(folder: Path) -> set[int]:
@@ -68,9 +68,9 @@ def remove_unfinished(checkpoints: Path) -> None:
 
 
 def finished(run: RunDirectory, config: LoopConfig) -> str | None:
-    """What to say of a run with nothing left to do; None if there is, or where only a start can tell.
+    """What to say of a run with nothing left to do; None if there is something, or if only a start can tell.
 
-    That is so for a checkpoint that is damaged, unfinished or of an earlier version. All are verified, as by a start.
+    Only a start can tell for a checkpoint that is damaged, unfinished or of an earlier version. Verifies all of them.
     """
     try:
         folders = list(run.checkpoints.iterdir())
@@ -83,25 +83,22 @@ def finished(run: RunDirectory, config: LoopConfig) -> str | None:
 
 
 def seems_finished(run: RunDirectory, config: LoopConfig) -> str | None:
-    """The same by the newest checkpoint's place alone, without verifying anything."""
+    """The same by the newest checkpoint's position alone, without verifying anything."""
     try:
-        newest = max((folder for folder in run.checkpoints.iterdir() if folder.name.isdecimal()), key=_step)
+        step = max(int(folder.name) for folder in run.checkpoints.iterdir() if folder.name.isdecimal())
+        newest = run.checkpoints / str(step)
         progress = parse_json(read_limited(newest / 'position' / 'metadata'))['progress']
         early_stopping = EarlyStopping(config.best_by, config.patience, progress.get('improvement'))
         owes_evaluation = bool(progress.get('evaluate'))
-        return nothing_left(run, config, _step(newest), early_stopping, owes_evaluation=owes_evaluation)
+        return nothing_left(run, config, step, early_stopping, owes_evaluation=owes_evaluation)
     except (OSError, UserError, ValueError, TypeError, LookupError, AttributeError):
         return None
-
-
-def _step(folder: Path) -> int:
-    return int(folder.name)
 
 
 def nothing_left(
     run: RunDirectory, config: LoopConfig, step: int, early_stopping: EarlyStopping, *, owes_evaluation: bool
 ) -> str | None:
-    """What would make a run go on that is done after `step`; None if it is not done."""
+    """Says what would make a run go on that is done after `step`; None if it is not done."""
     if step >= config.steps and not owes_evaluation:
         return f'{run.path} is trained already, to step {step}; raise --training.steps to go on'
     if early_stopping.is_over:

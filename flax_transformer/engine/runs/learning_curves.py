@@ -1,8 +1,10 @@
 """Training runs side by side: a table of their results and of how their configs differ, and their learning curves."""
 
-from collections.abc import Sequence
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flax_transformer.common.config_json import changed_fields, flat_fields
 from flax_transformer.common.errors import UserError
@@ -11,14 +13,7 @@ from flax_transformer.engine.monitor.progress import is_lower_better
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, read_metrics
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.plots.curves import plot_learning_curves
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-import contextlib
-import threading
-from collections.abc import Iterator
-
-from flax_transformer.plots.look import png
+from flax_transformer.plots.look import Figure, png
 
 Records = list[dict[str, Any]]
 # Validation scores shown if any run has them, and their names in tables.
@@ -31,11 +26,12 @@ def table(runs: Sequence[RunDirectory]) -> str:
     """Steps, best scores and speed by run, and the fields in which they differ. Raises UserError if one is no run."""
     configs = [run.read_config() for run in runs]
     records = [_read(run.path) for run in runs]
-    scores = [name for name in SCORES if name == 'loss' or any(_points(of, 'validation', name) for of in records)]
+    scores = [name for name in SCORES if name == 'loss' or any(_points(each, 'validation', name) for each in records)]
     best = [title for name in scores for title in (f'best {SCORES[name]}', 'at step')]
-    units = {unit for of in records if (unit := _unit(of))}  # runs of several tasks count different things
+    # Runs of several tasks count different things.
+    units = {unit for each in records if (unit := _counted(each).rpartition('_')[2])}
     header = ['run', 'steps', 'train loss', *best, f'{units.pop()}/s' if len(units) == 1 else 'per second', 'spikes']
-    rows = [header, *([str(run.path), *_row(of, scores)] for run, of in zip(runs, records, strict=True))]
+    rows = [header, *([str(run.path), *_row(each, scores)] for run, each in zip(runs, records, strict=True))]
     lines = [_aligned(rows)]
     lines += _signatures(runs, records, scores)
     differing = _differences(configs)
@@ -46,10 +42,10 @@ def table(runs: Sequence[RunDirectory]) -> str:
     return '\n'.join(lines)
 
 
-def plot_curves(paths: Sequence[Path | str]) -> 'Figure':
+def plot_curves(paths: Sequence[Path | str]) -> Figure:
     """Losses, scores and learning rate by step, a line for each run. Needs matplotlib."""
     records = [_read(Path(path)) for path in paths]
-    points = {panel: [_points(of, *panel) for of in records] for panel in PANELS}
+    points = {panel: [_points(each, *panel) for each in records] for panel in PANELS}
     shown = {panel: found for panel, found in points.items() if any(found)}
     titles = {(kind, name): f'{kind} {SCORES.get(name, name)}'.replace('_', ' ') for kind, name in shown}
     return plot_learning_curves(
@@ -75,14 +71,14 @@ def _read(run: Path) -> Records:
 
 
 def _readable(record: dict[str, Any]) -> dict[str, Any]:
-    """The record without what is neither a finite number nor printable text: a stranger may have written it."""
-    is_text = lambda name: name == 'kind' or name.endswith('_signature')
-    is_sound = lambda name, value: (
-        isinstance(value, str) and value.isprintable()
-        if is_text(name)
-        else type(value) in (int, float) and abs(value) <= 1e300
-    )
-    return {name: value for name, value in record.items() if name == 'kind' or is_sound(name, value)}
+    """Drops what is neither a finite number nor a printable signature: a stranger may have written the record."""
+
+    def is_sound(name: str, value: Any) -> bool:
+        if name.endswith('_signature'):
+            return isinstance(value, str) and value.isprintable()
+        return name == 'kind' or (type(value) in (int, float) and abs(value) <= 1e300)
+
+    return {name: value for name, value in record.items() if is_sound(name, value)}
 
 
 def _row(records: Records, scores: Sequence[str]) -> list[str]:
@@ -104,8 +100,8 @@ def _signatures(runs: Sequence[RunDirectory], records: Sequence[Records], scores
     lines = []
     for name in scores:
         found: dict[str, list[str]] = {}
-        for run, of_run in zip(runs, records, strict=True):
-            for signature in dict.fromkeys(record.get(f'{name}_signature') for record in of_run):
+        for run, own in zip(runs, records, strict=True):
+            for signature in dict.fromkeys(record.get(f'{name}_signature') for record in own):
                 if signature:
                     found.setdefault(signature, []).append(str(run.path))
         for signature, paths in found.items():
@@ -114,15 +110,10 @@ def _signatures(runs: Sequence[RunDirectory], records: Sequence[Records], scores
     return lines
 
 
-def _counted(train: Records) -> str:
+def _counted(records: Records) -> str:
     """The metric that counts what the task trains on, such as target_tokens; '' if there is none."""
-    first = train[0] if train else {}
+    first = next((record for record in records if record['kind'] == 'train'), {})
     return next((name for name in first if f'{name}_per_second' in first), '')
-
-
-def _unit(records: Records) -> str:
-    """What the task counts, as in reports: tokens of target_tokens."""
-    return _counted([record for record in records if record['kind'] == 'train']).rpartition('_')[2]
 
 
 def _speed(train: Records) -> str:
@@ -155,17 +146,15 @@ def _aligned(rows: list[list[str]]) -> str:
     return '\n'.join(lines)
 
 
-EVERY = 2.0  # seconds between two looks at the metrics
-
-
 @contextlib.contextmanager
-def live_curves(*runs: Path | str, every: float = EVERY) -> Iterator[None]:
-    """Inside, the curves of run directories are drawn below the cell, and again whenever a run reports.
+def live_curves(*runs: Path | str, every: float = 2.0) -> Iterator[None]:
+    """Draws the curves of run directories below the cell, and again whenever a run reports, while the block lasts.
 
         with live_curves('runs/mine'):
             train(config, 'runs/mine')
 
-    The runs need not exist yet. Needs matplotlib and IPython (extra `notebooks`).
+    Checks for new metrics `every` so many seconds. The runs need not exist yet.
+    Needs matplotlib and IPython (extra `notebooks`).
     """
     from IPython.display import display
 

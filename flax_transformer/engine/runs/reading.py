@@ -1,11 +1,10 @@
 """Reading checkpoints, also while another process trains: it saves, replaces and deletes them meanwhile."""
 
 import contextlib
+import functools
 import math
 import os
-import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,33 +15,41 @@ import orbax.checkpoint as ocp
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.quiet import say
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.engine.monitor.progress import rank_of_checkpoint
 from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, reading, strange_files
-from flax_transformer.engine.runs.finished import place_of, steps_of
+from flax_transformer.engine.runs.finished import folder_of, steps_of
 from flax_transformer.engine.task import TrainState
 
 T = TypeVar('T')
 Which = int | str | None  # a step, 'last', or the best
-_TRIES = 100  # to read, each time that training has changed the checkpoint meanwhile
+_TRIES = 100  # a read is repeated when training has changed the checkpoint meanwhile
 
 
-def say_on_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def _retried(read: Callable[..., T]) -> Callable[..., T]:
+    """Reads again as long as a read fails because training has changed the checkpoints."""
+
+    @functools.wraps(read)
+    def retried(self: 'CheckpointReader', *arguments: Any) -> T:
+        for _ in range(_TRIES):
+            before = self._listing()
+            try:
+                return read(self, *arguments)
+            except Exception:
+                if self._listing() == before:
+                    raise
+        return read(self, *arguments)
+
+    return retried
 
 
 class CheckpointReader:
     """The checkpoints of a run that exist now; writes nothing."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        best_by: str = 'loss',
-        say: Callable[[str], None] = say_on_stderr,
-    ) -> None:
+    def __init__(self, folder: Path, *, best_by: str = 'loss', say: Callable[[str], None] = say) -> None:
         self.folder, self._say = folder, say
-        self._rank = partial(rank_of_checkpoint, score=best_by)
+        self._rank = functools.partial(rank_of_checkpoint, score=best_by)
 
     def steps(self) -> list[int]:
         """The steps of all checkpoints, newest last."""
@@ -56,49 +63,47 @@ class CheckpointReader:
         """The step of the best checkpoint; of the newest if none was evaluated."""
         return max(self.best_steps(1), default=self.latest())
 
+    @_retried
     def best_steps(self, count: int) -> list[int]:
-        """The steps of the best `count` evaluated checkpoints, or of all if they are fewer; in ascending order."""
-        return self._retry(lambda: self._best_steps(count))
-
-    def _best_steps(self, count: int) -> list[int]:
+        """The steps of the best `count` evaluated checkpoints, or of all if there are fewer, in ascending order."""
         ranks = {step: self._rank(self.metrics(step)) for step in self.steps()}
         evaluated = sorted((step for step in ranks if ranks[step] > -math.inf), key=lambda step: (ranks[step], step))
         return sorted(evaluated[-count:])
 
     def metrics(self, step: int) -> dict[str, float]:
         """The scores of a checkpoint; {} if it was not evaluated."""
-        place = place_of(self.folder, step)
-        self._refuse(step, strange_files(place))
+        checkpoint = folder_of(self.folder, step)
+        self._refuse(step, strange_files(checkpoint))
         try:
-            return parse_json(read_limited(place / 'metrics' / 'metrics'))
+            return parse_json(read_limited(checkpoint / 'metrics' / 'metrics'))
         except FileNotFoundError:
-            if not place.is_dir():
-                raise  # training has just moved it: else another would pass for the best
+            if not checkpoint.is_dir():
+                raise  # training has just moved it; without the error another would pass for the best
             return {}
         except ValueError as error:
             self._check(step)
-            raise self._damaged(step, error) from None
+            raise UserError(
+                f'checkpoint {step} in {self.folder} is damaged ({type(error).__name__} on reading it); restore it '
+                'from a backup, or choose another'
+            ) from None
 
+    @_retried
     def restore(self, like: TrainState) -> tuple[TrainState, dict[str, Any]]:
-        """The newest state, and its place in the data.
+        """The newest state, and its position in the data. Raises UserError if the checkpoint holds only parameters.
 
         `like` has its shapes, each with a sharding, as jax.ShapeDtypeStruct; arrays would be a second state in memory.
-
-        Raises UserError if the checkpoint holds only parameters.
         """
-        return self._retry(lambda: self._restore(like, self.latest()))
-
-    def _restore(self, like: TrainState, step: int | None) -> tuple[TrainState, dict[str, Any]]:
         self._require_any()
-        place = place_of(self.folder, step)
-        if not (place / 'training').exists():
+        step = self.latest()
+        checkpoint = folder_of(self.folder, step)
+        if not (checkpoint / 'training').exists():
             raise UserError(
                 f'{self.folder.parent} holds only parameters, no training to go on with; start another run from them: '
                 f'--init-from {self.folder.parent} --workdir ANOTHER'
             )
         self._is_verifiable(step)
         items = _read(
-            place,
+            checkpoint,
             params=ocp.args.StandardRestore(like.params_to_keep),
             training=ocp.args.StandardRestore(training_part(like)),
             position=ocp.args.JsonRestore(),
@@ -110,78 +115,60 @@ class CheckpointReader:
             state = TrainState(training['step'], training['params'], training['opt_state'], params)
         return state, items['position']
 
+    @_retried
     def restore_params(self, like: Any, which: Which = None) -> tuple[Any, int]:
-        """The parameters of a checkpoint, placed as the shapes in `like` say; and its step.
+        """The parameters of a checkpoint, on the devices that the shapes in `like` name; and its step.
 
         Raises UserError if there is no such checkpoint, or if it is damaged.
         """
-
-        def restore() -> tuple[Any, int]:
-            self._require_any()
-            step = self.best() if which is None else self.latest() if which == 'last' else which
-            return self._restore_params(like, step), step
-
-        return self._retry(restore)
+        self._require_any()
+        step = self.best() if which is None else self.latest() if which == 'last' else which
+        return self._restore_params(like, step), step
 
     def _restore_params(self, like: Any, step: int) -> Any:
         steps = self.steps()
         if step not in steps:
             raise UserError(f'{self.folder} has no checkpoint of step {step}; there are {", ".join(map(str, steps))}')
         self._check(step)
-        # Not left to Orbax: it raises while other reads go on, whose callbacks then find its event loop closed.
+        # Orbax would raise while other reads go on, whose callbacks then find its event loop closed.
         self._refuse_other_shapes(like, step)
-        return _read(place_of(self.folder, step), params=ocp.args.StandardRestore(like))['params']
+        return _read(folder_of(self.folder, step), params=ocp.args.StandardRestore(like))['params']
 
     def restore_average(self, like: Any, count: int) -> Any:
         """The mean of the newest `count` checkpoints' parameters, or of all if there are fewer or the count is 0."""
         return self.restore_mean(like, lambda: self.steps()[-count:])[0]
 
+    @_retried
     def restore_mean(self, like: Any, choose: Callable[[], Sequence[int]]) -> tuple[Any, Sequence[int]]:
-        """The mean of the parameters of the steps that are chosen, and these; holds two trees in memory.
+        """The mean of the parameters of the steps that `choose` returns, and these steps; holds two trees in memory.
 
-        `choose` is called again if training deletes one of them meanwhile.
+        Calls `choose` again if training deletes one of them meanwhile.
         """
-
-        def restore() -> tuple[Any, Sequence[int]]:
-            self._require_any()
-            steps = choose()
-            total = self._restore_params(like, steps[-1])
-            for step in steps[:-1]:
-                total = jax.tree.map(jnp.add, total, self._restore_params(like, step))
-            return jax.tree.map(lambda x: x / len(steps), total), steps
-
-        return self._retry(restore)
+        self._require_any()
+        steps = choose()
+        total = self._restore_params(like, steps[-1])
+        for step in steps[:-1]:
+            total = jax.tree.map(jnp.add, total, self._restore_params(like, step))
+        return jax.tree.map(lambda x: x / len(steps), total), steps
 
     def _require_any(self) -> None:
         if not self.steps():
             raise UserError(f'{self.folder} holds no checkpoint yet; train until the first one is saved')
-
-    def _retry(self, read: Callable[[], T]) -> T:
-        """What `read` returns; reads again as long as it fails because training has changed the checkpoints."""
-        for _ in range(_TRIES):
-            before = self._listing()
-            try:
-                return read()
-            except Exception:
-                if self._listing() == before:
-                    raise
-        return read()
 
     def _listing(self) -> dict[str, tuple[int, int]]:
         """What identifies each checkpoint."""
         found = {}
         for step in self.steps():
             with contextlib.suppress(FileNotFoundError):
-                status = os.stat(place_of(self.folder, step), follow_symlinks=False)
+                status = os.stat(folder_of(self.folder, step), follow_symlinks=False)
                 found[step] = (status.st_ino, status.st_ctime_ns)
         return found
 
     def _check(self, step: int) -> None:
-        """Raises UserError if the checkpoint is damaged; of `training`, which inference does not read, checks sizes."""
-        if not self._is_verifiable(step):
-            return
-        place = place_of(self.folder, step)
-        self._refuse(step, faults(place, is_read=lambda name: not name.startswith('training/')))
+        """Raises UserError if the checkpoint is damaged; `training`, which inference does not read, only by size."""
+        if self._is_verifiable(step):
+            is_read = lambda name: not name.startswith('training/')
+            self._refuse(step, faults(folder_of(self.folder, step), is_read=is_read))
 
     def _refuse(self, step: int, found: list[str]) -> None:
         if found:
@@ -191,26 +178,22 @@ class CheckpointReader:
                 f'Restore it from a backup, or choose another with --step: there are {others}'
             )
 
-    def _damaged(self, step: int, error: Exception) -> UserError:
-        return UserError(
-            f'checkpoint {step} in {self.folder} is damaged ({type(error).__name__} on reading it); restore it from a '
-            'backup, or choose another'
-        )
-
     def _is_verifiable(self, step: int) -> bool:
         """False, and reported, for a checkpoint without checksums."""
-        if has_manifest(place_of(self.folder, step)):
+        if has_manifest(folder_of(self.folder, step)):
             return True
-        found = f'checkpoint {step} in {self.folder} was written by an earlier version, without checksums'
-        self._say(f'{found}: it cannot be verified')
+        self._say(
+            f'checkpoint {step} in {self.folder} was written by an earlier version, without checksums: it cannot be '
+            'verified'
+        )
         return False
 
     def _refuse_other_shapes(self, like: Any, step: int) -> None:
         """Raises UserError if the checkpoint's parameters do not have the names and shapes of `like`."""
         flat = lambda tree: {path: tuple(leaf.shape) for path, leaf in named_leaves(tree)}
-        place = place_of(self.folder, step).absolute()
+        checkpoint = folder_of(self.folder, step).absolute()
         with reading(f'checkpoint {step} in {self.folder}'), ocp.StandardCheckpointer() as reader:
-            there = flat(reader.metadata(place / 'params').item_metadata.tree)
+            there = flat(reader.metadata(checkpoint / 'params').item_metadata.tree)
         expected = flat(like)
         names = [name for name in sorted(expected | there) if expected.get(name) != there.get(name)]
         if names:
@@ -221,9 +204,6 @@ class CheckpointReader:
                 f'checkpoint {step} in {self.folder} was made by another model than the config describes:\n'
                 + '\n'.join(lines[:5] + ['  ...'] * (len(lines) > 5))
             )
-
-    def close(self) -> None:
-        """Nothing is open between calls."""
 
 
 def _read(checkpoint: Path, **items: Any) -> Any:

@@ -1,7 +1,7 @@
 """A run directory: a trained model complete in one folder, which can be moved.
 
 config.json        the config, with its schema version and task
-checkpoints/       parameters, optimizer state and place in the data, by step
+checkpoints/       parameters, optimizer state and position in the data, by step
 metrics.jsonl      training and validation metrics; the same in tensorboard/
 environment.json   versions and devices of each start
 lock               held by the process that trains here
@@ -17,7 +17,6 @@ import platform
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -25,7 +24,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from flax_transformer.common.config_json import changed_fields, from_json, to_json
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.fields import marked
-from flax_transformer.common.files import LOCK_FILE, in_use, read_limited, write_whole
+from flax_transformer.common.files import LOCK_FILE, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.runs.trust import remember
 
@@ -77,7 +76,11 @@ class RunDirectory(Generic[C]):
         is_new = not self.exists()
         if is_new and self.path.exists() and not self._is_empty():
             raise UserError(f'{self.path} exists and is not a run directory; give another --workdir, or empty it')
-        self._check_links()  # only now: anything may be below another folder
+        if file := self.link_out():  # training must not write where a stranger's run leads
+            raise UserError(
+                f'{file} is a link to {os.readlink(file)}, and training would write there; put the run itself '
+                'where there is room (--workdir)'
+            )
         if refused := self.conflicts(config):
             raise UserError(
                 f'{self.path} holds a run of another config:\n{refused}\n'
@@ -85,7 +88,7 @@ class RunDirectory(Generic[C]):
             )
 
     def conflicts(self, config: Any) -> str:
-        """The fields that keep a run that is there from being resumed with this config, a line for each."""
+        """The fields that keep the run here from being resumed with this config, a line each."""
         if not self.exists():
             return ''
         changed, resumable = changed_fields(self.read_config(), config), marked(config, 'resumable')
@@ -106,14 +109,6 @@ class RunDirectory(Generic[C]):
                 'another --workdir'
             )
 
-    def _check_links(self) -> None:
-        """Raises UserError for a link out of the directory: training must not write where a stranger's run points."""
-        if file := self.link_out():
-            raise UserError(
-                f'{file} is a link to {os.readlink(file)}, and training would write there; put the run itself '
-                'where there is room (--workdir)'
-            )
-
     def link_out(self, name: str = '') -> Path | None:
         """The first link, at or below a name in the directory, that leads out of it."""
         start, inside = self.path / name, self.path.resolve()
@@ -129,12 +124,6 @@ class RunDirectory(Generic[C]):
         return self.path.is_dir() and all(
             file.suffix == '.partial' or file.name in self.leftovers for file in self.path.iterdir()
         )
-
-    @contextlib.contextmanager
-    def in_use(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Keeps other processes out of the directory. Raises UserError if one is working in it."""
-        with in_use(self.path, say=say):
-            yield
 
     def open(self, config: Any) -> None:
         """Creates the directory, or finds this config's run there; writes the config, and remembers the run as ours."""
@@ -187,8 +176,8 @@ def write_digest(run: Path, digest: str) -> None:
 
 
 def check_digest(run: Path, digest: str) -> None:
-    """Raises UserError if the run began with another tokenizer than that of this digest."""
-    with contextlib.suppress(FileNotFoundError):  # of an older run
+    """Raises UserError if the run began with a tokenizer of another digest."""
+    with contextlib.suppress(FileNotFoundError):
         if read_limited(run / DIGEST_FILE, 1000).strip() != digest.encode():
             raise UserError(
                 f'{run / "tokenizer"} is not the tokenizer that the run began with: its digest is not that in '

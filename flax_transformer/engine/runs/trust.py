@@ -29,12 +29,11 @@ def check_named_files(
     """Raises UserError if `data` leads to a file outside of the user's data folder that a stranger may have named.
 
     Args:
-      run: the RunDirectory.
-      data: the settings of its data, with what the user has changed.
+      data: the settings of the run's data, with what the user has changed.
       paths: the files and folders that are opened for such settings, whether or not they exist.
       data_folder: the folder that the field `root` stands for.
       fields: those that `paths` reads.
-      trust: reads them all the same, and remembers the run.
+      trust: reads the files all the same, and remembers the run.
       remedy: the options that name other files.
     """
     if trust:

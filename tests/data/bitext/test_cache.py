@@ -386,7 +386,7 @@ def test_a_disk_that_is_full_at_the_very_end_leaves_nothing_behind(folder, tmp_p
     open_file = Path.open
 
     def opening(self, mode='r', **settings):
-        return open_file(Path('/dev/full') if (self.name, mode) == ('source.ids', 'wb') else self, mode, **settings)
+        return open_file(Path('/dev/full') if (self.name, mode) == ('source.ids', 'ab') else self, mode, **settings)
 
     monkeypatch.setattr(Path, 'open', opening)
     with pytest.raises(OSError, match='No space left'):
