@@ -224,7 +224,6 @@ def _sort(found: Hypotheses) -> Hypotheses:
 
 
 def _is_real(values: jax.Array) -> jax.Array:
-    """Whether each log-probability or score belongs to a hypothesis that exists."""
     return values > NEG_INF / 2
 
 

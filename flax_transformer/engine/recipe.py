@@ -72,6 +72,11 @@ class Recipe:
         return Trainer(self.make_task(config, placed), config.engine, placed)
 
 
+def held_out(validation: Callable[[Any, Any, Trainer], Validate]) -> Callable[..., Validate | None]:
+    """The validation of a recipe, or none where nothing is held out: `prepared.validation` is None."""
+    return lambda config, prepared, trainer: validation(config, prepared, trainer) if prepared.validation else None
+
+
 def declare(task: type[Task], **own: Any) -> Recipe:
     """The recipe of a task in one class, which is made of a config and has `Config` and `batch(prepared, number)`.
 

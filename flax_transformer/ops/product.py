@@ -6,8 +6,9 @@ a batch; it stays in float32 where the computation is in bfloat16, whose eight b
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,16 @@ from jax.sharding import PartitionSpec as P
 from flax_transformer.ops.int8 import Quantized, int8_product
 
 Weight = jax.Array | Quantized
+
+
+def resolve_dtype(config: Any, platform: str | None = None) -> Any:
+    """Returns a model's config with a concrete dtype: 'auto' is float32 on CPUs and bfloat16 elsewhere.
+
+    The platform is JAX's default unless it is given.
+    """
+    if config.dtype != 'auto':
+        return config
+    return replace(config, dtype='float32' if (platform or jax.default_backend()) == 'cpu' else 'bfloat16')
 
 
 def product(x: jax.Array, weight: Weight, *, axis: int = 0, dtype: jnp.dtype | None = None) -> jax.Array:

@@ -1,8 +1,8 @@
 """The decoder, on whole sentences and one token at a time.
 
-The first layer reads the words so far, and its state asks the attention for a context; further layers and the output
-read both. With input feeding, the first layer also reads the context of the step before. So the decoder of one layer is
-that of Bahdanau et al. 2015, but that each context is asked for by a state that has read the previous word already.
+The first layer reads the words so far, and its state queries the source for a context; further layers and the output
+read both. With input feeding, the first layer also reads the previous step's context. One layer is the decoder of
+Bahdanau et al. 2015, except that the state has read the previous word when it queries the source.
 
 Shapes: B rows, S source and T target positions, D d_model, H hidden size, A attention size, C context (2 H),
 W hypotheses, N = B * W.
@@ -39,7 +39,7 @@ from flax_transformer.rnn.recurrence import Times, recur
 @jax.checkpoint  # tanh is recomputed in the backward pass: [B, Q, S, A] is much more than all else
 def additive_energies(q: jax.Array, k: jax.Array, vector: jax.Array) -> jax.Array:
     """vector . tanh(q + k), float32 [B, Q, S], of queries [B, Q, A] and keys [B, S, A] (Bahdanau et al. 2015, A.1)."""
-    # Added up in float32, as the gradients are, over the keys of a query and the queries of a key.
+    # float32, as the gradients are: they are summed over the keys of a query and the queries of a key.
     hidden = (q.astype(jnp.float32)[:, :, None] + k.astype(jnp.float32)[:, None]).astype(q.dtype)
     return product(jnp.tanh(hidden), vector[:, None], dtype=jnp.float32)[..., 0]
 
@@ -62,7 +62,7 @@ def attention_weights(energies: jax.Array, mask: jax.Array) -> jax.Array:
 
 
 def context_of(weights: jax.Array, values: jax.Array) -> jax.Array:
-    """The means [B, Q, C] of values [B, S, C] under weights [B, Q, S], in the dtype of the values."""
+    """Returns means [B, Q, C] of values [B, S, C] under weights [B, Q, S], in the dtype of the values."""
     sums = jnp.einsum('BQS,BSC->BQC', weights.astype(values.dtype), values, preferred_element_type=jnp.float32)
     return sums.astype(values.dtype)
 
@@ -109,8 +109,8 @@ class Decoder(nn.Module):
             h = layer(self.dropout(below, deterministic=deterministic), segments)
         return self._output(h, context, x)
 
-    def look(self, x: jax.Array, source: Source, segments: jax.Array) -> jax.Array:
-        """The attention [B, T, S] over the source."""
+    def attention_weights(self, x: jax.Array, source: Source, segments: jax.Array) -> jax.Array:
+        """Returns the attention [B, T, S] over the source."""
         return self._first_layer(x, source, segments)[2]
 
     def _first_layer(self, x: jax.Array, source: Source, segments: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:

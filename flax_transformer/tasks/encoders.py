@@ -3,7 +3,6 @@
 Called inside a module's `__call__`, each adds its parameters to that module. Shapes: B rows, T positions, D width.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -22,7 +21,6 @@ def recurrent_layer(config: Any, number: int, x: jax.Array, counts: jax.Array) -
 
 
 def with_positions(x: jax.Array) -> jax.Array:
-    """x [B, T, D] plus the sinusoids of its positions."""
     _, length, width = x.shape
     return Positions(width, dtype=x.dtype)(x, jnp.arange(length)[None], length)
 
@@ -47,10 +45,3 @@ def transformer_encoder(
         )
     )
     return encoder(x, counts[:, None, None, :], deterministic=deterministic)
-
-
-def resolve_dtype(config: Any, platform: str | None = None) -> Any:
-    """A model's config with the dtype that 'auto' stands for on a platform; None: JAX's default."""
-    if config.dtype != 'auto':
-        return config
-    return replace(config, dtype='float32' if (platform or jax.default_backend()) == 'cpu' else 'bfloat16')

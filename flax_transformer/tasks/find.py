@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from flax_transformer.engine.recipe import Recipe
     from flax_transformer.engine.trainer import Trainer
 
-FIRST_TASK = 'translation'  # of tables whose config names none
-MODULES_VARIABLE = 'FLAX_TRANSFORMER_TASKS'  # of the environment: modules with tasks of your own, separated by commas
+FIRST_TASK = 'translation'  # the task of a config in JSON or YAML that names none
+MODULES_VARIABLE = 'FLAX_TRANSFORMER_TASKS'  # names modules with tasks of your own, separated by commas
 _MAIN_NAMES = {'recipe': 'RECIPE', 'evaluate': 'evaluate', 'corpus_checks': 'report_of'}
 
 
@@ -80,7 +80,6 @@ def make_trainer(config: TaskConfig, devices: 'Sequence[jax.Device] | None' = No
 
 
 def task_names() -> list[str]:
-    """The names of all tasks of the package, the first one's first."""
     found = [each.name for each in pkgutil.iter_modules(tasks.__path__) if each.ispkg]
     return sorted(found, key=lambda name: (name != FIRST_TASK, name))
 
@@ -105,7 +104,6 @@ def config_class(task: str) -> type[TaskConfig]:
 
 
 def _configs() -> list[type[TaskConfig]]:
-    """The configs of all tasks that are imported."""
     return [kind for kind in TaskConfig.__subclasses__() if 'task' in vars(kind)]
 
 

@@ -43,7 +43,6 @@ class EncodedTexts:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of everything that training reads."""
         found = hashlib.sha256()
         for array in (self.tokens, self.labels, self.weight):
             found.update(f'{array.dtype} {array.shape}\n'.encode() + np.ascontiguousarray(array).tobytes())

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout, kept
 from flax_transformer.ops.embedding import Embedding
+from flax_transformer.ops.product import resolve_dtype
 from flax_transformer.tasks.classification.config import ClassifierConfig
 from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID
-from flax_transformer.tasks.encoders import recurrent_layer, resolve_dtype, transformer_encoder, with_positions
+from flax_transformer.tasks.encoders import recurrent_layer, transformer_encoder, with_positions
 
 
 def mean_of(x: jax.Array, is_token: jax.Array) -> jax.Array:
@@ -38,7 +39,6 @@ class AverageEncoder(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        """[B, D] of tokens [B, S]."""
         x = Dropout(self.config.encoder_dropout_rate)(embed(self.config)(tokens), deterministic=deterministic)
         return mean_of(x, tokens != PAD_ID)
 
@@ -50,7 +50,6 @@ class ConvolutionEncoder(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        """[B, widths * maps] of tokens [B, S]."""
         config, is_token = self.config, tokens != PAD_ID
         x = Dropout(config.encoder_dropout_rate)(embed(config)(tokens), deterministic=deterministic)
         return jnp.concatenate([self._responses(x, is_token, width) for width in config.widths], axis=-1)
@@ -72,7 +71,6 @@ class RecurrentEncoder(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        """[B, 2 * hidden_size] of tokens [B, S]."""
         config, is_token = self.config, tokens != PAD_ID
         x = embed(config)(tokens)
         for number in range(config.num_layers):
@@ -88,7 +86,6 @@ class TransformerEncoder(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        """[B, D] of tokens [B, S]."""
         config, is_token = self.config, tokens != PAD_ID
         x = with_positions(embed(config, scale=True)(tokens))
         x = Dropout(config.encoder_dropout_rate)(x, deterministic=deterministic)

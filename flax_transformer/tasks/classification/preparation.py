@@ -21,13 +21,11 @@ from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID, Voc
 
 
 class Prepared(NamedTuple):
-    """What training reads."""
-
     vocabulary: Vocabulary
     labels: Labels
     train: EncodedTexts
     validation: EncodedTexts | None
-    pretrained: PretrainedRows | None = None  # of the embeddings of a run that begins
+    pretrained: PretrainedRows | None = None  # initial embeddings of a new run
 
 
 def prepare_run(
@@ -61,7 +59,6 @@ def prepare_run(
 
 
 def keep(run: Run, config: ClassificationConfig, prepared: Prepared) -> None:
-    """Writes vocabulary and labels of a new run."""
     if not run.is_prepared():
         run.write_vocabulary(prepared.vocabulary)
         run.write_labels(prepared.labels)

@@ -29,7 +29,7 @@ def paths_of(counts: np.ndarray) -> Paths:
     size = len(counts)
     weights = np.concatenate([counts[::-1].astype(np.int64), np.zeros(size - 1, np.int64)])
     parent, branch = np.zeros(2 * size - 1, np.int64), np.zeros(2 * size - 1, np.int8)
-    weight, leaf, node = weights.tolist(), 0, size  # of both kinds, the lightest comes first
+    weight, leaf, node = weights.tolist(), 0, size  # both kinds are sorted, the lightest first
     for made in range(size, 2 * size - 1):
         for side in (1, 0):
             if leaf < size and (node >= made or weight[leaf] <= weight[node]):

@@ -26,8 +26,6 @@ AMONG = 30_000  # most frequent words: questions about others are left out, as i
 
 
 class SectionScore(NamedTuple):
-    """How many analogies of a section were answered rightly."""
-
     name: str
     right: int
     asked: int  # all four words are known
@@ -163,7 +161,6 @@ class EvaluateOptions:
 
 
 def defaults(config: Any) -> EvaluateOptions:
-    """The options for a run of any config."""
     return EvaluateOptions()
 
 

@@ -21,8 +21,8 @@ from flax_transformer.tasks.embeddings.config import EmbeddingsModelConfig
 from flax_transformer.tasks.embeddings.corpus import END_OF_LINE
 from flax_transformer.tasks.embeddings.word2vec import rows_add, rows_of
 
-_EXPONENT = 0.75  # of the weight (section 3.1)
-_MEAN_EXPONENT = 0.75  # of a word's count, in the mean that is taken away
+_EXPONENT = 0.75  # alpha, in a pair's weight (section 3.1)
+_MEAN_EXPONENT = 0.75  # weights a word by its count, in the mean that is subtracted
 _SEGMENT = 64  # consecutive pairs on disk that are read together
 CHUNK = 1 << 14  # segments of a chunk
 

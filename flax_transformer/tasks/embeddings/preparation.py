@@ -18,10 +18,8 @@ from flax_transformer.tasks.embeddings.run import LoadedRun, Run, check_vocabula
 
 
 class Prepared(NamedTuple):
-    """What training reads."""
-
     vocabulary: Vocabulary
-    fingerprint: str  # of the text
+    fingerprint: str  # the text's
     train: Chunks
     validation: TextBlocks | None
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.recipe import Recipe, Validation
+from flax_transformer.engine.recipe import Recipe, Validation, held_out
 from flax_transformer.engine.task import Params, Share, Sums, Task
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.embeddings.batches import TrainingBatches
@@ -45,7 +45,6 @@ class _TaskOfBlocks(Task):
         self._config = config.model
 
     def sums(self, params: Params, block: Any) -> Sums:
-        """The sums of a block, the loss among them."""
         raise NotImplementedError
 
     def loss(self, params: Params, batch: Any, key: jax.Array | None) -> tuple[jax.Array, Sums]:
@@ -57,8 +56,6 @@ class _TaskOfBlocks(Task):
 
 
 class Word2VecTask(_TaskOfBlocks):
-    """Skip-gram or CBOW."""
-
     slot_name = 'word_slots'
     counts = ('words', 'predictions')
 
@@ -101,8 +98,6 @@ class Word2VecTask(_TaskOfBlocks):
 
 
 class GloVeTask(_TaskOfBlocks):
-    """GloVe by AdaGrad."""
-
     slot_name = 'pair_slots'
     counts = ('pairs',)
 
@@ -134,9 +129,9 @@ class GloVeTask(_TaskOfBlocks):
 class EmbeddingsValidation(Validation):
     predicts = False
 
-    def __init__(self, trainer: Trainer, blocks: TextBlocks) -> None:
+    def __init__(self, config: EmbeddingsConfig, prepared: Prepared, trainer: Trainer) -> None:
         super().__init__(trainer)
-        self._blocks = blocks
+        self._blocks = prepared.validation
 
     def batches(self) -> Iterator[TextBlocks]:
         rows = self.trainer.task.rows_per_step
@@ -162,10 +157,6 @@ def _batches(config: EmbeddingsConfig, prepared: Prepared, trainer: Trainer) -> 
     )
 
 
-def _validation(config: EmbeddingsConfig, prepared: Prepared, trainer: Trainer) -> EmbeddingsValidation | None:
-    return None if prepared.validation is None else EmbeddingsValidation(trainer, prepared.validation)
-
-
 RECIPE = Recipe(
     config=EmbeddingsConfig,
     run=Run,
@@ -173,7 +164,7 @@ RECIPE = Recipe(
     prepare=prepare_run,
     keep=keep,
     batches=_batches,
-    validation=_validation,
+    validation=held_out(EmbeddingsValidation),
     load=load_run,
     taken_over=('model', 'tokenizer'),
     comes_along='vocabulary',

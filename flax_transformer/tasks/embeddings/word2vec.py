@@ -128,7 +128,6 @@ def sums_of(loss: jax.Array, is_neighbor: jax.Array, predictions: jax.Array) -> 
 
 
 def finite(updates: Updates, loss: jax.Array) -> Updates:
-    """The updates, or none of them if the loss is not finite."""
     return {name: RowUpdate(ids, jnp.where(jnp.isfinite(loss), delta, 0.0)) for name, (ids, delta) in updates.items()}
 
 

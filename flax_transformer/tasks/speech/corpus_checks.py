@@ -34,7 +34,7 @@ def report_of(
         texts = [each.text for each in corpora['train'].recordings]
         units = Units.learn(texts, config.tokenizer, config.model.vocab_size)
     else:
-        units = Run(workdir).read_units()
+        units = Run(workdir).read_vocabulary()
     return audit(corpora, config, units)
 
 
@@ -52,7 +52,6 @@ def usable(corpus: Corpus, config: SpeechConfig, units: Units) -> list[int]:
 
 
 def _is_too_short(recording: Recording, config: SpeechConfig, units: Units) -> bool:
-    """Whether a recording has fewer frames than its transcript needs."""
     frames = -(-num_frames(recording.num_samples, config.features) // config.model.stride)
     return fewest_frames(units.encode(recording.text)) > frames
 
@@ -66,7 +65,6 @@ def audit(corpora: Corpora, config: SpeechConfig, units: Units) -> Report:
 
 
 def _finding(kind: str, name: str, corpus: Corpus, indices: list[int], detail: str = '') -> Iterator[Finding]:
-    """The finding for some recordings of a corpus, if there are any."""
     shown = (TextExample(each.place, each.text) for each in map(corpus.recordings.__getitem__, indices))
     return findings_of(KINDS[kind], name, len(indices), len(corpus.recordings), shown, detail)
 

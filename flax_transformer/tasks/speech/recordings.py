@@ -38,7 +38,7 @@ class Corpus:
 
     name: str
     recordings: list[Recording]
-    samples: Callable[[int], np.ndarray]  # of a recording, float32 [num_samples] in -1..1
+    samples: Callable[[int], np.ndarray]  # a recording's samples, float32 [num_samples] in -1..1
 
     @property
     def count(self) -> int:

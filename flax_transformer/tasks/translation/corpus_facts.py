@@ -28,8 +28,8 @@ class Facts:
     """Counts over all pairs, and some of them, evenly spaced."""
 
     pairs: int
-    words: tuple[int, int]  # of source and target; characters where words have no spaces between
-    characters: int  # of both sides
+    words: tuple[int, int]  # source and target; characters where words have no spaces between
+    characters: int  # both sides
     sample: Pairs
 
 
@@ -38,7 +38,7 @@ class Pieces:
     """What the sample is in pieces, EOS included."""
 
     vocab_size: int
-    lengths: np.ndarray  # [2, pairs]: of source and target
+    lengths: np.ndarray  # [2, pairs]: source and target
 
     @property
     def per_pair(self) -> np.ndarray:
@@ -138,7 +138,7 @@ def hold_out(source: Path, target: Path, folder: Path, languages: tuple[str, str
 
 def _choose(corpus: AlignedFiles, count: int) -> np.ndarray:
     """[pairs] bool: whether a pair is held out."""
-    keys: list[list[np.ndarray]] = [[], [], []]  # of sources, targets, and both: 24 bytes a pair
+    keys: list[list[np.ndarray]] = [[], [], []]  # sources, targets, and both: 24 bytes a pair
     for pairs in corpus.pairs():
         both = map('\t'.join, zip(pairs.sources, pairs.targets, strict=True))
         for found, lines in zip(keys, (pairs.sources, pairs.targets, list(both)), strict=True):
@@ -151,5 +151,5 @@ def _choose(corpus: AlignedFiles, count: int) -> np.ndarray:
 
 
 def _occur_once(keys: np.ndarray) -> np.ndarray:
-    _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    return counts[places] == 1
+    _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    return counts[inverse] == 1

@@ -92,12 +92,10 @@ class Fault:
 
 @dataclass(frozen=True)
 class WidthReport:
-    """The search at one beam width."""
-
     beam_width: int
     bleu: float
     length_ratio: float
-    mean_score: float  # of the translations; a better search raises it
+    mean_score: float  # the translations'; a better search raises it
     num_right: int  # translations equal to the reference
     num_search_faults: int
     num_model_faults: int
@@ -160,7 +158,6 @@ def _report(
 
 
 def recommendation(reports: Sequence[WidthReport]) -> str:
-    """What to do about the faults."""
     best = max(reports, key=lambda report: (round(report.bleu, 2), -report.beam_width))
     widest = max(reports, key=lambda report: report.beam_width)
     num_faults = best.num_search_faults + best.num_model_faults

@@ -2,31 +2,29 @@
 
 Pictures need matplotlib (extra `plots`)."""
 
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flax_transformer.common.errors import UserError
+from flax_transformer.decoding.beam_search import beam_search
+from flax_transformer.decoding.problem import History, Hypotheses, Transform
+from flax_transformer.decoding.search import make_problem
 from flax_transformer.plots.attention import plot_map
 from flax_transformer.plots.look import png
+from flax_transformer.tasks.translation.inference.result import Translation
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.model import require
 from flax_transformer.transformer.model import shift_right
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-import unicodedata
-from collections.abc import Sequence
-from typing import NamedTuple
-
-from flax_transformer.common.errors import UserError
-from flax_transformer.decoding.beam_search import beam_search
-from flax_transformer.decoding.problem import History, Hypotheses, Transform
-from flax_transformer.decoding.search import make_problem
-from flax_transformer.tasks.translation.inference.result import Translation
 
 SHADES = ((0.60, '█'), (0.30, '▓'), (0.15, '▒'), (0.05, '░'), (0.0, ' '))  # from this weight on
 
@@ -132,7 +130,6 @@ def _printable(piece: str) -> str:
 
 
 def _columns(text: str) -> int:
-    """The columns of a terminal that a text takes."""
     return sum(map(_columns_of, text)) or 1
 
 
@@ -157,7 +154,7 @@ class BeamTree(NamedTuple):
 
     tokens: list[str]
     parents: list[int]  # -1: where all begin
-    log_probs: list[float]  # of the hypothesis, nats
+    log_probs: list[float]  # the hypothesis's, nats
     kept: list[bool]  # False: the search dropped it
     best: int  # the last node of the hypothesis that the search returns
 

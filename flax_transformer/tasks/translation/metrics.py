@@ -32,7 +32,7 @@ class ScoreTokens(NamedTuple):
     note: str = ''  # why this is not what sacreBLEU or the literature would take
 
 
-SPACED = ScoreTokens()  # of most languages
+SPACED = ScoreTokens()  # for most languages
 
 
 @functools.cache
@@ -111,8 +111,6 @@ class BucketScores:
 
 @dataclass(frozen=True)
 class Scores:
-    """How translations compare with their references, on detokenized text."""
-
     bleu: float  # sacreBLEU, 0 to 100; 0 if no line has four tokens
     bleu_signature: str
     bleu_details: str  # n-gram precisions, brevity penalty, lengths
@@ -128,7 +126,7 @@ class Scores:
     num_truncated: int
     has_four_words: bool  # whether any translation has 4-grams of tokens for BLEU to count
     by_length: tuple[BucketScores, ...] = ()  # if the sources are known
-    length_unit: str = 'words'  # of by_length: or characters
+    length_unit: str = 'words'  # what by_length counts: or characters
     bleu_note: str = ''  # what to know about BLEU's tokenizer; see `score_tokens`
 
     def __str__(self) -> str:

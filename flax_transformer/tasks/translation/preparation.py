@@ -32,13 +32,11 @@ Say = Callable[[str], None]
 
 
 class ValidationSet(NamedTuple):
-    """A validation set, as text and as ids."""
-
-    name: str  # of its corpus in the mixture
+    name: str  # its corpus's, in the mixture
     pairs: Pairs
     tokenized: TokenizedPairs
-    target_language: str | None  # whose tag its sources begin with
-    language: str | None = None  # of its targets
+    target_language: str | None  # its sources begin with this tag
+    language: str | None = None  # its targets'
     tokens: ScoreTokens = SPACED  # what BLEU counts
 
 
@@ -73,13 +71,11 @@ def of_each_corpus(data: DataConfig, sets: Sequence[ValidationSet]) -> list[Toke
 
 
 class Prepared(NamedTuple):
-    """What training reads."""
-
     tokenizer: Tokenizer
-    corpora: list[data_cache.PreparedPairs]  # of config.data.corpora
+    corpora: list[data_cache.PreparedPairs]  # in the order of config.data.corpora
     validation: list[ValidationSet]
-    files: dict[str, list[Listed]]  # of the training and validation corpora, by `files_of`
-    pretrained: PretrainedRows | None = None  # of the source's embeddings, of a run that begins
+    files: dict[str, list[Listed]]  # what `files_of` lists, with checksums
+    pretrained: PretrainedRows | None = None  # initial embeddings of the source in a new run
 
 
 def prepare_run(config: Config, run: Run, start: 'LoadedRun | None' = None, *, processes: int = 1) -> Prepared:
@@ -104,14 +100,12 @@ def prepare_run(config: Config, run: Run, start: 'LoadedRun | None' = None, *, p
 
 
 def keep(run: Run, config: Config, prepared: Prepared) -> None:
-    """Writes the list of data files and the tokenizer of a new run."""
     run.write_data_files(prepared.files)
     if not run.has_tokenizer():
         run.write_tokenizer(prepared.tokenizer)
 
 
 def _pretrained(config: Config, tokenizer: Tokenizer) -> PretrainedRows:
-    """The vectors that the source's embeddings start from."""
     special = {tokenizer.pad_id, tokenizer.eos_id, tokenizer.unk_id, *tokenizer.languages.values()}
     tokens = [None if i in special else tokenizer.source_piece(i) for i in range(tokenizer.vocab_size)]
     return pretrained_rows(config.model.embedding_from, config.data.root, tokens, config.model.d_model, say=say)
@@ -123,7 +117,6 @@ def open_corpora(data: DataConfig) -> list[Corpus]:
 
 
 def train_tokenizer(config: Config, corpora: Sequence[Corpus]) -> Tokenizer:
-    """A joint tokenizer, trained on both sides of the corpora."""
     settings = config.tokenizer
     return SentencePieceTokenizer.train(
         sample_lines(corpora, settings.max_sentences),
@@ -193,8 +186,8 @@ def _tokenized(
 ) -> data_cache.PreparedPairs:
     keep_text = bool(data.bpe_dropout or data.unigram_alpha)
     how = data_cache.Settings(data.source_length, data.target_length, data.tag_of(settings), keep_text)
-    look = {'unit': ' pairs', 'disable': not is_terminal(), 'leave': False, 'delay': 1}
-    with tqdm(desc=f'tokenizing {corpus.name}', **look) as bar:
+    options = {'unit': ' pairs', 'disable': not is_terminal(), 'leave': False, 'delay': 1}
+    with tqdm(desc=f'tokenizing {corpus.name}', **options) as bar:
         return data_cache.cached_pairs(corpus, tokenizer, how, cache, say=say, progress=bar.update)
 
 

@@ -23,8 +23,6 @@ from flax_transformer.tasks.translation.validation import TranslationValidation
 
 
 class TrainingData(PackedBatches):
-    """Packed batches of the training corpora, as the engine needs them."""
-
     def __init__(self, config: Config, prepared: Prepared, devices: Devices | None = None) -> None:
         """Starts at the first batch; with several processes, has the rows of this one's devices."""
         data = config.data
@@ -75,7 +73,6 @@ def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> Transla
 
 
 def _initial_params(config: Config, prepared: Prepared) -> Any:
-    """The parameters that a new run starts from; None: fresh ones."""
     if prepared.pretrained is None:
         return None
     params = family_of(config.model).init_params(config.model, jax.random.key(config.seed))

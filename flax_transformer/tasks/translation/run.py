@@ -27,8 +27,6 @@ CACHE = 'data_cache'
 
 
 class Run(RunDirectory[Config]):
-    """The files of a translation run, except its checkpoints."""
-
     config_class = Config
     use = 'translate {} < lines > translations'
     evaluate_on = '--source test.{0.source_language} --reference test.{0.target_language}'

@@ -17,8 +17,6 @@ _BLOCK = 1 << 22  # trials times lines at a time
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems under one metric."""
-
     metric: str
     signature: str
     baseline: float
@@ -41,8 +39,6 @@ class Comparison:
 
 
 class ChangedLine(NamedTuple):
-    """A line that the systems translate differently."""
-
     index: int
     baseline: float  # chrF2 of the line alone
     system: float

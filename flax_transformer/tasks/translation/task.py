@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.losses import cross_entropy, sums_in_chunks, symmetric_divergence
 from flax_transformer.engine.task import Params, Sums, Task
+from flax_transformer.ops.embedding import output_names
 from flax_transformer.tasks.translation.config import Config, ModelConfig
 from flax_transformer.tasks.translation.model import TranslationModel, family_of
 from flax_transformer.transformer.model import shift_right
@@ -130,7 +131,7 @@ def loss_sums(
     )
     loss, sums = sums_in_chunks(
         sums_of,
-        {name: params[name] for name in family_of(model.config).output_names(model.config)},
+        {name: params[name] for name in output_names(model.config)},
         tuple(hidden for hidden, _ in passes),
         (batch.target, weights, numbers),
         width=max(1, (loss_chunk or automatic_chunk(model.config)) // len(batch.target) // len(keys)),

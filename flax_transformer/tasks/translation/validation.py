@@ -70,7 +70,6 @@ class TranslationValidation(Validation):
         return scores
 
     def _translate(self, params: Params) -> Translated:
-        """Translates the sentences that are scored or shown, each once."""
         found = {}
         for each in self._sets:
             chosen = sorted({i for one, i in (*self._scored, *self._samples) if one is each})

@@ -122,8 +122,6 @@ PARTS = ('train', 'validation', 'test')
 
 
 class Clips(NamedTuple):
-    """The recordings of a part of the data."""
-
     triggers: list[Clip]
     others: list[Clip]
     background: list[Clip]

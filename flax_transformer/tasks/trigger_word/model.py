@@ -120,11 +120,6 @@ def init_params(config: DetectorConfig, features: FeatureConfig, key: jax.Array)
     return jax.jit(lambda key: model.init(key, one)['params'])(key)
 
 
-def parameter_shapes(config: DetectorConfig, features: FeatureConfig) -> Any:
-    """The parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
-    return jax.eval_shape(partial(init_params, config, features), jax.random.key(0))
-
-
 def with_statistics(params: Any, scenes: np.ndarray, features: FeatureConfig) -> Any:
     """The parameters with the mean and deviation of the frames of scenes [B, T] in each band."""
     frames = np.asarray(jax.jit(partial(log_mel, config=features))(scenes), np.float64)

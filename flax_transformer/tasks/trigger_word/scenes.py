@@ -16,14 +16,12 @@ _LEVEL_SPREAD = 6.0  # dB, of a clip around its scene's level
 _FADE = 0.01  # seconds, at both ends of a clip
 _MOST_MARGIN = 0.4  # seconds of a clip's own silence before and after its word
 _UNSURE = 3  # output frames before the end of the trigger word that weigh nothing: the end is not known exactly
-# Of scenes, over recorded background, generated noise, or silence; where there is no recorded one, noise.
+# How many scenes are over recorded background, generated noise, or silence; without recordings, noise.
 _BACKGROUNDS = (0.6, 0.25, 0.15)
 _SHORTEST = 0.01  # seconds of a part of a word
 
 
 class Scene(NamedTuple):
-    """A mixed scene; T samples, N output frames."""
-
     samples: np.ndarray  # float32 [T], in -1..1
     labels: np.ndarray  # float32 [N]: 1 in the frames after the end of a trigger word
     weight: np.ndarray  # float32 [N]
@@ -31,10 +29,8 @@ class Scene(NamedTuple):
 
 
 class _Placed(NamedTuple):
-    """A clip as it is heard in a scene."""
-
     samples: np.ndarray
-    end: int  # of its word
+    end: int  # the sample after its word
     is_trigger: bool
 
 
@@ -59,7 +55,6 @@ class Scenes:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of everything that a scene is made from."""
         found = hashlib.sha256(f'{self._config} {self._seed} {self._rate} {self._positive_weight}'.encode())
         for clips in (self._triggers, self._others, self._background):
             for clip in clips:
@@ -67,19 +62,18 @@ class Scenes:
         return found.hexdigest()
 
     def scene(self, number: int) -> Scene:
-        """A scene, mixed anew at each call."""
         generator = np.random.default_rng([self._seed, number])
         samples = self._background_of(generator)
         level, ends = generator.uniform(*self._config.levels), []
-        place = int(generator.uniform(0, 1) * self._rate)
+        start = int(generator.uniform(0, 1) * self._rate)
         while True:
             clip = self._placed(generator, level)
-            if place + len(clip.samples) > self.num_samples:
+            if start + len(clip.samples) > self.num_samples:
                 break
-            samples[place : place + len(clip.samples)] += clip.samples
+            samples[start : start + len(clip.samples)] += clip.samples
             if clip.is_trigger:
-                ends.append(place + clip.end)
-            place += len(clip.samples) + int(generator.uniform(*self._config.gaps) * self._rate)
+                ends.append(start + clip.end)
+            start += len(clip.samples) + int(generator.uniform(*self._config.gaps) * self._rate)
         return Scene(np.clip(samples, -1, 1), *self._labels(ends), tuple(ends))
 
     def _labels(self, ends: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

@@ -52,8 +52,8 @@ def translate_ids(
         step = partial(model.apply, variables, method='decode')
         state = model.apply(variables, source, method='start')
         if decoding.coverage_penalty:
-            look = partial(model.apply, variables, method='decode_and_look')
-            step, state = with_coverage(look, state, *source.shape)
+            step = partial(model.apply, variables, method='decode_and_look')
+            step, state = with_coverage(step, state, *source.shape)
         steps.append(step)
         states.append(state)
     is_ensemble = len(models) > 1
@@ -111,8 +111,8 @@ def attend_ids(
     target_in = shift_right(target, vocabulary.pad_id)
     weights = []
     for model, variables in _members(params, models):
-        of_layers = model.apply(variables, source, target_in, method='cross_attention')
-        weights.append(of_layers[max(len(of_layers) - 2, 0)].mean(axis=1))
+        layers = model.apply(variables, source, target_in, method='cross_attention')
+        weights.append(layers[max(len(layers) - 2, 0)].mean(axis=1))
     return sum(weights) / len(weights)
 
 

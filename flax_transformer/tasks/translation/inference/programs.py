@@ -78,7 +78,6 @@ class Programs:
 
     @cached_property
     def runner(self) -> Runner:
-        """Puts batches onto the devices; its num_compilations counts the programs."""
         return Runner(
             self.decoding.batch_tokens,
             self.max_source_tokens,

@@ -267,7 +267,6 @@ class Translator:
         return [replace(translation, alignment=link) for translation, link in zip(best, links, strict=True)]
 
     def _links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
-        """The word alignment of each pair."""
         tokenizer = self.tokenizer
         tags = set(tokenizer.languages.values())
         source_piece = lambda i: '' if i in tags else tokenizer.source_piece(i)  # a tag is no word
