@@ -73,7 +73,7 @@ class Recipe:
 
 
 def held_out(validation: Callable[[Any, Any, Trainer], Validate]) -> Callable[..., Validate | None]:
-    """The validation of a recipe, or none where nothing is held out: `prepared.validation` is None."""
+    """The validation of a recipe, or none where `prepared.validation` is None or empty."""
     return lambda config, prepared, trainer: validation(config, prepared, trainer) if prepared.validation else None
 
 

@@ -205,7 +205,7 @@ class Decoder(nn.Module):
         of_input = layer.input(x)
         if self.config.input_feeding:
             of_input = of_input + self.feeding(context)
-        after = [layer.step_from(of_input, states[0])]
+        after = [layer.step(of_input, states[0])]
         h = after[0][0].astype(x.dtype)
         sentences = source.segments.shape[0]
         asked = h.reshape(sentences, -1, h.shape[-1])  # W hypotheses are W positions here: no source is copied for each
@@ -216,7 +216,7 @@ class Decoder(nn.Module):
             context, weights = self._attend(asked, source, mask)
             context = context.reshape(-1, context.shape[-1])
         for layer, before in zip(self.layers[1:], states[1:], strict=True):
-            after.append(layer.step(jnp.concatenate([h, context], axis=-1), before))
+            after.append(layer.step(layer.input(jnp.concatenate([h, context], axis=-1)), before))
             h = after[-1][0].astype(x.dtype)
         state = state._replace(cache=(tuple(after), context), position=state.position + 1)
         return self._output(h, context, x), weights.reshape(-1, weights.shape[-1]), state

@@ -39,12 +39,8 @@ class RecurrentLayer(nn.Module):
         xs = {'recurrent': (over_time(self.input(x)), over_time(begins(segments)))}
         return batch_first(run(self.cell, {'recurrent': self.recurrent.kernel}, xs)['recurrent']).astype(self.dtype)
 
-    def step(self, x: jax.Array, state: State) -> State:
-        """The state after one more position, x [N, D]."""
-        return self.step_from(self.input(x), state)
-
-    def step_from(self, of_input: jax.Array, state: State) -> State:
-        """`step`, from the products [N, G * H] of the input."""
+    def step(self, of_input: jax.Array, state: State) -> State:
+        """Returns the state after one more position, from the products [N, G * H] of its input."""
         of_state = times(self.recurrent.kernel, state[0].astype(self.dtype))
         return advance(self.cell, of_input, of_state, state)
 
@@ -134,7 +130,7 @@ def final_states(both: jax.Array, segments: jax.Array, asked: jax.Array) -> jax.
 
 
 def over_time(x: jax.Array) -> jax.Array:
-    """[T, B, ...] of [B, T, ...]."""
+    """Returns [T, B, ...] from [B, T, ...]."""
     return jnp.swapaxes(x, 0, 1)
 
 

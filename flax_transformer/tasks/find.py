@@ -62,7 +62,8 @@ def train(
 
     recipe = recipe_named(config.task)
     if not isinstance(config, recipe.config):
-        raise UserError(f'config: got a {type(config).__qualname__}, expected a {_full_name(recipe.config)}')
+        expected = f'{recipe.config.__module__}.{recipe.config.__qualname__}'
+        raise UserError(f'config: got a {type(config).__qualname__}, expected a {expected}')
     return launch.train(
         recipe,
         config,
@@ -92,7 +93,11 @@ def config_class(task: str) -> type[TaskConfig]:
     own = {kind.task: kind for kind in _configs()}
     if task not in own and (modules := os.environ.get(MODULES_VARIABLE)):
         for name in modules.split(','):
-            _import(name)
+            try:
+                importlib.import_module(name)
+            except ImportError as error:
+                fault = f'${MODULES_VARIABLE} names {name!r}: {error}; is its folder in $PYTHONPATH?'
+                raise UserError(fault) from None
         own = {kind.task: kind for kind in _configs()}
     if not isinstance(task, str) or task not in own:
         known = sorted(task_names())
@@ -105,13 +110,6 @@ def config_class(task: str) -> type[TaskConfig]:
 
 def _configs() -> list[type[TaskConfig]]:
     return [kind for kind in TaskConfig.__subclasses__() if 'task' in vars(kind)]
-
-
-def _import(name: str) -> None:
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        raise UserError(f'${MODULES_VARIABLE} names {name!r}: {error}; is its folder in $PYTHONPATH?') from None
 
 
 def recipe_named(task: str) -> 'Recipe':
@@ -154,10 +152,6 @@ def _run_class(task: str) -> type[RunDirectory]:
 
 def _lacks(task: str, what: str) -> UserError:
     return UserError(f'task={task!r}: it has no {what}; docs/how-to/tasks.md lists what a task needs')
-
-
-def _full_name(kind: type) -> str:
-    return f'{kind.__module__}.{kind.__qualname__}'
 
 
 def load_config(name: str) -> Any:

@@ -58,16 +58,11 @@ def padded(ids: Sequence[Sequence[int]], slots: int) -> np.ndarray:
 
 
 class TrainingBatches(NumberedBatches):
-    """Batches without end: each text once an epoch, in an order drawn anew for each; a pure function of the seed.
-
-    Every process draws the numbers of the whole batch and takes its own rows, so the order does not depend on how many
-    there are.
-    """
+    """Batches without end: each text once an epoch, in an order drawn anew for each; a pure function of the seed."""
 
     def __init__(
         self, texts: EncodedTexts, *, batch_size: int, seed: int, name: str, own_rows: np.ndarray | None = None
     ) -> None:
-        """`own_rows` are the numbers of the rows of a global batch that this process needs; None: all."""
         super().__init__()
         self.name, self.fingerprint = name, texts.fingerprint
         self._texts, self._rows, self._own_rows = texts, batch_size, own_rows

@@ -31,10 +31,7 @@ class Prepared(NamedTuple):
 def prepare_run(
     config: ClassificationConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1
 ) -> Prepared:
-    """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix.
-
-    A new run learns its vocabulary and labels, unless it starts from those of another. One process does it all.
-    """
+    """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix."""
     corpora = read_corpora(config.data, ('train', 'validation') if run.is_prepared() else CORPORA)
     examples = corpora['train']
     if run.is_prepared():

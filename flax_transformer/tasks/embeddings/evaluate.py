@@ -223,10 +223,10 @@ def lines_of(
         shown = [*sections, total_of(sections)]
         width = max(len(each.name) for each in shown)
         lines += ['', f'analogies (3CosAdd) among the {min(among, len(vectors)):,} most frequent words']
-        lines += [
-            f'  {each.name:{width}}  {_share(each):>7}  {each.right:,} of {each.asked:,}; {each.total:,} in the file'
-            for each in shown
-        ]
+        for each in shown:
+            accuracy = f'{each.accuracy:.1%}' if each.asked else '-'
+            counts = f'{each.right:,} of {each.asked:,}; {each.total:,} in the file'
+            lines.append(f'  {each.name:{width}}  {accuracy:>7}  {counts}')
     if correlations:
         width = max(len(each.name) for each in correlations)
         lines += ['', "Spearman's correlation with people"]
@@ -235,10 +235,6 @@ def lines_of(
             for each in correlations
         ]
     return lines
-
-
-def _share(section: SectionScore) -> str:
-    return f'{section.accuracy:.1%}' if section.asked else '-'
 
 
 def _object(vectors: 'WordVectors', sections: list[SectionScore], correlations: list[PairScore]) -> dict[str, Any]:

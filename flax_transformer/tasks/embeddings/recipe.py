@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.recipe import Recipe, Validation, held_out
 from flax_transformer.engine.task import Params, Share, Sums, Task
 from flax_transformer.engine.trainer import Trainer
@@ -141,10 +140,6 @@ class EmbeddingsValidation(Validation):
             yield type(self._blocks)(*map(np.concatenate, zip(part, empty, strict=True)))
 
 
-def _make_task(config: EmbeddingsConfig, devices: Devices) -> Task:
-    return GloVeTask(config) if config.model.method == 'glove' else Word2VecTask(config)
-
-
 def _batches(config: EmbeddingsConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
     rows = config.training.blocks_per_step
     return TrainingBatches(
@@ -160,7 +155,7 @@ def _batches(config: EmbeddingsConfig, prepared: Prepared, trainer: Trainer) -> 
 RECIPE = Recipe(
     config=EmbeddingsConfig,
     run=Run,
-    make_task=_make_task,
+    make_task=lambda config, devices: GloVeTask(config) if config.model.method == 'glove' else Word2VecTask(config),
     prepare=prepare_run,
     keep=keep,
     batches=_batches,

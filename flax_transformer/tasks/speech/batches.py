@@ -90,8 +90,7 @@ class TrainingBatches(NumberedBatches):
     """Batches without end: a pure function of the seed.
 
     Examples are drawn by blocks of BLOCK batches. In a block they are sorted by length, so that a batch wastes little
-    on padding, and its batches shuffled. Every process plans whole batches and makes its own rows, so the plan does not
-    depend on how many there are.
+    on padding, and its batches shuffled.
     """
 
     def __init__(
@@ -103,7 +102,6 @@ class TrainingBatches(NumberedBatches):
         most_labels: int,
         own_rows: np.ndarray | None = None,
     ) -> None:
-        """`encode` gives the ids of a transcript; `own_rows` are the rows of a global batch that this process needs."""
         super().__init__()
         self.name, self._examples, self._encode, self._most_labels = config.data.train, examples, encode, most_labels
         self._rows = batch_size = config.training.batch_size

@@ -37,10 +37,7 @@ class Prepared(NamedTuple):
 
 
 def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
-    """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix.
-
-    A new run learns its units, unless it starts from those of another. One process does it all.
-    """
+    """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix."""
     if config.data.validation:
         metrics.check_installed()
     corpora = read_corpora(config, ('train', 'validation') if run.is_prepared() else CORPORA, say=say)

@@ -116,13 +116,10 @@ def draw(source: Sequence[str], target: Sequence[str], weights: np.ndarray, widt
         ' ' * label + space + gap.join(_fit(name, n) for name, n in zip(source[:shown], widths, strict=False)) + rest
     ]
     for name, row in zip(target, weights, strict=True):
-        cells = [_shade(weight) * n for weight, n in zip(row[:shown], widths, strict=False)]
+        shades = [next(shade for least, shade in SHADES if weight >= least or not least) for weight in row[:shown]]
+        cells = [shade * n for shade, n in zip(shades, widths, strict=False)]
         lines.append(_fit(name, label) + space + gap.join(cells))
     return '\n'.join(line.rstrip() for line in lines)
-
-
-def _shade(weight: float) -> str:
-    return next(shade for least, shade in SHADES if weight >= least or not least)
 
 
 def _printable(piece: str) -> str:

@@ -11,8 +11,7 @@ from flax_transformer.data.bitext.workers import default_workers
 from flax_transformer.data.order import Order, shares
 from flax_transformer.data.vector_files import with_pretrained
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.recipe import Recipe
-from flax_transformer.engine.trainer import Trainer
+from flax_transformer.engine.recipe import Recipe, held_out
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.model import family_of, source_table
@@ -66,12 +65,6 @@ def _make_task(config: Config, devices: Devices) -> TranslationTask:
     return TranslationTask(with_dtype(config, platform), row_parts=devices.row_parts_per_step, platform=platform)
 
 
-def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> TranslationValidation | None:
-    if not prepared.validation:
-        return None
-    return TranslationValidation(config, trainer, prepared.tokenizer, prepared.validation)
-
-
 def _initial_params(config: Config, prepared: Prepared) -> Any:
     if prepared.pretrained is None:
         return None
@@ -88,7 +81,7 @@ RECIPE = Recipe(
     prepare=prepare_run,
     keep=keep,
     batches=lambda config, prepared, trainer: TrainingData(config, prepared, trainer.devices),
-    validation=_validation,
+    validation=held_out(TranslationValidation),
     initial_params=_initial_params,
     load=load_run,
     taken_over=('model', 'tokenizer'),

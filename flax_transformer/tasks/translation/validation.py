@@ -1,4 +1,4 @@
-"""TranslationValidation during training: the loss on the validation sets, BLEU, and a few sample translations."""
+"""Validation during training: the loss on the validation sets, BLEU, and a few sample translations."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,8 +14,7 @@ from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.metrics import make_metrics, note_on
-from flax_transformer.tasks.translation.preparation import ValidationSet, interleaved, of_each_corpus
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.tasks.translation.preparation import Prepared, ValidationSet, interleaved, of_each_corpus
 
 Translated = dict[tuple[str, int], str]  # translations by name of the set and index of the sentence
 
@@ -26,9 +25,10 @@ class TranslationValidation(Validation):
     Translates as `flax-transformer translate` would, with the run's Translator and DecodingConfig.
     """
 
-    def __init__(self, config: Config, trainer: Trainer, tokenizer: Tokenizer, sets: Sequence[ValidationSet]) -> None:
+    def __init__(self, config: Config, prepared: Prepared, trainer: Trainer) -> None:
         super().__init__(trainer)
-        self._config, self._tokenizer, self._sets = config, tokenizer, sets
+        self._config, self._tokenizer, self._sets = config, prepared.tokenizer, prepared.validation
+        sets = self._sets
         training = config.training
         count = sum(len(each.pairs) for each in sets) if training.evaluate_bleu is None else training.evaluate_bleu
         self._scored = interleaved(sets, count)

@@ -33,10 +33,7 @@ class Prepared(NamedTuple):
 
 
 def prepare_run(config: TriggerWordConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
-    """Reads the recordings, and checks those of a new run. Raises UserError for anything the user can fix.
-
-    A run may start from one of another word. One process does it all.
-    """
+    """Reads the recordings, and checks those of a new run. Raises UserError for anything the user can fix."""
     is_new = not run.exists()
     parts = read_parts(config, PARTS if is_new else PARTS[:2], say=say)
     if is_new:

@@ -178,7 +178,6 @@ class TrainingBatches(NumberedBatches):
     """Batches without end, of scenes that never come again; a pure function of the seed."""
 
     def __init__(self, scenes: Scenes, *, batch_size: int, name: str, own_rows: np.ndarray | None = None) -> None:
-        """`own_rows` are the numbers of the rows of a global batch that this process needs; None: all."""
         super().__init__()
         self.name, self.fingerprint = name, scenes.fingerprint
         self._scenes, self._rows = scenes, batch_size

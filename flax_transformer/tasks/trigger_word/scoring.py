@@ -66,10 +66,6 @@ class _Heard:
         found, _ = hits.find_hits(self.probabilities, hits.start(rule), rule, self.seconds_per_output)
         return hits.matched(found, self.ends)
 
-    def recording_at(self, seconds: float) -> int:
-        """The number of the recording that is heard, or was heard last, at a time."""
-        return max(int(np.searchsorted(self.starts, seconds, side='right')) - 1, 0)
-
 
 def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object] | None = None) -> Scores:
     heard = _listen(detector, clips, progress or (lambda count: None))
@@ -124,7 +120,7 @@ def _listen(detector: Detector, clips: Clips, progress: Callable[[int], object])
 
 
 def _placed(heard: _Heard, hit: Hit) -> Wrong:
-    number = heard.recording_at(hit.seconds)
+    number = max(int(np.searchsorted(heard.starts, hit.seconds, side='right')) - 1, 0)
     return Wrong(heard.clips[number].place, hit.seconds - heard.starts[number], hit.confidence)
 
 
