@@ -49,9 +49,7 @@ class DecodingConfig:
         check_types(self)
         check_positive(self, 'beam_width', 'max_extra_tokens', 'batch_tokens', 'min_tokens', 'groups', 'n_best')
         check_positive(self, 'samples')
-        for name in ('no_repeat_ngram', 'top_k', 'seed'):
-            check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
-        for name in ('word_reward', 'coverage_penalty', 'diversity'):
+        for name in ('no_repeat_ngram', 'top_k', 'seed', 'word_reward', 'coverage_penalty', 'diversity'):
             check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
         check(self.max_source_tokens >= 8, f'max_source_tokens={self.max_source_tokens}: expected at least 8')
         check(self.alpha >= 0, f'alpha={self.alpha}: expected at least 0; less would penalize long translations')

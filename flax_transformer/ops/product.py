@@ -20,10 +20,7 @@ Weight = jax.Array | Quantized
 
 
 def resolve_dtype(config: Any, platform: str | None = None) -> Any:
-    """Returns a model's config with a concrete dtype: 'auto' is float32 on CPUs and bfloat16 elsewhere.
-
-    The platform is JAX's default unless it is given.
-    """
+    """Returns a model's config with a concrete dtype: 'auto' is float32 on CPUs (by default JAX's), else bfloat16."""
     if config.dtype != 'auto':
         return config
     return replace(config, dtype='float32' if (platform or jax.default_backend()) == 'cpu' else 'bfloat16')
@@ -48,10 +45,7 @@ def product(x: jax.Array, weight: Weight, *, axis: int = 0, dtype: jnp.dtype | N
 
 
 def products(rows: jax.Array, weights: Sequence[Weight]) -> list[jax.Array]:
-    """[N, F] for each weight [D, F] of rows [N, D], in one product where they are floats.
-
-    It pays off for many rows: the weights are stacked at each call.
-    """
+    """Returns [N, F] for each weight [D, F], in one product of floats: they are stacked, which pays for many rows."""
     if any(isinstance(weight, Quantized) for weight in weights):
         return [product(rows, weight) for weight in weights]
     # On an axis of their own, not concatenated: features that are sharded over devices stay where they are.

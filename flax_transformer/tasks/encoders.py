@@ -15,7 +15,7 @@ from flax_transformer.transformer.layers import Positions
 
 
 def recurrent_layer(config: Any, number: int, x: jax.Array, counts: jax.Array) -> jax.Array:
-    """[B, T, 2 * hidden_size]: layer `number` of LSTMs or GRUs in both directions, over the x [B, T, D] that count."""
+    """Returns [B, T, 2 * hidden_size]: layer `number` of LSTMs or GRUs in both directions, over x where `counts`."""
     layer = BidirectionalLayer(x.shape[-1], config.hidden_size, config.cell, x.dtype, name=f'layers_{number}')
     return layer(x, counts.astype(jnp.int32))
 
@@ -28,10 +28,7 @@ def with_positions(x: jax.Array) -> jax.Array:
 def transformer_encoder(
     config: Any, x: jax.Array, counts: jax.Array, *, deterministic: bool, **rates: float
 ) -> jax.Array:
-    """[B, T, D]: the Transformer's encoder (Vaswani et al. 2017, section 3.1), pre-LN, over the x [B, T, D] that count.
-
-    `rates` are its dropout rates.
-    """
+    """Returns [B, T, D] of x: the Transformer's encoder (Vaswani et al. 2017, section 3.1), pre-LN, where `counts`."""
     encoder = Encoder(
         TransformerConfig(
             vocab_size=config.vocab_size,

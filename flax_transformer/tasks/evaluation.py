@@ -70,10 +70,7 @@ def bootstrap_interval(counts: np.ndarray, lengths: np.ndarray | None = None) ->
 
 
 def binomial_interval(count: int, total: int) -> tuple[float, float]:
-    """Returns the 95 % interval of the share `count / total`, exact for any share (Clopper and Pearson 1934).
-
-    0 of 22: 0 to 0.154.
-    """
+    """Returns the exact 95 % interval of `count / total` (Clopper and Pearson 1934); 0 of 22: 0 to 0.154."""
     from scipy import stats  # which takes half a second to import
 
     if not total:
@@ -84,10 +81,7 @@ def binomial_interval(count: int, total: int) -> tuple[float, float]:
 
 
 def poisson_interval(count: int, amount: float) -> tuple[float, float]:
-    """Returns the 95 % interval of a rate of which `count` events were seen in an amount, as of hours (Garwood 1936).
-
-    0 in 2 hours: 0 to 1.84.
-    """
+    """Returns the 95 % interval of a rate, `count` events in an amount (Garwood 1936); 0 in 2 hours: 0 to 1.84."""
     from scipy import stats
 
     if not amount:

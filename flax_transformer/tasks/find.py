@@ -118,10 +118,7 @@ def recipe_named(task: str) -> 'Recipe':
 
 
 def task_module(task: str, part: str) -> ModuleType:
-    """The module with a part of a task, such as task_module('translation', 'evaluate').
-
-    Raises UserError if there is no such task, or if it lacks the part.
-    """
+    """A task's module, such as task_module('translation', 'evaluate'). Raises UserError if there is none."""
     if task in task_names():
         name = f'{tasks.__name__}.{task}.{part}'
     else:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.data.order import Order
-from flax_transformer.engine.batches import NumberedBatches
+from flax_transformer.engine.batches import NumberedBatches, with_empty_rows
 from flax_transformer.tasks.classification.vocabulary import PAD_ID
 
 
@@ -33,9 +33,7 @@ class EncodedTexts:
 
     def batch(self, indices: np.ndarray, rows: int) -> Batch:
         """These texts, and empty rows after them."""
-        empty = rows - len(indices)
-        filled = Batch(self.tokens[indices], self.labels[indices], self.weight[indices])
-        return Batch(*(np.concatenate([x, np.zeros((empty, *x.shape[1:]), x.dtype)]) for x in filled))
+        return with_empty_rows(Batch(self.tokens[indices], self.labels[indices], self.weight[indices]), rows)
 
     def batches(self, rows: int) -> Iterator[Batch]:
         for first in range(0, len(self), rows):

@@ -76,10 +76,7 @@ CHUNK = 2048  # lines of a stream that are in memory at once
 
 
 class Classifier:
-    """`classifier(lines)` labels lines of text, `classifier(line)` one.
-
-    Compiles once for each power of two of tokens.
-    """
+    """`classifier(lines)` labels lines of text, `classifier(line)` one."""
 
     def __init__(
         self, config: ClassifierConfig, params: Any, vocabulary: Vocabulary, labels: Labels, *, max_length: int

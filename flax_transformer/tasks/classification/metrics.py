@@ -65,10 +65,7 @@ def macro_f1(confusion: np.ndarray) -> float:
 
 
 def calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int = BINS) -> float:
-    """The expected calibration error (Guo et al. 2017, eq. 3), with bins of equal width over (0, 1].
-
-    The mean, over texts, of |accuracy - mean confidence| of the bin that the text's highest probability is in.
-    """
+    """Returns the expected calibration error (Guo et al. 2017, eq. 3), with bins of equal width over (0, 1]."""
     confidence = probabilities.max(axis=1).astype(np.float64)
     right = probabilities.argmax(axis=1) == labels
     numbers = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)

@@ -43,7 +43,11 @@ def prepare_run(
             vocabulary = Vocabulary.learn(examples.texts, config.tokenizer, config.model.vocab_size)
         else:
             vocabulary = start.vocabulary
-            check_same_labels(start.labels, labels)
+            if start.labels.names != labels.names:
+                raise UserError(
+                    f'the run to start from has the labels {", ".join(start.labels.names)}; the training data has '
+                    f'{", ".join(labels.names)}: expected the same'
+                )
     vocabulary.check_fits(config.model.vocab_size)
     train = encode(examples, vocabulary, labels, config, 'data.train')
     validation = None
@@ -90,15 +94,6 @@ def labels_of(examples: Examples, config: ClassificationConfig) -> Labels:
             f'{config.model.num_classes}; set --model.num-classes {len(names)}'
         )
     return Labels(tuple(names), tuple(counts[name] for name in names))
-
-
-def check_same_labels(theirs: Labels, ours: Labels) -> None:
-    """Raises UserError if a run is to start from one with other labels."""
-    if theirs.names != ours.names:
-        raise UserError(
-            f'the run to start from has the labels {", ".join(theirs.names)}; the training data has '
-            f'{", ".join(ours.names)}: expected the same'
-        )
 
 
 def encode(

@@ -187,10 +187,7 @@ def evaluate(
 
 
 def benchmark_files(analogies: Path | None, pairs: tuple[Path, ...]) -> tuple[Path | None, tuple[Path, ...]]:
-    """The files to score on: those given, or if there are none those of the usual names in the data folder.
-
-    Raises UserError if there are none at all.
-    """
+    """Returns the files to score on: those given, else those of the usual names. Raises UserError if there are none."""
     if analogies is not None or pairs:
         return analogies, pairs
     folder = data_root(None) / FOLDER

@@ -6,8 +6,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
+from flax_transformer.engine.batches import with_empty_rows
 from flax_transformer.engine.recipe import Recipe, Validation, held_out
 from flax_transformer.engine.task import Params, Share, Sums, Task
 from flax_transformer.engine.trainer import Trainer
@@ -135,9 +135,8 @@ class EmbeddingsValidation(Validation):
     def batches(self) -> Iterator[TextBlocks]:
         rows = self.trainer.task.rows_per_step
         for first in range(0, len(self._blocks.words), rows):
-            part = [x[first : first + rows] for x in self._blocks]
-            empty = [np.zeros((rows - len(x), *x.shape[1:]), x.dtype) for x in part]
-            yield type(self._blocks)(*map(np.concatenate, zip(part, empty, strict=True)))
+            part = type(self._blocks)(*(x[first : first + rows] for x in self._blocks))
+            yield with_empty_rows(part, rows)
 
 
 def _batches(config: EmbeddingsConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:

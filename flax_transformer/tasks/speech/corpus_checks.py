@@ -39,11 +39,7 @@ def report_of(
 
 
 def usable(corpus: Corpus, config: SpeechConfig, units: Units) -> list[int]:
-    """The numbers of the recordings that training, or validation, reads.
-
-    Not those that are longer than data.max_seconds or too short for their transcript. An empty transcript is one of a
-    recording in which nothing is said.
-    """
+    """Returns the numbers of the recordings that are neither too long nor too short for their transcript."""
     return [
         i
         for i, each in enumerate(corpus.recordings)

@@ -49,10 +49,7 @@ def evaluate_translation(
 
 
 def evaluate_ensemble_loss(translator: Translator, pairs: Pairs) -> dict[str, float]:
-    """Negative log-likelihood and perplexity of the models' mean, per target token with EOS.
-
-    Pairs with a blank side are left out.
-    """
+    """Returns what `evaluate_loss` does, unsmoothed, under the mean of several models."""
     kept = [i for i in range(len(pairs)) if pairs.sources[i].strip() and pairs.targets[i].strip()]
     scored = translator.score([pairs.sources[i] for i in kept], [pairs.targets[i] for i in kept])
     tokens = sum(one.num_tokens for one in scored)

@@ -79,11 +79,7 @@ class Prepared(NamedTuple):
 
 
 def prepare_run(config: Config, run: Run, start: 'LoadedRun | None' = None, *, processes: int = 1) -> Prepared:
-    """Prepares the data of a run, and checks that of a new one. Raises UserError for anything the user can fix.
-
-    Trains a tokenizer for a new run unless it starts from another one. `processes` check a large corpus. What is
-    tokenized stays in the cache, where the run's other processes find it.
-    """
+    """Prepares the data of a run, and checks that of a new one. Raises UserError for anything the user can fix."""
     is_new = not run.has_tokenizer()
     tokenizer = (start and start.tokenizer) if is_new else run.read_tokenizer()
     if is_new and config.check.before_training:
@@ -149,10 +145,7 @@ def sample_lines(corpora: Sequence[Corpus], max_pairs: int) -> list[str]:
 
 
 def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Say) -> Prepared:
-    """Reads and tokenizes everything, or finds it in the folder `cache`; trains a tokenizer unless one is given.
-
-    Raises UserError for anything the user can fix.
-    """
+    """Reads and tokenizes everything, or finds it in `cache`; trains a tokenizer unless one is given."""
     corpora = open_corpora(config.data)
     if tokenizer is None:
         tokenizer = train_tokenizer(config, corpora)

@@ -48,11 +48,7 @@ class TrainingData(PackedBatches):
         self.fingerprint = hashlib.sha256(fingerprints.encode()).hexdigest()
 
     def epoch(self, place: Any) -> float:
-        """Sentences drawn before a place, by the sentences of all corpora.
-
-        In a mixture by weight, where some corpora come around more often than others, that is the mean of their epochs
-        weighted by size.
-        """
+        """Returns sentences drawn before a place, by all there are: in a mixture, epochs weighted by size."""
         return place['sentences'] / self._size
 
     def describe(self, place: Any) -> dict[str, Any]:

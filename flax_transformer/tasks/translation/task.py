@@ -68,10 +68,7 @@ class TranslationTask(Task):
 
 
 def per_token(sums: dict[str, float]) -> dict[str, float]:
-    """Loss and negative log-likelihood per target token, and perplexity, from their sums.
-
-    Also the negative log-likelihood of each corpus, if there are several, and the divergence of R-Drop's two passes.
-    """
+    """Returns loss, negative log-likelihood (also by corpus), perplexity and R-Drop's divergence per target token."""
     count = max(sums['target_tokens'], 1.0)
     nll = sums['nll'] / count
     of_corpora = {

@@ -20,10 +20,7 @@ Translated = dict[tuple[str, int], str]  # translations by name of the set and i
 
 
 class TranslationValidation(Validation):
-    """The loss, perplexity and, if sentences are translated for it, BLEU with its signature; also shows samples.
-
-    Translates as `flax-transformer translate` would, with the run's Translator and DecodingConfig.
-    """
+    """Scores the validation sets, and translates as `flax-transformer translate` would, for BLEU and for samples."""
 
     def __init__(self, config: Config, prepared: Prepared, trainer: Trainer) -> None:
         super().__init__(trainer)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flax_transformer.engine.batches import NumberedBatches
+from flax_transformer.engine.batches import NumberedBatches, with_empty_rows
 from flax_transformer.tasks.trigger_word.clips import Clip
 from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
 
@@ -163,10 +163,8 @@ class Batch(NamedTuple):
 def batch_of(scenes: Scenes, numbers: Sequence[int], rows: int) -> Batch:
     """The scenes of these numbers, and empty rows after them."""
     found = [scenes.scene(number) for number in numbers]
-    columns = ([getattr(scene, name) for scene in found] for name in Batch._fields)
-    widths = (scenes.num_samples, scenes.num_outputs, scenes.num_outputs)
-    empty = [np.zeros((rows - len(found), width), np.float32) for width in widths]
-    return Batch(*(np.concatenate([np.stack(x), none]) for x, none in zip(columns, empty, strict=True)))
+    columns = (np.stack([getattr(scene, name) for scene in found]) for name in Batch._fields)
+    return with_empty_rows(Batch(*columns), rows)
 
 
 def batches_of(scenes: Scenes, count: int, rows: int) -> Iterator[Batch]:

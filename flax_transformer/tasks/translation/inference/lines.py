@@ -78,10 +78,7 @@ def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]
 
 
 def split_line(line: str, count: Callable[[str], int], limit: int) -> list[str]:
-    """The line in parts of at most `limit` tokens by `count`, cut after sentences, else clauses, words, anywhere.
-
-    Joined they are the line, save white space between them.
-    """
+    """Cuts a line into parts of at most `limit` tokens by `count`: after sentences, else clauses, words, anywhere."""
     if count(line) <= limit:
         return [line]
     return [part.strip() for part in _split(line, count, limit, _SEAMS) if not is_blank(part)]

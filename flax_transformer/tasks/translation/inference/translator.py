@@ -35,10 +35,7 @@ Model = ModelConfig | TranslationModel
 
 
 class Translator:
-    """`translator(lines)` translates lines of text, `translator(line)` one.
-
-    Compiles once for each length bucket and batch size.
-    """
+    """`translator(lines)` translates lines of text, `translator(line)` one."""
 
     def __init__(
         self,
