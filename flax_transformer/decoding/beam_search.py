@@ -33,8 +33,6 @@ class _Live(NamedTuple):
 
 
 class _Beams(NamedTuple):
-    """The loop's carry."""
-
     position: jax.Array  # number of tokens of every live hypothesis
     live: _Live
     finished: Hypotheses  # the best W so far, best first; empty slots score NEG_INF

@@ -43,7 +43,11 @@ class VocabularyRun(RunDirectory[C]):
 
 
 class Vocabulary:
-    """Units by id. A task's subclass says how they are written, and encodes texts."""
+    """Units by id. A task's subclass encodes texts.
+
+    It has `hashed()`, the units as the digest has them, `written()`, as the file has them, and `read(text)`, the units
+    that were written, which raises ValueError or TypeError for a damaged text.
+    """
 
     first_id: ClassVar[int]  # the first unit's; smaller ids are special
     file: ClassVar[str]  # has the units
@@ -74,17 +78,6 @@ class Vocabulary:
                 f'model.vocab_size={vocab_size}, but the vocabulary has {self.size} tokens; set --model.vocab-size '
                 f'{self.size}'
             )
-
-    def hashed(self) -> str:
-        raise NotImplementedError
-
-    def written(self) -> str:
-        raise NotImplementedError
-
-    @staticmethod
-    def read(text: str) -> list[str]:
-        """The units that `written` wrote. Raises ValueError or TypeError for a damaged text."""
-        raise NotImplementedError
 
     def save(self, folder: Path) -> None:
         """Writes the vocabulary into a folder, its description last."""

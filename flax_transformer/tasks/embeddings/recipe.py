@@ -35,16 +35,13 @@ _UPDATES = {
 
 
 class _TaskOfBlocks(Task):
-    """Each block updates the rows of its words before the next one reads them."""
+    """Each block updates the rows of its words before the next reads them; `sums` are a block's, with its loss."""
 
     def __init__(self, config: EmbeddingsConfig) -> None:
         self.rows_per_step, self.slots_per_row = config.training.blocks_per_step, config.training.block_size
         self.row_name = f'{config.training.block_size} {self.counts[0]}'
         self.d_model, self.dtype = config.model.d_model, 'float32'
         self._config = config.model
-
-    def sums(self, params: Params, block: Any) -> Sums:
-        raise NotImplementedError
 
     def loss(self, params: Params, batch: Any, key: jax.Array | None) -> tuple[jax.Array, Sums]:
         sums = jax.tree.map(jnp.sum, jax.lax.map(partial(self.sums, params), batch))

@@ -53,7 +53,6 @@ def _is_too_short(recording: Recording, config: SpeechConfig, units: Units) -> b
 
 
 def audit(corpora: Corpora, config: SpeechConfig, units: Units) -> Report:
-    """What is wrong with the corpora. KINDS lists what is looked for."""
     findings = [finding for name, corpus in corpora.items() for finding in _of_corpus(name, corpus, config, units)]
     findings += _between(corpora)
     counts = {name: len(corpus.recordings) for name, corpus in corpora.items()}

@@ -69,7 +69,6 @@ def ctc_cost(
 
 
 def best_path(log_probs: np.ndarray) -> np.ndarray:
-    """[T] int: the most probable unit of each frame of log_probs [T, V]; the most probable of all paths."""
     return np.argmax(log_probs, axis=-1)
 
 

@@ -77,11 +77,7 @@ def attention_png(translator: Translator, line: str, translation: str) -> bytes:
 
 
 def attention_text(translator: Translator, line: str, translation: Translation, width: int) -> str | None:
-    """What each piece of a translation attended to among the pieces of its line: `draw`.
-
-    The attention of word alignments (`attend_ids`). None for a blank line and for one that was translated in parts.
-    Raises UserError for a model without attention.
-    """
+    """Draws what each piece of a translation attended to (`attend_ids`); None for a blank line or one in parts."""
     if translation.split or not translation.token_ids:
         return None
     (source,) = translator.tokenizer.encode([line], target_language=translator.decoding.target_language)

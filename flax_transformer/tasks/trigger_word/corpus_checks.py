@@ -83,7 +83,6 @@ def report_of(
 
 
 def audit(parts: dict[str, Clips], config: TriggerWordConfig) -> Report:
-    """What is wrong with the recordings. KINDS lists what is looked for."""
     findings = [*_of_training(parts['train']), *_between(parts)]
     for part, clips in parts.items():
         findings += _of_clips(part, clips, config)
