@@ -108,16 +108,16 @@ def _mixed_forward(
 
 
 def _mixed_backward(
-    axes: str, dtype: jnp.dtype, kept: tuple[jax.Array, jax.Array], of_result: jax.Array
+    axes: str, dtype: jnp.dtype, kept: tuple[jax.Array, jax.Array], grad_result: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """The gradients of x, in its dtype, and of the weight, never rounded below float32."""
     x, weight = kept
-    rows, features = tuple(range(x.ndim - 1)), tuple(range(x.ndim - 1, of_result.ndim))
+    rows, features = tuple(range(x.ndim - 1)), tuple(range(x.ndim - 1, grad_result.ndim))
     inputs = axes.partition(',')[2].index('D')  # the weight's axis that x is multiplied along
     outputs = tuple(axis for axis in range(weight.ndim) if axis != inputs)
-    of_x = jax.lax.dot_general(of_result, weight, ((features, outputs), ((), ())), preferred_element_type=dtype)
-    of_weight = jax.lax.dot_general(of_result, x, ((rows, rows), ((), ())), preferred_element_type=jnp.float32)
-    return of_x.astype(x.dtype), jnp.moveaxis(of_weight, -1, inputs)
+    grad_x = jax.lax.dot_general(grad_result, weight, ((features, outputs), ((), ())), preferred_element_type=dtype)
+    grad_weight = jax.lax.dot_general(grad_result, x, ((rows, rows), ((), ())), preferred_element_type=jnp.float32)
+    return grad_x.astype(x.dtype), jnp.moveaxis(grad_weight, -1, inputs)
 
 
 _mixed_product.defvjp(_mixed_forward, _mixed_backward)
@@ -147,15 +147,15 @@ def _mixed_einsum_forward(axes: str, weights: jax.Array, v: jax.Array) -> tuple[
 
 
 def _mixed_einsum_backward(
-    axes: str, kept: tuple[jax.Array, jax.Array], of_sums: jax.Array
+    axes: str, kept: tuple[jax.Array, jax.Array], grad_sums: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """The gradients of weights and values: products of rounded arrays, summed in float32."""
     weights, v = kept
-    of_weights, (of_v, sums) = axes.split(',')[0], axes.split(',')[1].split('->')
+    weight_axes, (value_axes, sums) = axes.split(',')[0], axes.split(',')[1].split('->')
     einsum = partial(jnp.einsum, preferred_element_type=jnp.float32)
     return (
-        einsum(f'{sums},{of_v}->{of_weights}', of_sums, v),
-        einsum(f'{of_weights},{sums}->{of_v}', weights, of_sums).astype(v.dtype),
+        einsum(f'{sums},{value_axes}->{weight_axes}', grad_sums, v),
+        einsum(f'{weight_axes},{sums}->{value_axes}', weights, grad_sums).astype(v.dtype),
     )
 
 

@@ -118,12 +118,12 @@ class Decoder(nn.Module):
         config, layer = self.config, self.layers[0]
         ends = final_states(source.values, source.segments, segments)
         mask = segments[:, :, None] == source.segments[:, None]
-        of_words, start = layer.input(x), (over_time(begins(segments)), over_time(self._first_h(ends)))
+        from_words, start = layer.input(x), (over_time(begins(segments)), over_time(self._first_h(ends)))
         if config.input_feeding and config.attention != 'none':
-            return self._feed(over_time(of_words), start, mask, source)
+            return self._feed(over_time(from_words), start, mask, source)
         if config.input_feeding:
-            of_words = of_words + self.feeding(ends)
-        h = run(config.cell, {'first': layer.recurrent.kernel}, {'first': (over_time(of_words), *start)})
+            from_words = from_words + self.feeding(ends)
+        h = run(config.cell, {'first': layer.recurrent.kernel}, {'first': (over_time(from_words), *start)})
         h = batch_first(h['first'])
         if config.attention == 'none':
             return h, ends, _at_ends(mask)
@@ -138,15 +138,15 @@ class Decoder(nn.Module):
         return jnp.tanh(self.output(jnp.concatenate([h, context, x], axis=-1)))
 
     def _feed(
-        self, of_words: jax.Array, start: tuple[jax.Array, jax.Array], mask: jax.Array, source: Source
+        self, from_words: jax.Array, start: tuple[jax.Array, jax.Array], mask: jax.Array, source: Source
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         """As `_first_layer`, with input feeding: the attention is part of the scan.
 
         Args:
-          of_words: products [T, B, G * H] of the words.
+          from_words: products [T, B, G * H] of the words.
           start: where a sentence begins [T, B], and with which h [T, B, H].
         """
-        config, dtype = self.config, of_words.dtype
+        config, dtype = self.config, from_words.dtype
         weights = {'recurrent': self.layers[0].recurrent.kernel, 'feeding': self.feeding.kernel}
         weights['values'], constants = source.values, ()
         if config.attention == 'additive':
@@ -164,19 +164,19 @@ class Decoder(nn.Module):
 
         def step(times: Times, constants: Any, carry: tuple[State, jax.Array], x: Any) -> Any:
             state, context = carry
-            of_word, is_first, first_h, mask = x
+            from_word, is_first, first_h, mask = x
             state = reset(state, is_first, first_h)
             context = jnp.where(is_first[:, None], 0, context)
-            of_state = times('recurrent', state[0].astype(dtype))
-            state = advance(config.cell, of_word + times('feeding', context), of_state, state)
+            from_state = times('recurrent', state[0].astype(dtype))
+            state = advance(config.cell, from_word + times('feeding', context), from_state, state)
             h = state[0].astype(dtype)
             attention = attention_weights(energies(times, constants, h), mask[:, None])
             context = times('values', attention.astype(dtype), 'BQS,BSC->BQC')[:, 0].astype(dtype)
             return (state, context), (h, context, attention[:, 0])
 
-        batch, width = of_words.shape[1], source.values.shape[-1]
+        batch, width = from_words.shape[1], source.values.shape[-1]
         carry = zero_state(config.cell, batch, config.hidden_size), jnp.zeros((batch, width), dtype)
-        ys = recur(step, weights, constants, carry, (of_words, *start, over_time(mask)))[1]
+        ys = recur(step, weights, constants, carry, (from_words, *start, over_time(mask)))[1]
         return jax.tree.map(batch_first, ys)
 
     def _attend(
@@ -202,10 +202,10 @@ class Decoder(nn.Module):
         """Hidden [N, D] of one embedded token x [N, D] of each hypothesis, its attention over the source, [N, S], and
         the state after it."""
         (states, context), source, layer = state.cache, state.shared, self.layers[0]
-        of_input = layer.input(x)
+        from_input = layer.input(x)
         if self.config.input_feeding:
-            of_input = of_input + self.feeding(context)
-        after = [layer.step(of_input, states[0])]
+            from_input = from_input + self.feeding(context)
+        after = [layer.step(from_input, states[0])]
         h = after[0][0].astype(x.dtype)
         sentences = source.segments.shape[0]
         asked = h.reshape(sentences, -1, h.shape[-1])  # W hypotheses are W positions here: no source is copied for each

@@ -42,7 +42,7 @@ class Run(RunDirectory[Config]):
         try:
             found = dict(parse_json(read_limited(self.data_files)))
             fields = ('path', 'bytes', 'mtime_ns', 'sha256')
-            return {name: [{field: entry[field] for field in fields} for entry in of] for name, of in found.items()}
+            return {name: [{field: entry[field] for field in fields} for entry in each] for name, each in found.items()}
         except FileNotFoundError:
             return {}
         except (ValueError, TypeError, LookupError):

@@ -10,7 +10,7 @@ from jax.sharding import PartitionSpec
 
 from flax_transformer.common.quiet import is_quiet
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.engine.devices import multihost as processes
+from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import Devices
 
 Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
@@ -82,7 +82,7 @@ class Runner:
         self.max_positions = max_positions
         self.batch_tokens, self.max_slots, self.pad_id = batch_tokens, max_slots, pad_id
         # Each device has the whole model, whatever the mesh in training; each of several processes uses one device.
-        if processes.count() > 1:
+        if multihost.count() > 1:
             self.devices = Devices(ParallelConfig(), jax.local_devices()[:1])
         else:
             self.devices = Devices(ParallelConfig('mesh', parallel.num_devices if parallel else 1))

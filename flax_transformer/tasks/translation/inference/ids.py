@@ -143,11 +143,11 @@ def target_log_probs(
         for (model, variables), chunked in zip(members, is_chunked, strict=True)
     )
 
-    def of_chunk(chunk: tuple[tuple[jax.Array, ...], jax.Array]) -> jax.Array:
-        of_members, targets = chunk
+    def chunk_log_probs(chunk: tuple[tuple[jax.Array, ...], jax.Array]) -> jax.Array:
+        outputs, targets = chunk
         logits = [
             (model.apply(variables, x, method='project') if chunked else x).astype(jnp.float32)
-            for (model, variables), chunked, x in zip(members, is_chunked, of_members, strict=True)
+            for (model, variables), chunked, x in zip(members, is_chunked, outputs, strict=True)
         ]
         if mean == 'probability':
             each = jnp.stack([-cross_entropy(one, targets)[1] for one in logits])
@@ -158,6 +158,6 @@ def target_log_probs(
     batch, length = target.shape
     count = -(-length // max(1, CHUNK // batch))
     if count == 1:
-        return of_chunk((hidden, target))
-    chunks = jax.lax.map(of_chunk, jax.tree.map(lambda x: cut(x, count), (hidden, target)))  # [count, B, width]
+        return chunk_log_probs((hidden, target))
+    chunks = jax.lax.map(chunk_log_probs, jax.tree.map(lambda x: cut(x, count), (hidden, target)))  # [count, B, width]
     return jnp.moveaxis(chunks, 0, 1).reshape(batch, -1)[:, :length]

@@ -239,14 +239,14 @@ def align_words(weights: np.ndarray, source: Sequence[str], target: Sequence[str
       weights: attention [T, S] of target pieces over source pieces, EOS last on both sides.
       source, target: the pieces, without EOS. A word that attends most to EOS is left out.
     """
-    of_source, of_target = words_of(source), words_of(target)
-    num_source = max((word for word in of_source if word is not None), default=-1) + 1
+    source_numbers, target_numbers = words_of(source), words_of(target)
+    num_source = max((word for word in source_numbers if word is not None), default=-1) + 1
     mass: dict[int, np.ndarray] = {}
-    for t, word in enumerate(of_target):
+    for t, word in enumerate(target_numbers):
         if word is None:
             continue
         row = mass.setdefault(word, np.zeros(num_source + 1))
-        for s, source_word in enumerate(of_source):
+        for s, source_word in enumerate(source_numbers):
             if source_word is not None:
                 row[source_word] += weights[t, s]
         row[num_source] += weights[t, len(source)]
