@@ -27,7 +27,7 @@ class AttentionRNN(TiedEmbeddings, nn.Module):
     config: RecurrentConfig
     remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
 
-    supports_int8 = True  # as parameters
+    supports_int8 = True  # parameters may be `Quantized`
     max_positions = None  # any length
 
     def setup(self) -> None:

@@ -22,7 +22,7 @@ Score = Callable[[jax.Array, jax.Array], jax.Array]  # (q [B, T, H, K], k [B, S,
 
 
 def dot(q: jax.Array, k: jax.Array) -> jax.Array:
-    """Returns q k^T, float32 [B, H, T, S] whatever the dtype of q [B, T, H, K] and k [B, S, H, K]."""
+    """Returns q k^T, float32 [B, H, T, S], from q [B, T, H, K] and k [B, S, H, K] of any dtype."""
     return jnp.einsum('BTHK,BSHK->BHTS', q, k, preferred_element_type=jnp.float32)
 
 
@@ -103,7 +103,7 @@ class MultiHeadAttention(nn.Module):
     num_heads: int
     head_dim: int
     use_bias: bool = False
-    dropout_rate: float = 0.0  # on the attention weights; 0 in the published model
+    dropout_rate: float = 0.0  # drops attention weights; 0 in the published model
     is_fused: bool = False  # use `fused_attention`, which has no dropout
     score: str = 'scaled_dot'  # scaled_dot, dot or additive
     dtype: jnp.dtype = jnp.float32

@@ -20,10 +20,10 @@ class TransformerConfig:
     d_ff: int = 2048  # inner width of the feed-forward network
     num_encoder_layers: int = 6  # layers over the source
     num_decoder_layers: int = 6  # layers over the target
-    # on each sublayer's output and on embedding + position (section 5.4)
+    # drops each sublayer's output and embedding + position (section 5.4)
     dropout_rate: float = setting(0.1, 'transferable')
-    attention_dropout_rate: float = setting(0.0, 'transferable')  # on attention weights; 0 in the published model
-    # after the feed-forward activation; 0 in the published model
+    attention_dropout_rate: float = setting(0.0, 'transferable')  # drops attention weights; 0 in the published model
+    # drops feed-forward activations; 0 in the published model
     activation_dropout_rate: float = setting(0.0, 'transferable')
     # layer (the paper), rms, or group: 16 features of a position each
     norm: Literal['layer', 'rms', 'group', 'batch', 'instance'] = 'layer'
@@ -31,7 +31,7 @@ class TransformerConfig:
     encoder_norm: Literal['same', 'layer', 'rms', 'group', 'batch', 'instance'] = 'same'
     norm_first: bool = False  # False: norm(x + sublayer(x)), the paper; True: x + sublayer(norm(x))
     norm_epsilon: float = 1e-6  # added to the variance in norms
-    activation: Literal['relu', 'gelu', 'swish'] = 'relu'  # in the feed-forward network
+    activation: Literal['relu', 'gelu', 'swish'] = 'relu'  # the feed-forward network's
     positions: Literal['interleaved', 'concatenated', 'tensor2tensor', 'learned'] = 'interleaved'  # section 3.5
     scale_embedding: bool = True  # multiply embeddings by sqrt(d_model), section 3.4
     tie_embeddings: Literal['all', 'target', 'none'] = 'all'  # all: source = target = softmax; target: target = softmax

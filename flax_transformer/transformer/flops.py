@@ -19,7 +19,7 @@ def forward_flops(model: TransformerConfig, source: int, target: int) -> Flops:
     projection = 2 * model.d_model * width  # one slot's query, key, value or output
     feed_forward = 4 * model.d_model * model.d_ff
     seen_by_source, seen_by_target = source, target + source  # keys in all of a layer's attentions
-    products = 1 if model.attention_score == 'additive' else 2  # in each attention; additive scores need none
+    products = 1 if model.attention_score == 'additive' else 2  # each attention has two; additive scores need none
     return Flops(
         encoder=model.num_encoder_layers * source * (4 * projection + feed_forward),
         decoder=model.num_decoder_layers * (target * (6 * projection + feed_forward) + source * 2 * projection),

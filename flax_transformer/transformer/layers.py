@@ -73,7 +73,7 @@ class FeedForward(nn.Module):
     d_model: int
     d_ff: int
     activation: str = 'relu'
-    dropout_rate: float = 0.0  # after the activation; 0 in the published model
+    dropout_rate: float = 0.0  # drops activations; 0 in the published model
     dtype: jnp.dtype = jnp.float32
 
     @classmethod
@@ -101,7 +101,7 @@ class Residual(nn.Module):
     norm_first: bool = False
     epsilon: float = 1e-6
     dtype: jnp.dtype = jnp.float32
-    norm: str = 'layer'  # by its name in `TransformerConfig.norm`
+    norm: str = 'layer'  # its name in `TransformerConfig.norm`
 
     @classmethod
     def of(cls, config: TransformerConfig, norm: str) -> 'Residual':

@@ -51,7 +51,7 @@ class Transformer(TiedEmbeddings, nn.Module):
     config: TransformerConfig
     remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
 
-    supports_int8 = True  # as parameters
+    supports_int8 = True  # parameters may be `Quantized`
 
     def setup(self) -> None:
         config = resolve_dtype(self.config)  # the layers get the resolved config

@@ -33,7 +33,7 @@ class Prepared(NamedTuple):
     units: Units
     train: Examples
     validation: Examples | None
-    most_labels: int  # in any example
+    most_labels: int  # no example has more
 
 
 def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
@@ -46,7 +46,7 @@ def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, 
     else:
         transcripts = [each.text for each in corpora['train'].recordings]
         if config.strings.most > 1:
-            transcripts = [*transcripts, ' '.join(transcripts[:2])]  # with the space between words
+            transcripts = [*transcripts, ' '.join(transcripts[:2])]  # strings have a space between words
         units = Units.learn(transcripts, config.tokenizer, config.model.vocab_size) if start is None else start.units
         audit(corpora, config, units).announce(say)
     units.check_fits(config.model.vocab_size)
@@ -88,7 +88,7 @@ def most_labels(corpus: Corpus, config: SpeechConfig, units: Units) -> int:
     """At least the labels of any example."""
     longest = max(len(units.encode(corpus.recordings[i].text)) for i in usable(corpus, config, units))
     clips = max(config.strings.most, 1)
-    return max(clips * longest + clips - 1, 1)  # with a space between two
+    return max(clips * longest + clips - 1, 1)  # a space separates two
 
 
 class SpeechTask(Task):
@@ -129,7 +129,7 @@ class SpeechTask(Task):
         sums = {
             'labels': jnp.where(counts, batch.num_labels, 0).sum(),
             'utterances': counts.sum(),
-            'too_short': (is_utterance & ~fits).sum(),  # for their labels
+            'too_short': (is_utterance & ~fits).sum(),  # their labels need more frames
         }
         return jnp.where(counts, cost, 0.0).sum(), sums
 

@@ -18,7 +18,7 @@ from flax_transformer.data.lines import SUFFIXES, compressing, content_suffix
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
 
-SAMPLE = 50_000  # pairs at most that are kept, and at least half as many of a larger corpus
+SAMPLE = 50_000  # most pairs that are kept; a larger corpus gives at least half of that
 _SPARE = 0.99  # share of the expected characters: what is held out may have longer lines
 _LANGUAGE = re.compile(r'[a-z]{2,3}([_-][A-Za-z]+)?')
 
@@ -86,7 +86,7 @@ def language_of(file: Path, lines: list[str], side: str, given: str | None) -> t
 
 
 def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int, *, held_out: int = 0) -> Pieces:
-    """The sample in pieces of a joint vocabulary: as many as wanted, or as its text has enough of to learn from.
+    """The sample in pieces of a joint vocabulary: as many as wanted, or fewer if the text is too short to learn them.
 
     `held_out` of the pairs are not for training.
     """
@@ -113,8 +113,8 @@ def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int, *, held
 def hold_out(source: Path, target: Path, folder: Path, languages: tuple[str, str], count: int) -> tuple[str, str]:
     """Copies the pairs into `folder`, `count` of them as validation; returns the names of both corpora.
 
-    Pairs are chosen by their text, from those of which no side occurs a second time, so that training sees none; if
-    there are too few, from all, so that a repeated pair is on one side only. Raises UserError if there is a file in the
+    Pairs are chosen by their text, among those with no side that occurs twice, so that training sees none; if there
+    are too few, among all, so that a repeated pair is on one side only. Raises UserError if there is a file in the
     way.
     """
     corpus = AlignedFiles(f'{source},{target}', [(source, target)])

@@ -1,4 +1,4 @@
-"""What goes on in a translator: attention as pictures and as text, and the tree of a beam search.
+"""Inside a translator: attention as pictures and as text, and the tree of a beam search.
 
 Pictures need matplotlib (extra `plots`)."""
 
@@ -26,7 +26,7 @@ from flax_transformer.transformer.model import shift_right
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHADES = ((0.60, '█'), (0.30, '▓'), (0.15, '▒'), (0.05, '░'), (0.0, ' '))  # from this weight on
+SHADES = ((0.60, '█'), (0.30, '▓'), (0.15, '▒'), (0.05, '░'), (0.0, ' '))  # (least weight, shade)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def attention_text(translator: Translator, line: str, translation: Translation, 
 def draw(source: Sequence[str], target: Sequence[str], weights: np.ndarray, width: int) -> str:
     """Lines of at most `width` columns: a row for each target piece, a column for each source piece.
 
-    Names are cut to fit; if there is no room for the last source pieces, they are left out after `…`.
+    Names are cut to fit; source pieces that do not fit are left out, shown as `…`.
 
     >>> print(draw(['▁a', '</s>'], ['▁b', '</s>'], np.array([[0.9, 0.1], [0.2, 0.8]]), 40))
          ▁a </s>
@@ -107,7 +107,7 @@ def draw(source: Sequence[str], target: Sequence[str], weights: np.ndarray, widt
     widths = [min(_columns(name), most) for name in source]
     shown = len(source) if (1 + len(gap)) * len(source) <= room or most > 1 else max(room - 2, 0)
     rest = '' if shown == len(source) else '…'
-    space = gap or ' '  # before the first column
+    space = gap or ' '  # separates the label from the first column
     lines = [
         ' ' * label + space + gap.join(_fit(name, n) for name, n in zip(source[:shown], widths, strict=False)) + rest
     ]
@@ -153,7 +153,7 @@ class BeamTree(NamedTuple):
 
 
 def beam_tree(translator: Translator, line: str, *, dropped: int = 1) -> BeamTree:
-    """What the translator's beam search considers for a line: all that it keeps, and `dropped` others of each step.
+    """What the translator's beam search considers for a line: all that it keeps, and at each step `dropped` others.
 
     Raises UserError for a search that is not one plain beam over one model.
     """

@@ -54,7 +54,7 @@ class Family(NamedTuple):
 
     make: Callable[..., TranslationModel]  # (config, remat=False)
     init_params: Callable[[Any, jax.Array], Any]  # (config, key)
-    parameter_shapes: Callable[[Any], Any]  # as jax.ShapeDtypeStruct; computes nothing
+    parameter_shapes: Callable[[Any], Any]  # the tree of jax.ShapeDtypeStruct; computes nothing
     # (config, platform=None): the config with the concrete dtype that it computes in there
     resolve_dtype: Callable[..., Any]
     forward_flops: Callable[..., Any]  # (config, source slots, target slots): a NamedTuple with `total` and `times`

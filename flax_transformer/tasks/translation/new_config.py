@@ -17,7 +17,7 @@ MOST_EPOCHS = 100
 
 
 class Tier(NamedTuple):
-    """Sizes for corpora of up to so many pairs."""
+    """Sizes for corpora of fewer than `pairs` pairs."""
 
     name: str
     pairs: float

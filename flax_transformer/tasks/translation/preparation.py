@@ -37,7 +37,7 @@ class ValidationSet(NamedTuple):
     tokenized: TokenizedPairs
     target_language: str | None  # its sources begin with this tag
     language: str | None = None  # its targets'
-    tokens: ScoreTokens = SPACED  # what BLEU counts
+    tokens: ScoreTokens = SPACED  # BLEU counts these
 
 
 def read_validation(
@@ -72,9 +72,9 @@ def of_each_corpus(data: DataConfig, sets: Sequence[ValidationSet]) -> list[Toke
 
 class Prepared(NamedTuple):
     tokenizer: Tokenizer
-    corpora: list[data_cache.PreparedPairs]  # in the order of config.data.corpora
+    corpora: list[data_cache.PreparedPairs]  # ordered as config.data.corpora
     validation: list[ValidationSet]
-    files: dict[str, list[Listed]]  # what `files_of` lists, with checksums
+    files: dict[str, list[Listed]]  # the files that `files_of` lists, with checksums
     pretrained: PretrainedRows | None = None  # initial embeddings of the source in a new run
 
 
@@ -84,7 +84,7 @@ def prepare_run(config: Config, run: Run, start: 'LoadedRun | None' = None, *, p
     tokenizer = (start and start.tokenizer) if is_new else run.read_tokenizer()
     if is_new and config.check.before_training:
         check_corpora(config, say=say, processes=processes)
-    refuse_changed_files(config.data, run.read_data_files())  # before the cache of the old ones is replaced
+    refuse_changed_files(config.data, run.read_data_files())  # must come before their cache is replaced
     with run.data_cache(config.data) as cache:
         prepared = prepare(config, tokenizer, cache, say=say)
         if prepared.validation:
@@ -129,7 +129,7 @@ def train_tokenizer(config: Config, corpora: Sequence[Corpus]) -> Tokenizer:
 
 
 def sample_lines(corpora: Sequence[Corpus], max_pairs: int) -> list[str]:
-    """Both sides of evenly spaced pairs of all corpora: at most `max_pairs`, and no fewer than half as many."""
+    """Both sides of evenly spaced pairs of all corpora: at most `max_pairs`, and at least half of that."""
     kept: list[tuple[str, str]] = []
     every = 1  # keep one pair in `every`, which doubles whenever there are too many
     number = 0

@@ -24,7 +24,7 @@ class Comparison:
     difference: float  # system - baseline
     low: float  # 95 % interval of the difference, by paired bootstrap resampling (Koehn 2004)
     high: float
-    p_bootstrap: float  # by the same resamples
+    p_bootstrap: float  # from the same resamples
     p_randomisation: float  # paired approximate randomisation (Riezler and Maxwell 2005)
 
     def verdict(self, baseline: str, system: str) -> str:

@@ -16,7 +16,7 @@ from flax_transformer.engine.devices.devices import Devices
 Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
 
 _BUCKETS = (16, 32, 64, 128, 256)  # slots; beyond, multiples of the last
-_SIZES = (1, 8, 64)  # rows; or as many as batch_tokens allows
+_SIZES = (1, 8, 64)  # rows; a full batch has as many as batch_tokens allows
 
 
 def bucket(length: int) -> int:
@@ -81,7 +81,7 @@ class Runner:
         """
         self.max_positions = max_positions
         self.batch_tokens, self.max_slots, self.pad_id = batch_tokens, max_slots, pad_id
-        # Each device has the whole model, whatever the mesh in training; each of several processes uses one device.
+        # Each device holds the whole model, however it was trained; each of several processes uses one device.
         if multihost.count() > 1:
             self.devices = Devices(ParallelConfig(), jax.local_devices()[:1])
         else:

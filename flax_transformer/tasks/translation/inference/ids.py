@@ -26,7 +26,7 @@ CHUNK = 1024  # target slots whose logits are in memory at once
 class Vocabulary(NamedTuple):
     """The ids that have a meaning of their own."""
 
-    pad_id: int  # after each sentence, and before a target
+    pad_id: int  # fills up after each sentence, and starts a target
     eos_id: int
 
 

@@ -24,15 +24,15 @@ class Translation:
     """The best translation of one line; as a string, its text."""
 
     text: str  # one line: no line break of any kind
-    score: float  # what the search ranked by: log-probability / length penalty; the mean over the parts of a split line
+    score: float  # the search ranks by it: log-probability / length penalty; the mean over the parts of a split line
     log_prob: float  # nats, summed over tokens
-    num_tokens: int  # with EOS
+    num_tokens: int  # EOS included
     truncated: bool = False  # cut at its longest permitted length
     split: bool = False  # translated in parts: the line was too long, or split_sentences is set
     repetition: bool = False  # a few tokens come again and again, unlike in the source
     untranslated: bool = False  # equal to the source, or empty
     replaced: bool = False  # the line was not valid Unicode: what was not became U+FFFD before translation
-    token_ids: tuple[int, ...] = ()  # with EOS; for a split line those of all parts
+    token_ids: tuple[int, ...] = ()  # EOS included; a split line has those of all parts
     tokens: tuple[str, ...] = ()  # the pieces of token_ids
     token_log_probs: tuple[float, ...] = ()  # nats; their sum is log_prob
     n_best: tuple['Translation', ...] = ()  # if n_best is above 1: distinct texts, best first, this one included
