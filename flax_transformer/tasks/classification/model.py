@@ -56,10 +56,10 @@ class ConvolutionEncoder(nn.Module):
 
     def _responses(self, x: jax.Array, is_token: jax.Array, width: int) -> jax.Array:
         """[B, maps] of filters over `width` tokens, at every place where they cover at least one."""
-        edge, places = (width - 1, width - 1), x.shape[1] + width - 1
+        edge, positions = (width - 1, width - 1), x.shape[1] + width - 1
         x, is_token = jnp.pad(x, ((0, 0), edge, (0, 0))), jnp.pad(is_token, ((0, 0), edge))
-        windows = jnp.concatenate([x[:, i : i + places] for i in range(width)], axis=-1)
-        covers = sum(is_token[:, i : i + places].astype(jnp.int32) for i in range(width)) > 0
+        windows = jnp.concatenate([x[:, i : i + positions] for i in range(width)], axis=-1)
+        covers = sum(is_token[:, i : i + positions].astype(jnp.int32) for i in range(width)) > 0
         dense = Dense(windows.shape[-1], self.config.num_maps, dtype=x.dtype, name=f'width_{width}')
         return max_of(nn.relu(dense(windows)), covers)
 

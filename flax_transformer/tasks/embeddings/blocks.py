@@ -94,8 +94,8 @@ def keep_probabilities(counts: np.ndarray, sample: float) -> np.ndarray:
 
 def draw_table(counts: np.ndarray, size: int = _DRAWS) -> np.ndarray:
     """[size] int32: each word as often as its count^0.75 says, so that a uniform draw is one of that distribution."""
-    share = np.cumsum(counts**0.75)
-    return np.searchsorted(share / share[-1], (np.arange(size) + 0.5) / size).astype(np.int32)
+    cumulative = np.cumsum(counts**0.75)
+    return np.searchsorted(cumulative / cumulative[-1], (np.arange(size) + 0.5) / size).astype(np.int32)
 
 
 class BlockMaker:
@@ -118,12 +118,12 @@ class BlockMaker:
         ids, line = ids[is_kept], line[is_kept]
         # A word's neighbors must be in its line.
         first, last = np.searchsorted(line, line, 'left'), np.searchsorted(line, line, 'right') - 1
-        place, reach = np.arange(len(ids)), generator.integers(1, window, len(ids), endpoint=True)
+        index, reach = np.arange(len(ids)), generator.integers(1, window, len(ids), endpoint=True)
         rows = -(-len(ids) // size)
         blocks = lambda x: np.pad(x, (0, rows * size - len(x))).astype(np.int8).reshape(rows, size)
         padded = np.pad(ids, (window, rows * size - len(ids) + window))
         words = np.lib.stride_tricks.sliding_window_view(padded, size + 2 * window)[::size][:rows]
-        left, right = blocks(np.minimum(reach, place - first)), blocks(np.minimum(reach, last - place))
+        left, right = blocks(np.minimum(reach, index - first)), blocks(np.minimum(reach, last - index))
         if self._is_tree:
             own = words[:, window : window + size]
             return PathBlocks(words, left, right, self._paths.nodes[own], self._paths.signs[own])

@@ -48,8 +48,8 @@ class PairChunks:
     def __call__(self, chunk: int, generator: np.random.Generator) -> Pairs:
         """Every len(self)-th segment, from `chunk` on, with the pairs shuffled and cut into rows."""
         starts = np.arange(chunk, -(-len(self._pairs) // self._segment), len(self)) * self._segment
-        places = (starts[:, None] + np.arange(self._segment)).ravel()
-        found = self._pairs[places[places < len(self._pairs)]]
+        indices = (starts[:, None] + np.arange(self._segment)).ravel()
+        found = self._pairs[indices[indices < len(self._pairs)]]
         rows = -(-len(found) // self._size)
         padded = np.zeros(rows * self._size, PAIR)
         padded[: len(found)] = found[generator.permutation(len(found))]

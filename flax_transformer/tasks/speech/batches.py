@@ -78,8 +78,8 @@ def faster(samples: np.ndarray, speed: float) -> np.ndarray:
     """Samples [T] played `speed` times as fast, [T / speed], by linear interpolation: the pitch changes, too."""
     if speed == 1:
         return samples
-    places = np.arange(played(len(samples), speed)) * speed
-    return np.interp(places, np.arange(len(samples)), samples).astype(np.float32)
+    moments = np.arange(played(len(samples), speed)) * speed
+    return np.interp(moments, np.arange(len(samples)), samples).astype(np.float32)
 
 
 def played(num_samples: int, speed: float) -> int:

@@ -221,5 +221,5 @@ def _spans(alignment: Sequence[int], count: int) -> list[tuple[int, int]]:
     """Each label's first frame in an alignment, and the frame after its last."""
     found = np.asarray(alignment, int)
     edges = np.searchsorted(found[found >= 0], np.arange(count + 1)).tolist()
-    places = np.flatnonzero(found >= 0)
-    return [(int(places[first]), int(places[last - 1]) + 1) for first, last in pairwise(edges)]
+    frames = np.flatnonzero(found >= 0)
+    return [(int(frames[first]), int(frames[last - 1]) + 1) for first, last in pairwise(edges)]

@@ -115,11 +115,11 @@ def warped(features: jax.Array, factors: jax.Array, config: FeatureConfig) -> ja
     above = top - (top - corner / factors) / (top - corner) * (top - middles)
     bands = _band_of(jnp.where(middles <= corner, middles / factors, above), edges)
     low = jnp.clip(jnp.floor(bands), 0, config.num_mels - 2)
-    share = jnp.clip(bands - low, 0, 1)
+    fraction = jnp.clip(bands - low, 0, 1)
     low = low.astype(jnp.int32)
     # As one product: a gather of bands is slow on CPUs.
-    weights = jax.nn.one_hot(low, config.num_mels) * (1 - share)[..., None]
-    weights = weights + jax.nn.one_hot(low + 1, config.num_mels) * share[..., None]
+    weights = jax.nn.one_hot(low, config.num_mels) * (1 - fraction)[..., None]
+    weights = weights + jax.nn.one_hot(low + 1, config.num_mels) * fraction[..., None]
     return jnp.einsum('BFM,BNM->BFN', features, weights)
 
 

@@ -68,11 +68,11 @@ def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pair
     devices = Devices(config.parallel)
     loss = partial(loss_sums, model=make_model(config.model), label_smoothing=config.training.label_smoothing)
     compiled = devices.compile(partial(eval_step, loss=loss))
-    placed, key = devices.replicate(params), jax.random.key(0)
+    replicated, key = devices.replicate(params), jax.random.key(0)
     batches = loss_batches(
         [tokenized], config.model, config.data, num_rows=config.rows_per_step, multiple_of=len(devices)
     )
-    return per_token(add_up(compiled(placed, devices.split(batch), key) for batch in batches))
+    return per_token(add_up(compiled(replicated, devices.split(batch), key) for batch in batches))
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class Runner:
         self.num_compilations = 0
         self._compiled: dict[Function, Function] = {}
         self._shapes: set[Any] = set()
-        self._placed: tuple[Any, Any] | None = None  # parameters, and their copies on every device
+        self._replicated: tuple[Any, Any] | None = None  # parameters, and their copies on every device
 
     def map(
         self,
@@ -116,7 +116,7 @@ class Runner:
 
     def release(self) -> None:
         """Drops the copies of the last parameters, which are kept for the next lines."""
-        self._placed = None
+        self._replicated = None
 
     def _slots(self, column: Sequence[Sequence[int]], chosen: Sequence[int]) -> int:
         slots = bucket(max(len(column[i]) for i in chosen))
@@ -154,6 +154,6 @@ class Runner:
             specs = (PartitionSpec(), *[rows] * len(arrays))
             own = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=rows, check_vma=False)
             self._compiled[function] = jax.jit(own)
-        if self._placed is None or self._placed[0] is not params:
-            self._placed = (params, self.devices.replicate(params))
-        return jax.device_get(self._compiled[function](self._placed[1], *map(self.devices.split, arrays)))
+        if self._replicated is None or self._replicated[0] is not params:
+            self._replicated = (params, self.devices.replicate(params))
+        return jax.device_get(self._compiled[function](self._replicated[1], *map(self.devices.split, arrays)))
