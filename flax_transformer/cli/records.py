@@ -13,7 +13,7 @@ from tqdm import tqdm
 from flax_transformer.cli.lines import CHUNK, KEPT, chunks, to_json, without_line_breaks
 from flax_transformer.cli.options import note, progress_bar
 from flax_transformer.common.errors import BadInput
-from flax_transformer.tasks.translation.inference.lines import as_text
+from flax_transformer.text.tokenizer import as_text
 
 EXPECTED = 'expected {"text": "..."}, optionally with "prefix": "..."'
 SLOW = 1.0  # seconds after which a wait is explained

@@ -33,8 +33,6 @@ class _Live(NamedTuple):
 
 
 class _Beams(NamedTuple):
-    """The loop's carry."""
-
     position: jax.Array  # number of tokens of every live hypothesis
     live: _Live
     finished: Hypotheses  # the best W so far, best first; empty slots score NEG_INF
@@ -224,7 +222,6 @@ def _sort(found: Hypotheses) -> Hypotheses:
 
 
 def _is_real(values: jax.Array) -> jax.Array:
-    """Whether each log-probability or score belongs to a hypothesis that exists."""
     return values > NEG_INF / 2
 
 

@@ -18,7 +18,7 @@ class DecodingConfig:
     max_extra_tokens: int = 50  # a translation has at most its source's tokens + this many, EOS included
     max_source_tokens: int = 256  # a longer line is split and rejoined; best no longer than a row in training
     batch_tokens: int = 4096  # source slots of a batch; bounds memory; in float32 it does not change translations
-    weights: Literal['float32', 'int8'] = 'float32'  # of the matrices; int8 is faster on CPUs and slightly different
+    weights: Literal['float32', 'int8'] = 'float32'  # the matrices; int8 is faster on CPUs and slightly different
     target_language: str | None = None  # for models with language tags; None: data.target_language of training
     max_tokens: int | None = None  # instead of source + max_extra_tokens: one limit for every line, EOS included
     min_tokens: int = 1  # at least this many, EOS included
@@ -31,16 +31,16 @@ class DecodingConfig:
     no_repeat_ngram: int = 0  # no sequence of this many tokens occurs twice; 0: off
     word_reward: float = 0.0  # nats added to the score for each token
     coverage_penalty: float = 0.0  # beta of Wu et al. 2016, eq. 14: penalizes unattended source; 0: off
-    groups: int = 1  # of diverse beam search (Vijayakumar et al. 2018), which share beam_width equally
+    groups: int = 1  # diverse beam search (Vijayakumar et al. 2018): groups share beam_width equally
     diversity: float = 0.5  # nats subtracted from tokens that earlier groups have just chosen
     n_best: int = 1  # translations returned for each line, best first
     search: Literal['beam', 'sample'] = 'beam'  # sample: draw at random instead of searching for the best
     samples: int = 1  # draws for each line
-    temperature: float = 1.0  # of sampling; below 1: favors the most probable pieces
+    temperature: float = 1.0  # sampling: below 1 favors the most probable pieces
     top_k: int = 0  # sample among this many most probable pieces; 0: among all
     top_p: float = 1.0  # sample among the fewest pieces with this much total probability; 1: among all
     min_p: float = 0.0  # sample among pieces at least this much as probable as the most probable one; 0: among all
-    seed: int = 0  # of sampling; the same line and seed give the same draws in any batch
+    seed: int = 0  # sampling: the same line and seed give the same draws in any batch
     mbr: Literal['none', 'bleu', 'chrf'] = 'none'  # choose the hypothesis most like the others (Kumar and Byrne 2004)
     ensemble: Literal['log_probability', 'probability'] = 'log_probability'  # mean of several models' predictions
     split_sentences: bool = False  # translate each line sentence by sentence, keeping white space
@@ -49,9 +49,7 @@ class DecodingConfig:
         check_types(self)
         check_positive(self, 'beam_width', 'max_extra_tokens', 'batch_tokens', 'min_tokens', 'groups', 'n_best')
         check_positive(self, 'samples')
-        for name in ('no_repeat_ngram', 'top_k', 'seed'):
-            check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
-        for name in ('word_reward', 'coverage_penalty', 'diversity'):
+        for name in ('no_repeat_ngram', 'top_k', 'seed', 'word_reward', 'coverage_penalty', 'diversity'):
             check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
         check(self.max_source_tokens >= 8, f'max_source_tokens={self.max_source_tokens}: expected at least 8')
         check(self.alpha >= 0, f'alpha={self.alpha}: expected at least 0; less would penalize long translations')

@@ -3,8 +3,14 @@
 from typing import Any
 
 import grain
+import numpy as np
 
 from flax_transformer.engine.task import Batch
+
+
+def with_empty_rows(batch: Any, rows: int) -> Any:
+    """A named tuple of arrays [n, ...] with rows of zeros after the n, `rows` in all."""
+    return type(batch)(*(np.pad(x, ((0, rows - len(x)), *[(0, 0)] * (x.ndim - 1))) for x in batch))
 
 
 class NumberedBatches(grain.IterDataset):

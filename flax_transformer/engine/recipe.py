@@ -72,6 +72,11 @@ class Recipe:
         return Trainer(self.make_task(config, chosen), config.engine, chosen)
 
 
+def held_out(validation: Callable[[Any, Any, Trainer], Validate]) -> Callable[..., Validate | None]:
+    """The validation of a recipe, or none where `prepared.validation` is None or empty."""
+    return lambda config, prepared, trainer: validation(config, prepared, trainer) if prepared.validation else None
+
+
 def declare(task: type[Task], **own: Any) -> Recipe:
     """The recipe of a task in one class, which takes a config and has `Config` and `batch(prepared, number)`.
 

@@ -133,7 +133,6 @@ def write(folder: Path, config: TransformerConfig, params: Any, slots: int) -> N
 
 
 def _embeddings(spec: Any, config: TransformerConfig, params: Any) -> None:
-    """The tables of both sides and the projection to logits."""
     decoder = spec.decoder
     tables = ('embedding', 'embedding') if config.tie_embeddings == 'all' else ('source_embedding', 'target_embedding')
     spec.encoder.embeddings[0].weight = params[tables[0]]['table']

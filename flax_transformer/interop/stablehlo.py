@@ -83,7 +83,6 @@ def export_run(
 
 
 def _files(translator: Translator, program: Exported, weights: dict[str, np.ndarray] | None) -> dict[str, bytes]:
-    """The contents by file name, without export.json."""
     files = {'program.bin': bytes(program.serialize()), 'load.py': Path(export_loader.__file__).read_bytes()}
     if weights is not None:
         file = io.BytesIO()
@@ -177,7 +176,7 @@ def _description(translator: Translator, model: ModelConfig, program: Exported) 
         'format': FORMAT,
         'jax': jax.__version__,
         'jaxlib': jaxlib.__version__,
-        'calling_convention': program.calling_convention_version,  # of jax.export
+        'calling_convention': program.calling_convention_version,  # jax.export's
         'platforms': list(program.platforms),
         'dtype': model.dtype,
         'parameters': sum(leaf.size for leaf in jax.tree.leaves(family_of(model).parameter_shapes(model))),

@@ -34,8 +34,8 @@ _STORAGES = {
 }
 _ORDERED_DICT = ('collections', 'OrderedDict')
 _TENSOR, _PARAMETER = ('torch._utils', '_rebuild_tensor_v2'), ('torch._utils', '_rebuild_parameter')
-_LEGACY_MAGIC, _LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # of torch.save before torch 1.6
-_MOST_SHARED = 8  # times the size of the file that its tensors may have together: tied tables share a storage
+_LEGACY_MAGIC, _LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # as torch.save wrote them before torch 1.6
+_MOST_SHARED = 8  # all tensors together may be so many times as large as the file: tied tables share a storage
 # All that a state dict takes. Others could hash a key of nested tuples, which takes for ever, or take memory for bytes
 # that are not there.
 _OPCODES = """
@@ -154,8 +154,6 @@ def load(stream: BinaryIO) -> Any:
 
 
 class _Names(dict):
-    """A dictionary with names as keys."""
-
     def __setitem__(self, key: Any, value: Any) -> None:
         super().__setitem__(_of_type(str, key), value)
 
@@ -167,7 +165,6 @@ class _Stub(NamedTuple):
     name: str
 
     def __call__(self, *arguments: Any) -> Any:
-        """What the function would return, as an inert value."""
         if self == _ORDERED_DICT and not arguments:
             return _Names()
         if self == _TENSOR:
@@ -179,8 +176,6 @@ class _Stub(NamedTuple):
 
 
 class _Opcodes(dict):
-    """Methods of an unpickler by the number of their opcode."""
-
     def __missing__(self, number: int) -> Any:
         name = pickletools.code2op[chr(number)].name
         raise UserError(f'the pickle has the opcode {name}; expected a state dict, tensors and nothing else')

@@ -90,7 +90,6 @@ class MarianTokenizer:
         write_whole(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + '\n')
 
     def write(self, folder: Path) -> None:
-        """Writes the files that Hugging Face reads."""
         folder.mkdir(parents=True, exist_ok=True)
         vocabularies = {VOCABULARY_FILE: self._vocabulary, SETTINGS_FILE: self.settings}
         if self._has_two:

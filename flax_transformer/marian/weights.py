@@ -32,23 +32,14 @@ MODULES = (
     ('embedding', 'model.shared', 'table'),
     ('source_embedding', 'model.encoder.embed_tokens', 'table'),
     ('target_embedding', 'model.decoder.embed_tokens', 'table'),
-    ('encoder/layers_{n}/self_attention/query', 'model.encoder.layers.{n}.self_attn.q_proj', 'dense'),
-    ('encoder/layers_{n}/self_attention/key', 'model.encoder.layers.{n}.self_attn.k_proj', 'dense'),
-    ('encoder/layers_{n}/self_attention/value', 'model.encoder.layers.{n}.self_attn.v_proj', 'dense'),
-    ('encoder/layers_{n}/self_attention/output', 'model.encoder.layers.{n}.self_attn.out_proj', 'dense'),
+    ('encoder/layers_{n}/self_attention', 'model.encoder.layers.{n}.self_attn', 'attention'),
     ('encoder/layers_{n}/self_residual/norm', 'model.encoder.layers.{n}.self_attn_layer_norm', 'norm'),
     ('encoder/layers_{n}/feed_forward/inner', 'model.encoder.layers.{n}.fc1', 'dense'),
     ('encoder/layers_{n}/feed_forward/outer', 'model.encoder.layers.{n}.fc2', 'dense'),
     ('encoder/layers_{n}/feed_forward_residual/norm', 'model.encoder.layers.{n}.final_layer_norm', 'norm'),
-    ('decoder/layers_{n}/self_attention/query', 'model.decoder.layers.{n}.self_attn.q_proj', 'dense'),
-    ('decoder/layers_{n}/self_attention/key', 'model.decoder.layers.{n}.self_attn.k_proj', 'dense'),
-    ('decoder/layers_{n}/self_attention/value', 'model.decoder.layers.{n}.self_attn.v_proj', 'dense'),
-    ('decoder/layers_{n}/self_attention/output', 'model.decoder.layers.{n}.self_attn.out_proj', 'dense'),
+    ('decoder/layers_{n}/self_attention', 'model.decoder.layers.{n}.self_attn', 'attention'),
     ('decoder/layers_{n}/self_residual/norm', 'model.decoder.layers.{n}.self_attn_layer_norm', 'norm'),
-    ('decoder/layers_{n}/cross_attention/query', 'model.decoder.layers.{n}.encoder_attn.q_proj', 'dense'),
-    ('decoder/layers_{n}/cross_attention/key', 'model.decoder.layers.{n}.encoder_attn.k_proj', 'dense'),
-    ('decoder/layers_{n}/cross_attention/value', 'model.decoder.layers.{n}.encoder_attn.v_proj', 'dense'),
-    ('decoder/layers_{n}/cross_attention/output', 'model.decoder.layers.{n}.encoder_attn.out_proj', 'dense'),
+    ('decoder/layers_{n}/cross_attention', 'model.decoder.layers.{n}.encoder_attn', 'attention'),
     ('decoder/layers_{n}/cross_residual/norm', 'model.decoder.layers.{n}.encoder_attn_layer_norm', 'norm'),
     ('decoder/layers_{n}/feed_forward/inner', 'model.decoder.layers.{n}.fc1', 'dense'),
     ('decoder/layers_{n}/feed_forward/outer', 'model.decoder.layers.{n}.fc2', 'dense'),
@@ -56,10 +47,16 @@ MODULES = (
     ('projection', 'lm_head', 'softmax'),
     ('logits_bias', 'final_logits_bias', 'row'),
 )
+_DENSE = (('/kernel', '.weight', 'transposed'), ('/bias', '.bias', 'same'))
 # The arrays of a kind of module: ours, theirs, and what turns one into the other.
 KINDS = {
     'table': (('/table', '.weight', 'same'),),
-    'dense': (('/kernel', '.weight', 'transposed'), ('/bias', '.bias', 'same')),
+    'dense': _DENSE,
+    'attention': tuple(
+        (f'/{ours}{our_array}', f'.{theirs}{their_array}', change)
+        for ours, theirs in (('query', 'q_proj'), ('key', 'k_proj'), ('value', 'v_proj'), ('output', 'out_proj'))
+        for our_array, their_array, change in _DENSE
+    ),
     'norm': (('/scale', '.weight', 'same'), ('/bias', '.bias', 'same')),
     'softmax': (('', '.weight', 'transposed'),),
     'row': (('', '', 'as a row'),),

@@ -16,19 +16,17 @@ import jax.numpy as jnp
 class Quantized(NamedTuple):
     """A weight in eight bits. It takes the place of the float array in a tree of parameters."""
 
-    values: (
-        jax.Array
-    )  # int8, shaped as the float weight: first, because Linen compares its shape with the initializer's
+    values: jax.Array  # int8, shaped as the float weight; first, as Linen compares its shape with the initializer's
     scale: jax.Array  # float32, by output feature
 
 
-_INPUT_AXIS = {'kernel': 0, 'projection': 0, 'table': 1}  # of D, by the name of the weight
+_INPUT_AXIS = {'kernel': 0, 'projection': 0, 'table': 1}  # the axis of D, by the name of the weight
 
 
 def to_int8(params: Any) -> Any:
     """The tree with each matrix that inputs are multiplied with as a `Quantized`; biases, norms and positions stay."""
     if isinstance(params, tuple):
-        return tuple(map(to_int8, params))  # of an ensemble
+        return tuple(map(to_int8, params))  # an ensemble
     out = {}
     for name, value in params.items():
         if isinstance(value, Mapping):

@@ -6,8 +6,9 @@ a batch; it stays in float32 where the computation is in bfloat16, whose eight b
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,13 @@ from jax.sharding import PartitionSpec as P
 from flax_transformer.ops.int8 import Quantized, int8_product
 
 Weight = jax.Array | Quantized
+
+
+def resolve_dtype(config: Any, platform: str | None = None) -> Any:
+    """Returns a model's config with a concrete dtype: 'auto' is float32 on CPUs (by default JAX's), else bfloat16."""
+    if config.dtype != 'auto':
+        return config
+    return replace(config, dtype='float32' if (platform or jax.default_backend()) == 'cpu' else 'bfloat16')
 
 
 def product(x: jax.Array, weight: Weight, *, axis: int = 0, dtype: jnp.dtype | None = None) -> jax.Array:
@@ -37,10 +45,7 @@ def product(x: jax.Array, weight: Weight, *, axis: int = 0, dtype: jnp.dtype | N
 
 
 def products(rows: jax.Array, weights: Sequence[Weight]) -> list[jax.Array]:
-    """[N, F] for each weight [D, F] of rows [N, D], in one product where they are floats.
-
-    It pays off for many rows: the weights are stacked at each call.
-    """
+    """Returns [N, F] for each weight [D, F], in one product of floats: they are stacked, which pays for many rows."""
     if any(isinstance(weight, Quantized) for weight in weights):
         return [product(rows, weight) for weight in weights]
     # On an axis of their own, not concatenated: features that are sharded over devices stay where they are.
@@ -103,16 +108,16 @@ def _mixed_forward(
 
 
 def _mixed_backward(
-    axes: str, dtype: jnp.dtype, kept: tuple[jax.Array, jax.Array], of_result: jax.Array
+    axes: str, dtype: jnp.dtype, kept: tuple[jax.Array, jax.Array], grad_result: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """The gradients of x, in its dtype, and of the weight, never rounded below float32."""
     x, weight = kept
-    rows, features = tuple(range(x.ndim - 1)), tuple(range(x.ndim - 1, of_result.ndim))
+    rows, features = tuple(range(x.ndim - 1)), tuple(range(x.ndim - 1, grad_result.ndim))
     inputs = axes.partition(',')[2].index('D')  # the weight's axis that x is multiplied along
     outputs = tuple(axis for axis in range(weight.ndim) if axis != inputs)
-    of_x = jax.lax.dot_general(of_result, weight, ((features, outputs), ((), ())), preferred_element_type=dtype)
-    of_weight = jax.lax.dot_general(of_result, x, ((rows, rows), ((), ())), preferred_element_type=jnp.float32)
-    return of_x.astype(x.dtype), jnp.moveaxis(of_weight, -1, inputs)
+    grad_x = jax.lax.dot_general(grad_result, weight, ((features, outputs), ((), ())), preferred_element_type=dtype)
+    grad_weight = jax.lax.dot_general(grad_result, x, ((rows, rows), ((), ())), preferred_element_type=jnp.float32)
+    return grad_x.astype(x.dtype), jnp.moveaxis(grad_weight, -1, inputs)
 
 
 _mixed_product.defvjp(_mixed_forward, _mixed_backward)
@@ -142,15 +147,15 @@ def _mixed_einsum_forward(axes: str, weights: jax.Array, v: jax.Array) -> tuple[
 
 
 def _mixed_einsum_backward(
-    axes: str, kept: tuple[jax.Array, jax.Array], of_sums: jax.Array
+    axes: str, kept: tuple[jax.Array, jax.Array], grad_sums: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """The gradients of weights and values: products of rounded arrays, summed in float32."""
     weights, v = kept
-    of_weights, (of_v, sums) = axes.split(',')[0], axes.split(',')[1].split('->')
+    weight_axes, (value_axes, sums) = axes.split(',')[0], axes.split(',')[1].split('->')
     einsum = partial(jnp.einsum, preferred_element_type=jnp.float32)
     return (
-        einsum(f'{sums},{of_v}->{of_weights}', of_sums, v),
-        einsum(f'{of_weights},{sums}->{of_v}', weights, of_sums).astype(v.dtype),
+        einsum(f'{sums},{value_axes}->{weight_axes}', grad_sums, v),
+        einsum(f'{weight_axes},{sums}->{value_axes}', weights, grad_sums).astype(v.dtype),
     )
 
 

@@ -14,7 +14,7 @@ class RecurrentConfig:
     target_vocab_size: int | None = None  # if the target has its own vocabulary; None: shared with the source
     cell: Literal['lstm', 'gru'] = 'lstm'  # lstm: Hochreiter and Schmidhuber 1997; gru: Cho et al. 2014
     d_model: int = 512  # width of the embeddings and of the layer before the logits
-    hidden_size: int = 1024  # of each cell's state; the encoder has this in each direction
+    hidden_size: int = 1024  # width of each cell's state; the encoder has this in each direction
     num_encoder_layers: int = 1  # over the source, in both directions
     num_decoder_layers: int = 1  # over the target; the first one's state is the attention's query
     # How a state is compared with each source position: by a small network, by a product (Luong et al. 2015,
@@ -33,7 +33,7 @@ class RecurrentConfig:
     logits_bias: bool = False  # a bias on the logits
     pad_id: int = 0  # also the decoder's start: its embedding is the zero vector
     eos_id: int = 1  # ends every source and target
-    # Of computation; auto: bfloat16 on TPU and GPU.
+    # Computation's type; auto: bfloat16 on TPU and GPU.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
 
     def __post_init__(self) -> None:
@@ -56,12 +56,10 @@ class RecurrentConfig:
 
     @property
     def width_of_attention(self) -> int:
-        """What states and annotations are compared in: `attention_size`, or hidden_size if that is None."""
         return self.attention_size or self.hidden_size
 
     @property
     def vocab_size_of_target(self) -> int:
-        """`target_vocab_size`, or vocab_size if that is None."""
         return self.target_vocab_size or self.vocab_size
 
     @property

@@ -1,8 +1,8 @@
 """The decoder, on whole sentences and one token at a time.
 
-The first layer reads the words so far, and its state asks the attention for a context; further layers and the output
-read both. With input feeding, the first layer also reads the context of the step before. So the decoder of one layer is
-that of Bahdanau et al. 2015, but that each context is asked for by a state that has read the previous word already.
+The first layer reads the words so far, and its state queries the source for a context; further layers and the output
+read both. With input feeding, the first layer also reads the previous step's context. One layer is the decoder of
+Bahdanau et al. 2015, except that the state has read the previous word when it queries the source.
 
 Shapes: B rows, S source and T target positions, D d_model, H hidden size, A attention size, C context (2 H),
 W hypotheses, N = B * W.
@@ -39,7 +39,7 @@ from flax_transformer.rnn.recurrence import Times, recur
 @jax.checkpoint  # tanh is recomputed in the backward pass: [B, Q, S, A] is much more than all else
 def additive_energies(q: jax.Array, k: jax.Array, vector: jax.Array) -> jax.Array:
     """vector . tanh(q + k), float32 [B, Q, S], of queries [B, Q, A] and keys [B, S, A] (Bahdanau et al. 2015, A.1)."""
-    # Added up in float32, as the gradients are, over the keys of a query and the queries of a key.
+    # float32, as the gradients are: they are summed over the keys of a query and the queries of a key.
     hidden = (q.astype(jnp.float32)[:, :, None] + k.astype(jnp.float32)[:, None]).astype(q.dtype)
     return product(jnp.tanh(hidden), vector[:, None], dtype=jnp.float32)[..., 0]
 
@@ -62,7 +62,7 @@ def attention_weights(energies: jax.Array, mask: jax.Array) -> jax.Array:
 
 
 def context_of(weights: jax.Array, values: jax.Array) -> jax.Array:
-    """The means [B, Q, C] of values [B, S, C] under weights [B, Q, S], in the dtype of the values."""
+    """Returns means [B, Q, C] of values [B, S, C] under weights [B, Q, S], in the dtype of the values."""
     sums = jnp.einsum('BQS,BSC->BQC', weights.astype(values.dtype), values, preferred_element_type=jnp.float32)
     return sums.astype(values.dtype)
 
@@ -109,8 +109,8 @@ class Decoder(nn.Module):
             h = layer(self.dropout(below, deterministic=deterministic), segments)
         return self._output(h, context, x)
 
-    def look(self, x: jax.Array, source: Source, segments: jax.Array) -> jax.Array:
-        """The attention [B, T, S] over the source."""
+    def attention_weights(self, x: jax.Array, source: Source, segments: jax.Array) -> jax.Array:
+        """Returns the attention [B, T, S] over the source."""
         return self._first_layer(x, source, segments)[2]
 
     def _first_layer(self, x: jax.Array, source: Source, segments: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -118,12 +118,12 @@ class Decoder(nn.Module):
         config, layer = self.config, self.layers[0]
         ends = final_states(source.values, source.segments, segments)
         mask = segments[:, :, None] == source.segments[:, None]
-        of_words, start = layer.input(x), (over_time(begins(segments)), over_time(self._first_h(ends)))
+        from_words, start = layer.input(x), (over_time(begins(segments)), over_time(self._first_h(ends)))
         if config.input_feeding and config.attention != 'none':
-            return self._feed(over_time(of_words), start, mask, source)
+            return self._feed(over_time(from_words), start, mask, source)
         if config.input_feeding:
-            of_words = of_words + self.feeding(ends)
-        h = run(config.cell, {'first': layer.recurrent.kernel}, {'first': (over_time(of_words), *start)})
+            from_words = from_words + self.feeding(ends)
+        h = run(config.cell, {'first': layer.recurrent.kernel}, {'first': (over_time(from_words), *start)})
         h = batch_first(h['first'])
         if config.attention == 'none':
             return h, ends, _at_ends(mask)
@@ -138,15 +138,15 @@ class Decoder(nn.Module):
         return jnp.tanh(self.output(jnp.concatenate([h, context, x], axis=-1)))
 
     def _feed(
-        self, of_words: jax.Array, start: tuple[jax.Array, jax.Array], mask: jax.Array, source: Source
+        self, from_words: jax.Array, start: tuple[jax.Array, jax.Array], mask: jax.Array, source: Source
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         """As `_first_layer`, with input feeding: the attention is part of the scan.
 
         Args:
-          of_words: products [T, B, G * H] of the words.
+          from_words: products [T, B, G * H] of the words.
           start: where a sentence begins [T, B], and with which h [T, B, H].
         """
-        config, dtype = self.config, of_words.dtype
+        config, dtype = self.config, from_words.dtype
         weights = {'recurrent': self.layers[0].recurrent.kernel, 'feeding': self.feeding.kernel}
         weights['values'], constants = source.values, ()
         if config.attention == 'additive':
@@ -164,19 +164,19 @@ class Decoder(nn.Module):
 
         def step(times: Times, constants: Any, carry: tuple[State, jax.Array], x: Any) -> Any:
             state, context = carry
-            of_word, is_first, first_h, mask = x
+            from_word, is_first, first_h, mask = x
             state = reset(state, is_first, first_h)
             context = jnp.where(is_first[:, None], 0, context)
-            of_state = times('recurrent', state[0].astype(dtype))
-            state = advance(config.cell, of_word + times('feeding', context), of_state, state)
+            from_state = times('recurrent', state[0].astype(dtype))
+            state = advance(config.cell, from_word + times('feeding', context), from_state, state)
             h = state[0].astype(dtype)
             attention = attention_weights(energies(times, constants, h), mask[:, None])
             context = times('values', attention.astype(dtype), 'BQS,BSC->BQC')[:, 0].astype(dtype)
             return (state, context), (h, context, attention[:, 0])
 
-        batch, width = of_words.shape[1], source.values.shape[-1]
+        batch, width = from_words.shape[1], source.values.shape[-1]
         carry = zero_state(config.cell, batch, config.hidden_size), jnp.zeros((batch, width), dtype)
-        ys = recur(step, weights, constants, carry, (of_words, *start, over_time(mask)))[1]
+        ys = recur(step, weights, constants, carry, (from_words, *start, over_time(mask)))[1]
         return jax.tree.map(batch_first, ys)
 
     def _attend(
@@ -202,10 +202,10 @@ class Decoder(nn.Module):
         """Hidden [N, D] of one embedded token x [N, D] of each hypothesis, its attention over the source, [N, S], and
         the state after it."""
         (states, context), source, layer = state.cache, state.shared, self.layers[0]
-        of_input = layer.input(x)
+        from_input = layer.input(x)
         if self.config.input_feeding:
-            of_input = of_input + self.feeding(context)
-        after = [layer.step_from(of_input, states[0])]
+            from_input = from_input + self.feeding(context)
+        after = [layer.step(from_input, states[0])]
         h = after[0][0].astype(x.dtype)
         sentences = source.segments.shape[0]
         asked = h.reshape(sentences, -1, h.shape[-1])  # W hypotheses are W positions here: no source is copied for each
@@ -216,7 +216,7 @@ class Decoder(nn.Module):
             context, weights = self._attend(asked, source, mask)
             context = context.reshape(-1, context.shape[-1])
         for layer, before in zip(self.layers[1:], states[1:], strict=True):
-            after.append(layer.step(jnp.concatenate([h, context], axis=-1), before))
+            after.append(layer.step(layer.input(jnp.concatenate([h, context], axis=-1)), before))
             h = after[-1][0].astype(x.dtype)
         state = state._replace(cache=(tuple(after), context), position=state.position + 1)
         return self._output(h, context, x), weights.reshape(-1, weights.shape[-1]), state

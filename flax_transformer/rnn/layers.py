@@ -30,23 +30,19 @@ class RecurrentLayer(nn.Module):
 
     def setup(self) -> None:
         width = GATES[self.cell] * self.hidden_size
-        of_gate = partial(_orthogonal_by_gate, GATES[self.cell])
+        by_gate = partial(_orthogonal_by_gate, GATES[self.cell])
         self.input = Dense(self.inputs, width, dtype=self.dtype, kernel_init=nn.initializers.lecun_uniform())
-        self.recurrent = Dense(self.hidden_size, width, use_bias=False, dtype=self.dtype, kernel_init=of_gate)
+        self.recurrent = Dense(self.hidden_size, width, use_bias=False, dtype=self.dtype, kernel_init=by_gate)
 
     def __call__(self, x: jax.Array, segments: jax.Array) -> jax.Array:
         """h [B, T, H] of x [B, T, D], from left to right; a sentence begins with a state of zeros."""
         xs = {'recurrent': (over_time(self.input(x)), over_time(begins(segments)))}
         return batch_first(run(self.cell, {'recurrent': self.recurrent.kernel}, xs)['recurrent']).astype(self.dtype)
 
-    def step(self, x: jax.Array, state: State) -> State:
-        """The state after one more position, x [N, D]."""
-        return self.step_from(self.input(x), state)
-
-    def step_from(self, of_input: jax.Array, state: State) -> State:
-        """`step`, from the products [N, G * H] of the input."""
-        of_state = times(self.recurrent.kernel, state[0].astype(self.dtype))
-        return advance(self.cell, of_input, of_state, state)
+    def step(self, from_input: jax.Array, state: State) -> State:
+        """Returns the state after one more position, from the products [N, G * H] of its input."""
+        from_state = times(self.recurrent.kernel, state[0].astype(self.dtype))
+        return advance(self.cell, from_input, from_state, state)
 
 
 class BidirectionalLayer(nn.Module):
@@ -91,11 +87,11 @@ def run(cell: str, weights: dict[str, Any], xs: dict[str, tuple[jax.Array, ...]]
 
     def step(times: Times, _: Any, states: dict[str, State], xs: Any) -> tuple[dict[str, State], dict[str, jax.Array]]:
         after, ys = {}, {}
-        for name, (of_input, *start) in xs.items():
+        for name, (from_input, *start) in xs.items():
             state = reset(states[name], *start)
-            of_state = times(name, state[0].astype(of_input.dtype))
-            after[name] = advance(cell, of_input, of_state, state)
-            ys[name] = after[name][0].astype(of_input.dtype)
+            from_state = times(name, state[0].astype(from_input.dtype))
+            after[name] = advance(cell, from_input, from_state, state)
+            ys[name] = after[name][0].astype(from_input.dtype)
         return after, ys
 
     _, batch, width = next(iter(xs.values()))[0].shape
@@ -134,7 +130,7 @@ def final_states(both: jax.Array, segments: jax.Array, asked: jax.Array) -> jax.
 
 
 def over_time(x: jax.Array) -> jax.Array:
-    """[T, B, ...] of [B, T, ...]."""
+    """Returns [T, B, ...] from [B, T, ...]."""
     return jnp.swapaxes(x, 0, 1)
 
 
@@ -153,14 +149,16 @@ def zero_state(cell: str, batch: int, hidden_size: int) -> State:
     return (jnp.zeros((batch, hidden_size), jnp.float32),) * (2 if cell == 'lstm' else 1)
 
 
-def advance(cell: str, of_input: jax.Array, of_state: jax.Array, state: State) -> State:
+def advance(cell: str, from_input: jax.Array, from_state: jax.Array, state: State) -> State:
     """The state after a step, from the products of the input, with the bias, and of h with the weights, [B, G * H]."""
     if cell == 'lstm':
-        i, f, g, o = jnp.split(of_input + of_state, 4, axis=-1)
+        i, f, g, o = jnp.split(from_input + from_state, 4, axis=-1)
         c = jax.nn.sigmoid(f) * state[1] + jax.nn.sigmoid(i) * jnp.tanh(g)
         return jax.nn.sigmoid(o) * jnp.tanh(c), c
     # The reset gate acts after the product, as in cuDNN: one product instead of two, one after the other.
-    (reset, update, new), (from_reset, from_update, from_new) = (jnp.split(x, 3, axis=-1) for x in (of_input, of_state))
+    (reset, update, new), (from_reset, from_update, from_new) = (
+        jnp.split(x, 3, axis=-1) for x in (from_input, from_state)
+    )
     new = jnp.tanh(new + jax.nn.sigmoid(reset + from_reset) * from_new)
     update = jax.nn.sigmoid(update + from_update)
     return ((1 - update) * new + update * state[0],)

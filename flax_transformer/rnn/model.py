@@ -4,7 +4,6 @@ It has the methods of `transformer.model.Transformer`.
 Shapes: B batch, S source tokens, T target tokens, D d_model, H hidden size, V vocabulary, N = B * beams.
 """
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,16 +15,10 @@ from jax.sharding import PartitionSpec as P
 from flax_transformer.common.trees import DecodeState
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.embedding import Embedding, TiedEmbeddings
-from flax_transformer.ops.product import Flops
+from flax_transformer.ops.product import Flops, resolve_dtype
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.rnn.decoder import Decoder, Source
 from flax_transformer.rnn.layers import GATES, BidirectionalLayer
-
-
-def resolve_dtype(config: RecurrentConfig, platform: str | None = None) -> RecurrentConfig:
-    """The config with a concrete dtype: 'auto' is float32 on CPUs and bfloat16 on other platforms, by default JAX's."""
-    platform = platform or jax.default_backend()
-    return replace(config, dtype='float32' if platform == 'cpu' else 'bfloat16') if config.dtype == 'auto' else config
 
 
 class AttentionRNN(TiedEmbeddings, nn.Module):
@@ -34,11 +27,11 @@ class AttentionRNN(TiedEmbeddings, nn.Module):
     config: RecurrentConfig
     remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
 
-    supports_int8 = True  # of parameters
+    supports_int8 = True  # parameters may be `Quantized`
     max_positions = None  # any length
 
     def setup(self) -> None:
-        config = resolve_dtype(self.config)  # here alone: the layers get the resolved config
+        config = resolve_dtype(self.config)  # the layers get the resolved config
         dtype = jnp.dtype(config.dtype)
 
         def embedding(vocab_size: int) -> Embedding:
@@ -61,8 +54,10 @@ class AttentionRNN(TiedEmbeddings, nn.Module):
         positions: jax.Array | None = None,
         deterministic: bool = True,
     ) -> jax.Array:
-        """Annotations [B, S, 2 H] of source ids [B, S], padded with pad_id; or of packed rows, with their segment
-        numbers [B, S] (from 1; 0 is padding). Positions are those of the words themselves, so they are not read."""
+        """Returns annotations [B, S, 2 H] of source ids [B, S], padded with pad_id.
+
+        Packed rows come with segment numbers [B, S] (from 1; 0 is padding). Positions are not read.
+        """
         del positions
         segments = self._segments(source) if segments is None else segments
         x = self._embed('source', source, deterministic)
@@ -79,7 +74,7 @@ class AttentionRNN(TiedEmbeddings, nn.Module):
         return self.decoder.read(self.encode(source, segments=segments, deterministic=deterministic), segments)
 
     def __call__(self, source: jax.Array, target_in: jax.Array, **keywords: Any) -> jax.Array:
-        """Logits [B, T, V], float32, of source ids [B, S] and decoder inputs [B, T]; takes the keywords of `hidden`."""
+        """Returns logits [B, T, V], float32, from what `hidden` takes."""
         return self.project(self.hidden(source, target_in, **keywords))
 
     def hidden(
@@ -93,10 +88,10 @@ class AttentionRNN(TiedEmbeddings, nn.Module):
         target_positions: jax.Array | None = None,
         deterministic: bool = True,
     ) -> jax.Array:
-        """The decoder's last hidden states [B, T, D], which `project` turns into logits, of source ids [B, S] and
-        decoder inputs [B, T], which begin with pad_id.
+        """Returns the decoder's last hidden states [B, T, D], which `project` turns into logits.
 
-        Segments, [B, S] and [B, T], describe packed rows; without them, a row is one sentence.
+        Takes source ids [B, S] and decoder inputs [B, T], which begin with pad_id. Segments, [B, S] and [B, T],
+        describe packed rows; without them, a row is one sentence.
         """
         del source_positions, target_positions
         read = self._read(source, source_segments, deterministic)
@@ -107,34 +102,36 @@ class AttentionRNN(TiedEmbeddings, nn.Module):
         return self.dropout(x, deterministic=deterministic)
 
     def cross_attention(self, source: jax.Array, target_in: jax.Array) -> jax.Array:
-        """The attention over the source, [1, B, 1, T, S], for inspection. Without attention: half on the first and half
-        on the last word, where the two directions end."""
-        read = self._read(source, None)
-        return self.decoder.look(self._embed('target', target_in), read, jnp.ones_like(target_in))[None, :, None]
+        """Returns the attention over the source, [1, B, 1, T, S], for inspection.
+
+        A model without attention reads the first and the last word, where the two directions end: half each.
+        """
+        x, read = self._embed('target', target_in), self._read(source, None)
+        return self.decoder.attention_weights(x, read, jnp.ones_like(target_in))[None, :, None]
 
     def start(self, source: jax.Array) -> DecodeState:
-        """The decode state of source ids [B, S]; the encoder runs here, once."""
+        """Returns the decode state of source ids [B, S]; the encoder runs here, once."""
         return self.decoder.start(self._read(source, None))
 
     def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
-        """Logits [N, V] of the token after `tokens` [N], and the state after it; N is a multiple of B."""
+        """Returns logits [N, V] of the token after `tokens` [N], and the next state; N is a multiple of B."""
         logits, _, state = self.decode_and_look(tokens, state)
         return logits, state
 
     def decode_and_look(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
-        """As `decode`, with the attention of each hypothesis over the source, [N, S], as the second result."""
+        """Returns what `decode` does, with each hypothesis's attention over the source, [N, S], in between."""
         x, weights, state = self.decoder.decode(self._embed('target', tokens), state)
         return self.project(x), weights, state
 
 
 def init_params(config: RecurrentConfig, key: jax.Array) -> Any:
-    """Fresh float32 parameters, from one compiled program."""
+    """Returns fresh float32 parameters, from one compiled program."""
     tokens = jnp.zeros((1, 1), jnp.int32)
     return jax.jit(AttentionRNN(config).init)(key, tokens, tokens)['params']
 
 
 def parameter_shapes(config: RecurrentConfig) -> Any:
-    """The tree of parameters as `jax.ShapeDtypeStruct`, one for each; computes nothing."""
+    """Returns the parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
     return jax.eval_shape(partial(init_params, config), jax.random.key(0))
 
 

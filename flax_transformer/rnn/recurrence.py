@@ -94,16 +94,16 @@ def _taps(step: Step, weights: Any, constants: Any, state: Any, xs: Any, length:
     return {name: jnp.zeros(*shape_and_dtype) for name, shape_and_dtype in found.items()}
 
 
-def _backward(step: Step, kept: tuple[Any, ...], of_result: Any) -> tuple[Any, ...]:
+def _backward(step: Step, kept: tuple[Any, ...], grad_result: Any) -> tuple[Any, ...]:
     vjp, inputs, weights, equations = kept
-    of_constants, of_state, of_xs, of_products = vjp(of_result)
-    of_weights = {}
+    grad_constants, grad_state, grad_xs, grad_products = vjp(grad_result)
+    grad_weights = {}
     for name, weight in weights.items():
-        x, of_weight, out = _axes(equations[name])
-        equation = f'T{x},T{out}->{of_weight}'
-        gradient = jnp.einsum(equation, inputs[name], of_products[name], preferred_element_type=jnp.float32)
-        of_weights[name] = gradient.astype(weight.dtype)
-    return of_weights, of_constants, of_state, of_xs
+        x, weight_axes, out = _axes(equations[name])
+        equation = f'T{x},T{out}->{weight_axes}'
+        gradient = jnp.einsum(equation, inputs[name], grad_products[name], preferred_element_type=jnp.float32)
+        grad_weights[name] = gradient.astype(weight.dtype)
+    return grad_weights, grad_constants, grad_state, grad_xs
 
 
 recur.defvjp(_forward, _backward)
@@ -126,11 +126,11 @@ def _tapped_forward(equation: str, x: jax.Array, weight: jax.Array, tap: jax.Arr
     return _tapped(equation, x, weight, tap), weight
 
 
-def _tapped_backward(equation: str, weight: jax.Array, of_product: jax.Array) -> tuple[jax.Array, None, jax.Array]:
-    of_product = of_product.astype(weight.dtype)
-    x, of_weight, out = _axes(equation)
-    of_x = jnp.einsum(f'{out},{of_weight}->{x}', of_product, weight, preferred_element_type=jnp.float32)
-    return of_x.astype(weight.dtype), None, of_product
+def _tapped_backward(equation: str, weight: jax.Array, grad_product: jax.Array) -> tuple[jax.Array, None, jax.Array]:
+    grad_product = grad_product.astype(weight.dtype)
+    x, weight_axes, out = _axes(equation)
+    grad_x = jnp.einsum(f'{out},{weight_axes}->{x}', grad_product, weight, preferred_element_type=jnp.float32)
+    return grad_x.astype(weight.dtype), None, grad_product
 
 
 _tapped.defvjp(_tapped_forward, _tapped_backward)

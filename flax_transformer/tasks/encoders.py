@@ -3,7 +3,6 @@
 Called inside a module's `__call__`, each adds its parameters to that module. Shapes: B rows, T positions, D width.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -16,13 +15,12 @@ from flax_transformer.transformer.layers import Positions
 
 
 def recurrent_layer(config: Any, number: int, x: jax.Array, counts: jax.Array) -> jax.Array:
-    """[B, T, 2 * hidden_size]: layer `number` of LSTMs or GRUs in both directions, over the x [B, T, D] that count."""
+    """Returns [B, T, 2 * hidden_size]: layer `number` of LSTMs or GRUs in both directions, over x where `counts`."""
     layer = BidirectionalLayer(x.shape[-1], config.hidden_size, config.cell, x.dtype, name=f'layers_{number}')
     return layer(x, counts.astype(jnp.int32))
 
 
 def with_positions(x: jax.Array) -> jax.Array:
-    """x [B, T, D] plus the sinusoids of its positions."""
     _, length, width = x.shape
     return Positions(width, dtype=x.dtype)(x, jnp.arange(length)[None], length)
 
@@ -30,10 +28,7 @@ def with_positions(x: jax.Array) -> jax.Array:
 def transformer_encoder(
     config: Any, x: jax.Array, counts: jax.Array, *, deterministic: bool, **rates: float
 ) -> jax.Array:
-    """[B, T, D]: the Transformer's encoder (Vaswani et al. 2017, section 3.1), pre-LN, over the x [B, T, D] that count.
-
-    `rates` are its dropout rates.
-    """
+    """Returns [B, T, D] of x: the Transformer's encoder (Vaswani et al. 2017, section 3.1), pre-LN, where `counts`."""
     encoder = Encoder(
         TransformerConfig(
             vocab_size=config.vocab_size,
@@ -47,10 +42,3 @@ def transformer_encoder(
         )
     )
     return encoder(x, counts[:, None, None, :], deterministic=deterministic)
-
-
-def resolve_dtype(config: Any, platform: str | None = None) -> Any:
-    """A model's config with the dtype that 'auto' stands for on a platform; None: JAX's default."""
-    if config.dtype != 'auto':
-        return config
-    return replace(config, dtype='float32' if (platform or jax.default_backend()) == 'cpu' else 'bfloat16')

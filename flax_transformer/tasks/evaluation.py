@@ -1,12 +1,19 @@
 """What the `evaluate` commands of several tasks share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.data.named_files import data_root
+from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.engine.runs.trust import check_named_files
+from flax_transformer.tasks.find import open_run
 
-RESAMPLES = 2000  # of the bootstrap
+RESAMPLES = 2000  # that the bootstrap draws
 
 
 def only_run(runs: Sequence[str], models: str) -> str:
@@ -14,6 +21,28 @@ def only_run(runs: Sequence[str], models: str) -> str:
     if len(runs) > 1:
         raise UserError(f'got {len(runs)} runs, expected one: {models} form no ensemble')
     return runs[0]
+
+
+def test_set(
+    run: str, test: str | None, data: Any, paths: Callable[[Any], Iterable[Path]], *, trust: bool
+) -> tuple[str, Any]:
+    """Returns the name of the set to score on, the user's or the run's, and the section `data` to read it with.
+
+    `paths` are the files that it is read from. Raises UserError, unless `trust`, for a test set outside the user's data
+    folder that a stranger may have named.
+    """
+    if test is not None:
+        return test, replace(data, root=None if test.startswith('tfds:') else '.')
+    if not data.test:
+        raise UserError(f'{run} has no test set (data.test is empty); give --test FILE')
+    remedy = '--test FILE, or with --data.test and --data.root'
+    check_named_files(open_run(split_reference(run)[0]), data, paths, data_root, trust=trust, remedy=remedy)
+    return data.test, data
+
+
+def check_examples(count: int) -> None:
+    if count < 0:
+        raise UserError(f'--examples {count}: expected at least 0')
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -41,10 +70,7 @@ def bootstrap_interval(counts: np.ndarray, lengths: np.ndarray | None = None) ->
 
 
 def binomial_interval(count: int, total: int) -> tuple[float, float]:
-    """Returns the 95 % interval of the share `count / total`, exact for any share (Clopper and Pearson 1934).
-
-    0 of 22: 0 to 0.154.
-    """
+    """Returns the exact 95 % interval of `count / total` (Clopper and Pearson 1934); 0 of 22: 0 to 0.154."""
     from scipy import stats  # which takes half a second to import
 
     if not total:
@@ -55,10 +81,7 @@ def binomial_interval(count: int, total: int) -> tuple[float, float]:
 
 
 def poisson_interval(count: int, amount: float) -> tuple[float, float]:
-    """Returns the 95 % interval of a rate of which `count` events were seen in an amount, as of hours (Garwood 1936).
-
-    0 in 2 hours: 0 to 1.84.
-    """
+    """Returns the 95 % interval of a rate, `count` events in an amount (Garwood 1936); 0 in 2 hours: 0 to 1.84."""
     from scipy import stats
 
     if not amount:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from flax_transformer.engine.recipe import Recipe
     from flax_transformer.engine.trainer import Trainer
 
-FIRST_TASK = 'translation'  # of tables whose config names none
-MODULES_VARIABLE = 'FLAX_TRANSFORMER_TASKS'  # of the environment: modules with tasks of your own, separated by commas
+FIRST_TASK = 'translation'  # the task of a config in JSON or YAML that names none
+MODULES_VARIABLE = 'FLAX_TRANSFORMER_TASKS'  # names modules with tasks of your own, separated by commas
 _MAIN_NAMES = {'recipe': 'RECIPE', 'evaluate': 'evaluate', 'corpus_checks': 'report_of'}
 
 
@@ -62,7 +62,8 @@ def train(
 
     recipe = recipe_named(config.task)
     if not isinstance(config, recipe.config):
-        raise UserError(f'config: got a {type(config).__qualname__}, expected a {_full_name(recipe.config)}')
+        expected = f'{recipe.config.__module__}.{recipe.config.__qualname__}'
+        raise UserError(f'config: got a {type(config).__qualname__}, expected a {expected}')
     return launch.train(
         recipe,
         config,
@@ -80,7 +81,6 @@ def make_trainer(config: TaskConfig, devices: 'Sequence[jax.Device] | None' = No
 
 
 def task_names() -> list[str]:
-    """The names of all tasks of the package, the first one's first."""
     found = [each.name for each in pkgutil.iter_modules(tasks.__path__) if each.ispkg]
     return sorted(found, key=lambda name: (name != FIRST_TASK, name))
 
@@ -93,7 +93,11 @@ def config_class(task: str) -> type[TaskConfig]:
     own = {kind.task: kind for kind in _configs()}
     if task not in own and (modules := os.environ.get(MODULES_VARIABLE)):
         for name in modules.split(','):
-            _import(name)
+            try:
+                importlib.import_module(name)
+            except ImportError as error:
+                fault = f'${MODULES_VARIABLE} names {name!r}: {error}; is its folder in $PYTHONPATH?'
+                raise UserError(fault) from None
         own = {kind.task: kind for kind in _configs()}
     if not isinstance(task, str) or task not in own:
         known = sorted(task_names())
@@ -105,15 +109,7 @@ def config_class(task: str) -> type[TaskConfig]:
 
 
 def _configs() -> list[type[TaskConfig]]:
-    """The configs of all tasks that are imported."""
     return [kind for kind in TaskConfig.__subclasses__() if 'task' in vars(kind)]
-
-
-def _import(name: str) -> None:
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        raise UserError(f'${MODULES_VARIABLE} names {name!r}: {error}; is its folder in $PYTHONPATH?') from None
 
 
 def recipe_named(task: str) -> 'Recipe':
@@ -122,10 +118,7 @@ def recipe_named(task: str) -> 'Recipe':
 
 
 def task_module(task: str, part: str) -> ModuleType:
-    """The module with a part of a task, such as task_module('translation', 'evaluate').
-
-    Raises UserError if there is no such task, or if it lacks the part.
-    """
+    """A task's module, such as task_module('translation', 'evaluate'). Raises UserError if there is none."""
     if task in task_names():
         name = f'{tasks.__name__}.{task}.{part}'
     else:
@@ -156,10 +149,6 @@ def _run_class(task: str) -> type[RunDirectory]:
 
 def _lacks(task: str, what: str) -> UserError:
     return UserError(f'task={task!r}: it has no {what}; docs/how-to/tasks.md lists what a task needs')
-
-
-def _full_name(kind: type) -> str:
-    return f'{kind.__module__}.{kind.__qualname__}'
 
 
 def load_config(name: str) -> Any:

@@ -8,24 +8,50 @@ import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
+from flax_transformer.engine.runs.run_directory import DIGEST_FILE, RunDirectory, check_digest, write_digest
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, kind_of
 
 _SETTINGS_FILE = 'lower_case.json'
 _MOST = 1 << 30  # bytes of a file that is read
+C = TypeVar('C')  # the config of the run's task
+
+
+class VocabularyRun(RunDirectory[C]):
+    """A run directory with the vocabulary of its model, which it began with."""
+
+    vocabulary_class: ClassVar[type['Vocabulary']]
+    model_files = ('tokenizer', DIGEST_FILE)
+
+    def is_prepared(self) -> bool:
+        return (self.path / 'tokenizer' / DESCRIPTION_FILE).is_file()
+
+    def write_vocabulary(self, vocabulary: 'Vocabulary') -> None:
+        write_digest(self.path, vocabulary.digest)
+        vocabulary.save(self.path / 'tokenizer')
+
+    def read_vocabulary(self) -> Any:
+        """The run's vocabulary. Raises UserError if it is not the one that the run began with."""
+        vocabulary = self.vocabulary_class.load(self.path / 'tokenizer')
+        check_digest(self.path, vocabulary.digest)
+        return vocabulary
 
 
 class Vocabulary:
-    """Units by id. A task's subclass says how they are written, and encodes texts."""
+    """Units by id. A task's subclass encodes texts.
 
-    first_id: ClassVar[int]  # of the units; smaller ids are special
-    file: ClassVar[str]  # that has the units
-    kinds: ClassVar[dict[str, str]]  # kinds of units but pieces, with what joins two of them in a text
+    It has `hashed()`, the units as the digest has them, `written()`, as the file has them, and `read(text)`, the units
+    that were written, which raises ValueError or TypeError for a damaged text.
+    """
+
+    first_id: ClassVar[int]  # the first unit's; smaller ids are special
+    file: ClassVar[str]  # has the units
+    kinds: ClassVar[dict[str, str]]  # what joins two units in a text, by their kind; pieces join themselves
 
     def __init__(self, source: Sequence[str] | SentencePieceTokenizer, *, joint: str = '', lower_case: bool) -> None:
         """`joint`: what is between two units of a text."""
@@ -52,19 +78,6 @@ class Vocabulary:
                 f'model.vocab_size={vocab_size}, but the vocabulary has {self.size} tokens; set --model.vocab-size '
                 f'{self.size}'
             )
-
-    def hashed(self) -> str:
-        """What of the units is in the digest."""
-        raise NotImplementedError
-
-    def written(self) -> str:
-        """The units as they stand in the file."""
-        raise NotImplementedError
-
-    @staticmethod
-    def read(text: str) -> list[str]:
-        """The units that `written` wrote. Raises ValueError or TypeError for a damaged text."""
-        raise NotImplementedError
 
     def save(self, folder: Path) -> None:
         """Writes the vocabulary into a folder, its description last."""

@@ -130,6 +130,21 @@ def count_unspaced(text: str) -> int:
     return len(_UNSPACED.findall(text))
 
 
+def as_text(line: str | bytes) -> tuple[str, bool]:
+    """The line as valid Unicode, and whether anything in it became U+FFFD."""
+    try:
+        if isinstance(line, bytes):
+            return line.decode('utf-8'), False
+        if not isinstance(line, str):
+            raise TypeError(f'got a line of type {type(line).__name__}, expected str or bytes')
+        line.encode('utf-8')
+        return line, False
+    except UnicodeDecodeError:
+        return line.decode('utf-8', 'replace'), True
+    except UnicodeEncodeError:  # lone surrogates
+        return line.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace'), True
+
+
 def is_unspaced(lines: Iterable[str]) -> bool:
     """Whether most of the text is in scripts without spaces between words."""
     unspaced = total = 0

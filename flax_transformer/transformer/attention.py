@@ -18,11 +18,11 @@ from flax_transformer.transformer.cache import KVCache
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.variants import additive, fused_attention
 
-Score = Callable[[jax.Array, jax.Array], jax.Array]  # of q [B, T, H, K] and k [B, S, H, K]: float32 [B, H, T, S]
+Score = Callable[[jax.Array, jax.Array], jax.Array]  # (q [B, T, H, K], k [B, S, H, K]) -> float32 [B, H, T, S]
 
 
 def dot(q: jax.Array, k: jax.Array) -> jax.Array:
-    """Returns q k^T, float32 [B, H, T, S] whatever the dtype of q [B, T, H, K] and k [B, S, H, K]."""
+    """Returns q k^T, float32 [B, H, T, S], from q [B, T, H, K] and k [B, S, H, K] of any dtype."""
     return jnp.einsum('BTHK,BSHK->BHTS', q, k, preferred_element_type=jnp.float32)
 
 
@@ -67,7 +67,7 @@ def attention(
 
 
 def padding_mask(tokens: jax.Array, pad_id: int) -> jax.Array:
-    """Mask [B, 1, 1, S] that hides padding keys, from token ids [B, S].
+    """Returns a mask [B, 1, 1, S] that hides padding keys, from token ids [B, S].
 
     >>> padding_mask(jnp.array([[7, 4, 0]]), pad_id=0)[0, 0].astype(int).tolist()
     [[1, 1, 0]]
@@ -76,7 +76,7 @@ def padding_mask(tokens: jax.Array, pad_id: int) -> jax.Array:
 
 
 def causal_mask(length: int) -> jax.Array:
-    """Mask [1, 1, T, T] under which position t sees positions 0 to t (section 3.2.3).
+    """Returns a mask [1, 1, T, T] under which position t sees positions 0 to t (section 3.2.3).
 
     >>> causal_mask(3)[0, 0].astype(int).tolist()
     [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
@@ -85,7 +85,7 @@ def causal_mask(length: int) -> jax.Array:
 
 
 def segment_mask(query_ids: jax.Array, key_ids: jax.Array) -> jax.Array:
-    """Mask [B, 1, T, S] under which tokens of a packed row see only their own sentence.
+    """Returns a mask [B, 1, T, S] under which tokens of a packed row see only their own sentence.
 
     Ids [B, T] and [B, S] number the sentences of a row from 1; 0 is padding, which neither sees nor is seen.
 
@@ -103,9 +103,9 @@ class MultiHeadAttention(nn.Module):
     num_heads: int
     head_dim: int
     use_bias: bool = False
-    dropout_rate: float = 0.0  # on the attention weights; 0 in the published model
+    dropout_rate: float = 0.0  # drops attention weights; 0 in the published model
     is_fused: bool = False  # use `fused_attention`, which has no dropout
-    score: str = 'scaled_dot'  # of a query and a key: scaled_dot, dot or additive
+    score: str = 'scaled_dot'  # scaled_dot, dot or additive
     dtype: jnp.dtype = jnp.float32
 
     @classmethod
@@ -144,18 +144,18 @@ class MultiHeadAttention(nn.Module):
         return self.output(heads.reshape(*heads.shape[:-2], -1))
 
     def project_memory(self, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Keys and values [B, S, H, K] of memory [B, S, D]; needed once per sentence."""
+        """Returns keys and values [B, S, H, K] of memory [B, S, D]; needed once per sentence."""
         k, v = side_by_side(memory, self.key, self.value)
         return self._split(k), self._split(v)
 
     def weights(self, x: jax.Array, k: jax.Array, mask: jax.Array | None) -> jax.Array:
-        """Attention weights [B, H, T, S] of x [B, T, D] over projected keys, for inspection."""
+        """Returns attention weights [B, H, T, S] of x [B, T, D] over projected keys, for inspection."""
         return masked_softmax(self.score_function(self._split(self.query(x)), k), mask)
 
     def attend(
         self, x: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, deterministic: bool = True
     ) -> jax.Array:
-        """Attention [B, T, D] of x [B, T, D] over projected keys and values [B, S, H, K]."""
+        """Returns attention [B, T, D] of x [B, T, D] over projected keys and values [B, S, H, K]."""
         return self._attend(self._split(self.query(x)), k, v, mask, deterministic)
 
     def _attend(
@@ -169,25 +169,24 @@ class MultiHeadAttention(nn.Module):
     def __call__(
         self, x: jax.Array, memory: jax.Array, mask: jax.Array | None = None, *, deterministic: bool = True
     ) -> jax.Array:
-        """Attention [B, T, D] of x [B, T, D] over memory [B, S, D]; self-attention if they are the same array."""
+        """Returns attention [B, T, D] of x over memory [B, S, D]; self-attention if they are the same array."""
         if memory is not x:
             return self.attend(x, *self.project_memory(memory), mask, deterministic)
         q, k, v = (self._split(y) for y in side_by_side(x, self.query, self.key, self.value))
         return self._attend(q, k, v, mask, deterministic)
 
     def attend_cached(self, x: jax.Array, cache: KVCache, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """As `attend` without dropout, by the parts of `attention`, over a cache; also the weights [B, H, T, S]."""
+        """Returns what `attend` would without dropout, from a cache, and the weights [B, H, T, S]."""
         weights = self.weights(x, cache.keys(self.num_heads), mask)
-        # The values as they are stored: given [B, S, H, K], XLA for CPUs chooses products that it lacks in bfloat16.
-        of_heads = weights.reshape(cache.v.shape[0], x.shape[1], -1)  # N = B * H
-        heads = weighted_values(of_heads, cache.v, 'NTS,NSK->NTK').reshape(*weights.shape[:3], -1)
+        # Reads values as they are stored: given [B, S, H, K], XLA for CPUs chooses products that it lacks in bfloat16.
+        by_head = weights.reshape(cache.v.shape[0], x.shape[1], -1)  # N = B * H
+        heads = weighted_values(by_head, cache.v, 'NTS,NSK->NTK').reshape(*weights.shape[:3], -1)
         return self._join(jnp.swapaxes(heads, 1, 2)), weights
 
     def decode(
         self, x: jax.Array, cache: KVCache, position: jax.Array, visible: jax.Array
     ) -> tuple[jax.Array, KVCache]:
-        """Self-attention of one new position of W hypotheses, x [B, W, D], over the `visible` slots [B, 1, W, L * W]
-        (see `visible_slots`), and the cache with that position."""
-        # Two products, not `side_by_side`, which would stack the kernels again for each token.
+        """Returns self-attention of one new position x [B, W, D] over the `visible_slots`, and the cache with it."""
+        # `side_by_side` would stack the kernels again for each token.
         cache = cache.put(self._split(self.key(x)), self._split(self.value(x)), position)
         return self.attend_cached(x, cache, visible)[0], cache

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 
 
 class KVCache(NamedTuple):
-    """Keys and values of the positions decoded so far; at each position those of W hypotheses, next to each other.
+    """Keys and values at the positions decoded so far, with those of W hypotheses next to each other.
 
-    A value: decoding returns the next one. Stored in the layout that the products read, so that nothing is copied; with
-    keys in the layout of the values the products took five times as long on CPUs.
+    Decoding returns a new cache. Arrays are stored as the products read them, so that nothing is copied;
+    with keys laid out as values are, the products took five times as long on CPUs.
     """
 
     k: jax.Array  # [B * H, K, L * W]
@@ -26,11 +26,11 @@ class KVCache(NamedTuple):
 
     @classmethod
     def packed(cls, k: jax.Array, v: jax.Array) -> 'KVCache':
-        """A cache of k, v [B, S, H, K]."""
+        """Returns a cache of k and v [B, S, H, K]."""
         return cls(_keys_first(k), _heads_first(v))
 
     def keys(self, num_heads: int) -> jax.Array:
-        """Keys [B, S, H, K]. XLA moves nothing for it: a product with queries reads what is stored."""
+        """Returns keys [B, S, H, K]. XLA moves nothing: a product with queries reads what is stored."""
         return jnp.moveaxis(self.k.reshape(-1, num_heads, *self.k.shape[1:]), 3, 1)
 
     @property
@@ -38,7 +38,7 @@ class KVCache(NamedTuple):
         return self.v.shape[1]
 
     def with_room(self, slots: int) -> 'KVCache':
-        """The cache with `slots` slots; new ones are zero."""
+        """Returns the cache with `slots` slots; new ones are zero."""
 
         def grown(x: jax.Array, axis: int) -> jax.Array:
             new = jnp.zeros((*x.shape[:axis], slots, *x.shape[axis + 1 :]), x.dtype)
@@ -47,7 +47,7 @@ class KVCache(NamedTuple):
         return KVCache(grown(self.k, 2), grown(self.v, 1))
 
     def put(self, k: jax.Array, v: jax.Array, position: jax.Array) -> 'KVCache':
-        """The cache with k, v [B, W, H, K] at `position`, which must be below L (unchecked: it is traced)."""
+        """Returns the cache with k, v [B, W, H, K] at `position`, which must be below L (unchecked: it is traced)."""
         first = position * k.shape[1]
         k, v = _keys_first(k.astype(self.k.dtype)), _heads_first(v.astype(self.v.dtype))
         update = jax.lax.dynamic_update_slice
@@ -55,10 +55,10 @@ class KVCache(NamedTuple):
 
 
 def visible_slots(length: int, position: jax.Array, ancestry: jax.Array | None, width: int) -> jax.Array:
-    """Mask [B or 1, 1, W, L * W] of the slots of a `KVCache` that hypotheses see at `position`.
+    """Returns a mask [B or 1, 1, W, L * W] of the slots of a `KVCache` that hypotheses see at `position`.
 
     A slot belongs to a position and to one of its W hypotheses. `ancestry` [B, W, >= L] says whose slot a hypothesis
-    reads at each earlier position, so that nothing is copied when beams change places.
+    reads at each earlier position, so that nothing is copied when beams are reordered.
 
     >>> visible_slots(3, 1, jnp.array([[[1, 9, 9], [0, 9, 9]]]), width=2)[0, 0].astype(int).tolist()
     [[0, 1, 1, 0, 0, 0], [1, 0, 0, 1, 0, 0]]
@@ -75,10 +75,10 @@ def visible_slots(length: int, position: jax.Array, ancestry: jax.Array | None, 
 
 
 def _heads_first(x: jax.Array) -> jax.Array:
-    """[B * H, S, K] of [B, S, H, K]: a batch of matrices, as products take them."""
+    """Returns [B * H, S, K] from [B, S, H, K]: a batch of matrices."""
     return jnp.swapaxes(x, 1, 2).reshape(-1, x.shape[1], x.shape[3])
 
 
 def _keys_first(x: jax.Array) -> jax.Array:
-    """[B * H, K, S] of [B, S, H, K]."""
+    """Returns [B * H, K, S] from [B, S, H, K]."""
     return jnp.moveaxis(x, 1, 3).reshape(-1, x.shape[3], x.shape[1])

@@ -5,7 +5,7 @@ from typing import Literal
 
 from flax_transformer.common.fields import check, check_positive, check_rates, check_types, check_vocabularies, setting
 
-GROUP_SIZE = 16  # features of a group of group norm: at the base model's width 32 groups, as in Wu and He 2018
+GROUP_SIZE = 16  # features in a group of group norm: 32 groups at the base model's width, as in Wu and He 2018
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class TransformerConfig:
     d_ff: int = 2048  # inner width of the feed-forward network
     num_encoder_layers: int = 6  # layers over the source
     num_decoder_layers: int = 6  # layers over the target
-    # on each sublayer's output and on embedding + position (section 5.4)
+    # drops each sublayer's output and embedding + position (section 5.4)
     dropout_rate: float = setting(0.1, 'transferable')
-    attention_dropout_rate: float = setting(0.0, 'transferable')  # on attention weights; 0 in the published model
-    # after the feed-forward activation; 0 in the published model
+    attention_dropout_rate: float = setting(0.0, 'transferable')  # drops attention weights; 0 in the published model
+    # drops feed-forward activations; 0 in the published model
     activation_dropout_rate: float = setting(0.0, 'transferable')
     # layer (the paper), rms, or group: 16 features of a position each
     norm: Literal['layer', 'rms', 'group', 'batch', 'instance'] = 'layer'
@@ -31,15 +31,15 @@ class TransformerConfig:
     encoder_norm: Literal['same', 'layer', 'rms', 'group', 'batch', 'instance'] = 'same'
     norm_first: bool = False  # False: norm(x + sublayer(x)), the paper; True: x + sublayer(norm(x))
     norm_epsilon: float = 1e-6  # added to the variance in norms
-    activation: Literal['relu', 'gelu', 'swish'] = 'relu'  # of the feed-forward network
+    activation: Literal['relu', 'gelu', 'swish'] = 'relu'  # the feed-forward network's
     positions: Literal['interleaved', 'concatenated', 'tensor2tensor', 'learned'] = 'interleaved'  # section 3.5
     scale_embedding: bool = True  # multiply embeddings by sqrt(d_model), section 3.4
     tie_embeddings: Literal['all', 'target', 'none'] = 'all'  # all: source = target = softmax; target: target = softmax
     # A file of word vectors that the embeddings of the source start from, relative to data.root; empty: random numbers.
     # To keep them as they are, set --optimizer.freeze embedding/table, or source_embedding/table if they are not tied.
     embedding_from: str = setting('', 'transferable')
-    # Of a query and a key (section 3.2.1): q . k / sqrt(head_dim), the paper; q . k; or weight . tanh(q + k), with a
-    # trained weight for each head (Bahdanau et al. 2015).
+    # How a query is compared with a key (section 3.2.1): q . k / sqrt(head_dim), the paper; q . k; or
+    # weight . tanh(q + k), with a trained weight for each head (Bahdanau et al. 2015).
     attention_score: Literal['scaled_dot', 'dot', 'additive'] = 'scaled_dot'
     attention_bias: bool = False  # biases in the query, key, value and output projections
     logits_bias: bool = False  # a bias on the logits
@@ -52,7 +52,7 @@ class TransformerConfig:
     # cudnn: fused, on NVIDIA GPUs, for heads of a multiple of 8 values, at most 128 (256 from Hopper on); plain on
     # other devices.
     attention: Literal['plain', 'cudnn'] = setting('plain', 'transferable')
-    # Of computation; auto: bfloat16 on TPU and GPU.
+    # Computation's type; auto: bfloat16 on TPU and GPU.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
 
     def __post_init__(self) -> None:
@@ -109,7 +109,6 @@ class TransformerConfig:
 
     @property
     def width_of_head(self) -> int:
-        """`head_dim`, or d_model / num_heads if that is None."""
         return self.head_dim or self.d_model // self.num_heads
 
     @property
@@ -119,10 +118,8 @@ class TransformerConfig:
 
     @property
     def norm_of_encoder(self) -> str:
-        """`encoder_norm`, or norm if that is 'same'."""
         return self.norm if self.encoder_norm == 'same' else self.encoder_norm
 
     @property
     def vocab_size_of_target(self) -> int:
-        """`target_vocab_size`, or vocab_size if that is None."""
         return self.target_vocab_size or self.vocab_size

@@ -52,35 +52,24 @@ class DecoderLayer(nn.Module):
         memory_mask: jax.Array,
         *,
         deterministic: bool = True,
+        seen: list[jax.Array] | None = None,
     ) -> jax.Array:
-        """x [B, T, D] after the layer, all positions at once."""
+        """Returns x [B, T, D] after the layer, all positions at once; adds attention over the memory to `seen`."""
 
         def attend_self(x: jax.Array) -> jax.Array:
             return self.self_attention(x, x, self_mask, deterministic=deterministic)
 
         def attend_memory(x: jax.Array) -> jax.Array:
+            if seen is not None:
+                seen.append(self.cross_attention.weights(x, memory[0], memory_mask))
             return self.cross_attention.attend(x, *memory, memory_mask, deterministic)
 
         return self._sublayers(x, attend_self, attend_memory, deterministic)
 
-    def look(
-        self, x: jax.Array, memory: Memory, self_mask: jax.Array, memory_mask: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """x after the layer, and its attention over the memory, [B, H, T, S], for inspection."""
-        seen = []
-
-        def attend_memory(x: jax.Array) -> jax.Array:
-            seen.append(self.cross_attention.weights(x, memory[0], memory_mask))
-            return self.cross_attention.attend(x, *memory, memory_mask)
-
-        x = self._sublayers(x, lambda x: self.self_attention(x, x, self_mask), attend_memory, True)
-        return x, seen[0]
-
     def decode(
         self, x: jax.Array, cache: KVCache, visible: jax.Array, memory: KVCache, shared: 'Shared', position: jax.Array
     ) -> tuple[jax.Array, KVCache, jax.Array]:
-        """One new position x [B, W, D] of W hypotheses after the layer, the cache with it, and its attention over the
-        memory, [B, H, W, S]."""
+        """Returns one new position x [B, W, D] after the layer, the cache with it, and its attention [B, H, W, S]."""
         written, seen = [], []
 
         def attend_self(x: jax.Array) -> jax.Array:
@@ -99,7 +88,7 @@ class DecoderLayer(nn.Module):
 
 
 class Shared(NamedTuple):
-    """The shared part of a decode state: every layer's memory, and which of its positions are not padding."""
+    """What all hypotheses of a sentence read: every layer's memory, and which of its positions are not padding."""
 
     memories: tuple[KVCache, ...]
     mask: jax.Array  # [B, 1, 1, S]
@@ -127,7 +116,7 @@ class Decoder(nn.Module):
         *,
         deterministic: bool = True,
     ) -> jax.Array:
-        """Hidden [B, T, D] of embedded target x [B, T, D] and memory [B, S, D], all positions at once."""
+        """Returns hidden states [B, T, D] of embedded target x [B, T, D] and memory [B, S, D]."""
 
         def run(layer: DecoderLayer, x: jax.Array, memory: jax.Array, *masks: jax.Array) -> jax.Array:
             return layer(x, layer.project_memory(memory), *masks, deterministic=deterministic)
@@ -136,24 +125,25 @@ class Decoder(nn.Module):
             x = (nn.remat(run) if self.remat else run)(layer, x, memory, self_mask, memory_mask)
         return self._finish(x)
 
-    def look(self, x: jax.Array, memory: jax.Array, self_mask: jax.Array, memory_mask: jax.Array) -> jax.Array:
-        """Attention of every layer over the memory, [layers, B, H, T, S]."""
+    def attention_weights(
+        self, x: jax.Array, memory: jax.Array, self_mask: jax.Array, memory_mask: jax.Array
+    ) -> jax.Array:
+        """Returns each layer's attention over the memory, [layers, B, H, T, S]."""
         seen = []
         for layer in self.layers:
-            x, weights = layer.look(x, layer.project_memory(memory), self_mask, memory_mask)
-            seen.append(weights)
+            x = layer(x, layer.project_memory(memory), self_mask, memory_mask, seen=seen)
         return jnp.stack(seen)
 
     def start(self, memory: jax.Array, memory_mask: jax.Array) -> DecodeState:
-        """The state before the first token: projected memory and no slots yet (see `DecodeState`)."""
+        """Returns the state before the first token: projected memory and no slots yet (see `DecodeState`)."""
         config = self.config
         slots = KVCache.empty(memory.shape[0], 0, config.num_heads, config.width_of_head, jnp.dtype(config.dtype))
         memories = tuple(KVCache.packed(*layer.project_memory(memory)) for layer in self.layers)
         return DecodeState((), Shared(memories, memory_mask), jnp.int32(0), slots=(slots,) * len(self.layers))
 
     def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
-        """Hidden [B, W, D] of one embedded token x [B, W, D] of each hypothesis, its attention over the source,
-        [B * W, S], the mean of heads and layers, and the state after it. jit drops what the caller does not use."""
+        """Returns the hidden state of one embedded token x [B, W, D] per hypothesis, its attention over the source
+        [B * W, S], averaged over heads and layers, and the next state. jit drops what the caller does not use."""
         visible = visible_slots(state.slots[0].num_slots // x.shape[1], state.position, state.ancestry, x.shape[1])
         written, seen = [], []
         for layer, cache, memory in zip(self.layers, state.slots, state.shared.memories, strict=True):

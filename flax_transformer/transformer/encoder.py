@@ -24,7 +24,7 @@ class EncoderLayer(nn.Module):
     def __call__(
         self, x: jax.Array, mask: jax.Array | None, segments: jax.Array | None = None, *, deterministic: bool = True
     ) -> jax.Array:
-        """x [B, S, D] after the layer."""
+        """Returns x [B, S, D] after the layer."""
 
         def attend(x: jax.Array) -> jax.Array:
             return self.self_attention(x, x, mask, deterministic=deterministic)
@@ -37,7 +37,7 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Memory [B, S, D] of embedded source x [B, S, D] under a mask that broadcasts to [B, H, S, S].
+    """Returns memory [B, S, D] of embedded source x [B, S, D] under a mask that broadcasts to [B, H, S, S].
 
     `segments` [B, S] number the sentences of a row from 1, 0 for padding: needed by batch and instance norm only.
     """

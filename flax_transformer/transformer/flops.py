@@ -14,12 +14,12 @@ from flax_transformer.transformer.config import TransformerConfig
 
 
 def forward_flops(model: TransformerConfig, source: int, target: int) -> Flops:
-    """FLOPs of the forward pass over one row with `source` and `target` slots."""
+    """Returns FLOPs of the forward pass over one row with `source` and `target` slots."""
     width = model.num_heads * model.width_of_head
-    projection = 2 * model.d_model * width  # of one slot: query, key, value or output
+    projection = 2 * model.d_model * width  # one slot's query, key, value or output
     feed_forward = 4 * model.d_model * model.d_ff
-    seen_by_source, seen_by_target = source, target + source  # keys of all attentions of a layer
-    products = 1 if model.attention_score == 'additive' else 2  # of an attention; additive scores are none
+    seen_by_source, seen_by_target = source, target + source  # keys in all of a layer's attentions
+    products = 1 if model.attention_score == 'additive' else 2  # each attention has two; additive scores need none
     return Flops(
         encoder=model.num_encoder_layers * source * (4 * projection + feed_forward),
         decoder=model.num_decoder_layers * (target * (6 * projection + feed_forward) + source * 2 * projection),

@@ -25,7 +25,7 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 
 
 def sinusoids(length: int, d_model: int, layout: str = 'interleaved') -> np.ndarray:
-    """Position table [T, D], float32 (section 3.5).
+    """Returns a position table [T, D], float32 (section 3.5).
 
     `interleaved`: sin(t / 10000^(2i/D)) at 2i, cos of the same at 2i + 1: the paper.
     `concatenated`: the same sines in the first half, cosines in the second: Marian in Hugging Face.
@@ -50,13 +50,13 @@ class Positions(nn.Module):
     """Adds position vectors to embeddings: a fixed table of sinusoids or a learned one (section 3.5)."""
 
     d_model: int
-    layout: str = 'interleaved'  # of `sinusoids`, or 'learned'
+    layout: str = 'interleaved'  # one of those of `sinusoids`, or 'learned'
     max_length: int = 256  # rows of a learned table
     dtype: jnp.dtype = jnp.float32
 
     @nn.compact
     def __call__(self, x: jax.Array, positions: jax.Array, length: int) -> jax.Array:
-        """x [B, T, D] plus the vectors of `positions` (integers below `length`, broadcast to [B, T])."""
+        """Returns x [B, T, D] plus the vectors of `positions` (integers below `length`, broadcast to [B, T])."""
         if self.layout == 'learned':
             if length > self.max_length:
                 raise ValueError(f'length {length}: the learned table has max_length={self.max_length} positions')
@@ -73,7 +73,7 @@ class FeedForward(nn.Module):
     d_model: int
     d_ff: int
     activation: str = 'relu'
-    dropout_rate: float = 0.0  # after the activation; 0 in the published model
+    dropout_rate: float = 0.0  # drops activations; 0 in the published model
     dtype: jnp.dtype = jnp.float32
 
     @classmethod
@@ -90,21 +90,18 @@ class FeedForward(nn.Module):
 
 
 def final_norm(config: TransformerConfig, kind: str) -> nn.Module | None:
-    """The norm after a pre-LN stack, whose last sum is not normalized yet; None for post-LN."""
+    """Returns the norm after a pre-LN stack, whose last sum is not normalized yet; None for post-LN."""
     return make_norm(kind, config.norm_epsilon, jnp.dtype(config.dtype)) if config.norm_first else None
 
 
 class Residual(nn.Module):
-    """LayerNorm(x + Dropout(sublayer(x))), or with norm_first x + Dropout(sublayer(LayerNorm(x))) (section 3.1).
-
-    Or another norm, by its name in `TransformerConfig.norm`.
-    """
+    """LayerNorm(x + Dropout(sublayer(x))), or with norm_first x + Dropout(sublayer(LayerNorm(x))) (section 3.1)."""
 
     dropout_rate: float = 0.1
     norm_first: bool = False
     epsilon: float = 1e-6
     dtype: jnp.dtype = jnp.float32
-    norm: str = 'layer'
+    norm: str = 'layer'  # its name in `TransformerConfig.norm`
 
     @classmethod
     def of(cls, config: TransformerConfig, norm: str) -> 'Residual':
@@ -119,7 +116,7 @@ class Residual(nn.Module):
         *,
         deterministic: bool = True,
     ) -> jax.Array:
-        """x [B, T, D] after the sublayer. Norms over positions need `segments` (see `BatchNorm`)."""
+        """Returns x [B, T, D] after the sublayer. Norms over positions need `segments` (see `BatchNorm`)."""
         norm = make_norm(self.norm, self.epsilon, self.dtype, name='norm')
         norm = partial(normalize, norm, segments=segments, deterministic=deterministic)
         dropout = partial(Dropout(self.dropout_rate), deterministic=deterministic)

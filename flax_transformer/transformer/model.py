@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.trees import DecodeState
+from flax_transformer.ops import product
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.embedding import Embedding, TiedEmbeddings
 from flax_transformer.transformer.attention import causal_mask, padding_mask, segment_mask
@@ -23,7 +24,7 @@ from flax_transformer.transformer.layers import Positions
 
 
 def shift_right(target: jax.Array, pad_id: int, positions: jax.Array | None = None) -> jax.Array:
-    """The decoder's input [B, T]: the target shifted by one, with pad_id (a zero vector) where a sentence begins.
+    """Returns the decoder's input [B, T]: the target shifted by one, after pad_id (a zero vector) at each beginning.
 
     In packed rows a sentence begins where `positions` [B, T] is 0.
 
@@ -38,14 +39,10 @@ def shift_right(target: jax.Array, pad_id: int, positions: jax.Array | None = No
 
 
 def resolve_dtype(config: TransformerConfig, platform: str | None = None) -> TransformerConfig:
-    """The config as it computes on a platform, by default JAX's own: dtype is a concrete type, attention what runs.
-
-    'auto' is float32 on CPUs and bfloat16 elsewhere; cuDNN's attention is for GPUs, others get the plain one.
-    """
-    platform = platform or jax.default_backend()
-    if config.attention == 'cudnn' and platform != 'gpu':
+    """Returns the config with a concrete dtype, and with plain attention where cuDNN's cannot run."""
+    if config.attention == 'cudnn' and (platform or jax.default_backend()) != 'gpu':
         config = replace(config, attention='plain')
-    return replace(config, dtype='float32' if platform == 'cpu' else 'bfloat16') if config.dtype == 'auto' else config
+    return product.resolve_dtype(config, platform)
 
 
 class Transformer(TiedEmbeddings, nn.Module):
@@ -54,10 +51,10 @@ class Transformer(TiedEmbeddings, nn.Module):
     config: TransformerConfig
     remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
 
-    supports_int8 = True  # of parameters
+    supports_int8 = True  # parameters may be `Quantized`
 
     def setup(self) -> None:
-        config = resolve_dtype(self.config)  # here alone: the layers get the resolved config
+        config = resolve_dtype(self.config)  # the layers get the resolved config
         dtype = jnp.dtype(config.dtype)
 
         def embedding(vocab_size: int) -> Embedding:
@@ -78,17 +75,12 @@ class Transformer(TiedEmbeddings, nn.Module):
         """The longest source or target with learned positions; None: any length."""
         return self.config.max_positions
 
-    def _embed_source(self, source: jax.Array, positions: jax.Array | None, deterministic: bool) -> jax.Array:
-        table = self.embedding_of('source')
-        length = source.shape[1]
-        x = self.source_positions(table(source), jnp.arange(length)[None] if positions is None else positions, length)
-        return self.dropout(x, deterministic=deterministic)
-
-    def _embed_target(
-        self, target_in: jax.Array, positions: jax.Array, length: int, deterministic: bool = True
+    def _embed(
+        self, side: str, tokens: jax.Array, positions: jax.Array | None, length: int, deterministic: bool = True
     ) -> jax.Array:
-        table = self.embedding_of('target')
-        x = self.target_positions(table(target_in), positions, length)
+        positions = jnp.arange(length)[None] if positions is None else positions
+        add_positions = self.source_positions if side == 'source' else self.target_positions
+        x = add_positions(self.embedding_of(side)(tokens), positions, length)
         return self.dropout(x, deterministic=deterministic)
 
     def encode(
@@ -99,14 +91,16 @@ class Transformer(TiedEmbeddings, nn.Module):
         positions: jax.Array | None = None,
         deterministic: bool = True,
     ) -> jax.Array:
-        """Memory [B, S, D] of source ids [B, S], padded with pad_id; or of packed rows, with their segment numbers
-        (from 1; 0 is padding) and positions, both [B, S]."""
+        """Returns memory [B, S, D] of source ids [B, S], padded with pad_id.
+
+        Packed rows come with segment numbers (from 1; 0 is padding) and positions, both [B, S].
+        """
         if segments is None:
             mask = padding_mask(source, self.config.pad_id)
             segments = mask[:, 0, 0].astype(jnp.int32)
         else:
             mask = segment_mask(segments, segments)
-        x = self._embed_source(source, positions, deterministic)
+        x = self._embed('source', source, positions, source.shape[1], deterministic)
         return self.encoder(x, mask, segments, deterministic=deterministic)
 
     def _target_side(
@@ -118,7 +112,7 @@ class Transformer(TiedEmbeddings, nn.Module):
         target_positions: jax.Array | None,
         deterministic: bool,
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Embedded target, its self-attention mask, and its mask over the source."""
+        """Returns the embedded target, its self-attention mask, and its mask over the source."""
         length = target_in.shape[1]
         self_mask = causal_mask(length)
         if target_segments is None:
@@ -127,11 +121,11 @@ class Transformer(TiedEmbeddings, nn.Module):
         else:
             self_mask = self_mask & segment_mask(target_segments, target_segments)
             memory_mask = segment_mask(target_segments, source_segments)
-        positions = jnp.arange(length)[None] if target_positions is None else target_positions
-        return self._embed_target(target_in, positions, length, deterministic), self_mask, memory_mask
+        x = self._embed('target', target_in, target_positions, length, deterministic)
+        return x, self_mask, memory_mask
 
     def __call__(self, source: jax.Array, target_in: jax.Array, **keywords: Any) -> jax.Array:
-        """Logits [B, T, V], float32, of source ids [B, S] and decoder inputs [B, T]; takes the keywords of `hidden`."""
+        """Returns logits [B, T, V], float32, from what `hidden` takes."""
         return self.project(self.hidden(source, target_in, **keywords))
 
     def hidden(
@@ -145,10 +139,10 @@ class Transformer(TiedEmbeddings, nn.Module):
         target_positions: jax.Array | None = None,
         deterministic: bool = True,
     ) -> jax.Array:
-        """The decoder's last hidden states [B, T, D], which `project` turns into logits.
+        """Returns the decoder's last hidden states [B, T, D], which `project` turns into logits.
 
-        From source ids [B, S] and decoder inputs [B, T] (see `shift_right`). What batch norms see in training is sown.
-        Segments and positions, [B, S] and [B, T], describe packed rows; without them, a row is one sentence.
+        Takes source ids [B, S] and decoder inputs [B, T] (see `shift_right`). Segments and positions, [B, S] and
+        [B, T], describe packed rows; without them, a row is one sentence. Sows what batch norms see in training.
         """
         memory = self.encode(source, segments=source_segments, positions=source_positions, deterministic=deterministic)
         x, self_mask, memory_mask = self._target_side(
@@ -157,34 +151,34 @@ class Transformer(TiedEmbeddings, nn.Module):
         return self.decoder(x, memory, self_mask, memory_mask, deterministic=deterministic)
 
     def cross_attention(self, source: jax.Array, target_in: jax.Array) -> jax.Array:
-        """Attention of each decoder layer over the source, [layers, B, H, T, S], for inspection."""
+        """Returns each decoder layer's attention over the source, [layers, B, H, T, S], for inspection."""
         x, self_mask, memory_mask = self._target_side(source, target_in, None, None, None, True)
-        return self.decoder.look(x, self.encode(source), self_mask, memory_mask)
+        return self.decoder.attention_weights(x, self.encode(source), self_mask, memory_mask)
 
     def start(self, source: jax.Array) -> DecodeState:
-        """The decode state of source ids [B, S]; the encoder runs here, once."""
+        """Returns the decode state of source ids [B, S]; the encoder runs here, once."""
         return self.decoder.start(self.encode(source), padding_mask(source, self.config.pad_id))
 
     def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
-        """Logits [N, V] of the token after `tokens` [N], and the state after it; N is a multiple of B."""
+        """Returns logits [N, V] of the token after `tokens` [N], and the next state; N is a multiple of B."""
         logits, _, state = self.decode_and_look(tokens, state)
         return logits, state
 
     def decode_and_look(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
-        """As `decode`, with the attention of each hypothesis over the source, [N, S], as the second result."""
+        """Returns what `decode` does, with each hypothesis's attention over the source, [N, S], in between."""
         tokens = tokens.reshape(state.shared.mask.shape[0], -1)  # [B, W]
         length = state.slots[0].num_slots // tokens.shape[1]
-        x = self._embed_target(tokens, state.position[None, None], length)
+        x = self._embed('target', tokens, state.position[None, None], length)
         x, weights, state = self.decoder.decode(x, state)
         return self.project(x.reshape(-1, x.shape[-1])), weights, state
 
 
 def init_params(config: TransformerConfig, key: jax.Array) -> Any:
-    """Fresh float32 parameters, from one compiled program."""
+    """Returns fresh float32 parameters, from one compiled program."""
     tokens = jnp.zeros((1, 1), jnp.int32)
     return jax.jit(Transformer(config).init)(key, tokens, tokens)['params']
 
 
 def parameter_shapes(config: TransformerConfig) -> Any:
-    """The tree of parameters as `jax.ShapeDtypeStruct`, one for each; computes nothing."""
+    """Returns the parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
     return jax.eval_shape(partial(init_params, config), jax.random.key(0))

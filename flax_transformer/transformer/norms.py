@@ -13,18 +13,18 @@ import jax.numpy as jnp
 from flax_transformer.transformer.attention import segment_mask
 from flax_transformer.transformer.config import GROUP_SIZE
 
-MOMENTUM = 0.9  # of running statistics: their own share at each step
+MOMENTUM = 0.9  # how much of the running statistics a step keeps
 
 
 class BatchSums(NamedTuple):
     """What a batch norm saw in training, as sums over tokens, which add up over passes and devices.
 
-    Of deviations from the running mean, not of values: squares of values lose the variance if the mean is large.
+    Deviations from the running mean are summed, not values: squares of values lose the variance if the mean is large.
     """
 
     count: jax.Array
     deviations: jax.Array  # [D]
-    squares: jax.Array  # [D], of the deviations
+    squares: jax.Array  # [D], squared deviations
 
 
 class LayerNorm(nn.LayerNorm):
@@ -47,10 +47,10 @@ class InstanceNorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, segments: jax.Array) -> jax.Array:
-        """[B, S, D] of x [B, S, D] and the numbers of its positions' sentences, [B, S]; 0 is padding."""
+        """Returns x [B, S, D], normalized; segments [B, S] number the sentences of a row from 1, 0 for padding."""
         is_own = segment_mask(segments, segments)[:, 0].astype(jnp.float32)
-        share = is_own / jnp.maximum(is_own.sum(axis=-1, keepdims=True), 1.0)
-        mean_over = partial(jnp.einsum, 'BTS,BSD->BTD', share, precision=jax.lax.Precision.HIGHEST)
+        weights = is_own / jnp.maximum(is_own.sum(axis=-1, keepdims=True), 1.0)
+        mean_over = partial(jnp.einsum, 'BTS,BSD->BTD', weights, precision=jax.lax.Precision.HIGHEST)
         x = _tokens(x.astype(jnp.float32), segments)
         deviation = x - mean_over(x)
         variance = mean_over(jnp.square(deviation))
@@ -71,7 +71,7 @@ class BatchNorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, segments: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        """[B, S, D] of x [B, S, D] and the numbers of its positions' sentences, [B, S], 0 for padding."""
+        """Returns x [B, S, D], normalized, as `InstanceNorm` does."""
         size = (x.shape[-1],)
         mean = jax.lax.stop_gradient(self.param('mean', nn.initializers.zeros, size, jnp.float32))
         variance = jax.lax.stop_gradient(self.param('variance', nn.initializers.ones, size, jnp.float32))
@@ -90,21 +90,20 @@ class BatchNorm(nn.Module):
 
 
 def _tokens(x: jax.Array, segments: jax.Array) -> jax.Array:
-    """x [B, S, D], with zeros at padding."""
+    """Returns x [B, S, D] with zeros at padding."""
     return jnp.where((segments > 0)[..., None], x, 0.0)
 
 
 def _scaled(module: InstanceNorm | BatchNorm, x: jax.Array) -> jax.Array:
-    """x times the module's scale plus its bias."""
     scale = module.param('scale', nn.initializers.ones, (x.shape[-1],), jnp.float32)
     bias = module.param('bias', nn.initializers.zeros, (x.shape[-1],), jnp.float32)
     return (x * scale[None, None] + bias[None, None]).astype(module.dtype)
 
 
 def make_norm(kind: str, epsilon: float, dtype: jnp.dtype, name: str | None = None) -> nn.Module:
-    """The norm that `TransformerConfig.norm` names."""
+    """Returns the norm that `TransformerConfig.norm` names."""
     common = {'epsilon': epsilon, 'dtype': dtype, 'name': name}
-    if kind == 'group':  # Wu and He 2018, of one position's features
+    if kind == 'group':  # Wu and He 2018, over one position's features
         per_position = {'group_size': GROUP_SIZE, 'reduction_axes': (-1,), 'use_fast_variance': False}
         return nn.GroupNorm(num_groups=None, **per_position, **common)
     # RMS norm: Zhang and Sennrich 2019.
@@ -112,20 +111,20 @@ def make_norm(kind: str, epsilon: float, dtype: jnp.dtype, name: str | None = No
 
 
 def normalize(norm: nn.Module, x: jax.Array, segments: jax.Array | None, *, deterministic: bool) -> jax.Array:
-    """x [B, S, D] by any norm. `segments` as in `BatchNorm`."""
+    """Returns x [B, S, D], normalized by any norm. `segments` as in `InstanceNorm`."""
     if isinstance(norm, BatchNorm):
         return norm(x, segments, deterministic=deterministic)
     return norm(x, segments) if isinstance(norm, InstanceNorm) else norm(x)
 
 
 def with_running_statistics(params: Any, seen: Any) -> Any:
-    """The parameters with running statistics renewed by what a step has seen: the collection 'statistics'."""
+    """Returns the parameters with running statistics renewed by the collection 'statistics' of a step."""
     if 'sums' not in seen:
         return {**params, **{name: with_running_statistics(params[name], each) for name, each in seen.items()}}
     sums: BatchSums = seen['sums']
     count = jnp.maximum(sums.count, 1.0)
     deviation = sums.deviations / count
     variance = jnp.maximum(sums.squares / count - jnp.square(deviation), 0.0)
-    of_batch = {'mean': params['mean'] + deviation, 'variance': variance}
-    share = jnp.where(sums.count > 0, 1.0 - MOMENTUM, 0.0)
-    return {**params, **{name: params[name] + share * (value - params[name]) for name, value in of_batch.items()}}
+    batch = {'mean': params['mean'] + deviation, 'variance': variance}
+    step = jnp.where(sums.count > 0, 1.0 - MOMENTUM, 0.0)
+    return {**params, **{name: params[name] + step * (value - params[name]) for name, value in batch.items()}}

@@ -1,4 +1,4 @@
-"""What may stand in equation 1's place: additive scores (an ablation), and the same attention computed by cuDNN.
+"""Substitutes in equation 1: additive scores (an ablation), and the same attention computed by cuDNN.
 
 Shapes: B batch, T queries, S keys, H heads, K head_dim.
 """
@@ -13,17 +13,17 @@ def additive(q: jax.Array, k: jax.Array, *, weight: jax.Array) -> jax.Array:
     A network with one hidden layer compares query and key (Bahdanau et al. 2015, section 3.1 and appendix A.1.2); their
     W_a and U_a are the projections of queries and keys, `weight` is that of each head's hidden units.
 
-    One query at a time, in the backward pass too: [B, T, S, H, K] is never in memory, and CPUs need less than half of
-    the time.
+    Queries are taken one at a time, in the backward pass too: [B, T, S, H, K] is never in memory, and CPUs need less
+    than half the time.
     """
     k = jnp.moveaxis(k, 1, 3).astype(jnp.float32)
     weight = weight.astype(jnp.float32)[None, :, :, None]
 
     @jax.checkpoint
-    def of_query(q: jax.Array) -> jax.Array:
+    def compare(q: jax.Array) -> jax.Array:
         return (weight * jnp.tanh(q.astype(jnp.float32)[..., None] + k)).sum(axis=2)
 
-    return jnp.moveaxis(jax.lax.map(of_query, jnp.swapaxes(q, 0, 1)), 0, 2)
+    return jnp.moveaxis(jax.lax.map(compare, jnp.swapaxes(q, 0, 1)), 0, 2)
 
 
 def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None) -> jax.Array:

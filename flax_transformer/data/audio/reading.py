@@ -212,6 +212,21 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
     return samples, remarks
 
 
+def checked_samples(samples: np.ndarray) -> np.ndarray:
+    """One channel of samples [T] as floats. Raises BadInput if they are no mono sound, or not finite."""
+    samples = np.asarray(samples)
+    if samples.ndim != 1 or samples.dtype not in (np.int16, np.float32, np.float64):
+        raise BadInput(
+            f'samples of shape {samples.shape} and type {samples.dtype}: expected one channel, [T], of float32 or '
+            'float64 in -1..1, or int16'
+        )
+    if samples.dtype == np.int16:
+        return samples.astype(np.float32) / 32768
+    if count := int(samples.size - np.isfinite(samples).sum()):
+        raise BadInput(f'{count:,} samples are NaN or infinite: expected numbers in -1..1')
+    return samples
+
+
 def in_full_scale(samples: np.ndarray, rate: int, *, peak: float, clipped: int) -> tuple[np.ndarray, list[str]]:
     """Samples [T] as float32, divided by `peak` if that is above 1, and remarks about level and length.
 

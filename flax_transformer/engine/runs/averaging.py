@@ -3,10 +3,13 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import jax
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import LoopConfig
@@ -17,6 +20,7 @@ from flax_transformer.engine.runs.trust import is_remembered, remember
 from flax_transformer.engine.task import Params
 
 AVERAGE_FILE = 'average.json'
+R = TypeVar('R', bound=RunDirectory)
 
 
 def average(
@@ -79,6 +83,16 @@ def _choose(
             'more while training (training.keep_last, training.keep_best)'
         )
     return chosen
+
+
+def load_named(
+    kind: type[R], reference: Path | str, init: Callable[[Any, jax.Array], Params], *, step: int | None = None
+) -> tuple[R, Any, Params]:
+    """The run that a reference names, its config, and `named_params`; `init` makes parameters of a config and a key."""
+    run = kind(split_reference(reference)[0])
+    config = run.read_config()
+    like = jax.eval_shape(partial(init, config), jax.random.key(0))
+    return run, config, named_params(reference, run, config.training, like, step=step)
 
 
 def named_params(

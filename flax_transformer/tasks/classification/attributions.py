@@ -86,9 +86,9 @@ def _by_gradient(classifier: Classifier, ids: Sequence[int], number: int) -> np.
     params = classifier.params
     table = jnp.asarray(params['encoder']['embedding']['table'])
     rows = jnp.concatenate([table[PAD_ID][None], table[padded([ids], slots)[0]]])
-    places = padded([range(1, len(ids) + 1)], slots)
+    row_numbers = padded([range(1, len(ids) + 1)], slots)
     config = replace(classifier.config, vocab_size=slots + 1)
-    products = _gradient_times_rows(rows, params, places, number=number, config=config)
+    products = _gradient_times_rows(rows, params, row_numbers, number=number, config=config)
     return np.asarray(products)[1 : len(ids) + 1]
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.data.order import Order
-from flax_transformer.engine.batches import NumberedBatches
+from flax_transformer.engine.batches import NumberedBatches, with_empty_rows
 from flax_transformer.tasks.classification.vocabulary import PAD_ID
 
 
@@ -33,9 +33,7 @@ class EncodedTexts:
 
     def batch(self, indices: np.ndarray, rows: int) -> Batch:
         """These texts, and empty rows after them."""
-        empty = rows - len(indices)
-        filled = Batch(self.tokens[indices], self.labels[indices], self.weight[indices])
-        return Batch(*(np.concatenate([x, np.zeros((empty, *x.shape[1:]), x.dtype)]) for x in filled))
+        return with_empty_rows(Batch(self.tokens[indices], self.labels[indices], self.weight[indices]), rows)
 
     def batches(self, rows: int) -> Iterator[Batch]:
         for first in range(0, len(self), rows):
@@ -43,7 +41,6 @@ class EncodedTexts:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of everything that training reads."""
         found = hashlib.sha256()
         for array in (self.tokens, self.labels, self.weight):
             found.update(f'{array.dtype} {array.shape}\n'.encode() + np.ascontiguousarray(array).tobytes())
@@ -59,16 +56,11 @@ def padded(ids: Sequence[Sequence[int]], slots: int) -> np.ndarray:
 
 
 class TrainingBatches(NumberedBatches):
-    """Batches without end: each text once an epoch, in an order drawn anew for each; a pure function of the seed.
-
-    Every process draws the numbers of the whole batch and takes its own rows, so the order does not depend on how many
-    there are.
-    """
+    """Batches without end: each text once an epoch, in an order drawn anew for each; a pure function of the seed."""
 
     def __init__(
         self, texts: EncodedTexts, *, batch_size: int, seed: int, name: str, own_rows: np.ndarray | None = None
     ) -> None:
-        """`own_rows` are the numbers of the rows of a global batch that this process needs; None: all."""
         super().__init__()
         self.name, self.fingerprint = name, texts.fingerprint
         self._texts, self._rows, self._own_rows = texts, batch_size, own_rows

@@ -17,13 +17,14 @@ from flax_transformer.tasks.classification.config import ClassifierConfig
 from flax_transformer.tasks.classification.model import ClassifierModel, probabilities
 from flax_transformer.tasks.classification.run import Labels, load_run
 from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary
+from flax_transformer.text.tokenizer import as_text
 
 
 @dataclass(frozen=True)
 class Classification:
     label: str  # the most probable
-    probability: float  # of that label
-    probabilities: dict[str, float]  # of every label; they sum to 1
+    probability: float  # that label's
+    probabilities: dict[str, float]  # by label; they sum to 1
     # What to know about it: `empty`, the text has no token, so the probabilities are the training data's; `truncated`,
     # the end of the text was not read; `unknown`, none of its words was in the training data; `replaced`, it was not
     # valid UTF-8, and U+FFFD stands for the rest.
@@ -75,10 +76,7 @@ CHUNK = 2048  # lines of a stream that are in memory at once
 
 
 class Classifier:
-    """`classifier(lines)` labels lines of text, `classifier(line)` one.
-
-    Compiles once for each power of two of tokens.
-    """
+    """`classifier(lines)` labels lines of text, `classifier(line)` one."""
 
     def __init__(
         self, config: ClassifierConfig, params: Any, vocabulary: Vocabulary, labels: Labels, *, max_length: int
@@ -117,7 +115,7 @@ class Classifier:
         """
         if isinstance(lines, (str, bytes)):
             return self([lines], progress=progress)[0]
-        texts, replaced = zip(*map(_as_text, lines), strict=True) if len(lines) else ((), ())
+        texts, replaced = zip(*map(as_text, lines), strict=True) if len(lines) else ((), ())
         ids = self.vocabulary.encode(texts)
         found = self.probabilities_of_ids(ids, progress=progress)
         flags = [self._flags(*each) for each in zip(ids, replaced, strict=True)]
@@ -130,8 +128,7 @@ class Classifier:
         return self.probabilities_of_ids(self.ids(lines), progress=progress)
 
     def ids(self, lines: Sequence[str | bytes]) -> list[list[int]]:
-        """The ids of each line, as far as it is read."""
-        return [text[: self.max_length] for text in self.vocabulary.encode([_as_text(line)[0] for line in lines])]
+        return [text[: self.max_length] for text in self.vocabulary.encode([as_text(line)[0] for line in lines])]
 
     def probabilities_of_ids(
         self, ids: Sequence[Sequence[int]], *, progress: Callable[[int], None] | None = None
@@ -161,14 +158,3 @@ class Classifier:
         best = int(probabilities.argmax())
         values = dict(zip(self.labels, map(float, probabilities), strict=True))
         return Classification(self.labels[best], float(probabilities[best]), values, flags)
-
-
-def _as_text(line: str | bytes) -> tuple[str, bool]:
-    """The line as valid Unicode, and whether anything in it became U+FFFD."""
-    if isinstance(line, bytes):
-        text = line.decode('utf-8', 'replace')
-        return text, text.encode() != line
-    if not isinstance(line, str):
-        raise TypeError(f'got a line of type {type(line).__name__}, expected str or bytes')
-    text = line.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')  # lone surrogates are not valid
-    return text, text != line

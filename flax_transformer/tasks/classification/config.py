@@ -30,8 +30,8 @@ class ClassifierConfig:
     pool: Literal['mean', 'max'] = 'mean'  # recurrent and transformer: over positions
     dropout_rate: float = setting(0.5, 'transferable')  # before the dense layer
     encoder_dropout_rate: float = setting(0.1, 'transferable')  # inside of the encoder, and on the embeddings
-    word_dropout_rate: float = setting(0.0, 'transferable')  # of tokens that training replaces by unk
-    # Of computation; auto: bfloat16 on TPU and GPU.
+    word_dropout_rate: float = setting(0.0, 'transferable')  # how often training replaces a token by unk
+    # Computation's type; auto: bfloat16 on TPU and GPU.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class VocabularyConfig:
 
     # words: whatever white space separates; bpe and unigram: pieces, by SentencePiece.
     algorithm: Literal['words', 'bpe', 'unigram'] = 'words'
-    lower_case: bool = True  # of the text, before anything else
+    lower_case: bool = True  # lower the text before anything else
     min_count: int = 1  # words: rarer words become unk
     # words: 2: pairs of neighbors are tokens, too; 3: and triples. For an average, which knows no order (Joulin et al.
     # 2017).
@@ -132,8 +132,6 @@ def _is_weight(entry: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationConfig(TaskConfig):
-    """One classification experiment."""
-
     task: ClassVar[str] = 'classification'
 
     model: ClassifierConfig = section(ClassifierConfig)

@@ -104,7 +104,6 @@ def _of_labels(corpora: Corpora) -> Iterator[Finding]:
 
 
 def _is_swapped(examples: Examples) -> bool:
-    """Whether the labels look like texts and the texts like labels."""
     texts, labels = set(examples.texts), set(examples.labels)
     if 2 * len(texts) <= len(labels):
         return True

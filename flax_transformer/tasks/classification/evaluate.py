@@ -2,19 +2,15 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flax_transformer.common.errors import UserError
-from flax_transformer.data.named_files import data_root
-from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.engine.runs.trust import check_named_files
 from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
 from flax_transformer.tasks.classification.metrics import BINS, Scores, most_wrong, scores
 from flax_transformer.tasks.classification.reading import Examples, read_examples, test_files
-from flax_transformer.tasks.evaluation import RESAMPLES, aligned, only_run
+from flax_transformer.tasks.evaluation import RESAMPLES, aligned, check_examples, only_run, test_set
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.classification.classifier import Classification, Classifier
@@ -22,8 +18,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """Score a trained classifier: accuracy with its interval, macro-F1, calibration error, confusion matrix,
 and the texts that it got most wrong. Without --test the test set of its config is used."""
 
-_MOST_LABELS = 12  # of a confusion matrix that is printed; of more labels, those most often taken for another are
-_WIDTH = 12  # characters of a label in it
+_MOST_LABELS = 12  # in a printed confusion matrix; with more labels, the most frequent confusions are listed
+_WIDTH = 12  # characters of a label there
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,6 @@ class EvaluateOptions:
 
 
 def defaults(config: ClassificationConfig) -> EvaluateOptions:
-    """The options for a run of this config."""
     return EvaluateOptions(data=config.data)
 
 
@@ -45,8 +40,7 @@ def evaluate(
     runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
     run = only_run(runs, 'classifiers')
-    if options.examples < 0:
-        raise UserError(f'--examples {options.examples}: expected at least 0')
+    check_examples(options.examples)
     name, examples = read_set(run, options.test, options.data, trust=options.trust_data)
 
     from flax_transformer.tasks.classification.classifier import Classifier
@@ -63,19 +57,9 @@ def evaluate(
 
 
 def read_set(run: str, test: str | None, data: ClassificationDataConfig, *, trust: bool) -> tuple[str, Examples]:
-    """The name of the set to score on, and its examples: those that the user names, or the run's test set.
-
-    Raises UserError, unless `trust`, for a test set outside the user's data folder that a stranger may have named.
-    """
-    from flax_transformer.tasks.classification.run import Run
-
-    if test is not None:
-        return test, read_examples(test, replace(data, root=None if test.startswith('tfds:') else '.'))
-    if not data.test:
-        raise UserError(f'{run} has no test set (data.test is empty); give --test FILE')
-    remedy = '--test FILE, or with --data.test and --data.root'
-    check_named_files(Run(split_reference(run)[0]), data, test_files, data_root, trust=trust, remedy=remedy)
-    return data.test, read_examples(data.test, data)
+    """The name of the set to score on, and its examples; see `evaluation.test_set`."""
+    name, data = test_set(run, test, data, test_files, trust=trust)
+    return name, read_examples(name, data)
 
 
 def evaluate_classifier(

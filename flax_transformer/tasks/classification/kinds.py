@@ -2,7 +2,7 @@
 
 from flax_transformer.data.audit.kinds import table
 
-FEW_EXAMPLES = 10  # of a label
+FEW_EXAMPLES = 10  # fewer are few for a label
 IMBALANCE = 10  # examples of the most frequent label for each of the rarest
 
 KINDS = table(

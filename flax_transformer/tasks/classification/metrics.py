@@ -6,13 +6,11 @@ import numpy as np
 
 from flax_transformer.tasks.evaluation import bootstrap_interval
 
-BINS = 15  # of the calibration error
+BINS = 15  # for the calibration error
 
 
 @dataclass(frozen=True)
 class Scores:
-    """How labels given by a classifier compare with the true ones."""
-
     accuracy: float  # share of texts labelled right, 0 to 1
     accuracy_low: float  # 95 % interval of the accuracy, by the bootstrap
     accuracy_high: float
@@ -51,7 +49,6 @@ def scores(probabilities: np.ndarray, labels: np.ndarray, names: tuple[str, ...]
 
 
 def accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """The share of texts whose most probable class is the true one."""
     return float((probabilities.argmax(axis=1) == labels).mean())
 
 
@@ -68,14 +65,11 @@ def macro_f1(confusion: np.ndarray) -> float:
 
 
 def calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int = BINS) -> float:
-    """The expected calibration error (Guo et al. 2017, eq. 3), with bins of equal width over (0, 1].
-
-    The mean, over texts, of |accuracy - mean confidence| of the bin that the text's highest probability is in.
-    """
+    """Returns the expected calibration error (Guo et al. 2017, eq. 3), with bins of equal width over (0, 1]."""
     confidence = probabilities.max(axis=1).astype(np.float64)
     right = probabilities.argmax(axis=1) == labels
     numbers = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
-    gaps = np.bincount(numbers, weights=right - confidence, minlength=bins)  # of each bin, times its texts
+    gaps = np.bincount(numbers, weights=right - confidence, minlength=bins)  # each bin's gap times its texts
     return float(np.abs(gaps).sum() / len(labels))
 
 

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout, kept
 from flax_transformer.ops.embedding import Embedding
+from flax_transformer.ops.product import resolve_dtype
 from flax_transformer.tasks.classification.config import ClassifierConfig
 from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID
-from flax_transformer.tasks.encoders import recurrent_layer, resolve_dtype, transformer_encoder, with_positions
+from flax_transformer.tasks.encoders import recurrent_layer, transformer_encoder, with_positions
 
 
 def mean_of(x: jax.Array, is_token: jax.Array) -> jax.Array:
@@ -38,7 +39,6 @@ class AverageEncoder(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        """[B, D] of tokens [B, S]."""
         x = Dropout(self.config.encoder_dropout_rate)(embed(self.config)(tokens), deterministic=deterministic)
         return mean_of(x, tokens != PAD_ID)
 
@@ -50,17 +50,16 @@ class ConvolutionEncoder(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        """[B, widths * maps] of tokens [B, S]."""
         config, is_token = self.config, tokens != PAD_ID
         x = Dropout(config.encoder_dropout_rate)(embed(config)(tokens), deterministic=deterministic)
         return jnp.concatenate([self._responses(x, is_token, width) for width in config.widths], axis=-1)
 
     def _responses(self, x: jax.Array, is_token: jax.Array, width: int) -> jax.Array:
         """[B, maps] of filters over `width` tokens, at every place where they cover at least one."""
-        edge, places = (width - 1, width - 1), x.shape[1] + width - 1
+        edge, positions = (width - 1, width - 1), x.shape[1] + width - 1
         x, is_token = jnp.pad(x, ((0, 0), edge, (0, 0))), jnp.pad(is_token, ((0, 0), edge))
-        windows = jnp.concatenate([x[:, i : i + places] for i in range(width)], axis=-1)
-        covers = sum(is_token[:, i : i + places].astype(jnp.int32) for i in range(width)) > 0
+        windows = jnp.concatenate([x[:, i : i + positions] for i in range(width)], axis=-1)
+        covers = sum(is_token[:, i : i + positions].astype(jnp.int32) for i in range(width)) > 0
         dense = Dense(windows.shape[-1], self.config.num_maps, dtype=x.dtype, name=f'width_{width}')
         return max_of(nn.relu(dense(windows)), covers)
 
@@ -72,7 +71,6 @@ class RecurrentEncoder(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        """[B, 2 * hidden_size] of tokens [B, S]."""
         config, is_token = self.config, tokens != PAD_ID
         x = embed(config)(tokens)
         for number in range(config.num_layers):
@@ -88,7 +86,6 @@ class TransformerEncoder(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        """[B, D] of tokens [B, S]."""
         config, is_token = self.config, tokens != PAD_ID
         x = with_positions(embed(config, scale=True)(tokens))
         x = Dropout(config.encoder_dropout_rate)(x, deterministic=deterministic)

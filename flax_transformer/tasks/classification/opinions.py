@@ -172,7 +172,6 @@ class _Draw:
         return [choices[i] for i in self._generator.choice(len(choices), count, replace=False)]
 
     def subject(self) -> tuple[str, str]:
-        """A subject and its form of `be`."""
         if self.chance(0.15):
             return self.one(SEVERAL), self.one(('are', 'were'))
         return self.one(ONE), self.one(('is', 'was'))
@@ -181,7 +180,7 @@ class _Draw:
 def _clause(draw: _Draw, is_praise: bool, negated: float) -> str:
     """A clause that praises or blames: by an opinion of that kind, or by negating one of the other."""
     is_negated = draw.chance(negated)
-    word = int(is_praise != is_negated)  # of the tables above: 1 is praise
+    word = int(is_praise != is_negated)  # index into the tables above: 1 is praise
     kind = draw.one(
         (_of_adjectives, _of_adjectives, _of_adjectives, _about, _of_nouns, _of_nouns, _of_nouns, _of_verbs)
     )

@@ -21,22 +21,17 @@ from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID, Voc
 
 
 class Prepared(NamedTuple):
-    """What training reads."""
-
     vocabulary: Vocabulary
     labels: Labels
     train: EncodedTexts
     validation: EncodedTexts | None
-    pretrained: PretrainedRows | None = None  # of the embeddings of a run that begins
+    pretrained: PretrainedRows | None = None  # initial embeddings of a new run
 
 
 def prepare_run(
     config: ClassificationConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1
 ) -> Prepared:
-    """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix.
-
-    A new run learns its vocabulary and labels, unless it starts from those of another. One process does it all.
-    """
+    """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix."""
     corpora = read_corpora(config.data, ('train', 'validation') if run.is_prepared() else CORPORA)
     examples = corpora['train']
     if run.is_prepared():
@@ -48,7 +43,11 @@ def prepare_run(
             vocabulary = Vocabulary.learn(examples.texts, config.tokenizer, config.model.vocab_size)
         else:
             vocabulary = start.vocabulary
-            check_same_labels(start.labels, labels)
+            if start.labels.names != labels.names:
+                raise UserError(
+                    f'the run to start from has the labels {", ".join(start.labels.names)}; the training data has '
+                    f'{", ".join(labels.names)}: expected the same'
+                )
     vocabulary.check_fits(config.model.vocab_size)
     train = encode(examples, vocabulary, labels, config, 'data.train')
     validation = None
@@ -61,7 +60,6 @@ def prepare_run(
 
 
 def keep(run: Run, config: ClassificationConfig, prepared: Prepared) -> None:
-    """Writes vocabulary and labels of a new run."""
     if not run.is_prepared():
         run.write_vocabulary(prepared.vocabulary)
         run.write_labels(prepared.labels)
@@ -96,15 +94,6 @@ def labels_of(examples: Examples, config: ClassificationConfig) -> Labels:
             f'{config.model.num_classes}; set --model.num-classes {len(names)}'
         )
     return Labels(tuple(names), tuple(counts[name] for name in names))
-
-
-def check_same_labels(theirs: Labels, ours: Labels) -> None:
-    """Raises UserError if a run is to start from one with other labels."""
-    if theirs.names != ours.names:
-        raise UserError(
-            f'the run to start from has the labels {", ".join(theirs.names)}; the training data has '
-            f'{", ".join(ours.names)}: expected the same'
-        )
 
 
 def encode(

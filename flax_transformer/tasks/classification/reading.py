@@ -14,7 +14,7 @@ from flax_transformer.data.lines import content_suffix, lines_of
 from flax_transformer.data.named_files import columns_of, data_root, matching_files, named_paths, path_below
 from flax_transformer.tasks.classification.config import ClassificationDataConfig
 
-_PLACES = 5  # of further faults that a message names
+_PLACES = 5  # how many more of the faulty examples a message names
 _TEXT, _NUMBER, _TRUTH = 'text', 'number', 'true or false'  # types of labels
 
 
@@ -24,7 +24,7 @@ class Examples(NamedTuple):
     texts: list[str]
     labels: list[str]
     places: list[str]  # where each comes from, for messages: 'train.tsv:12'
-    types: list[str] | None = None  # of labels in JSON: a number and a text may look the same; None: all are texts
+    types: list[str] | None = None  # labels' types in JSON: a number and a text may look the same; None: all texts
 
 
 class Example(NamedTuple):
@@ -175,7 +175,6 @@ def _folder(folder: Path) -> Iterator[tuple[str, Read]]:
 
 
 def _whole(file: Path, label: str) -> Example:
-    """The text of a file in one line."""
     text = ' '.join(map(_decoded, itertools.chain.from_iterable(lines_of(file))))
     return Example(text.strip(), _label(label))
 

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.losses import cross_entropy
 from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.recipe import Recipe, Validation
+from flax_transformer.engine.recipe import Recipe, Validation, held_out
 from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
-from flax_transformer.tasks.classification.batches import Batch, EncodedTexts, TrainingBatches
+from flax_transformer.ops.product import resolve_dtype
+from flax_transformer.tasks.classification.batches import Batch, TrainingBatches
 from flax_transformer.tasks.classification.classifier import Predictor
 from flax_transformer.tasks.classification.config import ClassificationConfig
 from flax_transformer.tasks.classification.metrics import accuracy, confusion_matrix, macro_f1
@@ -20,7 +21,6 @@ from flax_transformer.tasks.classification.model import ClassifierModel, init_pa
 from flax_transformer.tasks.classification.preparation import Prepared, initial_params, keep, prepare_run
 from flax_transformer.tasks.classification.run import Run, load_run
 from flax_transformer.tasks.classification.vocabulary import PAD_ID
-from flax_transformer.tasks.encoders import resolve_dtype
 
 
 class ClassificationTask(Task):
@@ -68,11 +68,11 @@ class ClassificationTask(Task):
 
 
 class ClassificationValidation(Validation):
-    def __init__(self, config: ClassificationConfig, trainer: Trainer, texts: EncodedTexts) -> None:
+    def __init__(self, config: ClassificationConfig, prepared: Prepared, trainer: Trainer) -> None:
         super().__init__(trainer)
-        self._texts, self._rows = texts, config.training.batch_size
+        self._texts, self._rows = prepared.validation, config.training.batch_size
         self._predictor = Predictor(config.model)
-        self._ids = [row[row != PAD_ID] for row in texts.tokens]
+        self._ids = [row[row != PAD_ID] for row in self._texts.tokens]
 
     def batches(self) -> Iterator[Batch]:
         return self._texts.batches(self._rows)
@@ -98,10 +98,6 @@ def _batches(config: ClassificationConfig, prepared: Prepared, trainer: Trainer)
     )
 
 
-def _validation(config: ClassificationConfig, prepared: Prepared, trainer: Trainer) -> ClassificationValidation | None:
-    return None if prepared.validation is None else ClassificationValidation(config, trainer, prepared.validation)
-
-
 RECIPE = Recipe(
     config=ClassificationConfig,
     run=Run,
@@ -109,7 +105,7 @@ RECIPE = Recipe(
     prepare=prepare_run,
     keep=keep,
     batches=_batches,
-    validation=_validation,
+    validation=held_out(ClassificationValidation),
     initial_params=initial_params,
     load=load_run,
     taken_over=('model', 'tokenizer'),

@@ -12,21 +12,15 @@ from typing import Any, NamedTuple
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.engine.runs.run_directory import (
-    DIGEST_FILE,
-    RunDirectory,
-    check_digest,
-    split_reference,
-    write_digest,
-)
 from flax_transformer.tasks.classification.config import ClassificationConfig
 from flax_transformer.tasks.classification.vocabulary import Vocabulary
+from flax_transformer.tasks.vocabulary import VocabularyRun
 
 LABELS_FILE = 'labels.json'
 
 
 class Labels(NamedTuple):
-    """What a classifier chooses from; a label's number is its place."""
+    """What a classifier chooses from; a label's number is its index."""
 
     names: tuple[str, ...]  # sorted
     counts: tuple[int, ...]  # training examples of each
@@ -36,13 +30,12 @@ class Labels(NamedTuple):
         return tuple(count / sum(self.counts) for count in self.counts)
 
 
-class Run(RunDirectory[ClassificationConfig]):
-    """The files of a classification run, except its checkpoints."""
-
+class Run(VocabularyRun[ClassificationConfig]):
     config_class = ClassificationConfig
     use = 'classify {} < lines > labels'
     evaluate_on = '--test test.tsv'
-    model_files = ('tokenizer', DIGEST_FILE, LABELS_FILE)
+    vocabulary_class = Vocabulary
+    model_files = (*VocabularyRun.model_files, LABELS_FILE)
 
     def is_prepared(self) -> bool:
         return (self.path / LABELS_FILE).is_file()
@@ -64,20 +57,8 @@ class Run(RunDirectory[ClassificationConfig]):
             pass
         raise UserError(f'{file} is damaged: expected {{"names": [...], "counts": [...]}}; copy it from the run again')
 
-    def write_vocabulary(self, vocabulary: Vocabulary) -> None:
-        write_digest(self.path, vocabulary.digest)
-        vocabulary.save(self.path / 'tokenizer')
-
-    def read_vocabulary(self) -> Vocabulary:
-        """The run's vocabulary. Raises UserError if it is not the one that the run began with."""
-        vocabulary = Vocabulary.load(self.path / 'tokenizer')
-        check_digest(self.path, vocabulary.digest)
-        return vocabulary
-
 
 class LoadedRun(NamedTuple):
-    """All that it takes to classify."""
-
     config: ClassificationConfig
     params: Any
     vocabulary: Vocabulary
@@ -86,13 +67,11 @@ class LoadedRun(NamedTuple):
 
 def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
     """The config, parameters, vocabulary and labels of a run; `named_params` says of which checkpoint."""
-    from flax_transformer.engine.runs.averaging import named_params
-    from flax_transformer.tasks.classification.model import parameter_shapes
+    from flax_transformer.engine.runs.averaging import load_named
+    from flax_transformer.tasks.classification.model import init_params
 
-    run = Run(split_reference(reference)[0])
-    config = run.read_config()
-    like = parameter_shapes(config.model)
-    params = named_params(reference, run, config.training, like, step=step)
+    init = lambda config, key: init_params(config.model, key)
+    run, config, params = load_named(Run, reference, init, step=step)
     vocabulary, labels = run.read_vocabulary(), run.read_labels()
     vocabulary.check_fits(config.model.vocab_size)
     if len(labels.names) != config.model.num_classes:

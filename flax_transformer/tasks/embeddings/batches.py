@@ -18,8 +18,7 @@ class Chunks(Protocol):
 class TrainingBatches(grain.IterDataset):
     """Batches without end: every chunk once an epoch, in an order drawn anew for each.
 
-    A pure function of the seed and the number of the chunk, counted on from epoch to epoch. Every process makes the
-    whole batch and takes its own rows.
+    A pure function of the seed and the number of the chunk, counted on from epoch to epoch.
     """
 
     def __init__(
@@ -32,7 +31,6 @@ class TrainingBatches(grain.IterDataset):
         fingerprint: str,
         own_rows: np.ndarray | None = None,
     ) -> None:
-        """`rows` of a global batch, of which this process takes those with the numbers `own_rows`; None: all."""
         super().__init__()
         self.name, self.fingerprint = name, fingerprint
         self._chunks, self._rows, self._seed, self._own_rows = chunks, rows, seed, own_rows

@@ -16,7 +16,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.embeddings.vectors import WordVectors, normalized
 
 _MOST_EXACT = 20_000  # partitions of a permutation test that are all tried
-_NEIGHBOURS = 100  # of Gonen and Goldberg 2019, section 4
+_NEIGHBOURS = 100  # as in Gonen and Goldberg 2019, section 4
 
 
 def biases(vectors: WordVectors, words: Iterable[str], direction: np.ndarray) -> np.ndarray:
@@ -61,7 +61,7 @@ def association(
     first, second, for_words, against = (vectors.units[vectors.ids_of(words)].astype(np.float64) for words in lists)
     both = np.concatenate([first, second])
     s = (both @ for_words.T).mean(axis=1) - (both @ against.T).mean(axis=1)
-    if np.ptp(s) < 1e-7:  # of cosines of float32
+    if np.ptp(s) < 1e-7:  # rounding of float32 cosines
         raise UserError('every target is as near to the attributes; expected targets that differ')
     count = len(first)
     effect = (s[:count].mean() - s[count:].mean()) / s.std(ddof=1)
@@ -82,7 +82,7 @@ def _share_above(s: np.ndarray, count: int, samples: int, seed: int) -> float:
 class RemainingBias(NamedTuple):
     """How well words that were biased one way can be separated from the others by their vectors alone."""
 
-    cluster_accuracy: float  # of two clusters, taken for the two sides; 0.5 is chance
+    cluster_accuracy: float  # two clusters, taken for the two sides; 0.5 is chance
     neighbour_correlation: float  # Pearson, of a word's bias and the share of its neighbours biased the same way
 
 

@@ -29,7 +29,7 @@ def paths_of(counts: np.ndarray) -> Paths:
     size = len(counts)
     weights = np.concatenate([counts[::-1].astype(np.int64), np.zeros(size - 1, np.int64)])
     parent, branch = np.zeros(2 * size - 1, np.int64), np.zeros(2 * size - 1, np.int8)
-    weight, leaf, node = weights.tolist(), 0, size  # of both kinds, the lightest comes first
+    weight, leaf, node = weights.tolist(), 0, size  # both kinds are sorted, the lightest first
     for made in range(size, 2 * size - 1):
         for side in (1, 0):
             if leaf < size and (node >= made or weight[leaf] <= weight[node]):
@@ -94,8 +94,8 @@ def keep_probabilities(counts: np.ndarray, sample: float) -> np.ndarray:
 
 def draw_table(counts: np.ndarray, size: int = _DRAWS) -> np.ndarray:
     """[size] int32: each word as often as its count^0.75 says, so that a uniform draw is one of that distribution."""
-    share = np.cumsum(counts**0.75)
-    return np.searchsorted(share / share[-1], (np.arange(size) + 0.5) / size).astype(np.int32)
+    cumulative = np.cumsum(counts**0.75)
+    return np.searchsorted(cumulative / cumulative[-1], (np.arange(size) + 0.5) / size).astype(np.int32)
 
 
 class BlockMaker:
@@ -118,12 +118,12 @@ class BlockMaker:
         ids, line = ids[is_kept], line[is_kept]
         # A word's neighbors must be in its line.
         first, last = np.searchsorted(line, line, 'left'), np.searchsorted(line, line, 'right') - 1
-        place, reach = np.arange(len(ids)), generator.integers(1, window, len(ids), endpoint=True)
+        index, reach = np.arange(len(ids)), generator.integers(1, window, len(ids), endpoint=True)
         rows = -(-len(ids) // size)
         blocks = lambda x: np.pad(x, (0, rows * size - len(x))).astype(np.int8).reshape(rows, size)
         padded = np.pad(ids, (window, rows * size - len(ids) + window))
         words = np.lib.stride_tricks.sliding_window_view(padded, size + 2 * window)[::size][:rows]
-        left, right = blocks(np.minimum(reach, place - first)), blocks(np.minimum(reach, last - place))
+        left, right = blocks(np.minimum(reach, index - first)), blocks(np.minimum(reach, last - index))
         if self._is_tree:
             own = words[:, window : window + size]
             return PathBlocks(words, left, right, self._paths.nodes[own], self._paths.signs[own])

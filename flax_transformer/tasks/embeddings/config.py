@@ -40,7 +40,7 @@ class WordsConfig:
     """What counts as a word."""
 
     pattern: str = r'\S+'  # regular expression; each match in a line is a word
-    lower_case: bool = False  # of the text, before anything else
+    lower_case: bool = False  # lower the text before anything else
     min_count: int = 5  # a word that occurs less often is left out
 
     def __post_init__(self) -> None:

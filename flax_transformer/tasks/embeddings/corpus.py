@@ -76,13 +76,11 @@ _PIECE = 1 << 22  # ids held at once
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text as ids of a vocabulary's words."""
-
     file: Path
     num_lines: int  # with a known word
-    num_words: int  # of the text
-    num_known: int  # of the vocabulary
-    digest: str  # of the ids
+    num_words: int  # all words of the text
+    num_known: int  # words that the vocabulary has
+    digest: str  # SHA-256 of corpus.ids
     sources: list[dict[str, Any]]  # the text files
 
     @property

@@ -26,8 +26,6 @@ AMONG = 30_000  # most frequent words: questions about others are left out, as i
 
 
 class SectionScore(NamedTuple):
-    """How many analogies of a section were answered rightly."""
-
     name: str
     right: int
     asked: int  # all four words are known
@@ -163,7 +161,6 @@ class EvaluateOptions:
 
 
 def defaults(config: Any) -> EvaluateOptions:
-    """The options for a run of any config."""
     return EvaluateOptions()
 
 
@@ -190,10 +187,7 @@ def evaluate(
 
 
 def benchmark_files(analogies: Path | None, pairs: tuple[Path, ...]) -> tuple[Path | None, tuple[Path, ...]]:
-    """The files to score on: those given, or if there are none those of the usual names in the data folder.
-
-    Raises UserError if there are none at all.
-    """
+    """Returns the files to score on: those given, else those of the usual names. Raises UserError if there are none."""
     if analogies is not None or pairs:
         return analogies, pairs
     folder = data_root(None) / FOLDER
@@ -226,10 +220,10 @@ def lines_of(
         shown = [*sections, total_of(sections)]
         width = max(len(each.name) for each in shown)
         lines += ['', f'analogies (3CosAdd) among the {min(among, len(vectors)):,} most frequent words']
-        lines += [
-            f'  {each.name:{width}}  {_share(each):>7}  {each.right:,} of {each.asked:,}; {each.total:,} in the file'
-            for each in shown
-        ]
+        for each in shown:
+            accuracy = f'{each.accuracy:.1%}' if each.asked else '-'
+            counts = f'{each.right:,} of {each.asked:,}; {each.total:,} in the file'
+            lines.append(f'  {each.name:{width}}  {accuracy:>7}  {counts}')
     if correlations:
         width = max(len(each.name) for each in correlations)
         lines += ['', "Spearman's correlation with people"]
@@ -238,10 +232,6 @@ def lines_of(
             for each in correlations
         ]
     return lines
-
-
-def _share(section: SectionScore) -> str:
-    return f'{section.accuracy:.1%}' if section.asked else '-'
 
 
 def _object(vectors: 'WordVectors', sections: list[SectionScore], correlations: list[PairScore]) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from flax_transformer.tasks.embeddings.config import EmbeddingsModelConfig
 from flax_transformer.tasks.embeddings.corpus import END_OF_LINE
 from flax_transformer.tasks.embeddings.word2vec import rows_add, rows_of
 
-_EXPONENT = 0.75  # of the weight (section 3.1)
-_MEAN_EXPONENT = 0.75  # of a word's count, in the mean that is taken away
+_EXPONENT = 0.75  # alpha, in a pair's weight (section 3.1)
+_MEAN_EXPONENT = 0.75  # weights a word by its count, in the mean that is subtracted
 _SEGMENT = 64  # consecutive pairs on disk that are read together
 CHUNK = 1 << 14  # segments of a chunk
 
@@ -48,8 +48,8 @@ class PairChunks:
     def __call__(self, chunk: int, generator: np.random.Generator) -> Pairs:
         """Every len(self)-th segment, from `chunk` on, with the pairs shuffled and cut into rows."""
         starts = np.arange(chunk, -(-len(self._pairs) // self._segment), len(self)) * self._segment
-        places = (starts[:, None] + np.arange(self._segment)).ravel()
-        found = self._pairs[places[places < len(self._pairs)]]
+        indices = (starts[:, None] + np.arange(self._segment)).ravel()
+        found = self._pairs[indices[indices < len(self._pairs)]]
         rows = -(-len(found) // self._size)
         padded = np.zeros(rows * self._size, PAIR)
         padded[: len(found)] = found[generator.permutation(len(found))]

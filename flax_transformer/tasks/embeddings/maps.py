@@ -73,9 +73,9 @@ FEATURES = {
 
 
 def feature_direction(vectors: WordVectors, feature: Feature, *, without: Sequence[str] = ()) -> np.ndarray:
-    """[D], of length 1: the mean of the words that have a feature less the mean of the others, all of length 1.
+    """Returns [D], of length 1: the mean of the known words that have a feature less that of the others.
 
-    Unknown words are left out, and so are those in `without`. Raises UserError if that leaves none on a side.
+    Raises UserError if that leaves none on a side.
     """
     means = []
     for words in feature:

@@ -18,10 +18,8 @@ from flax_transformer.tasks.embeddings.run import LoadedRun, Run, check_vocabula
 
 
 class Prepared(NamedTuple):
-    """What training reads."""
-
     vocabulary: Vocabulary
-    fingerprint: str  # of the text
+    fingerprint: str  # the text's
     train: Chunks
     validation: TextBlocks | None
 
@@ -30,7 +28,7 @@ def prepare_run(config: EmbeddingsConfig, run: Run, start: LoadedRun | None = No
     """Counts the words of a new run, unless it takes those of `start`, and writes its text as ids.
 
     In a prepared run, reads what is there; if the text has changed, the ids are written again, with the run's words.
-    Raises UserError for anything the user can fix. One process does it all.
+    Raises UserError for anything the user can fix.
     """
     root = data_root(config.data.root)
     files = matching_files(config.data.train, root)

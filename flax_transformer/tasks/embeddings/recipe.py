@@ -6,10 +6,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.recipe import Recipe, Validation
+from flax_transformer.engine.batches import with_empty_rows
+from flax_transformer.engine.recipe import Recipe, Validation, held_out
 from flax_transformer.engine.task import Params, Share, Sums, Task
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.embeddings.batches import TrainingBatches
@@ -36,17 +35,13 @@ _UPDATES = {
 
 
 class _TaskOfBlocks(Task):
-    """Each block updates the rows of its words before the next one reads them."""
+    """Each block updates the rows of its words before the next reads them; `sums` are a block's, with its loss."""
 
     def __init__(self, config: EmbeddingsConfig) -> None:
         self.rows_per_step, self.slots_per_row = config.training.blocks_per_step, config.training.block_size
         self.row_name = f'{config.training.block_size} {self.counts[0]}'
         self.d_model, self.dtype = config.model.d_model, 'float32'
         self._config = config.model
-
-    def sums(self, params: Params, block: Any) -> Sums:
-        """The sums of a block, the loss among them."""
-        raise NotImplementedError
 
     def loss(self, params: Params, batch: Any, key: jax.Array | None) -> tuple[jax.Array, Sums]:
         sums = jax.tree.map(jnp.sum, jax.lax.map(partial(self.sums, params), batch))
@@ -57,8 +52,6 @@ class _TaskOfBlocks(Task):
 
 
 class Word2VecTask(_TaskOfBlocks):
-    """Skip-gram or CBOW."""
-
     slot_name = 'word_slots'
     counts = ('words', 'predictions')
 
@@ -101,8 +94,6 @@ class Word2VecTask(_TaskOfBlocks):
 
 
 class GloVeTask(_TaskOfBlocks):
-    """GloVe by AdaGrad."""
-
     slot_name = 'pair_slots'
     counts = ('pairs',)
 
@@ -134,20 +125,15 @@ class GloVeTask(_TaskOfBlocks):
 class EmbeddingsValidation(Validation):
     predicts = False
 
-    def __init__(self, trainer: Trainer, blocks: TextBlocks) -> None:
+    def __init__(self, config: EmbeddingsConfig, prepared: Prepared, trainer: Trainer) -> None:
         super().__init__(trainer)
-        self._blocks = blocks
+        self._blocks = prepared.validation
 
     def batches(self) -> Iterator[TextBlocks]:
         rows = self.trainer.task.rows_per_step
         for first in range(0, len(self._blocks.words), rows):
-            part = [x[first : first + rows] for x in self._blocks]
-            empty = [np.zeros((rows - len(x), *x.shape[1:]), x.dtype) for x in part]
-            yield type(self._blocks)(*map(np.concatenate, zip(part, empty, strict=True)))
-
-
-def _make_task(config: EmbeddingsConfig, devices: Devices) -> Task:
-    return GloVeTask(config) if config.model.method == 'glove' else Word2VecTask(config)
+            part = type(self._blocks)(*(x[first : first + rows] for x in self._blocks))
+            yield with_empty_rows(part, rows)
 
 
 def _batches(config: EmbeddingsConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
@@ -162,18 +148,14 @@ def _batches(config: EmbeddingsConfig, prepared: Prepared, trainer: Trainer) -> 
     )
 
 
-def _validation(config: EmbeddingsConfig, prepared: Prepared, trainer: Trainer) -> EmbeddingsValidation | None:
-    return None if prepared.validation is None else EmbeddingsValidation(trainer, prepared.validation)
-
-
 RECIPE = Recipe(
     config=EmbeddingsConfig,
     run=Run,
-    make_task=_make_task,
+    make_task=lambda config, devices: GloVeTask(config) if config.model.method == 'glove' else Word2VecTask(config),
     prepare=prepare_run,
     keep=keep,
     batches=_batches,
-    validation=_validation,
+    validation=held_out(EmbeddingsValidation),
     load=load_run,
     taken_over=('model', 'tokenizer'),
     comes_along='vocabulary',

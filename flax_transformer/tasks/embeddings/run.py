@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
+from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.embeddings.corpus import DESCRIPTION_FILE, IDS_FILE, Vocabulary
 
@@ -19,8 +19,6 @@ VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.pairs'
 
 
 class Run(RunDirectory[EmbeddingsConfig]):
-    """The files of a run of word vectors, except its checkpoints."""
-
     config_class = EmbeddingsConfig
     model_files = (VOCABULARY_FILE,)
     leftovers = (*RunDirectory.leftovers, IDS_FILE, DESCRIPTION_FILE, PAIRS_FILE)
@@ -42,8 +40,6 @@ class Run(RunDirectory[EmbeddingsConfig]):
 
 
 class LoadedRun(NamedTuple):
-    """The words of a run and all that it learned of them."""
-
     config: EmbeddingsConfig
     params: Any
     vocabulary: Vocabulary
@@ -60,17 +56,12 @@ class LoadedRun(NamedTuple):
 
 def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
     """The config, tables and words of a run; `named_params` says of which checkpoint."""
-    import jax
-
-    from flax_transformer.engine.runs.averaging import named_params
+    from flax_transformer.engine.runs.averaging import load_named
     from flax_transformer.tasks.embeddings.glove import init_glove
     from flax_transformer.tasks.embeddings.word2vec import init_tables
 
-    run = Run(split_reference(reference)[0])
-    config = run.read_config()
-    init = init_glove if config.model.method == 'glove' else init_tables
-    like = jax.eval_shape(lambda key: init(config.model, key), jax.random.key(0))
-    params = named_params(reference, run, config.training, like, step=step)
+    init = lambda config, key: (init_glove if config.model.method == 'glove' else init_tables)(config.model, key)
+    run, config, params = load_named(Run, reference, init, step=step)
     vocabulary = run.read_vocabulary()
     check_vocabulary(vocabulary, config)
     return LoadedRun(config, params, vocabulary)

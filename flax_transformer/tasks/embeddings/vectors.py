@@ -18,7 +18,7 @@ from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.vector_files import Format, read_vectors, write_vectors
 
 Method = Literal['add', 'mul']
-EPSILON = 1e-6  # of 3CosMul's denominator (Levy and Goldberg 2014, section 5)
+EPSILON = 1e-6  # added to 3CosMul's denominator (Levy and Goldberg 2014, section 5)
 
 
 def normalized(matrix: np.ndarray) -> np.ndarray:
@@ -81,8 +81,6 @@ _CHUNK = 256  # queries computed at once: 30 MB of scores for 30,000 words
 
 
 class Neighbour(NamedTuple):
-    """A word, and how near it is."""
-
     word: str
     score: float  # the cosine; of 3CosMul, a quotient of products
 
@@ -152,7 +150,6 @@ class WordVectors:
 
     @cached_property
     def units(self) -> np.ndarray:
-        """The vectors at length 1, [V, D]."""
         return normalized(self.matrix)
 
     @cached_property
@@ -245,7 +242,6 @@ class WordVectors:
         return nearest_by_sum(self._units, jnp.asarray(queries), jnp.asarray(excluded), among, count=count)
 
     def _limits(self, count: int, among: int | None, excluded: np.ndarray) -> tuple[int, int]:
-        """How many neighbours there are, and among how many words."""
         for name, value in (('count', count), ('among', among)):
             if value is not None and value < 1:
                 raise UserError(f'{name}={value}: expected at least 1')

@@ -128,7 +128,6 @@ def sums_of(loss: jax.Array, is_neighbor: jax.Array, predictions: jax.Array) -> 
 
 
 def finite(updates: Updates, loss: jax.Array) -> Updates:
-    """The updates, or none of them if the loss is not finite."""
     return {name: RowUpdate(ids, jnp.where(jnp.isfinite(loss), delta, 0.0)) for name, (ids, delta) in updates.items()}
 
 
@@ -139,10 +138,10 @@ def skip_gram_tree(
     size = len(block.left)
     # Each word's neighbors by their distance, so that only they are multiplied.
     offsets = [offset for offset in range(2 * config.window + 1) if offset != config.window]
-    places = jnp.arange(size)[:, None] + jnp.array(offsets)[None, :]
-    is_neighbor = jnp.take_along_axis(neighbors(block, config.window), places, axis=1)  # [L, 2 * window]
+    columns = jnp.arange(size)[:, None] + jnp.array(offsets)[None, :]
+    is_neighbor = jnp.take_along_axis(neighbors(block, config.window), columns, axis=1)  # [L, 2 * window]
     inputs, outputs = rows_of(params['input'], block.words), rows_of(params['output'], block.nodes)
-    around = inputs[places]
+    around = inputs[columns]
     weights = (block.signs != NO_NODE).astype(jnp.float32)[:, :, None] * is_neighbor[:, None, :]
     gradient, loss = logistic(jnp.einsum('LPD,LWD->LPW', outputs, around), block.signs[:, :, None], weights)
     of_around = jnp.einsum('LPW,LPD->LWD', gradient, outputs)

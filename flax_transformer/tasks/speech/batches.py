@@ -14,10 +14,9 @@ from flax_transformer.tasks.speech.config import SpeechConfig
 from flax_transformer.tasks.speech.recordings import Examples, Strings
 
 BLOCK = 16  # batches whose examples are sorted by length
-_CANDIDATES = 64  # quantiles of the examples' lengths, of which the lengths of batches are chosen
+_CANDIDATES = 64  # quantiles of the examples' lengths; the lengths of batches are among them
 _DRAWN = 1024  # examples whose lengths decide the lengths of batches
-_SPEED = 2  # what random numbers are for: `Strings` has 0 and 1
-_ORDER = 3
+_SPEED, _ORDER = 2, 3  # purposes of random numbers: `Strings` has 0 and 1
 
 
 class Batch(NamedTuple):
@@ -30,10 +29,8 @@ class Batch(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A batch before it is made."""
-
-    numbers: tuple[int, ...]  # of examples
-    speeds: tuple[float, ...]  # at which they are played
+    numbers: tuple[int, ...]  # its examples
+    speeds: tuple[float, ...]  # how fast each is played
     slots: int  # samples of each row
 
 
@@ -63,7 +60,7 @@ def lengths_for(num_samples: Sequence[int], most: int, count: int, *, multiple: 
     found = np.minimum(-(-np.sort(num_samples) // multiple) * multiple, last)
     candidates = np.unique(np.quantile(found, np.linspace(0, 1, _CANDIDATES + 1)[1:], method='higher')).tolist()
     ends = np.searchsorted(found, candidates, side='right').tolist()  # the examples that each is long enough for
-    # For each candidate the least sum of the rows' lengths, of the examples up to there, and the lengths that give it.
+    # For each candidate: the least total length of rows that hold all examples up to it, and the lengths that give it.
     best = [(end * length, (length,)) for end, length in zip(ends, candidates, strict=True)]
     for _ in range(count - 2):
         more = []
@@ -81,12 +78,11 @@ def faster(samples: np.ndarray, speed: float) -> np.ndarray:
     """Samples [T] played `speed` times as fast, [T / speed], by linear interpolation: the pitch changes, too."""
     if speed == 1:
         return samples
-    places = np.arange(played(len(samples), speed)) * speed
-    return np.interp(places, np.arange(len(samples)), samples).astype(np.float32)
+    moments = np.arange(played(len(samples), speed)) * speed
+    return np.interp(moments, np.arange(len(samples)), samples).astype(np.float32)
 
 
 def played(num_samples: int, speed: float) -> int:
-    """The length of so many samples at a speed."""
     return max(int((num_samples - 1) / speed), 0) + 1
 
 
@@ -94,8 +90,7 @@ class TrainingBatches(NumberedBatches):
     """Batches without end: a pure function of the seed.
 
     Examples are drawn by blocks of BLOCK batches. In a block they are sorted by length, so that a batch wastes little
-    on padding, and its batches shuffled. Every process plans whole batches and makes its own rows, so the plan does not
-    depend on how many there are.
+    on padding, and its batches shuffled.
     """
 
     def __init__(
@@ -107,7 +102,6 @@ class TrainingBatches(NumberedBatches):
         most_labels: int,
         own_rows: np.ndarray | None = None,
     ) -> None:
-        """`encode` gives the ids of a transcript; `own_rows` are the rows of a global batch that this process needs."""
         super().__init__()
         self.name, self._examples, self._encode, self._most_labels = config.data.train, examples, encode, most_labels
         self._rows = batch_size = config.training.batch_size
@@ -142,7 +136,7 @@ class TrainingBatches(NumberedBatches):
             numbers = self._order.block(block).indices
         lengths = np.array([self._examples.recording(i).num_samples for i in numbers.tolist()])
         generator = self._generator(_SPEED, block)
-        # No slower than fits.
+        # An example must not become longer than the longest row.
         speeds = np.maximum(self._speed ** generator.uniform(-1, 1, len(numbers)), lengths / self._most_samples)
         lengths = np.array([played(*each) for each in zip(lengths.tolist(), speeds.tolist(), strict=True)])
         by_length = np.argsort(lengths, kind='stable')
@@ -185,7 +179,6 @@ class TrainingBatches(NumberedBatches):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of what the examples are."""
         found = hashlib.sha256(f'{self.name} {self._examples.count}\n'.encode())
         for i in range(min(self._examples.count, 1 << 20)):
             each = self._examples.recording(i)

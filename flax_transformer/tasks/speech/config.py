@@ -16,18 +16,18 @@ class SpeechModelConfig:
     # transformer: the encoder of Vaswani et al. 2017; recurrent: LSTMs or GRUs in both directions.
     encoder: Literal['transformer', 'recurrent'] = 'transformer'
     vocab_size: int = 64  # at most so many units, the blank included
-    # Of each convolution over time: of so many feature frames, the encoder sees one. Each unit needs a frame of the
-    # encoder, and two that are equal need one between them. Over frequency the stride is 2.
+    # Each convolution's stride over time; their product is the number of feature frames for one of the encoder. Each
+    # unit needs a frame of the encoder, and two equal units one between them. Over frequency the stride is 2.
     strides: tuple[int, ...] = (2, 2)
-    channels: tuple[int, ...] = (16, 32)  # of each convolution
+    channels: tuple[int, ...] = (16, 32)  # each convolution's
     d_model: int = 144  # width of the encoder's input, and of the transformer
-    num_layers: int = 4  # of the encoder
+    num_layers: int = 4  # in the encoder
     num_heads: int = 4  # transformer
     d_ff: int = 576  # transformer: inner width of the feed-forward network
     cell: Literal['lstm', 'gru'] = 'gru'  # recurrent
     hidden_size: int = 144  # recurrent: of each direction
     dropout_rate: float = setting(0.1, 'transferable')  # inside of the encoder and on its input
-    # Of computation; auto: bfloat16 on TPU and GPU.
+    # Computation's type; auto: bfloat16 on TPU and GPU.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class UnitConfig:
     # words: whatever white space separates; characters: with the space as one of them; bpe and unigram: pieces, by
     # SentencePiece.
     algorithm: Literal['words', 'characters', 'bpe', 'unigram'] = 'characters'
-    lower_case: bool = True  # of the transcripts, before anything else
+    lower_case: bool = True  # lower the transcripts before anything else
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -84,7 +84,7 @@ class SpeechDataConfig:
     root: str | None = setting(None, 'resumable', 'cosmetic')
     # Longer recordings are left out of training, and reported; the transcriber reads them in windows of this length.
     max_seconds: float = 16.0
-    num_lengths: int = 4  # of batches, so that short recordings waste little; each is compiled for
+    num_lengths: int = 4  # batches have so many lengths: short recordings waste little, and each is compiled for
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -34,16 +34,12 @@ def report_of(
         texts = [each.text for each in corpora['train'].recordings]
         units = Units.learn(texts, config.tokenizer, config.model.vocab_size)
     else:
-        units = Run(workdir).read_units()
+        units = Run(workdir).read_vocabulary()
     return audit(corpora, config, units)
 
 
 def usable(corpus: Corpus, config: SpeechConfig, units: Units) -> list[int]:
-    """The numbers of the recordings that training, or validation, reads.
-
-    Not those that are longer than data.max_seconds or too short for their transcript. An empty transcript is one of a
-    recording in which nothing is said.
-    """
+    """Returns the numbers of the recordings that are neither too long nor too short for their transcript."""
     return [
         i
         for i, each in enumerate(corpus.recordings)
@@ -52,13 +48,11 @@ def usable(corpus: Corpus, config: SpeechConfig, units: Units) -> list[int]:
 
 
 def _is_too_short(recording: Recording, config: SpeechConfig, units: Units) -> bool:
-    """Whether a recording has fewer frames than its transcript needs."""
     frames = -(-num_frames(recording.num_samples, config.features) // config.model.stride)
     return fewest_frames(units.encode(recording.text)) > frames
 
 
 def audit(corpora: Corpora, config: SpeechConfig, units: Units) -> Report:
-    """What is wrong with the corpora. KINDS lists what is looked for."""
     findings = [finding for name, corpus in corpora.items() for finding in _of_corpus(name, corpus, config, units)]
     findings += _between(corpora)
     counts = {name: len(corpus.recordings) for name, corpus in corpora.items()}
@@ -66,7 +60,6 @@ def audit(corpora: Corpora, config: SpeechConfig, units: Units) -> Report:
 
 
 def _finding(kind: str, name: str, corpus: Corpus, indices: list[int], detail: str = '') -> Iterator[Finding]:
-    """The finding for some recordings of a corpus, if there are any."""
     shown = (TextExample(each.place, each.text) for each in map(corpus.recordings.__getitem__, indices))
     return findings_of(KINDS[kind], name, len(indices), len(corpus.recordings), shown, detail)
 

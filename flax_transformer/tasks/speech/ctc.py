@@ -69,7 +69,6 @@ def ctc_cost(
 
 
 def best_path(log_probs: np.ndarray) -> np.ndarray:
-    """[T] int: the most probable unit of each frame of log_probs [T, V]; the most probable of all paths."""
     return np.argmax(log_probs, axis=-1)
 
 
@@ -92,7 +91,7 @@ def prefix_beam(log_probs: np.ndarray, beam_size: int) -> list[int]:
     return [ord(character) - _FIRST for character in found]
 
 
-_FIRST = 0x10000  # of the characters that stand for units: above the surrogates, room for a million
+_FIRST = 0x10000  # the character for unit 0: above the surrogates there is room for a million
 
 
 def log_probability(log_probs: np.ndarray, labels: Sequence[int]) -> float:
@@ -164,11 +163,9 @@ _MOST_FOLLOWING = 1_000_000_000
 
 
 class Decoded(NamedTuple):
-    """The labels found in a recording."""
-
     labels: list[int]
-    spans: list[tuple[int, int]]  # frames of each label: the first, and the one after the last
-    log_probability: float  # of the labels given the recording, in nats, over all alignments
+    spans: list[tuple[int, int]]  # each label's frames, from the first to before the last
+    log_probability: float  # log p(labels | recording) in nats, over all alignments
 
 
 def decode(log_probs: np.ndarray, beam_size: int = 1) -> Decoded:
@@ -221,8 +218,8 @@ def numbered(path: Sequence[int]) -> list[int]:
 
 
 def _spans(alignment: Sequence[int], count: int) -> list[tuple[int, int]]:
-    """Of each of `count` labels the first frame in an alignment, and the one after the last."""
+    """Each label's first frame in an alignment, and the frame after its last."""
     found = np.asarray(alignment, int)
     edges = np.searchsorted(found[found >= 0], np.arange(count + 1)).tolist()
-    places = np.flatnonzero(found >= 0)
-    return [(int(places[first]), int(places[last - 1]) + 1) for first, last in pairwise(edges)]
+    frames = np.flatnonzero(found >= 0)
+    return [(int(frames[first]), int(frames[last - 1]) + 1) for first, last in pairwise(edges)]

@@ -2,25 +2,16 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.named_files import data_root
-from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.engine.runs.trust import check_named_files
-from flax_transformer.tasks.evaluation import RESAMPLES, aligned, only_run
+from flax_transformer.tasks.evaluation import RESAMPLES, aligned, check_examples, only_run, test_set
 from flax_transformer.tasks.speech.config import SpeechConfig, SpeechDataConfig, StringsConfig
 from flax_transformer.tasks.speech.metrics import confusion, errors, scores
-from flax_transformer.tasks.speech.recordings import (
-    Corpus,
-    Recording,
-    Strings,
-    read_corpus,
-    test_files,
-)
+from flax_transformer.tasks.speech.recordings import Corpus, Recording, Strings, read_corpus, test_files
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.speech.transcriber import Transcriber
@@ -31,8 +22,8 @@ and the confusion of words where each recording is of one. Without --test the te
 
 CHUNK = 256  # recordings in memory at once
 MOST_STRINGS = 1_000_000
-SEED = 0  # of the strings: always the same
-_MOST_WORDS = 20  # of a confusion matrix that is printed
+SEED = 0  # the strings are always the same
+_MOST_WORDS = 20  # in a printed confusion matrix
 
 
 @dataclass(frozen=True)
@@ -49,7 +40,6 @@ class EvaluateOptions:
 
 
 def defaults(config: SpeechConfig) -> EvaluateOptions:
-    """The options for a run of this config."""
     return EvaluateOptions(data=config.data, strings=config.strings)
 
 
@@ -57,11 +47,10 @@ def evaluate(
     runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
     run = only_run(runs, 'speech-to-text models')
-    if options.examples < 0:
-        raise UserError(f'--examples {options.examples}: expected at least 0')
+    check_examples(options.examples)
     if not 0 <= options.count <= MOST_STRINGS:
         raise UserError(f'--count {options.count}: expected 0 to {MOST_STRINGS:,}')
-    source, data = _test_set(run, options)
+    source, data = test_set(run, options.test, options.data, test_files, trust=options.trust_data)
 
     from flax_transformer.tasks.speech.transcriber import Transcriber
 
@@ -80,24 +69,6 @@ def evaluate(
     result = scores_of(recordings, references, heard, shown=options.examples)
     name = source + (f', {options.count:,} strings' if options.count else '')
     print(json.dumps({'set': name, **result}, ensure_ascii=False) if options.json else '\n'.join(_lines(name, result)))
-
-
-def _test_set(run: str, options: EvaluateOptions) -> tuple[str, SpeechDataConfig]:
-    """The name of the set to score on, and where relative paths start.
-
-    Raises UserError, unless trust_data, for a test set outside the user's data folder that a stranger may have named.
-    """
-    from flax_transformer.tasks.speech.run import Run
-
-    if options.test is not None:
-        return options.test, replace(options.data, root='.')
-    if not options.data.test:
-        raise UserError(f'{run} has no test set (data.test is empty); give --test MANIFEST')
-    data, remedy = options.data, '--test FILE, or with --data.test and --data.root'
-    check_named_files(
-        Run(split_reference(run)[0]), data, test_files, data_root, trust=options.trust_data, remedy=remedy
-    )
-    return data.test, data
 
 
 def _strings(corpus: Corpus, options: EvaluateOptions, transcriber: 'Transcriber') -> Strings:

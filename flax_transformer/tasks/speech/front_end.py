@@ -84,7 +84,6 @@ def training_features(
 def _changed(
     key: jax.Array, samples: jax.Array, is_sample: jax.Array, rate: int, config: PerturbationConfig
 ) -> jax.Array:
-    """One utterance [T] at another level, with noise."""
     gain_key, noise_key, snr_key, color_key = jax.random.split(key, 4)
     if config.lowest_snr_db is not None:
         white = jax.random.normal(noise_key, samples.shape)
@@ -112,15 +111,15 @@ def warped(features: jax.Array, factors: jax.Array, config: FeatureConfig) -> ja
     edges = np.linspace(hz_to_mel(config.lowest_hz), hz_to_mel(config.top_hz), config.num_mels + 2)
     middles = jnp.asarray(mel_to_hz(edges[1:-1]), jnp.float32)[None]
     factors = factors[:, None]
-    top, corner = config.top_hz, 0.8 * config.top_hz * jnp.minimum(factors, 1)  # of the result
+    top, corner = config.top_hz, 0.8 * config.top_hz * jnp.minimum(factors, 1)  # in the result
     above = top - (top - corner / factors) / (top - corner) * (top - middles)
     bands = _band_of(jnp.where(middles <= corner, middles / factors, above), edges)
     low = jnp.clip(jnp.floor(bands), 0, config.num_mels - 2)
-    share = jnp.clip(bands - low, 0, 1)
+    fraction = jnp.clip(bands - low, 0, 1)
     low = low.astype(jnp.int32)
     # As one product: a gather of bands is slow on CPUs.
-    weights = jax.nn.one_hot(low, config.num_mels) * (1 - share)[..., None]
-    weights = weights + jax.nn.one_hot(low + 1, config.num_mels) * share[..., None]
+    weights = jax.nn.one_hot(low, config.num_mels) * (1 - fraction)[..., None]
+    weights = weights + jax.nn.one_hot(low + 1, config.num_mels) * fraction[..., None]
     return jnp.einsum('BFM,BNM->BFN', features, weights)
 
 

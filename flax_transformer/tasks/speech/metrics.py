@@ -26,14 +26,12 @@ class Errors(NamedTuple):
 
 @dataclass(frozen=True)
 class Scores:
-    """How transcripts compare with references."""
-
     word_error_rate: float  # changes by the words of the references; above 1 if much is inserted
     word_error_rate_low: float  # 95 % interval, by the bootstrap over utterances
     word_error_rate_high: float
     character_error_rate: float
     exact: float  # share of utterances without an error
-    substitutions: int  # of words
+    substitutions: int  # words
     deletions: int
     insertions: int
     num_words: int
@@ -93,7 +91,7 @@ def rate(found: Errors) -> float:
 
 
 def confusion(references: Sequence[str], transcripts: Sequence[str]) -> tuple[list[str], list[str], np.ndarray]:
-    """Of references of one word each: the words, what was written, and how often each for each, [words, written].
+    """For references of one word each: the words, what was written, and how often each for each, [words, written].
 
     What is no reference anywhere is counted as one, '(other)', and an empty transcript as '(none)'.
     """

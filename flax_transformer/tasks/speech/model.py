@@ -3,7 +3,6 @@
 Shapes: B utterances, F feature frames, M mel bands, T frames of the encoder, D width, V units.
 """
 
-from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -13,13 +12,12 @@ import jax.numpy as jnp
 from flax_transformer.audio.augment import among_first
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout
-from flax_transformer.tasks.encoders import recurrent_layer, resolve_dtype, transformer_encoder, with_positions
+from flax_transformer.ops.product import resolve_dtype
+from flax_transformer.tasks.encoders import recurrent_layer, transformer_encoder, with_positions
 from flax_transformer.tasks.speech.config import SpeechModelConfig
 
 
 class SpeechModel(nn.Module):
-    """Convolutions over time and frequency, an encoder, and one dense layer."""
-
     config: SpeechModelConfig
 
     @nn.compact
@@ -63,7 +61,6 @@ class RecurrentEncoder(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, num_frames: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        """[B, T, 2 * hidden_size] of x [B, T, D]."""
         config = self.config
         for number in range(config.num_layers):
             x = recurrent_layer(config, number, x, is_frame(x, num_frames))
@@ -78,7 +75,6 @@ class TransformerEncoder(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, num_frames: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        """[B, T, D] of x [B, T, D]."""
         config, rate = self.config, self.config.dropout_rate
         return transformer_encoder(
             config,
@@ -101,8 +97,3 @@ def init_params(config: SpeechModelConfig, num_mels: int, key: jax.Array) -> Any
         return SpeechModel(config).init(key, features, jnp.full(1, config.stride))['params']
 
     return jax.jit(init)(key)
-
-
-def parameter_shapes(config: SpeechModelConfig, num_mels: int) -> Any:
-    """The parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
-    return jax.eval_shape(partial(init_params, config, num_mels), jax.random.key(0))

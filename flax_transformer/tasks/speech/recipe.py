@@ -8,14 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.recipe import Recipe, Validation
+from flax_transformer.engine.recipe import Recipe, Validation, held_out
 from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
-from flax_transformer.tasks.encoders import resolve_dtype
+from flax_transformer.ops.product import resolve_dtype
 from flax_transformer.tasks.speech import metrics
 from flax_transformer.tasks.speech.batches import Batch, TrainingBatches
 from flax_transformer.tasks.speech.config import SpeechConfig
@@ -31,28 +30,23 @@ from flax_transformer.tasks.speech.units import Units
 
 
 class Prepared(NamedTuple):
-    """What training reads."""
-
     units: Units
     train: Examples
     validation: Examples | None
-    most_labels: int  # of an example
+    most_labels: int  # no example has more
 
 
 def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
-    """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix.
-
-    A new run learns its units, unless it starts from those of another. One process does it all.
-    """
+    """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix."""
     if config.data.validation:
         metrics.check_installed()
     corpora = read_corpora(config, ('train', 'validation') if run.is_prepared() else CORPORA, say=say)
     if run.is_prepared():
-        units = run.read_units()
+        units = run.read_vocabulary()
     else:
         transcripts = [each.text for each in corpora['train'].recordings]
         if config.strings.most > 1:
-            transcripts = [*transcripts, ' '.join(transcripts[:2])]  # with the space between words
+            transcripts = [*transcripts, ' '.join(transcripts[:2])]  # strings have a space between words
         units = Units.learn(transcripts, config.tokenizer, config.model.vocab_size) if start is None else start.units
         audit(corpora, config, units).announce(say)
     units.check_fits(config.model.vocab_size)
@@ -66,7 +60,7 @@ def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, 
 
 def keep(run: Run, config: SpeechConfig, prepared: Prepared) -> None:
     if not run.is_prepared():
-        run.write_units(prepared.units)
+        run.write_vocabulary(prepared.units)
 
 
 def examples_of(
@@ -94,7 +88,7 @@ def most_labels(corpus: Corpus, config: SpeechConfig, units: Units) -> int:
     """At least the labels of any example."""
     longest = max(len(units.encode(corpus.recordings[i].text)) for i in usable(corpus, config, units))
     clips = max(config.strings.most, 1)
-    return max(clips * longest + clips - 1, 1)  # with a space between two
+    return max(clips * longest + clips - 1, 1)  # a space separates two
 
 
 class SpeechTask(Task):
@@ -135,7 +129,7 @@ class SpeechTask(Task):
         sums = {
             'labels': jnp.where(counts, batch.num_labels, 0).sum(),
             'utterances': counts.sum(),
-            'too_short': (is_utterance & ~fits).sum(),  # for their labels
+            'too_short': (is_utterance & ~fits).sum(),  # their labels need more frames
         }
         return jnp.where(counts, cost, 0.0).sum(), sums
 
@@ -161,9 +155,10 @@ SHOWN = 2  # transcripts that are reported
 
 
 class SpeechValidation(Validation):
-    def __init__(self, config: SpeechConfig, trainer: Trainer, examples: Examples, count: int, units: Units) -> None:
-        """`count`: of the examples, the first so many are scored."""
+    def __init__(self, config: SpeechConfig, prepared: Prepared, trainer: Trainer) -> None:
         super().__init__(trainer)
+        units, examples = prepared.units, prepared.validation
+        count = config.strings.validation if isinstance(examples, Strings) else examples.count
         self._units = units
         self._predictor = Predictor(config, units.size)
         self._waveforms = [examples.samples(i) for i in range(count)]
@@ -175,10 +170,8 @@ class SpeechValidation(Validation):
         transcripts = [self._units.decode(decode(each).labels) for each in log_probs]
         for reference, transcript in list(zip(self._references, transcripts, strict=True))[:SHOWN]:
             reporter.say(f'  {reference!r} is heard as {transcript!r}')
-        words, characters = (
-            errors(self._references, transcripts),
-            errors(self._references, transcripts, of='characters'),
-        )
+        words = errors(self._references, transcripts)
+        characters = errors(self._references, transcripts, of='characters')
         labels = [self._units.encode(reference) for reference in self._references]
         costs = np.array([-log_probability(*each) for each in zip(log_probs, labels, strict=True)])
         return {
@@ -202,19 +195,11 @@ def training_batches(config: SpeechConfig, prepared: Prepared, trainer: Trainer)
         own_rows=trainer.devices.own_rows(config.training.batch_size),
     )
     lengths = ', '.join(f'{length / config.features.sample_rate:.1f}' for length in batches.lengths)
-    multihost.say(
+    say(
         f'batches of {config.training.batch_size} utterances of up to {lengths} s; padding is '
         f'{batches.padding():.0%} of the samples'
     )
     return batches
-
-
-def _validation(config: SpeechConfig, prepared: Prepared, trainer: Trainer) -> SpeechValidation | None:
-    if prepared.validation is None:
-        return None
-    is_endless = isinstance(prepared.validation, Strings)
-    count = config.strings.validation if is_endless else prepared.validation.count
-    return SpeechValidation(config, trainer, prepared.validation, count, prepared.units)
 
 
 RECIPE = Recipe(
@@ -224,7 +209,7 @@ RECIPE = Recipe(
     prepare=prepare_run,
     keep=keep,
     batches=training_batches,
-    validation=_validation,
+    validation=held_out(SpeechValidation),
     load=load_run,
     taken_over=('model', 'features', 'tokenizer'),
     comes_along='units',

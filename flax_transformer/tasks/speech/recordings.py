@@ -38,7 +38,7 @@ class Corpus:
 
     name: str
     recordings: list[Recording]
-    samples: Callable[[int], np.ndarray]  # of a recording, float32 [num_samples] in -1..1
+    samples: Callable[[int], np.ndarray]  # a recording's samples, float32 [num_samples] in -1..1
 
     @property
     def count(self) -> int:
@@ -53,10 +53,7 @@ class Corpus:
 
 
 def read_corpus(source: str, data: SpeechDataConfig, rate: int, *, say: Say) -> Corpus:
-    """The recordings of a source at `rate` Hz; SpeechDataConfig lists the forms of its name.
-
-    Raises one UserError for all recordings that cannot be read, with their places.
-    """
+    """Reads a source at `rate` Hz. Raises one UserError for all recordings that cannot be read, with their places."""
     if _is_made(source):
         return tones_corpus(source, rate)
     utterances = read_manifest(source, data_root(data.root), say=say)

@@ -13,7 +13,7 @@ from flax_transformer.audio.mel import num_frames
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check_numbers
-from flax_transformer.data.audio.reading import in_full_scale, num_clipped, read_audio
+from flax_transformer.data.audio.reading import checked_samples, in_full_scale, num_clipped, read_audio
 from flax_transformer.tasks.speech.batches import fill
 from flax_transformer.tasks.speech.config import SpeechConfig
 from flax_transformer.tasks.speech.ctc import Decoded, decode, most_beam_size
@@ -35,14 +35,12 @@ class Word:
 
 @dataclass(frozen=True)
 class Transcript:
-    """What is said in a recording."""
-
     text: str
     # log p(text | recording) in nats, over all its alignments; of a recording of several windows, the probability of
     # the most probable alignment.
     log_probability: float
     words: tuple[Word, ...]
-    seconds: float  # of the recording
+    seconds: float  # length of the recording
     # What was done with the recording and what is odd about it: resampled, mixed down, clipped, silent, cut off.
     remarks: tuple[str, ...] = ()
 
@@ -56,8 +54,8 @@ class Window(NamedTuple):
 
     start: int  # in samples
     end: int
-    first: int  # of its frames, the first that counts
-    last: int  # and the one after the last
+    first: int  # the first frame that counts
+    last: int  # the frame after the last that counts
 
 
 class Predictor:
@@ -155,8 +153,6 @@ TOO_SHORT = 'too short: less than a frame'
 
 
 class Waveform(NamedTuple):
-    """A recording that has been read."""
-
     samples: np.ndarray  # [T] float32, at the transcriber's rate
     remarks: tuple[str, ...] = ()
 
@@ -237,15 +233,7 @@ class Transcriber:
             return recording
         if isinstance(recording, (Path, str)):
             return Waveform(*read_audio(recording, self.sample_rate))
-        recording = np.asarray(recording)
-        if recording.ndim != 1 or recording.dtype not in (np.int16, np.float32, np.float64):
-            raise UserError(
-                f'samples of shape {recording.shape} and type {recording.dtype}: expected one channel, [T], of '
-                'float32 or float64 in -1..1, or int16'
-            )
-        if not np.isfinite(recording).all():
-            raise UserError('some samples are NaN or infinite: expected numbers in -1..1')
-        samples = recording / np.float32(32768) if recording.dtype == np.int16 else recording
+        samples = checked_samples(recording)
         peak = float(np.max(np.abs(samples), initial=0))
         samples, remarks = in_full_scale(samples, self.sample_rate, peak=peak, clipped=num_clipped(samples))
         return Waveform(samples, tuple(remarks))
@@ -264,13 +252,13 @@ class Transcriber:
 
     def _words(self, decoded: Decoded, seconds: float) -> tuple[Word, ...]:
         frame = self.seconds_per_frame
-        spans: list[tuple[int, int]] = []  # of each word, in frames
+        spans: list[tuple[int, int]] = []  # each word's frames
         for (first, last), word in zip(decoded.spans, self.units.word_numbers(decoded.labels), strict=True):
             if word == len(spans):
                 spans.append((first, last))
             elif word >= 0:
                 spans[word] = (spans[word][0], last)
         return tuple(
-            Word(text, *(round(min(place * frame, seconds), 3) for place in (first, last)))
+            Word(text, *(round(min(number * frame, seconds), 3) for number in (first, last)))
             for text, (first, last) in zip(self.units.decode(decoded.labels).split(), spans, strict=True)
         )

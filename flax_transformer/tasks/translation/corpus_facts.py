@@ -18,7 +18,7 @@ from flax_transformer.data.lines import SUFFIXES, compressing, content_suffix
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
 
-SAMPLE = 50_000  # pairs at most that are kept, and at least half as many of a larger corpus
+SAMPLE = 50_000  # most pairs that are kept; a larger corpus gives at least half of that
 _SPARE = 0.99  # share of the expected characters: what is held out may have longer lines
 _LANGUAGE = re.compile(r'[a-z]{2,3}([_-][A-Za-z]+)?')
 
@@ -28,8 +28,8 @@ class Facts:
     """Counts over all pairs, and some of them, evenly spaced."""
 
     pairs: int
-    words: tuple[int, int]  # of source and target; characters where words have no spaces between
-    characters: int  # of both sides
+    words: tuple[int, int]  # source and target; characters where words have no spaces between
+    characters: int  # both sides
     sample: Pairs
 
 
@@ -38,7 +38,7 @@ class Pieces:
     """What the sample is in pieces, EOS included."""
 
     vocab_size: int
-    lengths: np.ndarray  # [2, pairs]: of source and target
+    lengths: np.ndarray  # [2, pairs]: source and target
 
     @property
     def per_pair(self) -> np.ndarray:
@@ -86,7 +86,7 @@ def language_of(file: Path, lines: list[str], side: str, given: str | None) -> t
 
 
 def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int, *, held_out: int = 0) -> Pieces:
-    """The sample in pieces of a joint vocabulary: as many as wanted, or as its text has enough of to learn from.
+    """The sample in pieces of a joint vocabulary: as many as wanted, or fewer if the text is too short to learn them.
 
     `held_out` of the pairs are not for training.
     """
@@ -113,8 +113,8 @@ def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int, *, held
 def hold_out(source: Path, target: Path, folder: Path, languages: tuple[str, str], count: int) -> tuple[str, str]:
     """Copies the pairs into `folder`, `count` of them as validation; returns the names of both corpora.
 
-    Pairs are chosen by their text, from those of which no side occurs a second time, so that training sees none; if
-    there are too few, from all, so that a repeated pair is on one side only. Raises UserError if there is a file in the
+    Pairs are chosen by their text, among those with no side that occurs twice, so that training sees none; if there
+    are too few, among all, so that a repeated pair is on one side only. Raises UserError if there is a file in the
     way.
     """
     corpus = AlignedFiles(f'{source},{target}', [(source, target)])
@@ -138,7 +138,7 @@ def hold_out(source: Path, target: Path, folder: Path, languages: tuple[str, str
 
 def _choose(corpus: AlignedFiles, count: int) -> np.ndarray:
     """[pairs] bool: whether a pair is held out."""
-    keys: list[list[np.ndarray]] = [[], [], []]  # of sources, targets, and both: 24 bytes a pair
+    keys: list[list[np.ndarray]] = [[], [], []]  # sources, targets, and both: 24 bytes a pair
     for pairs in corpus.pairs():
         both = map('\t'.join, zip(pairs.sources, pairs.targets, strict=True))
         for found, lines in zip(keys, (pairs.sources, pairs.targets, list(both)), strict=True):
@@ -151,5 +151,5 @@ def _choose(corpus: AlignedFiles, count: int) -> np.ndarray:
 
 
 def _occur_once(keys: np.ndarray) -> np.ndarray:
-    _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    return counts[places] == 1
+    _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    return counts[inverse] == 1

@@ -13,6 +13,7 @@ from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
+from flax_transformer.tasks.evaluation import check_examples
 from flax_transformer.tasks.translation.config import Config
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ class EvaluateOptions:
 
 
 def defaults(config: Config) -> EvaluateOptions:
-    """The options for a run of this config."""
     # Not the devices it was trained on: this may be another machine.
     return EvaluateOptions(data=config.data, decoding=config.decoding)
 
@@ -50,9 +50,7 @@ def defaults(config: Config) -> EvaluateOptions:
 def evaluate(
     runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
 ) -> None:
-    """Prints the scores of a run, or of the ensemble of several."""
-    if options.examples < 0:
-        raise UserError(f'--examples {options.examples}: expected at least 0')
+    check_examples(options.examples)
     check_files(options.source, options.reference)
     if options.output is not None:
         options.output.open('a').close()  # fail before the work, not after

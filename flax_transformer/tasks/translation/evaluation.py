@@ -49,10 +49,7 @@ def evaluate_translation(
 
 
 def evaluate_ensemble_loss(translator: Translator, pairs: Pairs) -> dict[str, float]:
-    """Negative log-likelihood and perplexity of the models' mean, per target token with EOS.
-
-    Pairs with a blank side are left out.
-    """
+    """Returns what `evaluate_loss` does, unsmoothed, under the mean of several models."""
     kept = [i for i in range(len(pairs)) if pairs.sources[i].strip() and pairs.targets[i].strip()]
     scored = translator.score([pairs.sources[i] for i in kept], [pairs.targets[i] for i in kept])
     tokens = sum(one.num_tokens for one in scored)
@@ -71,11 +68,11 @@ def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pair
     devices = Devices(config.parallel)
     loss = partial(loss_sums, model=make_model(config.model), label_smoothing=config.training.label_smoothing)
     compiled = devices.compile(partial(eval_step, loss=loss))
-    placed, key = devices.replicate(params), jax.random.key(0)
+    replicated, key = devices.replicate(params), jax.random.key(0)
     batches = loss_batches(
         [tokenized], config.model, config.data, num_rows=config.rows_per_step, multiple_of=len(devices)
     )
-    return per_token(add_up(compiled(placed, devices.split(batch), key) for batch in batches))
+    return per_token(add_up(compiled(replicated, devices.split(batch), key) for batch in batches))
 
 
 @dataclass(frozen=True)
@@ -92,12 +89,10 @@ class Fault:
 
 @dataclass(frozen=True)
 class WidthReport:
-    """The search at one beam width."""
-
     beam_width: int
     bleu: float
     length_ratio: float
-    mean_score: float  # of the translations; a better search raises it
+    mean_score: float  # the translations'; a better search raises it
     num_right: int  # translations equal to the reference
     num_search_faults: int
     num_model_faults: int
@@ -160,7 +155,6 @@ def _report(
 
 
 def recommendation(reports: Sequence[WidthReport]) -> str:
-    """What to do about the faults."""
     best = max(reports, key=lambda report: (round(report.bleu, 2), -report.beam_width))
     widest = max(reports, key=lambda report: report.beam_width)
     num_faults = best.num_search_faults + best.num_model_faults

@@ -1,34 +1,32 @@
-"""What goes on in a translator: attention as pictures and as text, and the tree of a beam search.
+"""Inside a translator: attention as pictures and as text, and the tree of a beam search.
 
 Pictures need matplotlib (extra `plots`)."""
 
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flax_transformer.common.errors import UserError
+from flax_transformer.decoding.beam_search import beam_search
+from flax_transformer.decoding.problem import History, Hypotheses, Transform
+from flax_transformer.decoding.search import make_problem
 from flax_transformer.plots.attention import plot_map
 from flax_transformer.plots.look import png
+from flax_transformer.tasks.translation.inference.result import Translation
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.model import require
 from flax_transformer.transformer.model import shift_right
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-import unicodedata
-from collections.abc import Sequence
-from typing import NamedTuple
 
-from flax_transformer.common.errors import UserError
-from flax_transformer.decoding.beam_search import beam_search
-from flax_transformer.decoding.problem import History, Hypotheses, Transform
-from flax_transformer.decoding.search import make_problem
-from flax_transformer.tasks.translation.inference.result import Translation
-
-SHADES = ((0.60, '█'), (0.30, '▓'), (0.15, '▒'), (0.05, '░'), (0.0, ' '))  # from this weight on
+SHADES = ((0.60, '█'), (0.30, '▓'), (0.15, '▒'), (0.05, '░'), (0.0, ' '))  # (least weight, shade)
 
 
 @dataclass(frozen=True)
@@ -79,11 +77,7 @@ def attention_png(translator: Translator, line: str, translation: str) -> bytes:
 
 
 def attention_text(translator: Translator, line: str, translation: Translation, width: int) -> str | None:
-    """What each piece of a translation attended to among the pieces of its line: `draw`.
-
-    The attention of word alignments (`attend_ids`). None for a blank line and for one that was translated in parts.
-    Raises UserError for a model without attention.
-    """
+    """Draws what each piece of a translation attended to (`attend_ids`); None for a blank line or one in parts."""
     if translation.split or not translation.token_ids:
         return None
     (source,) = translator.tokenizer.encode([line], target_language=translator.decoding.target_language)
@@ -96,7 +90,7 @@ def attention_text(translator: Translator, line: str, translation: Translation, 
 def draw(source: Sequence[str], target: Sequence[str], weights: np.ndarray, width: int) -> str:
     """Lines of at most `width` columns: a row for each target piece, a column for each source piece.
 
-    Names are cut to fit; if there is no room for the last source pieces, they are left out after `…`.
+    Names are cut to fit; source pieces that do not fit are left out, shown as `…`.
 
     >>> print(draw(['▁a', '</s>'], ['▁b', '</s>'], np.array([[0.9, 0.1], [0.2, 0.8]]), 40))
          ▁a </s>
@@ -113,18 +107,15 @@ def draw(source: Sequence[str], target: Sequence[str], weights: np.ndarray, widt
     widths = [min(_columns(name), most) for name in source]
     shown = len(source) if (1 + len(gap)) * len(source) <= room or most > 1 else max(room - 2, 0)
     rest = '' if shown == len(source) else '…'
-    space = gap or ' '  # before the first column
+    space = gap or ' '  # separates the label from the first column
     lines = [
         ' ' * label + space + gap.join(_fit(name, n) for name, n in zip(source[:shown], widths, strict=False)) + rest
     ]
     for name, row in zip(target, weights, strict=True):
-        cells = [_shade(weight) * n for weight, n in zip(row[:shown], widths, strict=False)]
+        shades = [next(shade for least, shade in SHADES if weight >= least or not least) for weight in row[:shown]]
+        cells = [shade * n for shade, n in zip(shades, widths, strict=False)]
         lines.append(_fit(name, label) + space + gap.join(cells))
     return '\n'.join(line.rstrip() for line in lines)
-
-
-def _shade(weight: float) -> str:
-    return next(shade for least, shade in SHADES if weight >= least or not least)
 
 
 def _printable(piece: str) -> str:
@@ -132,7 +123,6 @@ def _printable(piece: str) -> str:
 
 
 def _columns(text: str) -> int:
-    """The columns of a terminal that a text takes."""
     return sum(map(_columns_of, text)) or 1
 
 
@@ -157,13 +147,13 @@ class BeamTree(NamedTuple):
 
     tokens: list[str]
     parents: list[int]  # -1: where all begin
-    log_probs: list[float]  # of the hypothesis, nats
+    log_probs: list[float]  # the hypothesis's, nats
     kept: list[bool]  # False: the search dropped it
     best: int  # the last node of the hypothesis that the search returns
 
 
 def beam_tree(translator: Translator, line: str, *, dropped: int = 1) -> BeamTree:
-    """What the translator's beam search considers for a line: all that it keeps, and `dropped` others of each step.
+    """What the translator's beam search considers for a line: all that it keeps, and at each step `dropped` others.
 
     Raises UserError for a search that is not one plain beam over one model.
     """

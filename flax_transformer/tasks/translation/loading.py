@@ -16,8 +16,6 @@ from flax_transformer.text.tokenizer import Tokenizer
 
 
 class LoadedRun(NamedTuple):
-    """All that it takes to translate."""
-
     config: Config
     params: Any
     tokenizer: Tokenizer

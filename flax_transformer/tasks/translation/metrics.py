@@ -28,11 +28,11 @@ class ScoreTokens(NamedTuple):
     """How the scores of a target language cut text into tokens."""
 
     bleu: str = '13a'  # BLEU's tokenizer, by sacreBLEU's name
-    is_asian: bool = False  # whether TER takes each Chinese character for a word
+    is_asian: bool = False  # TER takes each Chinese character for a word
     note: str = ''  # why this is not what sacreBLEU or the literature would take
 
 
-SPACED = ScoreTokens()  # of most languages
+SPACED = ScoreTokens()  # most languages'
 
 
 @functools.cache
@@ -111,8 +111,6 @@ class BucketScores:
 
 @dataclass(frozen=True)
 class Scores:
-    """How translations compare with their references, on detokenized text."""
-
     bleu: float  # sacreBLEU, 0 to 100; 0 if no line has four tokens
     bleu_signature: str
     bleu_details: str  # n-gram precisions, brevity penalty, lengths
@@ -126,10 +124,10 @@ class Scores:
     length_ratio: float  # tokens of translations / references, as BLEU counts them
     num_lines: int
     num_truncated: int
-    has_four_words: bool  # whether any translation has 4-grams of tokens for BLEU to count
+    has_four_words: bool  # some translation has 4-grams of tokens for BLEU to count
     by_length: tuple[BucketScores, ...] = ()  # if the sources are known
-    length_unit: str = 'words'  # of by_length: or characters
-    bleu_note: str = ''  # what to know about BLEU's tokenizer; see `score_tokens`
+    length_unit: str = 'words'  # by_length counts these, or characters
+    bleu_note: str = ''  # a note on BLEU's tokenizer; see `score_tokens`
 
     def __str__(self) -> str:
         lines = [f'exact matches: {self.exact:.1%} of {self.num_lines:,} lines']

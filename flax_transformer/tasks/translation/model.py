@@ -1,6 +1,6 @@
 """What the translator asks of a model: three methods, and a few more for what not every model can do.
 
-And the models that a config can name: a family for each class of `Config.model`.
+`Config.model` names the models of this package, a family for each of its classes.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,10 +11,7 @@ import jax
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import DecodeState, shapes_on_one_device
 from flax_transformer.engine.devices.sharding import Rules
-from flax_transformer.ops.embedding import output_names
 from flax_transformer.rnn import model as rnn
-from flax_transformer.rnn import model as rnn_flops
-from flax_transformer.rnn import model as rnn_rules
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.tasks.translation.config import Config, ModelConfig
 from flax_transformer.transformer import flops as transformer_flops
@@ -57,10 +54,9 @@ class Family(NamedTuple):
 
     make: Callable[..., TranslationModel]  # (config, remat=False)
     init_params: Callable[[Any, jax.Array], Any]  # (config, key)
-    parameter_shapes: Callable[[Any], Any]  # as jax.ShapeDtypeStruct; computes nothing
+    parameter_shapes: Callable[[Any], Any]  # the tree of jax.ShapeDtypeStruct; computes nothing
     # (config, platform=None): the config with the concrete dtype that it computes in there
     resolve_dtype: Callable[..., Any]
-    output_names: Callable[[Any], tuple[str, ...]]  # top-level parameters that turn hidden states into logits
     forward_flops: Callable[..., Any]  # (config, source slots, target slots): a NamedTuple with `total` and `times`
     sharding_rules: Rules
     # (parameters, the sums that `hidden` sowed): the parameters after a step; None: there are no such sums
@@ -73,7 +69,6 @@ _FAMILIES: dict[type, Family] = {
         transformer.init_params,
         transformer.parameter_shapes,
         transformer.resolve_dtype,
-        output_names,
         transformer_flops.forward_flops,
         transformer_rules.SHARDING_RULES,
         transformer_norms.with_running_statistics,
@@ -83,9 +78,8 @@ _FAMILIES: dict[type, Family] = {
         rnn.init_params,
         rnn.parameter_shapes,
         rnn.resolve_dtype,
-        output_names,
-        rnn_flops.forward_flops,
-        rnn_rules.SHARDING_RULES,
+        rnn.forward_flops,
+        rnn.SHARDING_RULES,
     ),
 }
 

@@ -17,7 +17,7 @@ MOST_EPOCHS = 100
 
 
 class Tier(NamedTuple):
-    """Sizes for corpora of up to so many pairs."""
+    """Sizes for corpora of fewer than `pairs` pairs."""
 
     name: str
     pairs: float
@@ -51,8 +51,6 @@ TIERS = (
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a config says about size and length."""
-
     tier: Tier
     vocab_size: int
     row: int  # slots, of source and target
@@ -173,15 +171,12 @@ def get_config() -> Config:
 
 @dataclass(frozen=True)
 class Corpora:
-    """The corpora of a config, by name."""
-
     train: str
     validation: str
     test: str
 
 
 def config_text(name: str, files: str, languages: tuple[str, str], corpora: Corpora, facts: Facts, sizes: Sizes) -> str:
-    """The Python source of a config."""
     wanted = sizes.tier.vocab_size
     short = f'shared pieces; {wanted} would be usual, but this text has too few characters for them'
     long = 'shared pieces, learned from both sides'

@@ -32,14 +32,12 @@ Say = Callable[[str], None]
 
 
 class ValidationSet(NamedTuple):
-    """A validation set, as text and as ids."""
-
-    name: str  # of its corpus in the mixture
+    name: str  # its corpus's, in the mixture
     pairs: Pairs
     tokenized: TokenizedPairs
-    target_language: str | None  # whose tag its sources begin with
-    language: str | None = None  # of its targets
-    tokens: ScoreTokens = SPACED  # what BLEU counts
+    target_language: str | None  # its sources begin with this tag
+    language: str | None = None  # its targets'
+    tokens: ScoreTokens = SPACED  # BLEU counts these
 
 
 def read_validation(
@@ -73,26 +71,20 @@ def of_each_corpus(data: DataConfig, sets: Sequence[ValidationSet]) -> list[Toke
 
 
 class Prepared(NamedTuple):
-    """What training reads."""
-
     tokenizer: Tokenizer
-    corpora: list[data_cache.PreparedPairs]  # of config.data.corpora
+    corpora: list[data_cache.PreparedPairs]  # ordered as config.data.corpora
     validation: list[ValidationSet]
-    files: dict[str, list[Listed]]  # of the training and validation corpora, by `files_of`
-    pretrained: PretrainedRows | None = None  # of the source's embeddings, of a run that begins
+    files: dict[str, list[Listed]]  # the files that `files_of` lists, with checksums
+    pretrained: PretrainedRows | None = None  # initial embeddings of the source in a new run
 
 
 def prepare_run(config: Config, run: Run, start: 'LoadedRun | None' = None, *, processes: int = 1) -> Prepared:
-    """Prepares the data of a run, and checks that of a new one. Raises UserError for anything the user can fix.
-
-    Trains a tokenizer for a new run unless it starts from another one. `processes` check a large corpus. What is
-    tokenized stays in the cache, where the run's other processes find it.
-    """
+    """Prepares the data of a run, and checks that of a new one. Raises UserError for anything the user can fix."""
     is_new = not run.has_tokenizer()
     tokenizer = (start and start.tokenizer) if is_new else run.read_tokenizer()
     if is_new and config.check.before_training:
         check_corpora(config, say=say, processes=processes)
-    refuse_changed_files(config.data, run.read_data_files())  # before the cache of the old ones is replaced
+    refuse_changed_files(config.data, run.read_data_files())  # must come before their cache is replaced
     with run.data_cache(config.data) as cache:
         prepared = prepare(config, tokenizer, cache, say=say)
         if prepared.validation:
@@ -104,14 +96,12 @@ def prepare_run(config: Config, run: Run, start: 'LoadedRun | None' = None, *, p
 
 
 def keep(run: Run, config: Config, prepared: Prepared) -> None:
-    """Writes the list of data files and the tokenizer of a new run."""
     run.write_data_files(prepared.files)
     if not run.has_tokenizer():
         run.write_tokenizer(prepared.tokenizer)
 
 
 def _pretrained(config: Config, tokenizer: Tokenizer) -> PretrainedRows:
-    """The vectors that the source's embeddings start from."""
     special = {tokenizer.pad_id, tokenizer.eos_id, tokenizer.unk_id, *tokenizer.languages.values()}
     tokens = [None if i in special else tokenizer.source_piece(i) for i in range(tokenizer.vocab_size)]
     return pretrained_rows(config.model.embedding_from, config.data.root, tokens, config.model.d_model, say=say)
@@ -123,7 +113,6 @@ def open_corpora(data: DataConfig) -> list[Corpus]:
 
 
 def train_tokenizer(config: Config, corpora: Sequence[Corpus]) -> Tokenizer:
-    """A joint tokenizer, trained on both sides of the corpora."""
     settings = config.tokenizer
     return SentencePieceTokenizer.train(
         sample_lines(corpora, settings.max_sentences),
@@ -140,7 +129,7 @@ def train_tokenizer(config: Config, corpora: Sequence[Corpus]) -> Tokenizer:
 
 
 def sample_lines(corpora: Sequence[Corpus], max_pairs: int) -> list[str]:
-    """Both sides of evenly spaced pairs of all corpora: at most `max_pairs`, and no fewer than half as many."""
+    """Both sides of evenly spaced pairs of all corpora: at most `max_pairs`, and at least half of that."""
     kept: list[tuple[str, str]] = []
     every = 1  # keep one pair in `every`, which doubles whenever there are too many
     number = 0
@@ -156,10 +145,7 @@ def sample_lines(corpora: Sequence[Corpus], max_pairs: int) -> list[str]:
 
 
 def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Say) -> Prepared:
-    """Reads and tokenizes everything, or finds it in the folder `cache`; trains a tokenizer unless one is given.
-
-    Raises UserError for anything the user can fix.
-    """
+    """Reads and tokenizes everything, or finds it in `cache`; trains a tokenizer unless one is given."""
     corpora = open_corpora(config.data)
     if tokenizer is None:
         tokenizer = train_tokenizer(config, corpora)
@@ -193,8 +179,8 @@ def _tokenized(
 ) -> data_cache.PreparedPairs:
     keep_text = bool(data.bpe_dropout or data.unigram_alpha)
     how = data_cache.Settings(data.source_length, data.target_length, data.tag_of(settings), keep_text)
-    look = {'unit': ' pairs', 'disable': not is_terminal(), 'leave': False, 'delay': 1}
-    with tqdm(desc=f'tokenizing {corpus.name}', **look) as bar:
+    options = {'unit': ' pairs', 'disable': not is_terminal(), 'leave': False, 'delay': 1}
+    with tqdm(desc=f'tokenizing {corpus.name}', **options) as bar:
         return data_cache.cached_pairs(corpus, tokenizer, how, cache, say=say, progress=bar.update)
 
 

@@ -11,8 +11,7 @@ from flax_transformer.data.bitext.workers import default_workers
 from flax_transformer.data.order import Order, shares
 from flax_transformer.data.vector_files import with_pretrained
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.recipe import Recipe
-from flax_transformer.engine.trainer import Trainer
+from flax_transformer.engine.recipe import Recipe, held_out
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.model import family_of, source_table
@@ -23,8 +22,6 @@ from flax_transformer.tasks.translation.validation import TranslationValidation
 
 
 class TrainingData(PackedBatches):
-    """Packed batches of the training corpora, as the engine needs them."""
-
     def __init__(self, config: Config, prepared: Prepared, devices: Devices | None = None) -> None:
         """Starts at the first batch; with several processes, has the rows of this one's devices."""
         data = config.data
@@ -51,11 +48,7 @@ class TrainingData(PackedBatches):
         self.fingerprint = hashlib.sha256(fingerprints.encode()).hexdigest()
 
     def epoch(self, place: Any) -> float:
-        """Sentences drawn before a place, by the sentences of all corpora.
-
-        In a mixture by weight, where some corpora come around more often than others, that is the mean of their epochs
-        weighted by size.
-        """
+        """Returns sentences drawn before a place, by all there are: in a mixture, epochs weighted by size."""
         return place['sentences'] / self._size
 
     def describe(self, place: Any) -> dict[str, Any]:
@@ -68,14 +61,7 @@ def _make_task(config: Config, devices: Devices) -> TranslationTask:
     return TranslationTask(with_dtype(config, platform), row_parts=devices.row_parts_per_step, platform=platform)
 
 
-def _validation(config: Config, prepared: Prepared, trainer: Trainer) -> TranslationValidation | None:
-    if not prepared.validation:
-        return None
-    return TranslationValidation(config, trainer, prepared.tokenizer, prepared.validation)
-
-
 def _initial_params(config: Config, prepared: Prepared) -> Any:
-    """The parameters that a new run starts from; None: fresh ones."""
     if prepared.pretrained is None:
         return None
     params = family_of(config.model).init_params(config.model, jax.random.key(config.seed))
@@ -91,7 +77,7 @@ RECIPE = Recipe(
     prepare=prepare_run,
     keep=keep,
     batches=lambda config, prepared, trainer: TrainingData(config, prepared, trainer.devices),
-    validation=_validation,
+    validation=held_out(TranslationValidation),
     initial_params=_initial_params,
     load=load_run,
     taken_over=('model', 'tokenizer'),

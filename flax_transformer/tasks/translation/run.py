@@ -27,8 +27,6 @@ CACHE = 'data_cache'
 
 
 class Run(RunDirectory[Config]):
-    """The files of a translation run, except its checkpoints."""
-
     config_class = Config
     use = 'translate {} < lines > translations'
     evaluate_on = '--source test.{0.source_language} --reference test.{0.target_language}'
@@ -44,7 +42,7 @@ class Run(RunDirectory[Config]):
         try:
             found = dict(parse_json(read_limited(self.data_files)))
             fields = ('path', 'bytes', 'mtime_ns', 'sha256')
-            return {name: [{field: entry[field] for field in fields} for entry in of] for name, of in found.items()}
+            return {name: [{field: entry[field] for field in fields} for entry in each] for name, each in found.items()}
         except FileNotFoundError:
             return {}
         except (ValueError, TypeError, LookupError):

@@ -17,8 +17,6 @@ _BLOCK = 1 << 22  # trials times lines at a time
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems under one metric."""
-
     metric: str
     signature: str
     baseline: float
@@ -26,7 +24,7 @@ class Comparison:
     difference: float  # system - baseline
     low: float  # 95 % interval of the difference, by paired bootstrap resampling (Koehn 2004)
     high: float
-    p_bootstrap: float  # by the same resamples
+    p_bootstrap: float  # from the same resamples
     p_randomisation: float  # paired approximate randomisation (Riezler and Maxwell 2005)
 
     def verdict(self, baseline: str, system: str) -> str:
@@ -41,8 +39,6 @@ class Comparison:
 
 
 class ChangedLine(NamedTuple):
-    """A line that the systems translate differently."""
-
     index: int
     baseline: float  # chrF2 of the line alone
     system: float

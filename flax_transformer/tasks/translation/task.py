@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.losses import cross_entropy, sums_in_chunks, symmetric_divergence
 from flax_transformer.engine.task import Params, Sums, Task
+from flax_transformer.ops.embedding import output_names
 from flax_transformer.tasks.translation.config import Config, ModelConfig
 from flax_transformer.tasks.translation.model import TranslationModel, family_of
 from flax_transformer.transformer.model import shift_right
@@ -67,13 +68,10 @@ class TranslationTask(Task):
 
 
 def per_token(sums: dict[str, float]) -> dict[str, float]:
-    """Loss and negative log-likelihood per target token, and perplexity, from their sums.
-
-    Also the negative log-likelihood of each corpus, if there are several, and the divergence of R-Drop's two passes.
-    """
+    """Returns loss, negative log-likelihood (also by corpus), perplexity and R-Drop's divergence per target token."""
     count = max(sums['target_tokens'], 1.0)
     nll = sums['nll'] / count
-    of_corpora = {
+    by_corpus = {
         name: value / sums[name.replace('nll/', 'target_tokens/', 1)]
         for name, value in sums.items()
         if name.startswith('nll/') and sums[name.replace('nll/', 'target_tokens/', 1)]
@@ -84,7 +82,7 @@ def per_token(sums: dict[str, float]) -> dict[str, float]:
         'perplexity': math.exp(min(nll, 80.0)),
         'target_tokens': sums['target_tokens'],
         **({'kl': sums['kl'] / count} if 'kl' in sums else {}),
-        **of_corpora,
+        **by_corpus,
     }
 
 
@@ -130,12 +128,12 @@ def loss_sums(
     )
     loss, sums = sums_in_chunks(
         sums_of,
-        {name: params[name] for name in family_of(model.config).output_names(model.config)},
+        {name: params[name] for name in output_names(model.config)},
         tuple(hidden for hidden, _ in passes),
         (batch.target, weights, numbers),
         width=max(1, (loss_chunk or automatic_chunk(model.config)) // len(batch.target) // len(keys)),
     )
-    statistics = jax.tree.map(lambda *of_passes: sum(of_passes), *(seen for _, seen in passes))
+    statistics = jax.tree.map(lambda *each: sum(each), *(seen for _, seen in passes))
     if jax.tree.leaves(statistics):
         sums['statistics'] = statistics
     return loss, sums | {'source_tokens': (batch.source_segments > 0).sum()}
@@ -173,14 +171,14 @@ def _sums_of_chunk(
 ) -> tuple[jax.Array, Sums]:
     """The loss and sums of some positions, from the decoder states of one pass or of R-Drop's two."""
     targets, weights, numbers = data
-    logits = [model.apply({'params': params}, of_pass, method='project') for of_pass in hidden]
-    losses = [cross_entropy(of_pass, targets, label_smoothing=label_smoothing) for of_pass in logits]
+    logits = [model.apply({'params': params}, states, method='project') for states in hidden]
+    losses = [cross_entropy(each, targets, label_smoothing=label_smoothing) for each in logits]
     loss, nll = losses[0] if len(losses) == 1 else (sum(each) / 2 for each in zip(*losses, strict=True))
     total = (loss * weights).sum()
     sums = {'nll': (nll * weights).sum(), 'target_tokens': weights.sum()}
     for number, name in enumerate(corpora):
-        of_corpus = weights * (numbers == number)
-        sums[f'nll/{name}'], sums[f'target_tokens/{name}'] = (nll * of_corpus).sum(), of_corpus.sum()
+        own_weights = weights * (numbers == number)
+        sums[f'nll/{name}'], sums[f'target_tokens/{name}'] = (nll * own_weights).sum(), own_weights.sum()
     if len(logits) == 2:
         sums['kl'] = (symmetric_divergence(*logits) * weights).sum()
         total += r_drop_alpha / 2 * sums['kl']

@@ -1,4 +1,4 @@
-"""TranslationValidation during training: the loss on the validation sets, BLEU, and a few sample translations."""
+"""Validation during training: the loss on the validation sets, BLEU, and a few sample translations."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,21 +14,18 @@ from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.metrics import make_metrics, note_on
-from flax_transformer.tasks.translation.preparation import ValidationSet, interleaved, of_each_corpus
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.tasks.translation.preparation import Prepared, ValidationSet, interleaved, of_each_corpus
 
 Translated = dict[tuple[str, int], str]  # translations by name of the set and index of the sentence
 
 
 class TranslationValidation(Validation):
-    """The loss, perplexity and, if sentences are translated for it, BLEU with its signature; also shows samples.
+    """Scores the validation sets, and translates as `flax-transformer translate` would, for BLEU and for samples."""
 
-    Translates as `flax-transformer translate` would, with the run's Translator and DecodingConfig.
-    """
-
-    def __init__(self, config: Config, trainer: Trainer, tokenizer: Tokenizer, sets: Sequence[ValidationSet]) -> None:
+    def __init__(self, config: Config, prepared: Prepared, trainer: Trainer) -> None:
         super().__init__(trainer)
-        self._config, self._tokenizer, self._sets = config, tokenizer, sets
+        self._config, self._tokenizer, self._sets = config, prepared.tokenizer, prepared.validation
+        sets = self._sets
         training = config.training
         count = sum(len(each.pairs) for each in sets) if training.evaluate_bleu is None else training.evaluate_bleu
         self._scored = interleaved(sets, count)
@@ -70,7 +67,6 @@ class TranslationValidation(Validation):
         return scores
 
     def _translate(self, params: Params) -> Translated:
-        """Translates the sentences that are scored or shown, each once."""
         found = {}
         for each in self._sets:
             chosen = sorted({i for one, i in (*self._scored, *self._samples) if one is each})

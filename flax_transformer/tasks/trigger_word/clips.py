@@ -122,8 +122,6 @@ PARTS = ('train', 'validation', 'test')
 
 
 class Clips(NamedTuple):
-    """The recordings of a part of the data."""
-
     triggers: list[Clip]
     others: list[Clip]
     background: list[Clip]
@@ -145,5 +143,4 @@ def read_part(config: TriggerWordConfig, part: str, *, say: Say) -> Clips:
 
 
 def read_parts(config: TriggerWordConfig, parts: Iterable[str] = PARTS, *, say: Say) -> dict[str, Clips]:
-    """The clips of those parts that the config has."""
     return {part: read_part(config, part, say=say) for part in parts if getattr(config.data, part)}

@@ -12,10 +12,10 @@ from flax_transformer.engine.config import LoopConfig, TaskConfig
 class DetectorConfig:
     """The model: a causal strided convolution over frames, a GRU, and a sigmoid for each output frame."""
 
-    num_filters: int = 64  # of the convolution
-    kernel: int = 8  # its width, in frames
+    num_filters: int = 64  # in the convolution
+    kernel: int = 8  # the convolution's width, in frames
     stride: int = 4  # frames for each output frame: 4 of 10 ms give one every 40 ms
-    hidden_size: int = 64  # of the GRU
+    hidden_size: int = 64  # the GRU's
     dropout_rate: float = setting(0.2, 'transferable')  # after the convolution and after the GRU
 
     def __post_init__(self) -> None:
@@ -32,7 +32,7 @@ class DetectorConfig:
 class HitConfig:
     """When the probabilities of the output frames make a hit."""
 
-    threshold: float = setting(0.98, 'resumable')  # of the score, the mean of the last `average` probabilities
+    threshold: float = setting(0.98, 'resumable')  # least score of a hit: the mean of the last `average` probabilities
     average: int = setting(2, 'resumable')  # output frames
     # After a hit the score must fall below half of the threshold, and this time must pass, before the next; seconds.
     pause: float = setting(0.8, 'resumable')
@@ -48,10 +48,10 @@ class HitConfig:
 class SceneConfig:
     """How training scenes are mixed: clips one after another, over background."""
 
-    seconds: float = 8.0  # of a scene
+    seconds: float = 8.0  # a scene's length
     label_seconds: float = 0.5  # after the end of the trigger word, in which the label is 1
-    trigger_share: float = 0.35  # of the clips
-    # Of the other clips: the beginning or the end of the trigger word alone, which must not fire.
+    trigger_share: float = 0.35  # how many clips are the trigger word
+    # How many of the other clips are the beginning or the end of the trigger word alone, which must not fire.
     partial_share: float = 0.25
     levels: tuple[float, float] = (-52.0, -10.0)  # dB of full scale, of clips; each differs from its scene's by up to 6
     background_levels: tuple[float, float] = (-75.0, -35.0)  # dB of full scale

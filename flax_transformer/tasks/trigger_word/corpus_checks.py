@@ -83,7 +83,6 @@ def report_of(
 
 
 def audit(parts: dict[str, Clips], config: TriggerWordConfig) -> Report:
-    """What is wrong with the recordings. KINDS lists what is looked for."""
     findings = [*_of_training(parts['train']), *_between(parts)]
     for part, clips in parts.items():
         findings += _of_clips(part, clips, config)
@@ -121,7 +120,8 @@ def _is_silent(clip: Clip) -> bool:
 
 def _between(parts: dict[str, Clips]) -> Iterator[Finding]:
     """Recordings that several parts have, to the sample."""
-    keys = {part: [(_key(clip), clip) for some in clips for clip in some] for part, clips in parts.items()}
+    key_of = lambda clip: hashlib.sha256(clip.samples.tobytes()).digest()
+    keys = {part: [(key_of(clip), clip) for some in clips for clip in some] for part, clips in parts.items()}
     known = {part: Counter(key for key, _ in found) for part, found in keys.items()}
     for kind, first, second in (
         ('leaked', 'train', 'validation'),
@@ -131,7 +131,3 @@ def _between(parts: dict[str, Clips]) -> Iterator[Finding]:
         if first in known and second in known:
             shared = [clip for key, clip in keys[second] if key in known[first]]
             yield from _finding(kind, second, shared, len(keys[second]))
-
-
-def _key(clip: Clip) -> str:
-    return hashlib.sha256(clip.samples.tobytes()).hexdigest()

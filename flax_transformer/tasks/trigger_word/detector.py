@@ -11,8 +11,8 @@ import numpy as np
 
 from flax_transformer.audio.mel import FeatureConfig
 from flax_transformer.common.compilation_cache import use_compilation_cache
-from flax_transformer.common.errors import BadInput
 from flax_transformer.common.fields import check_numbers
+from flax_transformer.data.audio.reading import checked_samples
 from flax_transformer.tasks.trigger_word import hits
 from flax_transformer.tasks.trigger_word.config import DetectorConfig, HitConfig
 from flax_transformer.tasks.trigger_word.hits import Hit
@@ -24,8 +24,6 @@ TAIL = 0.5  # seconds of silence after the end, so that a word is still heard th
 
 
 class DetectorState(NamedTuple):
-    """All that is remembered of a stream: its size does not grow."""
-
     model: StreamState
     unread: np.ndarray  # float32, less than an output frame
 
@@ -84,17 +82,18 @@ class Detector:
 
         Raises BadInput for samples that are not finite, which would stay in the state for ever.
         """
-        unread, found, model = np.concatenate([state.unread, as_samples(chunk)]), [], state.model
-        place = 0
+        samples = np.clip(checked_samples(chunk), -1, 1).astype(np.float32)
+        unread, found, model = np.concatenate([state.unread, samples]), [], state.model
+        begin = 0
         for size in BLOCKS:
             width = size * self.samples_per_output
-            while len(unread) - place >= width:
-                probabilities, model = self._advance(self.params, unread[None, place : place + width], model)
+            while len(unread) - begin >= width:
+                probabilities, model = self._advance(self.params, unread[None, begin : begin + width], model)
                 found.append(probabilities)
-                place += width
+                begin += width
         found = [np.asarray(each) for each in found]
         check_numbers(*found)
-        rest = unread[place:].copy()  # not a view, which would keep the chunk
+        rest = unread[begin:].copy()  # not a view, which would keep the chunk
         return DetectorState(model, rest), np.concatenate([*found, np.zeros(0, np.float32)])
 
     def _probabilities(self, chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
@@ -111,18 +110,3 @@ def _advance(
 ) -> tuple[jax.Array, StreamState]:
     logits, state = model.apply({'params': params}, samples, state, method=model.advance)
     return jax.nn.sigmoid(logits[0]), state
-
-
-def as_samples(chunk: np.ndarray) -> np.ndarray:
-    """A chunk as float32 [n] in -1..1. Raises BadInput if it is no mono sound."""
-    chunk = np.asarray(chunk)
-    if chunk.ndim != 1 or chunk.dtype not in (np.int16, np.float32, np.float64):
-        raise BadInput(
-            f'got samples of shape {chunk.shape} and type {chunk.dtype}; expected one channel [T] of floats '
-            'in -1..1 or of 16-bit integers'
-        )
-    if chunk.dtype == np.int16:
-        return chunk.astype(np.float32) / 32768
-    if count := int(np.size(chunk) - np.isfinite(chunk).sum()):
-        raise BadInput(f'{count:,} samples are NaN or infinite; expected numbers')
-    return np.clip(chunk, -1, 1).astype(np.float32)

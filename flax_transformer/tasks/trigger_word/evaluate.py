@@ -21,13 +21,13 @@ DESCRIPTION = """Score a trained trigger word on the test recordings of its conf
 stream: false rejects and false accepts an hour with exact intervals, the delay, and what was heard wrongly. --part
 validation scores the validation recordings instead, by which a threshold may be chosen."""
 
-_MOST_KINDS = 6  # of other recordings, by their text, that are listed with their minutes
+_MOST_KINDS = 6  # texts of other recordings that are listed with their minutes
 
 
 @dataclass(frozen=True)
 class EvaluateOptions:
     part: Literal['test', 'validation'] = 'test'  # the recordings to score on
-    threshold: float | None = None  # of the score; None: the run's
+    threshold: float | None = None  # least score of a hit; None: the run's
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     trust_data: bool = False  # read the recordings that the run names, though somebody else may have made the run
     json: bool = False  # print one JSON object instead, with the curve of false rejects against false accepts
@@ -35,7 +35,6 @@ class EvaluateOptions:
 
 
 def defaults(config: TriggerWordConfig) -> EvaluateOptions:
-    """The options for a run of this config."""
     return EvaluateOptions(data=config.data)
 
 

@@ -9,8 +9,6 @@ from flax_transformer.tasks.trigger_word.config import HitConfig
 
 
 class Hit(NamedTuple):
-    """The trigger word was heard."""
-
     seconds: float  # from the start of the stream to the end of the output frame that decided
     confidence: float  # the score of that frame, at least the threshold
 

@@ -90,15 +90,15 @@ class TriggerWordModel(nn.Module):
         mean, deviation = (jax.lax.stop_gradient(x)[None, None] for x in (self.mean, self.deviation))
         return (frames - mean) / deviation
 
-    def _recur(self, of_input: jax.Array, hidden: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def _recur(self, from_input: jax.Array, hidden: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The last state [B, H], and all of them [B, N, H]."""
         weights = {'recurrent': self.recurrent.recurrent.kernel}
-        (hidden,), states = recur(_gru_step, weights, (), (hidden,), over_time(of_input))
+        (hidden,), states = recur(_gru_step, weights, (), (hidden,), over_time(from_input))
         return hidden, batch_first(states)
 
 
-def _gru_step(times: Times, _: Any, state: State, of_input: jax.Array) -> tuple[State, jax.Array]:
-    state = advance('gru', of_input, times('recurrent', state[0]), state)
+def _gru_step(times: Times, _: Any, state: State, from_input: jax.Array) -> tuple[State, jax.Array]:
+    state = advance('gru', from_input, times('recurrent', state[0]), state)
     return state, state[0]
 
 
@@ -118,11 +118,6 @@ def init_params(config: DetectorConfig, features: FeatureConfig, key: jax.Array)
     model = TriggerWordModel(config, features)
     one = jnp.zeros((1, config.stride * features.hop), jnp.float32)
     return jax.jit(lambda key: model.init(key, one)['params'])(key)
-
-
-def parameter_shapes(config: DetectorConfig, features: FeatureConfig) -> Any:
-    """The parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
-    return jax.eval_shape(partial(init_params, config, features), jax.random.key(0))
 
 
 def with_statistics(params: Any, scenes: np.ndarray, features: FeatureConfig) -> Any:

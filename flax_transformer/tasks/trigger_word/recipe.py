@@ -12,7 +12,7 @@ import optax
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.recipe import Recipe, Validation
+from flax_transformer.engine.recipe import Recipe, Validation, held_out
 from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.trigger_word import hits
@@ -23,22 +23,17 @@ from flax_transformer.tasks.trigger_word.model import TriggerWordModel, init_par
 from flax_transformer.tasks.trigger_word.run import LoadedRun, Run, load_run
 from flax_transformer.tasks.trigger_word.scenes import Batch, Scenes, TrainingBatches, batches_of
 
-_SCENES_OF_STATISTICS = 32  # from which the mean and deviation of the features are taken
-_VALIDATION_SEED = 0  # of the validation scenes, whatever the run's
+_SCENES_OF_STATISTICS = 32  # they give the mean and deviation of the features
+_VALIDATION_SEED = 0  # the same validation scenes for every run
 
 
 class Prepared(NamedTuple):
-    """What training reads."""
-
     train: Scenes
     validation: Scenes | None
 
 
 def prepare_run(config: TriggerWordConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
-    """Reads the recordings, and checks those of a new run. Raises UserError for anything the user can fix.
-
-    A run may start from one of another word. One process does it all.
-    """
+    """Reads the recordings, and checks those of a new run. Raises UserError for anything the user can fix."""
     is_new = not run.exists()
     parts = read_parts(config, PARTS if is_new else PARTS[:2], say=say)
     if is_new:
@@ -89,8 +84,8 @@ class TriggerWordTask(Task):
     def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
         options = {}
         if key is not None:
-            of_frames, of_dropout = jax.random.split(key)
-            options = {'change': partial(recolored, of_frames), 'deterministic': False, 'rngs': {'dropout': of_dropout}}
+            coloring, dropout = jax.random.split(key)
+            options = {'change': partial(recolored, coloring), 'deterministic': False, 'rngs': {'dropout': dropout}}
         logits = self._model.apply({'params': params}, batch.samples, **options)
         losses = optax.sigmoid_binary_cross_entropy(logits, batch.labels)
         is_frame = batch.weight > 0
@@ -109,7 +104,7 @@ class TriggerWordTask(Task):
         return {
             'loss': sums['loss'] / max(sums['weighted_frames'], 1e-9),
             'accuracy': sums['right'] / max(sums['frames'], 1.0),
-            'recall': sums['positives_right'] / max(sums['positives'], 1.0),  # of those with label 1
+            'recall': sums['positives_right'] / max(sums['positives'], 1.0),
             'frames': sums['frames'],
         }
 
@@ -123,21 +118,22 @@ class TriggerWordTask(Task):
 def recolored(key: jax.Array, frames: jax.Array) -> jax.Array:
     """Normalized frames [B, F, M] as another microphone hears them: each scene's spectrum is tilted and bent at random,
     and up to 8 neighboring bands, a random number, are 0, their mean, as in SpecAugment (Park et al. 2019)."""
-    of_color, of_first, of_count = jax.random.split(key, 3)
+    color_key, first_key, count_key = jax.random.split(key, 3)
     scenes, _, bands = frames.shape
-    place = np.linspace(-1, 1, bands)
-    curves = np.stack([np.cos(np.pi * place), place, np.sin(np.pi * place)]) * np.array(_COLOR)[:, None]
-    color = jax.random.normal(of_color, (scenes, len(_COLOR))) @ curves.astype(np.float32)
-    first = jax.random.randint(of_first, (scenes, 1), 0, bands)
-    count = jax.random.randint(of_count, (scenes, 1), 0, min(_MOST_MASKED, bands) + 1)
+    height = np.linspace(-1, 1, bands)
+    curves = np.stack([np.cos(np.pi * height), height, np.sin(np.pi * height)]) * np.array(_COLOR)[:, None]
+    color = jax.random.normal(color_key, (scenes, len(_COLOR))) @ curves.astype(np.float32)
+    first = jax.random.randint(first_key, (scenes, 1), 0, bands)
+    count = jax.random.randint(count_key, (scenes, 1), 0, min(_MOST_MASKED, bands) + 1)
     band = np.arange(bands)[None]
     is_masked = (band >= first) & (band < first + count)
     return jnp.where(is_masked[:, None], 0, frames + color[:, None])
 
 
 class TriggerWordValidation(Validation):
-    def __init__(self, config: TriggerWordConfig, trainer: Trainer, scenes: Scenes) -> None:
+    def __init__(self, config: TriggerWordConfig, prepared: Prepared, trainer: Trainer) -> None:
         super().__init__(trainer)
+        scenes = prepared.validation
         self._hits, self._rate, self._per_output = config.hits, config.features.sample_rate, config.samples_per_output
         count = config.training.validation_scenes
         self._batches = list(batches_of(scenes, count, config.training.batch_size))
@@ -169,17 +165,13 @@ def _batches(config: TriggerWordConfig, prepared: Prepared, trainer: Trainer) ->
     return TrainingBatches(prepared.train, batch_size=rows, name=name, own_rows=trainer.devices.own_rows(rows))
 
 
-def _validation(config: TriggerWordConfig, prepared: Prepared, trainer: Trainer) -> TriggerWordValidation | None:
-    return None if prepared.validation is None else TriggerWordValidation(config, trainer, prepared.validation)
-
-
 RECIPE = Recipe(
     config=TriggerWordConfig,
     run=Run,
     make_task=lambda config, devices: TriggerWordTask(config),
     prepare=prepare_run,
     batches=_batches,
-    validation=_validation,
+    validation=held_out(TriggerWordValidation),
     initial_params=initial_params,
     load=load_run,
     taken_over=('model', 'features'),

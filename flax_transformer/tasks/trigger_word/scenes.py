@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flax_transformer.engine.batches import NumberedBatches
+from flax_transformer.engine.batches import NumberedBatches, with_empty_rows
 from flax_transformer.tasks.trigger_word.clips import Clip
 from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
 
@@ -16,14 +16,12 @@ _LEVEL_SPREAD = 6.0  # dB, of a clip around its scene's level
 _FADE = 0.01  # seconds, at both ends of a clip
 _MOST_MARGIN = 0.4  # seconds of a clip's own silence before and after its word
 _UNSURE = 3  # output frames before the end of the trigger word that weigh nothing: the end is not known exactly
-# Of scenes, over recorded background, generated noise, or silence; where there is no recorded one, noise.
+# How many scenes are over recorded background, generated noise, or silence; without recordings, noise.
 _BACKGROUNDS = (0.6, 0.25, 0.15)
 _SHORTEST = 0.01  # seconds of a part of a word
 
 
 class Scene(NamedTuple):
-    """A mixed scene; T samples, N output frames."""
-
     samples: np.ndarray  # float32 [T], in -1..1
     labels: np.ndarray  # float32 [N]: 1 in the frames after the end of a trigger word
     weight: np.ndarray  # float32 [N]
@@ -31,10 +29,8 @@ class Scene(NamedTuple):
 
 
 class _Placed(NamedTuple):
-    """A clip as it is heard in a scene."""
-
     samples: np.ndarray
-    end: int  # of its word
+    end: int  # the sample after its word
     is_trigger: bool
 
 
@@ -59,7 +55,6 @@ class Scenes:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of everything that a scene is made from."""
         found = hashlib.sha256(f'{self._config} {self._seed} {self._rate} {self._positive_weight}'.encode())
         for clips in (self._triggers, self._others, self._background):
             for clip in clips:
@@ -67,19 +62,18 @@ class Scenes:
         return found.hexdigest()
 
     def scene(self, number: int) -> Scene:
-        """A scene, mixed anew at each call."""
         generator = np.random.default_rng([self._seed, number])
         samples = self._background_of(generator)
         level, ends = generator.uniform(*self._config.levels), []
-        place = int(generator.uniform(0, 1) * self._rate)
+        start = int(generator.uniform(0, 1) * self._rate)
         while True:
             clip = self._placed(generator, level)
-            if place + len(clip.samples) > self.num_samples:
+            if start + len(clip.samples) > self.num_samples:
                 break
-            samples[place : place + len(clip.samples)] += clip.samples
+            samples[start : start + len(clip.samples)] += clip.samples
             if clip.is_trigger:
-                ends.append(place + clip.end)
-            place += len(clip.samples) + int(generator.uniform(*self._config.gaps) * self._rate)
+                ends.append(start + clip.end)
+            start += len(clip.samples) + int(generator.uniform(*self._config.gaps) * self._rate)
         return Scene(np.clip(samples, -1, 1), *self._labels(ends), tuple(ends))
 
     def _labels(self, ends: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -169,10 +163,8 @@ class Batch(NamedTuple):
 def batch_of(scenes: Scenes, numbers: Sequence[int], rows: int) -> Batch:
     """The scenes of these numbers, and empty rows after them."""
     found = [scenes.scene(number) for number in numbers]
-    columns = ([getattr(scene, name) for scene in found] for name in Batch._fields)
-    widths = (scenes.num_samples, scenes.num_outputs, scenes.num_outputs)
-    empty = [np.zeros((rows - len(found), width), np.float32) for width in widths]
-    return Batch(*(np.concatenate([np.stack(x), none]) for x, none in zip(columns, empty, strict=True)))
+    columns = (np.stack([getattr(scene, name) for scene in found]) for name in Batch._fields)
+    return with_empty_rows(Batch(*columns), rows)
 
 
 def batches_of(scenes: Scenes, count: int, rows: int) -> Iterator[Batch]:
@@ -184,7 +176,6 @@ class TrainingBatches(NumberedBatches):
     """Batches without end, of scenes that never come again; a pure function of the seed."""
 
     def __init__(self, scenes: Scenes, *, batch_size: int, name: str, own_rows: np.ndarray | None = None) -> None:
-        """`own_rows` are the numbers of the rows of a global batch that this process needs; None: all."""
         super().__init__()
         self.name, self.fingerprint = name, scenes.fingerprint
         self._scenes, self._rows = scenes, batch_size

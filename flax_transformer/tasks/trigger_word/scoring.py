@@ -18,21 +18,19 @@ THRESHOLDS = tuple(np.round(1 / (1 + np.exp(-np.linspace(-6, 8, 57))), 6).tolist
 
 @dataclass(frozen=True)
 class Wrong:
-    place: str  # of the recording
-    seconds: float  # from its start
+    place: str  # the recording's
+    seconds: float  # since the recording's start
     confidence: float
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What was heard at a threshold, and what would be at others."""
-
     threshold: float
     words: int  # recordings of the trigger word
     misses: int
-    rejects_low: float  # of the interval of misses / words
+    rejects_low: float  # 95 % interval of misses / words
     rejects_high: float
-    negative_hours: float  # of the other recordings, without the gaps between
+    negative_hours: float  # length of the other recordings, without the gaps between
     false_accepts: int  # in all recordings, those of the trigger word too
     accepts_per_hour: float | None  # None: there are no other recordings
     accepts_low: float | None
@@ -40,9 +38,9 @@ class Scores:
     delays: tuple[float, ...]  # seconds from the end of a word, by its energy, to its hit; of those that were heard
     missed: tuple[str, ...]  # places
     wrong: tuple[Wrong, ...]
-    hours_by_text: dict[str, float]  # of the other recordings; background as 'background'
+    hours_by_text: dict[str, float]  # the other recordings; background as 'background'
     highest_other: float  # score of an output frame in or after any other recording
-    lowest_word: float  # of the highest score of each word
+    lowest_word: float  # the least that a word's highest score is
     thresholds: tuple[float, ...]
     false_rejects: tuple[float, ...]  # share, by threshold
     false_accepts_per_hour: tuple[float, ...]
@@ -61,17 +59,12 @@ class _Heard:
 
     @property
     def ends(self) -> list[float]:
-        """Where the trigger words end, seconds."""
         placed = zip(self.clips, self.starts, self.is_trigger, strict=True)
         return [start + clip.end / self.rate for clip, start, is_trigger in placed if is_trigger]
 
     def matched(self, rule: hits.HitConfig) -> hits.Matched:
         found, _ = hits.find_hits(self.probabilities, hits.start(rule), rule, self.seconds_per_output)
         return hits.matched(found, self.ends)
-
-    def recording_at(self, seconds: float) -> int:
-        """The number of the recording that is heard, or was heard last, at a time."""
-        return max(int(np.searchsorted(self.starts, seconds, side='right')) - 1, 0)
 
 
 def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object] | None = None) -> Scores:
@@ -111,15 +104,15 @@ def _listen(detector: Detector, clips: Clips, progress: Callable[[int], object])
     """Lets the detector hear all recordings as one stream, without starting anew at each."""
     every = [*clips.triggers, *clips.others, *clips.background]
     gap = np.zeros(round(GAP * detector.sample_rate), np.float32)
-    state, found, starts, place = detector.start(), [], [], len(gap)
+    state, found, starts, heard = detector.start(), [], [], len(gap)
     state, first = detector.step(state, gap)
     found.append(first)
     for clip in every:
-        starts.append(place / detector.sample_rate)
+        starts.append(heard / detector.sample_rate)
         for chunk in (clip.samples, gap):
             state, probabilities = detector.step(state, chunk)
             found.append(probabilities)
-            place += len(chunk)
+            heard += len(chunk)
         progress(1)
     is_trigger = [True] * len(clips.triggers) + [False] * (len(every) - len(clips.triggers))
     probabilities = np.concatenate(found)
@@ -127,7 +120,7 @@ def _listen(detector: Detector, clips: Clips, progress: Callable[[int], object])
 
 
 def _placed(heard: _Heard, hit: Hit) -> Wrong:
-    number = heard.recording_at(hit.seconds)
+    number = max(int(np.searchsorted(heard.starts, hit.seconds, side='right')) - 1, 0)
     return Wrong(heard.clips[number].place, hit.seconds - heard.starts[number], hit.confidence)
 
 

@@ -125,7 +125,7 @@ def test_a_beam_is_no_less_probable(transcriber: Transcriber, tones: Corpus) -> 
     [
         (np.zeros((2, 800), np.float32), r'samples of shape \(2, 800\) .* expected one channel'),
         (np.zeros(800, np.int32), 'int32: expected one channel'),
-        (np.array([0.0, np.nan]), 'some samples are NaN or infinite'),
+        (np.array([0.0, np.nan]), '1 samples are NaN or infinite'),
         ('nowhere.wav', 'nowhere.wav'),
         ('', r"got the name '' \(empty\); expected a recording"),
         ([0.5, 0.25], r'samples of shape \(\) and type float64: expected one channel'),

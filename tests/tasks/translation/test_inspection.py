@@ -38,7 +38,7 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
     from flax_transformer.engine.monitor.reporter import Reporter
     from flax_transformer.tasks.translation import inspection
     from flax_transformer.tasks.translation.loading import load_run
-    from flax_transformer.tasks.translation.preparation import ValidationSet
+    from flax_transformer.tasks.translation.preparation import Prepared, ValidationSet
     from flax_transformer.tasks.translation.validation import TranslationValidation
 
     config, params, tokenizer = load_run(copy_run)
@@ -59,7 +59,8 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
     assert {'say', 'sample', 'picture'} <= set(dir(Reporter))
     each = ValidationSet('train', Pairs(['a b'], ['a b']), None, None)
     training = replace(config.training, draw_attention=True, sample_translations=1)
-    validation = TranslationValidation(replace(config, training=training), SimpleNamespace(), tokenizer, [each])
+    prepared = Prepared(tokenizer, [], [each], {})
+    validation = TranslationValidation(replace(config, training=training), prepared, SimpleNamespace())
     validation._translate_and_score(7, params, Told())
     ((step, name, png),) = Told.pictures
     assert (step, name) == (7, 'attention')

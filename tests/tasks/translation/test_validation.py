@@ -19,7 +19,7 @@ from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.task import TrainState
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.metrics import make_metrics, score_tokens
-from flax_transformer.tasks.translation.preparation import ValidationSet
+from flax_transformer.tasks.translation.preparation import Prepared, ValidationSet
 from flax_transformer.tasks.translation.validation import TranslationValidation
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import init_params
@@ -68,7 +68,7 @@ def validation() -> TranslationValidation:
         ValidationSet(corpus.name, Pairs(lines[:1] * 2, lines[i : i + 1] * 2), None, corpus.name, corpus.name, tokens)
         for i, corpus, tokens in zip((1, 3), corpora, (score_tokens('de'), score_tokens('zh_CN')), strict=True)
     ]
-    return TranslationValidation(config, SimpleNamespace(), tokenizer, sets)
+    return TranslationValidation(config, Prepared(tokenizer, [], sets, {}), SimpleNamespace())
 
 
 def test_each_language_is_scored_by_its_own_tokens_and_the_log_says_by_which(validation: TranslationValidation) -> None:

@@ -10,13 +10,13 @@ from jax.sharding import PartitionSpec
 
 from flax_transformer.common.quiet import is_quiet
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.engine.devices import multihost as processes
+from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import Devices
 
 Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
 
 _BUCKETS = (16, 32, 64, 128, 256)  # slots; beyond, multiples of the last
-_SIZES = (1, 8, 64)  # rows; or as many as batch_tokens allows
+_SIZES = (1, 8, 64)  # rows; a full batch has as many as batch_tokens allows
 
 
 def bucket(length: int) -> int:
@@ -81,15 +81,15 @@ class Runner:
         """
         self.max_positions = max_positions
         self.batch_tokens, self.max_slots, self.pad_id = batch_tokens, max_slots, pad_id
-        # Each device has the whole model, whatever the mesh in training; each of several processes uses one device.
-        if processes.count() > 1:
+        # Each device holds the whole model, however it was trained; each of several processes uses one device.
+        if multihost.count() > 1:
             self.devices = Devices(ParallelConfig(), jax.local_devices()[:1])
         else:
             self.devices = Devices(ParallelConfig('mesh', parallel.num_devices if parallel else 1))
         self.num_compilations = 0
         self._compiled: dict[Function, Function] = {}
         self._shapes: set[Any] = set()
-        self._placed: tuple[Any, Any] | None = None  # parameters, and their copies on every device
+        self._replicated: tuple[Any, Any] | None = None  # parameters, and their copies on every device
 
     def map(
         self,
@@ -116,7 +116,7 @@ class Runner:
 
     def release(self) -> None:
         """Drops the copies of the last parameters, which are kept for the next lines."""
-        self._placed = None
+        self._replicated = None
 
     def _slots(self, column: Sequence[Sequence[int]], chosen: Sequence[int]) -> int:
         slots = bucket(max(len(column[i]) for i in chosen))
@@ -154,6 +154,6 @@ class Runner:
             specs = (PartitionSpec(), *[rows] * len(arrays))
             own = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=rows, check_vma=False)
             self._compiled[function] = jax.jit(own)
-        if self._placed is None or self._placed[0] is not params:
-            self._placed = (params, self.devices.replicate(params))
-        return jax.device_get(self._compiled[function](self._placed[1], *map(self.devices.split, arrays)))
+        if self._replicated is None or self._replicated[0] is not params:
+            self._replicated = (params, self.devices.replicate(params))
+        return jax.device_get(self._compiled[function](self._replicated[1], *map(self.devices.split, arrays)))

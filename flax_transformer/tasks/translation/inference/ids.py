@@ -26,7 +26,7 @@ CHUNK = 1024  # target slots whose logits are in memory at once
 class Vocabulary(NamedTuple):
     """The ids that have a meaning of their own."""
 
-    pad_id: int  # after each sentence, and before a target
+    pad_id: int  # fills up after each sentence, and starts a target
     eos_id: int
 
 
@@ -52,8 +52,8 @@ def translate_ids(
         step = partial(model.apply, variables, method='decode')
         state = model.apply(variables, source, method='start')
         if decoding.coverage_penalty:
-            look = partial(model.apply, variables, method='decode_and_look')
-            step, state = with_coverage(look, state, *source.shape)
+            step = partial(model.apply, variables, method='decode_and_look')
+            step, state = with_coverage(step, state, *source.shape)
         steps.append(step)
         states.append(state)
     is_ensemble = len(models) > 1
@@ -111,8 +111,8 @@ def attend_ids(
     target_in = shift_right(target, vocabulary.pad_id)
     weights = []
     for model, variables in _members(params, models):
-        of_layers = model.apply(variables, source, target_in, method='cross_attention')
-        weights.append(of_layers[max(len(of_layers) - 2, 0)].mean(axis=1))
+        layers = model.apply(variables, source, target_in, method='cross_attention')
+        weights.append(layers[max(len(layers) - 2, 0)].mean(axis=1))
     return sum(weights) / len(weights)
 
 
@@ -143,11 +143,11 @@ def target_log_probs(
         for (model, variables), chunked in zip(members, is_chunked, strict=True)
     )
 
-    def of_chunk(chunk: tuple[tuple[jax.Array, ...], jax.Array]) -> jax.Array:
-        of_members, targets = chunk
+    def chunk_log_probs(chunk: tuple[tuple[jax.Array, ...], jax.Array]) -> jax.Array:
+        outputs, targets = chunk
         logits = [
             (model.apply(variables, x, method='project') if chunked else x).astype(jnp.float32)
-            for (model, variables), chunked, x in zip(members, is_chunked, of_members, strict=True)
+            for (model, variables), chunked, x in zip(members, is_chunked, outputs, strict=True)
         ]
         if mean == 'probability':
             each = jnp.stack([-cross_entropy(one, targets)[1] for one in logits])
@@ -158,6 +158,6 @@ def target_log_probs(
     batch, length = target.shape
     count = -(-length // max(1, CHUNK // batch))
     if count == 1:
-        return of_chunk((hidden, target))
-    chunks = jax.lax.map(of_chunk, jax.tree.map(lambda x: cut(x, count), (hidden, target)))  # [count, B, width]
+        return chunk_log_probs((hidden, target))
+    chunks = jax.lax.map(chunk_log_probs, jax.tree.map(lambda x: cut(x, count), (hidden, target)))  # [count, B, width]
     return jnp.moveaxis(chunks, 0, 1).reshape(batch, -1)[:, :length]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.installing import install_command
+from flax_transformer.text.tokenizer import as_text
 
 # Where a part may end: after a sentence, a clause, a word; never between the digits of 10:30.
 _SEAMS = (r'(?<![.!?…])[.!?…]+[\'")\]»”’]*\s+|[。！？]\s*', r'[,;:]\s+|[，；：、]\s*', r'\s+')
@@ -25,7 +26,6 @@ class Line(NamedTuple):
     gaps: list[str]  # white space after each part
 
     def whole(self) -> 'Line':
-        """The line as one part, however long."""
         return self._replace(lead='', parts=[self.text] * bool(self.parts), gaps=[''] * bool(self.parts))
 
 
@@ -47,21 +47,6 @@ def split_into_parts(line: str | bytes, count: Callable[[str], int], limit: int,
         gaps += [' '] * (len(pieces) - 1) + [gap or ' ']
     gaps[-1] = sentences[-1][1]
     return Line(text, replaced, lead, parts, gaps)
-
-
-def as_text(line: str | bytes) -> tuple[str, bool]:
-    """The line as valid Unicode, and whether anything in it became U+FFFD."""
-    try:
-        if isinstance(line, bytes):
-            return line.decode('utf-8'), False
-        if not isinstance(line, str):
-            raise TypeError(f'got a line of type {type(line).__name__}, expected str or bytes')
-        line.encode('utf-8')
-        return line, False
-    except UnicodeDecodeError:
-        return line.decode('utf-8', 'replace'), True
-    except UnicodeEncodeError:  # lone surrogates
-        return line.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace'), True
 
 
 def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]]]:
@@ -93,10 +78,7 @@ def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]
 
 
 def split_line(line: str, count: Callable[[str], int], limit: int) -> list[str]:
-    """The line in parts of at most `limit` tokens by `count`, cut after sentences, else clauses, words, anywhere.
-
-    Joined they are the line, save white space between them.
-    """
+    """Cuts a line into parts of at most `limit` tokens by `count`: after sentences, else clauses, words, anywhere."""
     if count(line) <= limit:
         return [line]
     return [part.strip() for part in _split(line, count, limit, _SEAMS) if not is_blank(part)]

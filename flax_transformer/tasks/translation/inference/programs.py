@@ -19,10 +19,7 @@ from flax_transformer.text.tokenizer import Tokenizer
 
 
 class Programs:
-    """The jitted functions of some models and a search, and the runner that feeds them batches.
-
-    Parameters are arguments throughout, and the target language is in the ids.
-    """
+    """The jitted functions of some models and a search, and the runner that feeds them; parameters are arguments."""
 
     def __init__(
         self,
@@ -78,7 +75,6 @@ class Programs:
 
     @cached_property
     def runner(self) -> Runner:
-        """Puts batches onto the devices; its num_compilations counts the programs."""
         return Runner(
             self.decoding.batch_tokens,
             self.max_source_tokens,

@@ -24,15 +24,15 @@ class Translation:
     """The best translation of one line; as a string, its text."""
 
     text: str  # one line: no line break of any kind
-    score: float  # what the search ranked by: log-probability / length penalty; the mean over the parts of a split line
+    score: float  # the search ranks by it: log-probability / length penalty; the mean over the parts of a split line
     log_prob: float  # nats, summed over tokens
-    num_tokens: int  # with EOS
+    num_tokens: int  # EOS included
     truncated: bool = False  # cut at its longest permitted length
     split: bool = False  # translated in parts: the line was too long, or split_sentences is set
     repetition: bool = False  # a few tokens come again and again, unlike in the source
     untranslated: bool = False  # equal to the source, or empty
     replaced: bool = False  # the line was not valid Unicode: what was not became U+FFFD before translation
-    token_ids: tuple[int, ...] = ()  # with EOS; for a split line those of all parts
+    token_ids: tuple[int, ...] = ()  # EOS included; a split line has those of all parts
     tokens: tuple[str, ...] = ()  # the pieces of token_ids
     token_log_probs: tuple[float, ...] = ()  # nats; their sum is log_prob
     n_best: tuple['Translation', ...] = ()  # if n_best is above 1: distinct texts, best first, this one included
@@ -239,14 +239,14 @@ def align_words(weights: np.ndarray, source: Sequence[str], target: Sequence[str
       weights: attention [T, S] of target pieces over source pieces, EOS last on both sides.
       source, target: the pieces, without EOS. A word that attends most to EOS is left out.
     """
-    of_source, of_target = words_of(source), words_of(target)
-    num_source = max((word for word in of_source if word is not None), default=-1) + 1
+    source_numbers, target_numbers = words_of(source), words_of(target)
+    num_source = max((word for word in source_numbers if word is not None), default=-1) + 1
     mass: dict[int, np.ndarray] = {}
-    for t, word in enumerate(of_target):
+    for t, word in enumerate(target_numbers):
         if word is None:
             continue
         row = mass.setdefault(word, np.zeros(num_source + 1))
-        for s, source_word in enumerate(of_source):
+        for s, source_word in enumerate(source_numbers):
             if source_word is not None:
                 row[source_word] += weights[t, s]
         row[num_source] += weights[t, len(source)]

@@ -35,10 +35,7 @@ Model = ModelConfig | TranslationModel
 
 
 class Translator:
-    """`translator(lines)` translates lines of text, `translator(line)` one.
-
-    Compiles once for each length bucket and batch size.
-    """
+    """`translator(lines)` translates lines of text, `translator(line)` one."""
 
     def __init__(
         self,
@@ -267,7 +264,6 @@ class Translator:
         return [replace(translation, alignment=link) for translation, link in zip(best, links, strict=True)]
 
     def _links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
-        """The word alignment of each pair."""
         tokenizer = self.tokenizer
         tags = set(tokenizer.languages.values())
         source_piece = lambda i: '' if i in tags else tokenizer.source_piece(i)  # a tag is no word
