@@ -97,15 +97,8 @@ def read(run: Path, *, trust: bool = False, **given: str | None) -> list[str]:
     return read_set(str(run), None, replace(Run(run).read_config().data, **given), trust=trust)[1].texts
 
 
-def test_a_strangers_run_names_no_file_outside_the_data_folder(strangers: Path, texts_folder: Path) -> None:
+def test_a_strangers_run_names_no_file_outside_the_data_folder(strangers: Path) -> None:
     with pytest.raises(UserError, match=r"/test\.tsv'\. Give your own with --test FILE, or .*; .*--trust-data"):
         read(strangers)
     assert read(strangers, root=None) == ['mine']
-    file = strangers / 'config.json'
-    text = file.read_text()
-    for name in ('/etc/passwd.tsv', '../test.tsv', 'a/../../test.tsv', '~/test.tsv'):
-        file.write_text(text.replace('"test.tsv"', json.dumps(name)).replace(json.dumps(str(texts_folder)), 'null'))
-        with pytest.raises(UserError, match='was not trained here by you'):
-            read(strangers)
-    file.write_text(text)
     assert len(read(strangers, trust=True)) == len(read(strangers)) == 40

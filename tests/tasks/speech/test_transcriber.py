@@ -100,15 +100,10 @@ def test_a_model_of_strings_hears_silence_after_each_recording(transcriber: Tran
 
 def test_integers_and_floats_are_the_same_recording(transcriber: Transcriber, tones: Corpus) -> None:
     samples = (tones.samples(3) * 32767).astype(np.int16)
-    assert transcriber(samples) == transcriber((samples / 32768).astype(np.float32)) == transcriber(samples / 32768)
-
-
-@pytest.mark.parametrize('kind', [np.float32, np.float64])
-def test_loud_samples_are_scaled_down(transcriber: Transcriber, tones: Corpus, kind: type) -> None:
-    samples = tones.samples(3)
-    samples = samples / np.abs(samples).max()
-    loud = transcriber(samples.astype(kind) * kind(1e30))
-    assert loud.text == transcriber(samples).text
+    expected = transcriber(samples)
+    assert expected == transcriber((samples / 32768).astype(np.float32)) == transcriber(samples / 32768)
+    loud = transcriber(samples * 1e30)
+    assert loud.text == expected.text
     assert loud.remarks == ('scaled down: the samples exceeded full scale',)
 
 
@@ -124,11 +119,9 @@ def test_a_beam_is_no_less_probable(transcriber: Transcriber, tones: Corpus) -> 
     ('recording', 'message'),
     [
         (np.zeros((2, 800), np.float32), r'samples of shape \(2, 800\) .* expected one channel'),
-        (np.zeros(800, np.int32), 'int32: expected one channel'),
         (np.array([0.0, np.nan]), 'some samples are NaN or infinite'),
         ('nowhere.wav', 'nowhere.wav'),
         ('', r"got the name '' \(empty\); expected a recording"),
-        ([0.5, 0.25], r'samples of shape \(\) and type float64: expected one channel'),
     ],
 )
 def test_what_is_no_recording_is_refused(transcriber: Transcriber, recording: object, message: str) -> None:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fake_devices import gpu_hosts, tpu_slice
+from fake_devices import tpu_slice
 from tiny_translation import LOSS, fresh_params, uneven_batch
 from tiny_translation import MODEL as TINY
 from traced import equations
@@ -216,10 +216,10 @@ def test_chunks_hold_so_many_slots_or_so_many_bytes(platform: str, slots: int, s
     assert automatic_chunk(replace(MODEL, vocab_size=1024), platform) * 1024 * 4 == size
 
 
-@pytest.mark.parametrize(('device', 'slots'), [('cpu', 256), ('gpu', 1024), ('tpu', 1024)])
+@pytest.mark.parametrize(('device', 'slots'), [('cpu', 256), ('tpu', 1024)])
 def test_a_step_has_the_chunk_of_the_devices_it_is_compiled_for(device: str, slots: int) -> None:
     """Which need not be here: `plan` compiles for TPUs on a machine without them."""
-    devices = {'cpu': jax.devices()[:1], 'gpu': gpu_hosts(1), 'tpu': tpu_slice('v5e:2x2')[:1]}[device]
+    devices = {'cpu': jax.devices()[:1], 'tpu': tpu_slice('v5e:2x2')[:1]}[device]
     config = Config(
         model=replace(MODEL, vocab_size=32_000),
         data=DataConfig(source_length=64, target_length=64),

@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -15,12 +14,10 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, RecurrentConfig, TransformerConfig
 from flax_transformer.cost.step_cost import step_cost
-from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.interop.ctranslate2 import CTranslate2Translator
 from flax_transformer.interop.stablehlo import lower, with_fixed_shapes
 from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.translation.inspection import attention_map
-from flax_transformer.tasks.translation.run import Run
 
 LINES = ['a b c', 'h g f e d c b', 'a', 'c c d']
 
@@ -107,20 +104,6 @@ def test_its_own_attention_aligns_words(translator: Translator) -> None:
     assert weights.sum(axis=-1) == pytest.approx(1.0, abs=1e-5)
     (scored,) = translator.score(['a b c d'], ['a b c d'], alignment=True)
     assert list(scored.alignment) == [(i, i) for i in range(4)]
-
-
-@pytest.mark.slow  # of the toy task: engine/test_toy_task.py
-def test_it_resumes_to_the_bit(copy_folder: Path, tmp_path: Path) -> None:
-    for name, stops in (('whole', [6]), ('parts', [3, 6])):
-        for steps in stops:
-            config = rnn_config(copy_folder, steps=steps, checkpoint_every=3, evaluate_every=6)
-            train(config, tmp_path / name)
-    shapes = make_trainer(config).shapes.params
-    states = [
-        Checkpoints(Run(tmp_path / name).checkpoints, read_only=True).restore_params(shapes, 6)[0]
-        for name in ('whole', 'parts')
-    ]
-    jax.tree.map(np.testing.assert_array_equal, *states)
 
 
 @pytest.mark.slow

@@ -63,10 +63,6 @@ def learned(tokenizer: SentencePieceTokenizer) -> Translator:
     return with_shapes_alone(make_translator(tokenizer, LEARNED))
 
 
-def test_the_texts_have_the_tokens_that_they_should(tokenizer: SentencePieceTokenizer) -> None:
-    assert [len(ids) for ids in tokenizer.encode([text(n) for n in LENGTHS])] == list(LENGTHS)
-
-
 @pytest.mark.parametrize(
     ('models', 'decoding'),
     [
@@ -109,10 +105,6 @@ def test_a_prefix_of_any_length_is_continued_or_named(learned: Translator) -> No
             learned(['', 'a', ''], prefixes=['', text(n), 'a'])
         with pytest.raises(UserError, match=rf"line 3 of 3: the line 'a a a.*' has {n} tokens; .* most 37"):
             learned(['', 'a', text(n)], prefixes=['', '', 'a'])
-
-
-def test_a_long_line_is_split_though_another_has_a_prefix(learned: Translator) -> None:
-    assert [one.split for one in learned([text(LIMIT + 3), 'a'], prefixes=['', 'b'])] == [True, False]
 
 
 def test_every_shape_to_warm_up_is_within_the_positions(tokenizer: SentencePieceTokenizer) -> None:
