@@ -224,13 +224,10 @@ def test_what_a_program_cannot_do_is_refused(tiny: Translator, tmp_path: Path, c
     assert not any(tmp_path.iterdir())
 
 
-def test_an_ensemble_is_refused(tiny: Translator, tmp_path: Path) -> None:
+def test_an_ensemble_and_a_model_that_is_not_ours_are_refused(tiny: Translator, tmp_path: Path) -> None:
     config, params = tiny.model.config, tiny.params
     with pytest.raises(UserError, match='ensemble of 2 models'):
         export_run(Translator([config, config], (params, params), tiny.tokenizer), tmp_path / 'out')
-
-
-def test_a_model_that_is_not_ours_is_refused(tiny: Translator, tmp_path: Path) -> None:
     other = Translator(nn.Dense(20), {}, tiny.tokenizer)
     with pytest.raises(UserError, match='a Dense cannot be exported; expected a model of this package'):
         export_run(other, tmp_path / 'out')

@@ -94,11 +94,6 @@ def test_outputs_are_those_of_transformers(name: str, width: int, translator: Tr
         assert a == b or '<pad>' in line, line
 
 
-def test_their_beam_search_finds_the_same_but_where_its_rules_differ() -> None:
-    theirs = [row[: row.index(0) + 1] for row in EXPECTED['beam']]
-    assert sum(a == b for a, b in zip(theirs, EXPECTED['beam_by_our_rules'], strict=True)) == len(theirs) - 1
-
-
 def test_the_settings_of_the_model_become_ours(translator: Translator) -> None:
     model, decoding = translator.model.config, translator.decoding
     assert (model.positions, model.norm_epsilon, model.activation, model.pad_row) == (
@@ -142,19 +137,8 @@ def test_an_imported_run_is_like_any_other(imported: Path, capsys, monkeypatch) 
         monkeypatch.setattr('sys.stdin', io.TextIOWrapper(io.BytesIO('\n'.join(lines).encode())))
         assert main(['translate', *runs, *options]) == 0
         assert capsys.readouterr().out.splitlines() == expected
-    few = {'beam_width': 1, 'max_source_tokens': 16}
-    tagged = Translator.from_run(imported, **few)([f'>>fra<< {line}' for line in lines])
-    assert [t.text for t in Translator.from_run(imported, target_language='fra', **few)(lines)] == [
-        t.text for t in tagged
-    ]
     assert main(['translate', str(imported), '--decoding.target-language', 'fr']) == 2
     assert 'expected one of deu, fra' in capsys.readouterr().err
-    files = [imported.parent / name for name in ('source', 'target')]
-    for file in files:
-        file.write_text('\n'.join(lines) + '\n', encoding='utf-8')
-    given = ['--source', str(files[0]), '--reference', str(files[1])]
-    assert main(['evaluate', str(imported), *given, *options, '--json']) == 0
-    assert json.loads(capsys.readouterr().out)['num_lines'] == 4
     assert main(['evaluate', str(imported)]) == 2
     assert 'has no test set' in capsys.readouterr().err
 
@@ -254,12 +238,9 @@ def test_a_pickle_of_more_than_tensors_is_refused(content, expected, form, folde
     ('spoil', 'expected'),
     [
         (lambda f: (f / 'config.json').unlink(), r'config\.json is missing'),
-        (lambda f: (f / 'config.json').write_text('{'), r'config\.json is damaged'),
         (lambda f: (f / 'vocab.json').unlink(), r'has no vocab\.json; expected the files of a Marian tokenizer'),
         (lambda f: [(f / n).unlink() for n in ('source.spm', 'target.spm')], r'has no source\.spm, target\.spm'),
-        (lambda f: (f / 'source.spm').write_bytes(b'x'), r'source\.spm is not a SentencePiece model'),
         (lambda f: (f / 'model.safetensors').unlink(), r'has no weights; expected model\.safetensors or pytorch_model'),
-        (lambda f: cut(f / 'model.safetensors', -3), r'model\.safetensors is damaged, or cut short'),
         (lambda f: change(f, 'config.json', model_type='t5'), r"'t5' \(T5\); expected \"marian\""),
         (lambda f: change(f, 'config.json', model_type=None), r'model_type is None'),
         (lambda f: change(f, 'config.json', architectures=['MarianForCausalLM']), r'architectures=.*MarianMTModel'),
@@ -283,9 +264,7 @@ def test_a_pickle_of_more_than_tensors_is_refused(content, expected, form, folde
             r'num_beam_groups=2: not supported',
         ),
         (lambda f: change(f, 'generation_config.json', bad_words_ids=[[3, 4]]), r'bad_words_ids has \[\[3, 4\]\]'),
-        (lambda f: change(f, 'generation_config.json', forced_eos_token_id=7), r'forced_eos_token_id=7: expected 0'),
         (lambda f: change(f, 'tokenizer_config.json', tokenizer_class='T5Tokenizer'), r'T5Tokenizer.*expected Marian'),
-        (lambda f: change(f, 'tokenizer_config.json', separate_vocabs=True), r'target_vocab\.json is missing'),
         (lambda f: change(f, 'tokenizer_config.json', eos_token='<eos>'), r"has no '<eos>', a special piece"),
         (lambda f: change(f, 'tokenizer_config.json', sp_model_kwargs={'enable_sampling': True}), r'sp_model_kwargs'),
         (lambda f: change(f, 'tokenizer_config.json', additional_special_tokens=['<x>']), r"added token '<x>'"),
@@ -300,10 +279,6 @@ def test_a_bad_folder_is_refused_with_what_is_wrong(spoil, expected: str, folder
     assert re.search(expected, output.err), output.err
     assert 'Traceback' not in output.err
     assert not (tmp_path / 'run').exists()
-
-
-def cut(file: Path, size: int) -> None:
-    file.write_bytes(file.read_bytes()[:size])
 
 
 @pytest.mark.parametrize(

@@ -124,22 +124,6 @@ def test_no_task_follows_a_stranger_out_of_the_data_folder(
     assert '--trust-data, once' in error
 
 
-@pytest.mark.parametrize(
-    ('task', 'name', 'says'),
-    [
-        ('speech', 'sub?speaker!=z', 'holds no checkpoint yet'),
-        ('trigger_word', 'sub#text', 'data/sub does not exist'),
-        ('classification', 'sub.tsv#1,2', 'data/sub.tsv does not exist'),
-    ],
-)
-def test_below_the_data_folder_every_task_looks(
-    task: str, name: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, evaluate = call(task, tmp_path, test=name if task != 'trigger_word' else (name,))
-    assert evaluate() == 2
-    assert says in capsys.readouterr().err
-
-
 def test_a_part_that_is_not_scored_does_not_matter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parts = {'test': ('/elsewhere/index.tsv',), 'validation': ('here.tsv',)}
     _, evaluate = call('trigger_word', tmp_path, '--part', 'validation', **parts)

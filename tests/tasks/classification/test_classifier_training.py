@@ -113,11 +113,9 @@ def test_labels_are_kept_with_their_counts(tiny_classifier: Path, tmp_path: Path
     assert labels.names == ('neg', 'pos')
     assert sum(labels.counts) == 240
     assert sum(labels.prior) == pytest.approx(1)
-    file = tmp_path / 'labels.json'
-    for damage in ('', '[]', json.dumps({'names': ['a'], 'counts': [1, 2]}), json.dumps({'names': [], 'counts': []})):
-        file.write_text(damage)
-        with pytest.raises(UserError, match=r'labels\.json is damaged'):
-            Run(tmp_path).read_labels()
+    (tmp_path / 'labels.json').write_text(json.dumps({'names': ['a'], 'counts': [1, 2]}))
+    with pytest.raises(UserError, match=r'labels\.json is damaged'):
+        Run(tmp_path).read_labels()
 
 
 def test_a_naive_bayes_start_is_naive_bayes() -> None:

@@ -58,7 +58,7 @@ def test_text_of_which_sampling_leaves_no_pair_is_refused(tmp_path: Path) -> Non
 
 def test_tables_are_updated_in_place(text_folder: Path) -> None:
     """XLA copies a table that it cannot update in place: the step would need room for one."""
-    for method in ('skip_gram', 'cbow', 'glove'):
+    for method in ('skip_gram', 'glove'):
         config = tiny_config(text_folder, method)
         trainer = make_trainer(replace(config, model=replace(config.model, vocab_size=50_000)))
         table = 50_000 * 8 * 4

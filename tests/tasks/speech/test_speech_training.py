@@ -16,7 +16,7 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.speech.batches import Batch, fill
-from flax_transformer.tasks.speech.config import PerturbationConfig, SpeechConfig
+from flax_transformer.tasks.speech.config import SpeechConfig
 from flax_transformer.tasks.speech.run import Run
 
 SLOTS = 6_400  # of the only length of the tiny config's batches
@@ -59,24 +59,6 @@ def test_empty_rows_and_those_too_short_for_their_labels_weigh_nothing() -> None
         'utterances': 2,
         'too_short': 1,
     }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
-def test_a_step_on_two_devices_is_that_on_one(strategy: str) -> None:
-    """Without perturbation, which pmap draws by device."""
-    still = PerturbationConfig(1, 1, gain_db=0, color_db=0, lowest_snr_db=None, band_masks=0, frame_masks=0)
-    config = replace(tiny_config(), perturbation=still)
-    batch = batch_of((3_000, [1, 2]), (6_000, [3]), (6_400, [4, 4, 5]))
-    found = []
-    for parallel in (ParallelConfig(num_devices=1), ParallelConfig(strategy=strategy, num_devices=2)):
-        trainer = make_trainer(replace(config, parallel=parallel))
-        before = jax.device_get(trainer.devices.gather(trainer.init_state().params))
-        after, _ = trainer.step(trainer.init_state(), batch)
-        found.append(jax.tree.map(np.subtract, jax.device_get(trainer.devices.gather(after.params)), before))
-    one, two = found
-    assert all(change.any() for change in jax.tree.leaves(one))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), two, one)
 
 
 def test_a_run_does_not_resume_with_other_recordings_and_starts_from_another(

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from drawn_params import drawn
 from fake_devices import tpu_slice
 from tiny_translation import LOSS, fresh_params, uneven_batch
 from tiny_translation import MODEL as TINY
@@ -24,7 +25,7 @@ from flax_transformer.engine.trainer import add_up
 from flax_transformer.ops.embedding import output_names
 from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.translation.task import automatic_chunk, loss_sums, per_token
-from flax_transformer.transformer.model import Transformer, init_params, parameter_shapes, shift_right
+from flax_transformer.transformer.model import Transformer, parameter_shapes, shift_right
 
 
 @pytest.fixture(scope='module')
@@ -143,7 +144,7 @@ def a_batch(rows=4, length=10, vocab_size=11):
 def test_in_chunks_losses_and_gradients_are_those_of_the_whole(name):
     """Of 10 positions, by 4, so that the last chunk is filled up; one model by all 10 and by 1 too."""
     model, batch = Transformer(MODELS[name]), a_batch()
-    params = init_params(model.config, jax.random.key(0))
+    params = drawn(parameter_shapes(model.config))
     compute = lambda chunk: jax.device_get(
         jax.jit(
             jax.value_and_grad(

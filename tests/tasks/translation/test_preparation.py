@@ -197,15 +197,6 @@ def digest_of(run: Path, config: Config) -> list[str]:
     return [pairs.fingerprint for pairs in prepare_run(config, Run(run)).corpora]
 
 
-def test_a_new_run_leaves_nothing_after_a_fault(folder: Path) -> None:
-    for language in ('en', 'ru'):
-        with (folder / f'train.{language}').open('a') as file:
-            file.write('one more\n')
-    with pytest.raises(UserError, match='expected equal counts'):
-        digest_of(folder / 'run', mixture(folder))
-    assert not (folder / 'run').exists()
-
-
 def test_a_fault_after_all_was_tokenized_keeps_that_and_the_run_can_begin_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,5 +156,3 @@ def test_files_are_compared_in_their_language(tmp_path: Path, capsys: pytest.Cap
     expected = sacrebleu.corpus_bleu(ours, [references], tokenize='zh').score
     assert f'{expected:.2f}  100.00' in printed
     assert '|tok:zh|' in printed
-    assert main([*map(str, command)]) == 0
-    assert 'the references have few spaces' in capsys.readouterr().out
