@@ -16,9 +16,7 @@ from num2words import num2words
 from flax_transformer import Translator
 from flax_transformer.cli import main
 from flax_transformer.data.lines import read_lines
-from flax_transformer.marian.folder import as_marian
 from flax_transformer.marian.tokenizer import MarianTokenizer
-from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 torch = pytest.importorskip('torch', reason='torch is not installed')
 transformers = pytest.importorskip('transformers', reason='transformers is not installed')
@@ -72,22 +70,6 @@ def test_ctranslate2_gives_the_same_translations(folder: Path, ours: list[str]) 
     ids = [tokenizer.convert_tokens_to_ids(result.hypotheses[0]) for result in found]
     theirs = tokenizer.batch_decode(ids, skip_special_tokens=True)
     assert sum(a == b for a, b in zip(theirs, ours, strict=True)) >= len(ours) - 1
-
-
-def test_a_joint_tokenizer_gives_our_ids_in_transformers(tmp_path: Path) -> None:
-    """10,000 lines of Multi30k, both sides, and hostile ones; and the same of an imported tokenizer."""
-    lines = [line for side in ('en', 'de') for line in read_lines(corpus('multi30k', f'train.{side}.gz'))[:5000]]
-    lines += HOSTILE
-    ours = SentencePieceTokenizer.train(lines[::10], vocab_size=500, pad_id=499, eos_id=0, unk_id=1)
-    as_marian(ours, ('en', 'de'), 512).write(tmp_path)
-    theirs = transformers.MarianTokenizer.from_pretrained(tmp_path)
-    expected = ours.encode(lines)
-    assert theirs(lines).input_ids == expected
-    assert theirs(text_target=lines).input_ids == expected
-    texts = theirs.batch_decode(expected, skip_special_tokens=True)
-    for line, text in zip(lines, texts, strict=True):
-        # Theirs strips the ends; ours keeps them.
-        assert text == ours.decode(ours.encode([line])[0]).strip() or '\u2581' in line, line
 
 
 def test_an_imported_tokenizer_gives_the_ids_of_transformers_on_10_000_lines() -> None:

@@ -18,6 +18,7 @@ import jax
 import numpy as np
 import pytest
 from conftest import TESTS
+from drawn_params import drawn
 from flax.traverse_util import unflatten_dict
 
 from flax_transformer import Translator
@@ -29,7 +30,7 @@ from flax_transformer.marian.folder import read_marian
 from flax_transformer.marian.settings import read_decoding, read_model, write_decoding, write_model
 from flax_transformer.marian.weights import from_marian, names, read_tensors, shapes, to_marian, write_safetensors
 from flax_transformer.transformer.layers import sinusoids
-from flax_transformer.transformer.model import Transformer, init_params
+from flax_transformer.transformer.model import Transformer, parameter_shapes
 
 FIXTURE = TESTS / 'fixtures' / 'marian'
 EXPECTED = json.loads((FIXTURE / 'expected.json').read_text(encoding='utf-8'))
@@ -93,11 +94,6 @@ def test_outputs_are_those_of_transformers(name: str, width: int, translator: Tr
         assert a == b or '<pad>' in line, line
 
 
-def test_their_beam_search_finds_the_same_but_where_its_rules_differ() -> None:
-    theirs = [row[: row.index(0) + 1] for row in EXPECTED['beam']]
-    assert sum(a == b for a, b in zip(theirs, EXPECTED['beam_by_our_rules'], strict=True)) == len(theirs) - 1
-
-
 def test_the_settings_of_the_model_become_ours(translator: Translator) -> None:
     model, decoding = translator.model.config, translator.decoding
     assert (model.positions, model.norm_epsilon, model.activation, model.pad_row) == (
@@ -141,19 +137,8 @@ def test_an_imported_run_is_like_any_other(imported: Path, capsys, monkeypatch) 
         monkeypatch.setattr('sys.stdin', io.TextIOWrapper(io.BytesIO('\n'.join(lines).encode())))
         assert main(['translate', *runs, *options]) == 0
         assert capsys.readouterr().out.splitlines() == expected
-    few = {'beam_width': 1, 'max_source_tokens': 16}
-    tagged = Translator.from_run(imported, **few)([f'>>fra<< {line}' for line in lines])
-    assert [t.text for t in Translator.from_run(imported, target_language='fra', **few)(lines)] == [
-        t.text for t in tagged
-    ]
     assert main(['translate', str(imported), '--decoding.target-language', 'fr']) == 2
     assert 'expected one of deu, fra' in capsys.readouterr().err
-    files = [imported.parent / name for name in ('source', 'target')]
-    for file in files:
-        file.write_text('\n'.join(lines) + '\n', encoding='utf-8')
-    given = ['--source', str(files[0]), '--reference', str(files[1])]
-    assert main(['evaluate', str(imported), *given, *options, '--json']) == 0
-    assert json.loads(capsys.readouterr().out)['num_lines'] == 4
     assert main(['evaluate', str(imported)]) == 2
     assert 'has no test set' in capsys.readouterr().err
 
@@ -233,9 +218,7 @@ class Evil:
     ('content', 'expected'),
     [
         (pickle.dumps({'a': Evil()}, protocol=2), r'asks for (builtins|__builtin__)\.print; expected a state dict'),
-        (pickle.dumps({'a': np.zeros(2)}, protocol=2), r'asks for numpy'),
         (b'', r'damaged, or not what torch\.save writes'),
-        (b'version https://git-lfs', r'damaged, or not what torch\.save writes'),
     ],
 )
 @pytest.mark.parametrize('form', ['zip', 'legacy'])
@@ -255,36 +238,19 @@ def test_a_pickle_of_more_than_tensors_is_refused(content, expected, form, folde
     ('spoil', 'expected'),
     [
         (lambda f: (f / 'config.json').unlink(), r'config\.json is missing'),
-        (lambda f: (f / 'config.json').write_text('{'), r'config\.json is damaged'),
-        (lambda f: (f / 'config.json').write_text('[]'), r'config\.json: got a list'),
         (lambda f: (f / 'vocab.json').unlink(), r'has no vocab\.json; expected the files of a Marian tokenizer'),
         (lambda f: [(f / n).unlink() for n in ('source.spm', 'target.spm')], r'has no source\.spm, target\.spm'),
-        (lambda f: (f / 'source.spm').write_bytes(b'x'), r'source\.spm is not a SentencePiece model'),
         (lambda f: (f / 'model.safetensors').unlink(), r'has no weights; expected model\.safetensors or pytorch_model'),
-        (lambda f: cut(f / 'model.safetensors', -3), r'model\.safetensors is damaged, or cut short'),
-        (lambda f: cut(f / 'model.safetensors', 20), r'model\.safetensors is damaged, or cut short'),
         (lambda f: change(f, 'config.json', model_type='t5'), r"'t5' \(T5\); expected \"marian\""),
-        (lambda f: change(f, 'config.json', model_type='mbart'), r'mBART'),
-        (lambda f: change(f, 'config.json', model_type='m2m_100'), r'M2M-100 or NLLB'),
         (lambda f: change(f, 'config.json', model_type=None), r'model_type is None'),
         (lambda f: change(f, 'config.json', architectures=['MarianForCausalLM']), r'architectures=.*MarianMTModel'),
         (
             lambda f: change(f, 'config.json', d_model=None, encoder_layers=None),
             r'd_model: missing\n  encoder_layers: mi',
         ),
-        (lambda f: change(f, 'config.json', d_model='16'), r"d_model='16': expected int"),
-        (
-            lambda f: change(f, 'config.json', activation_function='gelu_new'),
-            r"gelu_new': expected one of relu, gelu, sw",
-        ),
         (
             lambda f: change(f, 'config.json', decoder_ffn_dim=25),
             r'decoder_ffn_dim=25: expected 24, as encoder_ffn_dim',
-        ),
-        (lambda f: change(f, 'config.json', decoder_attention_heads=4), r'decoder_attention_heads=4: expected 2'),
-        (
-            lambda f: change(f, 'config.json', decoder_start_token_id=0),
-            r'decoder_start_token_id=0: expected pad_token_id',
         ),
         (lambda f: change(f, 'config.json', normalize_before=True), r'normalize_before=True: expected false'),
         (
@@ -298,10 +264,7 @@ def test_a_pickle_of_more_than_tensors_is_refused(content, expected, form, folde
             r'num_beam_groups=2: not supported',
         ),
         (lambda f: change(f, 'generation_config.json', bad_words_ids=[[3, 4]]), r'bad_words_ids has \[\[3, 4\]\]'),
-        (lambda f: change(f, 'generation_config.json', forced_eos_token_id=7), r'forced_eos_token_id=7: expected 0'),
-        (lambda f: change(f, 'generation_config.json', length_penalty=-1.0), r'alpha=-1.0'),
         (lambda f: change(f, 'tokenizer_config.json', tokenizer_class='T5Tokenizer'), r'T5Tokenizer.*expected Marian'),
-        (lambda f: change(f, 'tokenizer_config.json', separate_vocabs=True), r'target_vocab\.json is missing'),
         (lambda f: change(f, 'tokenizer_config.json', eos_token='<eos>'), r"has no '<eos>', a special piece"),
         (lambda f: change(f, 'tokenizer_config.json', sp_model_kwargs={'enable_sampling': True}), r'sp_model_kwargs'),
         (lambda f: change(f, 'tokenizer_config.json', additional_special_tokens=['<x>']), r"added token '<x>'"),
@@ -318,17 +281,10 @@ def test_a_bad_folder_is_refused_with_what_is_wrong(spoil, expected: str, folder
     assert not (tmp_path / 'run').exists()
 
 
-def cut(file: Path, size: int) -> None:
-    file.write_bytes(file.read_bytes()[:size])
-
-
 @pytest.mark.parametrize(
     ('argv', 'expected'),
     [
-        (['import-marian', 'nowhere', 'run'], r'nowhere: no such folder'),
         (['import-marian', str(FIXTURE)], r'expected FOLDER and RUN'),
-        (['import-marian'], r'got nothing, expected FOLDER first'),
-        (['export-marian', 'nowhere', 'out'], r'no such file, and none of the shipped configs'),
         (
             ['export-marian', 'number_words'],
             r"model.norm_epsilon=1e-06: expected 1e-05[^$]*model.positions='interleaved'",
@@ -366,14 +322,12 @@ MODEL = read_model(SETTINGS)
             {},
             {'beam_width': 1, 'max_tokens': None, 'force_eos': False, 'ban_pad': False, 'alpha': 1.0, 'min_tokens': 1},
         ),
-        ({'max_length': 512}, {'max_tokens': 511}),
         ({'max_new_tokens': 9, 'max_length': 512}, {'max_tokens': 9}),
         ({'min_length': 4}, {'min_tokens': 4}),
         ({'min_new_tokens': 4}, {'min_tokens': 5}),
         ({'forced_eos_token_id': 0}, {'force_eos': True}),
         ({'bad_words_ids': [[135], [9]], 'suppress_tokens': [4]}, {'ban_pad': True, 'banned_ids': (4, 9)}),
         ({'no_repeat_ngram_size': 3, 'num_beams': 6}, {'no_repeat_ngram': 3, 'beam_width': 6}),
-        ({'do_sample': False, 'repetition_penalty': 1.0}, {}),
     ],
 )
 def test_generation_settings_are_read(theirs: dict, ours: dict) -> None:
@@ -393,29 +347,26 @@ def test_an_older_folder_has_the_search_in_config_json(folder: Path) -> None:
 
 def test_our_own_model_gives_the_same_logits_when_read_back() -> None:
     """Biases that it lacks and a pad row that it does not read come back as zeros."""
-    model = TransformerConfig(
+    config = TransformerConfig(
         **{'vocab_size': 20, 'd_model': 16, 'num_heads': 2, 'd_ff': 24, 'num_encoder_layers': 1},
         **{'num_decoder_layers': 1, 'pad_id': 19, 'eos_id': 0, 'norm_epsilon': 1e-5, 'positions': 'concatenated'},
-        pad_row='neither',
+        **{'tie_embeddings': 'none', 'pad_row': 'output'},
     )
-    for changes in ({'tie_embeddings': 'target'}, {'tie_embeddings': 'none', 'pad_row': 'output'}):
-        config = replace(model, **changes)
-        params = init_params(config, jax.random.key(0))
-        theirs = json.loads(json.dumps(write_model(config, DecodingConfig(max_source_tokens=64, max_tokens=20))))
-        read = read_model(theirs)
-        assert replace(read, pad_row=config.pad_row, attention_bias=False, logits_bias=False) == config
-        back = from_marian(to_marian(params, config), read)
-        source, target = np.array([[3, 4, 0, 19]]), np.array([[19, 7, 8]])
-        ours = jax.jit(Transformer(config).apply)({'params': params}, source, target)
-        theirs = jax.jit(Transformer(read).apply)({'params': back}, source, target)
-        np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-6)
+    params = drawn(parameter_shapes(config))
+    read = read_model(json.loads(json.dumps(write_model(config, DecodingConfig(max_source_tokens=64, max_tokens=20)))))
+    assert replace(read, pad_row=config.pad_row, attention_bias=False, logits_bias=False) == config
+    back = from_marian(to_marian(params, config), read)
+    source, target = np.array([[3, 4, 0, 19]]), np.array([[19, 7, 8]])
+    ours = jax.jit(Transformer(config).apply)({'params': params}, source, target)
+    theirs = jax.jit(Transformer(read).apply)({'params': back}, source, target)
+    np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-5)
 
 
 def test_the_table_names_every_parameter_once() -> None:
     for tie in ('all', 'target', 'none'):
         config = replace(MODEL, tie_embeddings=tie)
-        table = [ours for ours, _, _ in names(config)]
+        table, ours = [name for name, _, _ in names(config)], shapes(config)
         assert len(table) == len(set(table))
-        assert set(shapes(config)) <= set(table)
-        params = unflatten_dict({name: np.zeros(shape) for name, shape in shapes(config).items()}, sep='/')
-        assert len(to_marian(params, config)) == len(shapes(config))
+        assert set(ours) <= set(table)
+        params = unflatten_dict({name: np.zeros(shape) for name, shape in ours.items()}, sep='/')
+        assert len(to_marian(params, config)) == len(ours)

@@ -33,7 +33,7 @@ def test_power_is_in_decibels_below_its_maximum() -> None:
     np.testing.assert_allclose(decibels(np.zeros(2)), -80)
 
 
-@pytest.mark.parametrize('samples', [SAMPLES, np.tile(SAMPLES, 9), SAMPLES[:1], SAMPLES[:0]])
+@pytest.mark.parametrize('samples', [SAMPLES, SAMPLES[:1], SAMPLES[:0]])
 def test_a_waveform_is_drawn_over_seconds_with_its_words(samples: np.ndarray) -> None:
     figure = plot_waveform(samples, RATE, words=WORDS, title='5 $')
     (axes,) = figure.axes

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import toy_task
-from conftest import ROOT, TESTS, copy_config
+from conftest import TESTS, copy_config
 from toy_runs import CircleRun
 from toy_task import CircleConfig
 
@@ -52,21 +52,9 @@ def test_a_run_of_version_1_is_refused_in_a_sentence(run: Path, capsys: pytest.C
 
 
 TASKS = 'classification, embeddings, speech, translation, trigger_word'
-NO_TASKS = [
-    '../x',
-    'os',
-    'find',
-    'translation.run',
-    'translation/run',
-    '__init__',
-    '',
-    '/tmp/evil',
-    'evil',
-    'translatoin',
-]
 
 
-@pytest.mark.parametrize('task', NO_TASKS)
+@pytest.mark.parametrize('task', ['../x', 'os', 'translation.run', '', '/tmp/evil', 'translatoin'])
 def test_a_run_of_an_unknown_task_is_refused_and_nothing_imported(
     run: Path, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,25 +69,12 @@ def test_a_run_of_an_unknown_task_is_refused_and_nothing_imported(
     for read in (open_run, read_run_config):
         with pytest.raises(UserError) as caught:
             read(run)
-        assert str(caught.value).startswith(f'{run / "config.json"}: task={task!r}: expected one of {TASKS}')
+        said = str(caught.value)
+        assert said.startswith(f'{run / "config.json"}: task={task!r}: expected one of {TASKS}')
+        assert ('Did you mean translation' in said) == task.startswith('transl')
     assert set(sys.modules) == before
-    with pytest.raises(UserError, match=f'expected one of {TASKS}'):
-        task_module(task, 'run')
-
-
-@pytest.mark.parametrize('task', [None, 3, ['translation'], {}])
-def test_a_task_that_is_no_name_is_refused(run: Path, task: object) -> None:
-    rewrite(run, task=task)
-    with pytest.raises(UserError, match=r'config\.json: task=.*: expected the name of a task'):
-        open_run(run)
-    rewrite(run, task=...)
+    rewrite(run, task=None)
     with pytest.raises(UserError, match=r'config\.json: task=None: expected the name of a task'):
-        open_run(run)
-
-
-def test_a_near_name_is_suggested(run: Path) -> None:
-    rewrite(run, task='translatoin')
-    with pytest.raises(UserError, match='Did you mean translation'):
         open_run(run)
 
 
@@ -113,7 +88,7 @@ def test_a_config_of_another_task_is_refused_with_both_names(run: Path) -> None:
         from_json(to_json(Config()).replace('"translation"', '"tagging"'), Config)
 
 
-@pytest.mark.parametrize('command', ['show', 'plan', 'evaluate', 'translate', 'average', 'curves', 'export', 'score'])
+@pytest.mark.parametrize('command', ['show', 'evaluate', 'translate', 'curves'])
 def test_a_command_names_the_file_of_an_unknown_task(
     run: Path, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,8 +110,7 @@ def get_config():
 """
 
 
-@pytest.mark.parametrize('command', ['train', 'plan', 'show', 'prepare', 'check', 'clean'])
-@pytest.mark.parametrize('task', ['tagging', 'translation'])
+@pytest.mark.parametrize(('command', 'task'), [('train', 'tagging'), ('show', 'translation'), ('prepare', 'tagging')])
 def test_a_config_file_of_no_task_here_is_refused_by_name(
     command: str, task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,27 +118,9 @@ def test_a_config_file_of_no_task_here_is_refused_by_name(
     file.write_text(STRANGE.replace('TASK', repr(task)))
     assert main([command, str(file)]) == 2
     expected = f'got a Other of the task {task!r}, expected a flax_transformer.tasks.translation.config.Config'
-    if task == 'tagging' and command in ('train', 'plan', 'show', 'check'):
+    if command == 'train':
         expected = f"task='tagging': expected one of {TASKS}"
     assert f'{file}: {expected}' in capsys.readouterr().err
-
-
-def test_a_start_from_a_run_of_an_unknown_task_is_refused(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rewrite(run, task='tagging')
-    command = ['train', 'number_words', '--workdir', str(tmp_path / 'new'), '--init-from', str(run)]
-    assert main(command) == 2
-    assert f"{run / 'config.json'}: task='tagging'" in capsys.readouterr().err
-    assert not (tmp_path / 'new').exists()
-
-
-@pytest.mark.parametrize('module', ['flax_transformer', 'flax_transformer.cli'])
-def test_the_command_runs_as_a_module(module: str) -> None:
-    done = subprocess.run([sys.executable, '-m', module], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
-    assert done.stdout.startswith('usage: flax-transformer COMMAND')
-    assert done.stderr == ''
 
 
 def test_a_replaced_config_keeps_its_task() -> None:
@@ -181,10 +137,7 @@ def circle(tmp_path: Path) -> Path:
     return tmp_path / 'circle'
 
 
-TRANSLATION_ONLY = ['translate', 'compare', 'analyse', 'score', 'export', 'export-marian', 'warmup']
-
-
-@pytest.mark.parametrize('command', TRANSLATION_ONLY)
+@pytest.mark.parametrize('command', ['translate', 'score', 'export', 'warmup'])
 def test_a_translation_command_refuses_a_run_of_another_task(
     circle: Path, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -246,21 +199,11 @@ def test_a_task_in_one_file_anywhere_is_trained_resumed_and_averaged(tmp_path: P
     assert "config.json: task='circles': expected one of" in refused.stderr
     assert 'For a task of your own, set FLAX_TRANSFORMER_TASKS to its module' in refused.stderr
     path = os.pathsep.join([str(tmp_path), os.environ.get('PYTHONPATH', '')])
+    average[2] = 'flax_transformer.cli'  # the same
     done = run(average, env=os.environ | {'FLAX_TRANSFORMER_TASKS': 'circles', 'PYTHONPATH': path})
     assert done.returncode == 0, done.stderr
-
-
-def test_the_tokenizer_of_a_run_of_another_task_is_refused(circle: Path) -> None:
-    with pytest.raises(UserError, match="a run of the task 'circle'"):
-        open_run(circle, 'translation')
 
 
 def test_a_missing_module_of_a_task_is_named() -> None:
     with pytest.raises(UserError, match=r"task='translation': it has no nothing\.py; docs/how-to/tasks\.md"):
         task_module('translation', 'nothing')
-
-
-def test_a_config_nested_too_deeply_is_refused(run: Path) -> None:
-    (run / 'config.json').write_text('[' * 100_000)
-    with pytest.raises(UserError, match=r'config\.json: config is not JSON'):
-        read_run_config(run)

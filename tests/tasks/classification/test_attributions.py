@@ -11,7 +11,7 @@ import pytest
 from flax_transformer import Classifier
 from flax_transformer.common.errors import UserError
 from flax_transformer.plots.classification import plot_attributions, plot_pairs
-from flax_transformer.tasks.classification.attributions import _log_odds, attributions, log_odds
+from flax_transformer.tasks.classification.attributions import attributions, log_odds
 from flax_transformer.tasks.classification.config import ClassifierConfig
 from flax_transformer.tasks.classification.model import parameter_shapes
 from flax_transformer.tasks.classification.run import Labels
@@ -97,14 +97,6 @@ def test_what_cannot_be_explained_is_refused(average: Classifier) -> None:
     assert len(long.tokens) == len(long.values) == 16  # as far as it is read
     alone = attributions(average, 'good', 'pos', method='occlusion').values
     np.testing.assert_allclose(alone, log_odds(average, ['good'], 'pos') - log_odds(average, [''], 'pos'), rtol=1e-6)
-
-
-def test_log_odds_of_certainty_are_finite() -> None:
-    given = np.array([[1.0, 1e-20, 0.0], [0.0, 1.0, 0.0], [0.25, 0.5, 0.25]], np.float32)
-    found = _log_odds(given, 0)
-    np.testing.assert_allclose(found[[0, 2]], [20 * np.log(10), np.log(1 / 3)], rtol=1e-6)
-    assert found[1] < -80
-    assert np.isfinite(found).all()
 
 
 def test_a_picture_of_attributions_has_each_token_number_and_colour() -> None:

@@ -74,7 +74,7 @@ def test_a_checkpoint_can_be_chosen(tiny_classifier: Path) -> None:
         Classifier.from_run(f'{tiny_classifier}@30', step=60)
 
 
-@pytest.mark.parametrize('file', ['labels.json', 'tokenizer/words.txt', 'tokenizer/lower_case.json'])
+@pytest.mark.parametrize('file', ['labels.json', 'tokenizer/words.txt'])
 def test_a_run_without_a_file_or_with_a_damaged_one_is_refused(
     file: str, tiny_classifier: Path, tmp_path: Path
 ) -> None:

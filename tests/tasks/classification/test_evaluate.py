@@ -1,19 +1,14 @@
 """`flax-transformer evaluate` on a classifier: its scores, in text and in JSON, on test sets that may be read."""
 
 import json
-import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from flax_transformer import Classifier
 from flax_transformer.cli import main
-from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.classification.evaluate import _confusion, read_set
+from flax_transformer.tasks.classification.evaluate import _confusion
 from flax_transformer.tasks.classification.metrics import scores
-from flax_transformer.tasks.classification.run import Run
 
 HARD = [
     'pos\tthe film is dull',
@@ -82,30 +77,3 @@ def test_a_matrix_of_many_labels_becomes_a_list() -> None:
         '      2  label 0 as label 1',
         '      1  label 2 as label 0',
     ]
-
-
-@pytest.fixture
-def strangers(tiny_classifier: Path, tmp_path: Path, monkeypatch) -> Path:
-    """A run that is not remembered, and a data folder of the user's with another test set."""
-    monkeypatch.setenv('XDG_STATE_HOME', str(tmp_path / 'state'))
-    monkeypatch.setenv('FLAX_TRANSFORMER_DATA', str(tmp_path))
-    (tmp_path / 'test.tsv').write_text('neg\tmine\n')
-    return shutil.copytree(tiny_classifier, tmp_path / 'run')
-
-
-def read(run: Path, *, trust: bool = False, **given: str | None) -> list[str]:
-    return read_set(str(run), None, replace(Run(run).read_config().data, **given), trust=trust)[1].texts
-
-
-def test_a_strangers_run_names_no_file_outside_the_data_folder(strangers: Path, texts_folder: Path) -> None:
-    with pytest.raises(UserError, match=r"/test\.tsv'\. Give your own with --test FILE, or .*; .*--trust-data"):
-        read(strangers)
-    assert read(strangers, root=None) == ['mine']
-    file = strangers / 'config.json'
-    text = file.read_text()
-    for name in ('/etc/passwd.tsv', '../test.tsv', 'a/../../test.tsv', '~/test.tsv'):
-        file.write_text(text.replace('"test.tsv"', json.dumps(name)).replace(json.dumps(str(texts_folder)), 'null'))
-        with pytest.raises(UserError, match='was not trained here by you'):
-            read(strangers)
-    file.write_text(text)
-    assert len(read(strangers, trust=True)) == len(read(strangers)) == 40

@@ -4,17 +4,15 @@ import numpy as np
 import pytest
 
 from flax_transformer.tasks.classification.metrics import (
-    accuracy,
     calibration_error,
     confusion_matrix,
     macro_f1,
     most_wrong,
-    negative_log_likelihood,
     scores,
 )
 from flax_transformer.tasks.evaluation import bootstrap_interval
 
-# Forty texts of three classes, and what scikit-learn 1.9.1 says of them.
+# Twelve texts of three classes, and what scikit-learn 1.9.1 says of them.
 PROBABILITIES = np.array(
     [
         [0.179, 0.608, 0.213],
@@ -29,42 +27,14 @@ PROBABILITIES = np.array(
         [0.662, 0.312, 0.026],
         [0.375, 0.583, 0.042],
         [0.279, 0.148, 0.573],
-        [0.793, 0.106, 0.101],
-        [0.288, 0.624, 0.088],
-        [0.134, 0.704, 0.162],
-        [0.304, 0.33, 0.366],
-        [0.071, 0.354, 0.575],
-        [0.14, 0.759, 0.101],
-        [0.389, 0.367, 0.244],
-        [0.125, 0.645, 0.23],
-        [0.237, 0.492, 0.271],
-        [0.245, 0.722, 0.033],
-        [0.097, 0.606, 0.297],
-        [0.446, 0.159, 0.395],
-        [0.781, 0.061, 0.158],
-        [0.316, 0.289, 0.395],
-        [0.23, 0.528, 0.242],
-        [0.269, 0.136, 0.595],
-        [0.055, 0.358, 0.587],
-        [0.018, 0.956, 0.026],
-        [0.69, 0.051, 0.259],
-        [0.456, 0.032, 0.512],
-        [0.871, 0.071, 0.058],
-        [0.407, 0.066, 0.527],
-        [0.161, 0.714, 0.125],
-        [0.277, 0.053, 0.67],
-        [0.39, 0.44, 0.17],
-        [0.512, 0.272, 0.216],
-        [0.272, 0.185, 0.543],
-        [0.108, 0.07, 0.822],
     ]
 )
-LABELS = np.array(list(map(int, '1210020210000011211200100102110000100020')))
+LABELS = np.array([1, 2, 1, 0, 0, 2, 0, 2, 1, 0, 0, 0])
 SCIKIT_LEARN = {
-    'accuracy_score': 0.55,
-    'f1_score': 0.55007215007215,  # average='macro'
-    'confusion_matrix': [[8, 7, 6], [1, 8, 3], [0, 1, 6]],
-    'log_loss': 0.8155069043529872,
+    'accuracy_score': 0.6666666666666666,
+    'f1_score': 0.6666666666666666,  # average='macro'
+    'confusion_matrix': [[2, 2, 2], [0, 3, 0], [0, 0, 3]],
+    'log_loss': 0.7847748950809258,
 }
 
 
@@ -74,7 +44,7 @@ def test_scores_equal_those_of_scikit_learn() -> None:
     assert found.macro_f1 == pytest.approx(SCIKIT_LEARN['f1_score'])
     assert [list(row) for row in found.confusion] == SCIKIT_LEARN['confusion_matrix']
     assert found.nll == pytest.approx(SCIKIT_LEARN['log_loss'])
-    assert (found.num_texts, found.labels) == (40, ('a', 'b', 'c'))
+    assert (found.num_texts, found.labels) == (12, ('a', 'b', 'c'))
 
 
 def test_a_class_that_is_neither_true_nor_given_does_not_count_in_f1() -> None:
@@ -127,8 +97,3 @@ def test_a_class_that_the_classifier_does_not_know_is_wrong_and_shown() -> None:
 def test_no_texts_are_refused() -> None:
     with pytest.raises(ValueError, match='got no texts'):
         scores(np.zeros((0, 2)), np.zeros(0, int), ('a', 'b'))
-
-
-def test_a_certain_mistake_has_a_finite_loss() -> None:
-    assert np.isfinite(negative_log_likelihood(np.eye(2), np.array([1, 0])))
-    assert accuracy(np.eye(2), np.array([1, 0])) == 0

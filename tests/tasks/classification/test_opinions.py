@@ -9,7 +9,6 @@ import pytest
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.classification.config import ClassificationDataConfig
 from flax_transformer.tasks.classification.opinions import (
-    PAIRS_FILE,
     SIZES,
     negation_pairs,
     opinion,
@@ -48,11 +47,6 @@ def test_each_negation_turns_as_much_praise_as_blame() -> None:
     }
     assert added[True] == added[False]
     assert set(added[True]) == set(NEGATIONS)
-
-
-def test_the_pairs_are_an_ordinary_test_set() -> None:
-    found = read_examples(PAIRS_FILE.name, ClassificationDataConfig(root=str(PAIRS_FILE.parent)))
-    assert Counter(found.labels) == {'pos': 100, 'neg': 100}
 
 
 def test_pairs_are_counted_where_both_labels_are_right() -> None:

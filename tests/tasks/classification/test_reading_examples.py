@@ -1,8 +1,6 @@
 """Labelled texts are read from every form of a source, and what cannot be read is reported in one message."""
 
-import bz2
 import gzip
-import lzma
 import sys
 from pathlib import Path
 
@@ -44,14 +42,10 @@ def fault(folder: Path, source: str, content: bytes | None = None) -> str:
     [
         ('a.tsv', TABLE),
         ('a.tsv', b'\xef\xbb\xbf' + TABLE.replace(b'\n', b'\r\n')),
-        ('a.tsv', TABLE.removesuffix(b'\n')),
         ('a.tsv#3,1', b''.join(b'\t7\t'.join(line.split(b'\t')[::-1]) + b'\n' for line in TABLE.split(b'\n')[:-1])),
         ('a.tsv.gz', gzip.compress(TABLE, mtime=0)),
-        ('a.tsv.xz', lzma.compress(TABLE)),
-        ('a.tsv.bz2', bz2.compress(TABLE)),
         ('a.tsv.zst', zstandard.compress(TABLE)),
         ('a.jsonl', JSON),
-        ('a.jsonl', b'\xef\xbb\xbf' + JSON.replace(b'\n', b'\r\n')),
     ],
 )
 def test_the_same_examples_come_from_every_kind_of_file(tmp_path: Path, source: str, content: bytes) -> None:
@@ -104,7 +98,6 @@ def test_labels_of_json_may_be_numbers_and_truth_values_and_say_so(tmp_path: Pat
 @pytest.mark.parametrize(
     ('source', 'content', 'message'),
     [
-        ('a.tsv', b'no tab\n', 'a.tsv:1: a line without a tab; expected label<TAB>text'),
         (
             'a.tsv',
             b'x\ta\n' + b'none\n' * 8 + b'x\t\xff\n',
@@ -114,31 +107,23 @@ def test_labels_of_json_may_be_numbers_and_truth_values_and_say_so(tmp_path: Pat
         ),
         ('a.tsv', b'x\ta\n  \tb\n\tc\n', 'a.tsv:2: the label is empty (and a.tsv:3: 2 in all)'),
         ('a.tsv#2,3', b'1\tx\n', 'a.tsv:1: got 2 columns; expected the label in column 2 and the text in column 3'),
-        ('a.tsv', b'', 'a.tsv is empty; expected at least one labelled text'),
         ('a.tsv', b'\xef\xbb\xbf\n\n', 'a.tsv is empty; expected at least one labelled text'),
         ('a.jsonl', b'{"label": "x"}\n', 'a.jsonl:1: expected a JSON object with "label" and "text", the text in'),
-        ('a.jsonl', b'{"label": "x", "text": 3}\n', 'a.jsonl:1: expected a JSON object with'),
-        ('a.jsonl', b'["x", "a"]\n{"label"\n', 'a.jsonl:1: expected a JSON object with "label" and "text"'),
         (
             'a.jsonl',
             b'{"label": ["x", "y"], "text": "a"}\n',
             'a.jsonl:1: a list of labels; expected one label for each',
         ),
         ('a.jsonl', b'{"label": null, "text": "a"}\n', 'a.jsonl:1: the label is no text, number, true or false'),
-        ('a.jsonl', b'{"label": NaN, "text": "a"}\n', 'a.jsonl:1: the label is no text, number, true or false'),
         ('a.jsonl', b'{"label": "\xff", "text": "a"}\n', 'a.jsonl:1: byte 0xff is not valid UTF-8'),
         (
             'a.jsonl',
             b'{"label": "x", "text": "\\ud83d"}\n',
             'a.jsonl:1: half a surrogate pair, which',
         ),
-        ('a.jsonl', b'{"label": "\\ud83d", "text": "a"}\n', 'a.jsonl:1: half a surrogate pair, which'),
-        ('a.jsonl', b'[' * 100_000, 'a.jsonl:1: expected a JSON object'),
         ('a.csv', b'x,a\n', "'a.csv': expected a .tsv file with label<TAB>text on each line, a .jsonl file with"),
         ('a.tsv.gz', gzip.compress(TABLE, mtime=0)[:30], 'a.tsv.gz could not be read: Compressed file ended before'),
         ('nothing.tsv', None, 'nothing.tsv does not exist; relative paths start at --data.root'),
-        ('nothing', None, 'nothing does not exist; relative paths start at --data.root'),
-        ('*.tsv', None, '*.tsv matches no file'),
         ('a.tsv#1', b'x\ta\n', "corpus 'a.tsv#1': got the columns '1', expected two numbers"),
     ],
 )

@@ -29,22 +29,6 @@ def test_every_text_comes_once_an_epoch_in_a_new_order() -> None:
     assert all((batch.labels == batch.tokens[:, 0] % 2).all() for batch in epochs[0])
 
 
-def test_a_batch_may_end_one_epoch_and_begin_the_next() -> None:
-    iterator = iter(batches(10, 4))
-    numbers = np.concatenate([next(iterator).tokens[:, 0] for _ in range(5)])
-    assert sorted(numbers[:10]) == sorted(numbers[10:]) == list(range(2, 12))
-
-
-def test_an_iterator_goes_on_from_a_place() -> None:
-    data = batches(10, 4)
-    one, other = iter(data), iter(data)
-    for _ in range(7):
-        next(one)
-    other.set_state(one.get_state())
-    for _ in range(5):
-        np.testing.assert_array_equal(next(one).tokens, next(other).tokens)
-
-
 def test_processes_share_out_the_rows_of_the_same_batches() -> None:
     whole = iter(batches(10, 4))
     parts = [iter(batches(10, 4, own_rows=np.array(rows))) for rows in ([0, 1], [2, 3])]

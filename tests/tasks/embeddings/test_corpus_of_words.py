@@ -1,6 +1,5 @@
 """Text as ids: counted and written in one pass, whatever the text."""
 
-import gzip
 import itertools
 from collections import Counter
 from pathlib import Path
@@ -48,20 +47,11 @@ def test_a_pattern_and_lower_case_say_what_is_a_word(tmp_path: Path) -> None:
     assert vocabulary.words == ('the', 'x')
 
 
-def test_a_compressed_text_gives_the_same_words(tmp_path: Path) -> None:
-    file = tmp_path / 'text.txt.gz'
-    file.write_bytes(gzip.compress(TEXT.encode()))
-    corpus, _ = prepare_corpus([file], TWICE, tmp_path, vocab_size=10)
-    assert corpus.num_known == 5
-
-
 @pytest.mark.parametrize(
     ('text', 'message'),
     [
         ('', 'no words'),
-        (' \n\n', 'no words'),
         ('a a a\n', '1 different words, 1 of them at least'),
-        ('a b c d\n', '4 different words, 0 of them at least tokenizer.min_count=2'),
         (b'fine\nb\xe9b\xe9\n', 'line 2: byte 0xe9 is not valid UTF-8'),
     ],
 )

@@ -47,26 +47,17 @@ def planted(seed: int = 0) -> tuple[WordVectors, np.ndarray]:
     return WordVectors(words, np.array(matrix)), direction
 
 
-@pytest.mark.parametrize('pairs', [PAIRS, PAIRS[:1]], ids=['three pairs', 'one pair'])
-def test_the_direction_of_pairs_is_what_was_planted(pairs: tuple) -> None:
-    vectors, direction = planted()
-    found = bias_direction(vectors, pairs)
-    assert np.linalg.norm(found) == pytest.approx(1)
-    assert found @ direction > 0.98  # towards the first words
-    assert bias_direction(vectors, [pair[::-1] for pair in pairs]) == pytest.approx(-found)
-    one, other = vectors.units[vectors.ids_of(PAIRS[0])].astype(float)
-    if len(pairs) == 1:
-        assert found == pytest.approx((one - other) / np.linalg.norm(one - other))
-
-
 def test_the_direction_is_the_first_principal_component_of_centred_pairs() -> None:
-    vectors, _ = planted()
+    vectors, direction = planted()
     rows = []
     for pair in PAIRS:
         both = vectors.units[vectors.ids_of(pair)].astype(float)
         rows += list(both - both.mean(axis=0))
     values, components = np.linalg.eigh(np.cov(np.array(rows).T, bias=True))
-    assert abs(components[:, values.argmax()] @ bias_direction(vectors, PAIRS)) == pytest.approx(1)
+    found = bias_direction(vectors, PAIRS)
+    assert abs(components[:, values.argmax()] @ found) == pytest.approx(1)
+    assert found @ direction > 0.98  # what was planted, towards the first words
+    assert bias_direction(vectors, [pair[::-1] for pair in PAIRS]) == pytest.approx(-found)
 
 
 def test_a_neutralized_vector_has_no_part_along_the_direction_and_keeps_the_rest() -> None:
@@ -163,7 +154,7 @@ def test_association_is_the_difference_of_means_and_its_share_of_all_partitions(
 
 
 def test_words_that_are_not_there_are_one_message() -> None:
-    vectors, g = planted()
+    vectors, _ = planted()
     with pytest.raises(UserError, match='got no pair'):
         bias_direction(vectors, [])
     with pytest.raises(UserError, match=r"'lass' is not in the vocabulary"):
@@ -172,11 +163,6 @@ def test_words_that_are_not_there_are_one_message() -> None:
         bias_direction(vectors, [('he', 'he')])
     with pytest.raises(UserError, match='has 1 of the words job1, x; expected at least 2'):
         association(vectors, (('job1', 'x'), JOBS), (('he',), ('she',)))
-    with pytest.raises(UserError, match='got 3 words; expected at least 4'):
-        remaining_bias(vectors, biases(vectors, JOBS[:3], g), JOBS[:3])
-
-
-def test_targets_that_are_alike_are_one_message() -> None:
     alike = WordVectors([*'abcd', 'he', 'she'], [[1, 0]] * 4 + [[1, 1], [0, 1]])
     with pytest.raises(UserError, match='every target is as near to the attributes'):
         association(alike, ('ab', 'cd'), (('he',), ('she',)))

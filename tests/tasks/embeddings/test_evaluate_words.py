@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.embeddings.evaluate import EvaluateOptions, benchmark_files, evaluate
+from flax_transformer.tasks.embeddings.evaluate import EvaluateOptions, evaluate
 from flax_transformer.tasks.embeddings.vectors import WordVectors
 
 WORDS = {'man': [1, 0, 0], 'woman': [1, 1, 0], 'king': [1, 0, 1], 'queen': [1, 1, 1]}
@@ -79,8 +79,3 @@ def test_mistakes_are_one_message(folder: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv('FLAX_TRANSFORMER_DATA', str(folder))
     with pytest.raises(UserError, match=r'has none of questions-words\.txt.*--analogies FILE'):
         run('run')
-
-
-def test_only_the_files_given_are_used(folder: Path) -> None:
-    assert benchmark_files(None, (folder / 'simlex999.tsv',)) == (None, (folder / 'simlex999.tsv',))
-    assert benchmark_files(None, ()) == (folder / 'questions-words.txt', (folder / 'simlex999.tsv',))

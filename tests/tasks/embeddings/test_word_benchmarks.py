@@ -68,9 +68,7 @@ def test_correlations_are_of_ranks(vectors: WordVectors, tmp_path: Path) -> None
     ('content', 'message'),
     [
         ('', 'has no analogies'),
-        (': family\n', 'has no analogies'),
         (': family\na b c d\na b c\n', r"line 3: got 3 words, 'a b c'; expected four"),
-        (': family\na b c d e\n', 'line 2: got 5 words'),
         ('a b c d\n', 'line 1: expected the name of a section first'),
         (': family\na b c d\n: family\n', "line 3: got ': family', expected `: ` and a new name"),
     ],
@@ -87,8 +85,6 @@ def test_an_analogy_file_of_another_form_is_refused(content: str, message: str, 
     [
         ('# nothing\n', 'has no pairs'),
         ('a\tb\n', r"line 1: got 'a\\tb', expected word<TAB>word<TAB>number"),
-        ('a\tb\t1\na b 1\n', 'line 2'),
-        ('a\tb\tx\n', 'line 1'),
         ('a\tb\tnan\n', 'line 1: nan is not finite'),
     ],
 )

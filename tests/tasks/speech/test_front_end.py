@@ -54,22 +54,13 @@ def test_half_of_a_recordings_color_goes() -> None:
     np.testing.assert_allclose(np.diff(plain[0, :20], axis=0), np.diff(features[0, :20], axis=0) / 3, atol=1e-5)
 
 
-def test_rows_without_a_frame_are_finite() -> None:
-    features, frames = features_of(*rows(np.zeros(0, np.float32), np.zeros(100, np.float32), tone(300)), CONFIG)
-    assert frames.tolist() == [0, 0, 48]
-    assert np.isfinite(features).all()
-    assert not features[:2].any()
-
-
-@pytest.mark.parametrize('factor', [0.8, 1.0, 1.25])
+@pytest.mark.parametrize('factor', [0.8, 1.25])
 def test_warping_multiplies_frequencies(factor: float) -> None:
     """Up to a corner; then the top stays where it is."""
     features = log_mel(jnp.asarray(tone(800)[None]), CONFIG)
     expected = log_mel(jnp.asarray(tone(800 * factor)[None]), CONFIG)
     found = warped(features, jnp.array([factor], jnp.float32), CONFIG)
     assert np.argmax(found[0, 5]) == pytest.approx(np.argmax(expected[0, 5]), abs=1)
-    if factor == 1:
-        np.testing.assert_allclose(found, features, atol=2e-3)
     top = warped(jnp.zeros((1, 1, 40)).at[..., -1].set(1.0), jnp.array([factor], jnp.float32), CONFIG)
     assert np.argmax(top[0, 0]) == 39
 

@@ -87,13 +87,6 @@ def test_strings_are_a_pure_function_of_seed_and_number(tones: Corpus, strings: 
     assert any(strings.recording(i).place != other.recording(i).place for i in range(5))
 
 
-def test_strings_end_before_they_get_too_long(tones: Corpus) -> None:
-    strings = make_strings(tones, most_samples=max(each.num_samples for each in tones.recordings))
-    for number in range(50):
-        assert 0 < len(strings.samples(number)) <= MOST
-        assert strings.recording(number).text
-
-
 @pytest.mark.parametrize('are_strings', [True, False])
 def test_batches_hold_their_examples_whole(tones: Corpus, strings: Strings, are_strings: bool) -> None:
     examples = strings if are_strings else tones.chosen(list(range(96)))
@@ -146,7 +139,7 @@ def test_a_place_is_where_reading_goes_on(strings: Strings) -> None:
     assert len(batches.describe({'batch': 2})['recordings']) == 8
 
 
-@pytest.mark.parametrize(('speed', 'length'), [(1.0, 801), (1.25, 641), (0.8, 1001)])
+@pytest.mark.parametrize(('speed', 'length'), [(1.25, 641), (0.8, 1001)])
 def test_playing_faster_raises_the_pitch(speed: float, length: int) -> None:
     times = np.arange(801) / RATE
     found = faster(np.sin(2 * np.pi * 200 * times).astype(np.float32), speed)

@@ -100,15 +100,10 @@ def test_a_model_of_strings_hears_silence_after_each_recording(transcriber: Tran
 
 def test_integers_and_floats_are_the_same_recording(transcriber: Transcriber, tones: Corpus) -> None:
     samples = (tones.samples(3) * 32767).astype(np.int16)
-    assert transcriber(samples) == transcriber((samples / 32768).astype(np.float32)) == transcriber(samples / 32768)
-
-
-@pytest.mark.parametrize('kind', [np.float32, np.float64])
-def test_loud_samples_are_scaled_down(transcriber: Transcriber, tones: Corpus, kind: type) -> None:
-    samples = tones.samples(3)
-    samples = samples / np.abs(samples).max()
-    loud = transcriber(samples.astype(kind) * kind(1e30))
-    assert loud.text == transcriber(samples).text
+    expected = transcriber(samples)
+    assert expected == transcriber((samples / 32768).astype(np.float32)) == transcriber(samples / 32768)
+    loud = transcriber(samples * 1e30)
+    assert loud.text == expected.text
     assert loud.remarks == ('scaled down: the samples exceeded full scale',)
 
 
@@ -128,7 +123,6 @@ def test_a_beam_is_no_less_probable(transcriber: Transcriber, tones: Corpus) -> 
         (np.array([0.0, np.nan]), '1 samples are NaN or infinite'),
         ('nowhere.wav', 'nowhere.wav'),
         ('', r"got the name '' \(empty\); expected a recording"),
-        ([0.5, 0.25], r'samples of shape \(\) and type float64: expected one channel'),
     ],
 )
 def test_what_is_no_recording_is_refused(transcriber: Transcriber, recording: object, message: str) -> None:
@@ -192,8 +186,6 @@ def test_n_files_give_n_lines_whatever_they_are(
     assert record['file'] == str(good)
     assert [word['text'] for word in record['words']] == record['text'].split()
     assert record['log_probability'] <= 0
-    assert main(['transcribe', str(tiny_transcriber), '']) == 2
-    assert "got the name '' (empty); expected a recording" in capsys.readouterr().err
     assert main(['transcribe', str(tiny_transcriber)]) == 2
     assert 'expected recordings: transcribe RUN FILE' in capsys.readouterr().err
 
@@ -214,8 +206,6 @@ def test_evaluate_scores_by_speaker_and_confuses_single_words(
     shown = capsys.readouterr().out
     assert 'tones:test, 20 strings: 20 utterances' in shown
     assert 'by speaker' in shown
-    assert main(['evaluate', str(tiny_transcriber), '--count', '5', '--strings.most', '1']) == 2
-    assert 'give --strings.most N, of at least 2' in capsys.readouterr().err
     assert main(['evaluate', str(tiny_transcriber), '--count', '99999999999999999999']) == 2
     assert 'expected 0 to 1,000,000' in capsys.readouterr().err
 

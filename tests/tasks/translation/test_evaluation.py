@@ -8,33 +8,7 @@ import pytest
 from flax_transformer import Translator
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.tasks.translation.evaluation import evaluate_loss, evaluate_translation
-from flax_transformer.tasks.translation.metrics import score
 from flax_transformer.tasks.translation.run import Run
-
-OURS = ['The cat sat on the mat.', 'It is raining today', 'no']
-THEIRS = ['The cat sat on the mat.', 'It rains today, I think.', 'yes']
-
-
-def test_exact_matches_are_printed_first() -> None:
-    first, second, *_ = str(score(OURS, THEIRS)).splitlines()
-    assert first == 'exact matches: 33.3% of 3 lines'
-    assert second.startswith('BLEU ')
-
-
-def test_no_bleu_is_printed_where_no_translation_has_four_words() -> None:
-    scores = score(['eins', 'zwei'], ['eins', 'zwei'], sources=['one', ' '.join(['two'] * 11)])
-    assert scores.exact == 1.0
-    (line,) = [line for line in str(scores).splitlines() if 'BLEU' in line]
-    assert line == 'BLEU is not defined here: it counts four tokens in a row, and no translation has as many'
-    assert scores.bleu_signature in str(scores)
-    assert 'BLEU is not defined' not in str(score(OURS, THEIRS))
-
-
-def test_the_table_by_length_has_a_bleu_for_sentences() -> None:
-    ours, sources = [OURS[0], OURS[0]], ['a', ' '.join('a' * 11)]
-    title, *rows = str(score(ours, ours, sources=sources)).splitlines()[-4:-1]
-    assert title.split() == ['source', 'words', 'lines', 'BLEU', 'chrF', 'length', 'ratio']
-    assert [row.split() for row in rows] == [[words, '1', '100.00', '100.00', '1.000'] for words in ('0-10', '11-20')]
 
 
 def test_all_references_of_a_pair_count() -> None:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
 
 import matplotlib
 import numpy as np
@@ -43,26 +42,19 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
 
     config, params, tokenizer = load_run(copy_run)
 
-    class Told:
-        pictures: ClassVar[list] = []
-        lines: ClassVar[list] = []
-
-        def say(self, text: str) -> None:
-            self.lines.append(text)
-
-        def sample(self, step: int, number: int, **parts: str) -> None:
-            self.lines.append(parts['translation'])
-
-        def picture(self, step: int, name: str, png: bytes) -> None:
-            self.pictures.append((step, name, png))
-
-    assert {'say', 'sample', 'picture'} <= set(dir(Reporter))
+    lines, pictures = [], []
+    told = SimpleNamespace(
+        say=lines.append,
+        sample=lambda step, number, **parts: lines.append(parts['translation']),
+        picture=lambda *of_one: pictures.append(of_one),
+    )
+    assert vars(told).keys() <= set(dir(Reporter))
     each = ValidationSet('train', Pairs(['a b'], ['a b']), None, None)
     training = replace(config.training, draw_attention=True, sample_translations=1)
     prepared = Prepared(tokenizer, [], [each], {})
     validation = TranslationValidation(replace(config, training=training), prepared, SimpleNamespace())
-    validation._translate_and_score(7, params, Told())
-    ((step, name, png),) = Told.pictures
+    validation._translate_and_score(7, params, told)
+    ((step, name, png),) = pictures
     assert (step, name) == (7, 'attention')
     assert png.startswith(b'\x89PNG')
 
@@ -71,8 +63,8 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
 
     monkeypatch.setattr(inspection, 'attention_png', absent)
     for _ in range(2):
-        validation._translate_and_score(8, params, Told())
-    assert Told.lines == [
+        validation._translate_and_score(8, params, told)
+    assert lines == [
         *['a b'] * 2,
         f'no pictures of attention: matplotlib is not installed: {install_command("plots")}',
         'a b',

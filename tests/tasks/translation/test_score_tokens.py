@@ -14,57 +14,22 @@ from flax_transformer.tasks.translation.inference.result import expected_utiliti
 from flax_transformer.tasks.translation.metrics import ScoreTokens, note_on, score, score_tokens
 from flax_transformer.tasks.translation.significance import paired_tests
 
-# References, and translations that differ from them in a word.
-LINES = {
-    'zh': (
-        [
-            '一个男人在街上骑自行车。',
-            '两个孩子正在公园里踢足球。',
-            '她昨天买了一本关于历史的书。',
-        ],
-        [
-            '一个男人在街上骑摩托车。',
-            '两个孩子正在公园里踢足球。',
-            '她昨天买了一本关于历史的书。',
-        ],
-    ),
+# A reference, a translation that differs from it in a word, and a line that is translated as the reference has it.
+SENTENCES = {
+    'zh': ('一个男人在街上骑自行车。', '一个男人在街上骑摩托车。', '她昨天买了一本关于历史的书。'),
     'ja': (
-        [
-            '男の人が道で自転車に乗っている。',
-            '二人の子供が公園でサッカーをしています。',
-            '彼女は昨日、歴史の本を買いました。',
-        ],
-        [
-            '男の人が道でバイクに乗っている。',
-            '二人の子供が公園でサッカーをしています。',
-            '彼女は昨日、歴史の本を買いました。',
-        ],
+        '男の人が道で自転車に乗っている。',
+        '男の人が道でバイクに乗っている。',
+        '彼女は昨日、本を買いました。',
     ),
     'ko': (
-        [
-            '한 남자가 거리에서 자전거를 타고 있다.',
-            '두 아이가 공원에서 축구를 하고 있습니다.',
-            '그녀는 어제 역사책을 샀다.',
-        ],
-        [
-            '한 남자가 거리에서 오토바이를 타고 있다.',
-            '두 아이가 공원에서 축구를 하고 있습니다.',
-            '그녀는 어제 책을 샀다.',
-        ],
+        '한 남자가 거리에서 자전거를 타고 있다.',
+        '한 남자가 거리에서 오토바이를 타고 있다.',
+        '그녀는 책을 샀다.',
     ),
-    'th': (
-        [
-            'ผู้ชายคนหนึ่งขี่จักรยานบนถนน',
-            'เด็กสองคนกำลังเล่นฟุตบอลในสวนสาธารณะ',
-            'เมื่อวานเธอซื้อหนังสือประวัติศาสตร์',
-        ],
-        [
-            'ผู้ชายคนหนึ่งขี่จักรยานยนต์บนถนน',
-            'เด็กสองคนกำลังเล่นฟุตบอลในสวนสาธารณะ',
-            'เมื่อวานเธอซื้อหนังสือ',
-        ],
-    ),
+    'th': ('ผู้ชายคนหนึ่งขี่จักรยานบนถนน', 'ผู้ชายคนหนึ่งขี่จักรยานยนต์บนถนน', 'เมื่อวานเธอซื้อหนังสือ'),
 }
+LINES = {language: ([reference, same], [ours, same]) for language, (reference, ours, same) in SENTENCES.items()}
 
 
 @pytest.mark.parametrize('language', LINES)
@@ -179,20 +144,15 @@ def test_a_copied_sentence_without_spaces_is_untranslated_and_a_name_is_not() ->
     assert not is_untranslated('王小明', '王小明')
 
 
-@pytest.mark.parametrize('options', [['--data.target-language', 'zh_CN'], ['--data.bleu-tokenizer', 'zh']])
-def test_files_are_compared_in_their_language(
-    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_are_compared_in_their_language(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     references, ours = LINES['zh']
     files = {name: tmp_path / name for name in ('source', 'reference', 'one', 'other')}
     for name, lines in (('source', references), ('reference', references), ('one', ours), ('other', references)):
         files[name].write_text('\n'.join(lines) + '\n', encoding='utf-8')
     command = ['compare', files['one'], files['other'], '--source', files['source'], '--reference', files['reference']]
     command += ['--resamples', '5', '--trials', '5']
-    assert main([*map(str, command), *options]) == 0
+    assert main([*map(str, command), '--data.target-language', 'zh_CN']) == 0
     printed = capsys.readouterr().out
     expected = sacrebleu.corpus_bleu(ours, [references], tokenize='zh').score
     assert f'{expected:.2f}  100.00' in printed
     assert '|tok:zh|' in printed
-    assert main([*map(str, command)]) == 0
-    assert 'the references have few spaces' in capsys.readouterr().out

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 import sacrebleu
 from conftest import copy_config
+from drawn_params import drawn
 from tiny_translation import MODEL
 
 from flax_transformer import Translator, train
@@ -22,12 +23,12 @@ from flax_transformer.tasks.translation.metrics import make_metrics, score_token
 from flax_transformer.tasks.translation.preparation import Prepared, ValidationSet
 from flax_transformer.tasks.translation.validation import TranslationValidation
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from flax_transformer.transformer.model import init_params
+from flax_transformer.transformer.model import parameter_shapes
 
 
 def test_bleu_is_that_of_the_translations_that_the_run_makes(copy_folder: Path, tmp_path: Path) -> None:
     """Of the moving average, by the run's own search, to the digit; and it can say which checkpoint is best."""
-    config = copy_config(copy_folder, steps=80, evaluate_every=40, checkpoint_every=40, keep_last=1, evaluate_bleu=30)
+    config = copy_config(copy_folder, steps=80, evaluate_every=80, checkpoint_every=80, keep_last=1, evaluate_bleu=30)
     training = replace(config.training, best_by='bleu', sample_translations=1)
     decoding = replace(config.decoding, beam_width=3, alpha=1.0)
     config = replace(config, training=training, decoding=decoding)
@@ -92,7 +93,7 @@ def test_an_evaluation_leaves_no_copy_of_the_parameters(validation: TranslationV
     """Neither on one device nor on the others: training needs the memory."""
     alive = lambda: sum(x.nbytes * len(x.sharding.device_set) for x in jax.live_arrays() if x.ndim == 2)
     before = alive()
-    params = init_params(validation._config.model, jax.random.key(0))
+    params = jax.tree.map(jnp.asarray, drawn(parameter_shapes(validation._config.model)))
     size = alive() - before
     assert size > 0
     validation.trainer = SimpleNamespace(devices=Devices(ParallelConfig()), evaluate=lambda params, batches: {})

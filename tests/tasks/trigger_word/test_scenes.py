@@ -35,12 +35,6 @@ def test_the_word_is_the_loudest_stretch(noise: float) -> None:
     np.testing.assert_allclose(np.array(extent(samples, RATE)) / RATE, [0.5, 1.0], atol=0.041)
 
 
-def test_a_clip_of_nothing_has_an_extent() -> None:
-    for samples in (silence(1), np.zeros(1, np.float32), tone(1)):
-        start, end = extent(samples, RATE)
-        assert 0 <= start < end <= len(samples)
-
-
 def scenes_of(*, seed: int = 0, only_words: bool = False, **scene: object) -> Scenes:
     """Scenes of short tones as the word, and longer ones as others, without background."""
     config = replace(tiny_config(), scenes=replace(tiny_config().scenes, partial_share=0.0, **scene))
@@ -129,14 +123,6 @@ def test_a_word_that_no_recording_has_is_refused_with_the_texts() -> None:
         by_trigger([clip_of(tone(1))], 'amelia', ['a.tsv'])
 
 
-@pytest.mark.parametrize(
-    'wrong', [{'speeds': (1.2, 0.8)}, {'gaps': (-1.0, 1.0)}, {'label_seconds': 9.0}, {'trigger_share': 1.5}]
-)
-def test_scenes_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match='expected'):
-        SceneConfig(**wrong)
-
-
 def test_what_is_wrong_with_recordings_is_found() -> None:
     good, cut, quiet = clip_of(silence(0.2), tone(0.3), silence(0.2)), clip_of(silence(0.3), tone(0.3)), silence(0.5)
     long = clip_of(silence(0.2), tone(9), silence(0.2), text='long')
@@ -155,14 +141,8 @@ def test_what_is_wrong_with_recordings_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ('name', 'value', 'message'),
-    [
-        ('gaps', (0.0, float('inf')), 'finite numbers'),
-        ('levels', (float('-inf'), 0.0), 'finite numbers'),
-        ('speeds', (1.0,), r'tuple\[float, float\]'),
-        ('speeds', (1.0, 1.1, 1.2), r'tuple\[float, float\]'),
-    ],
+    'wrong', [{'speeds': (1.2, 0.8)}, {'gaps': (0.0, float('inf'))}, {'label_seconds': 9.0}, {'speeds': (1.0,)}]
 )
-def test_ranges_are_two_finite_numbers(name: str, value: tuple, message: str) -> None:
-    with pytest.raises(UserError, match=f'expected {message}'):
-        SceneConfig(**{name: value})
+def test_scenes_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match='expected'):
+        SceneConfig(**wrong)

@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from drawn_params import drawn
 from tiny_translation import MODEL
 
 from flax_transformer.config import DecodingConfig
 from flax_transformer.tasks.translation.inference import ids
 from flax_transformer.tasks.translation.inference.ids import Vocabulary, score_ids
-from flax_transformer.transformer.model import Transformer, init_params, shift_right
+from flax_transformer.transformer.model import Transformer, parameter_shapes, shift_right
 
 ROWS, SLOTS = 3, 11
 
@@ -30,7 +31,7 @@ def members(pairs: tuple[np.ndarray, np.ndarray]) -> list[tuple[Any, np.ndarray]
     """Two models' parameters, each with its probabilities [B, T, V]."""
     source, target = pairs
     apply = jax.jit(Transformer(MODEL).apply)
-    params = [init_params(MODEL, jax.random.key(i)) for i in range(2)]
+    params = [drawn(parameter_shapes(MODEL), seed=i) for i in range(2)]
     logits = [apply({'params': one}, source, shift_right(jnp.asarray(target), 0)) for one in params]
     return [(one, np.asarray(jax.nn.softmax(x), np.float64)) for one, x in zip(params, logits, strict=True)]
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from drawn_params import drawn
 from tiny_translation import MODEL
 
 from flax_transformer import Translator
@@ -15,7 +16,7 @@ from flax_transformer.decoding import transforms
 from flax_transformer.decoding.problem import NEG_INF
 from flax_transformer.tasks.translation.inference.result import Translation
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from flax_transformer.transformer.model import init_params
+from flax_transformer.transformer.model import parameter_shapes
 
 
 @pytest.fixture(scope='module')
@@ -23,7 +24,7 @@ def translator() -> Translator:
     """A model that has learned nothing."""
     tokenizer = SentencePieceTokenizer.train(['a b c d e f g h'] * 9, vocab_size=20, byte_fallback=False)
     config = replace(MODEL, vocab_size=tokenizer.vocab_size)
-    return Translator(config, init_params(config, jax.random.key(0)), tokenizer)
+    return Translator(config, drawn(parameter_shapes(config)), tokenizer)
 
 
 @pytest.mark.parametrize(

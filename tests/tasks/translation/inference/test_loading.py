@@ -38,24 +38,10 @@ def test_a_tokenizer_of_the_same_size_is_refused_too_unless_the_run_is_older(run
     assert folder.read_matching_tokenizer(config).digest == other.digest
 
 
-def test_a_tokenizer_of_another_model_is_refused(run: Path, capsys) -> None:
-    lines = [f'{word} {other}' for word in ('one', 'two', 'three', 'four') for other in ('red', 'green', 'blue')]
-    SentencePieceTokenizer.train(lines, vocab_size=300).save(run / 'tokenizer')
-    (run / 'tokenizer.sha256').unlink()  # as in an older run
-    with pytest.raises(
-        UserError, match=r'tokenizer is not the tokenizer of this model: .*the tokenizer has vocab_size 300'
-    ):
-        load_run(run)
-    assert main(['translate', str(run), 'one']) == 2
-    assert 'Restore the one that the run was trained with' in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ('fields', 'expected'),
     [
         ({'d_model': 16}, r'decoder/layers_0/\S+: \('),
-        ({'num_encoder_layers': 2}, r'encoder/layers_1/\S+: absent there'),
-        ({'attention_bias': True}, r'attention/\S+/bias: absent there'),
         ({'tie_embeddings': 'none'}, r'embedding\S*: '),
     ],
 )
