@@ -1,8 +1,6 @@
 """Short help, all help, versions, quiet, and completion."""
 
 import dataclasses
-import importlib
-import pkgutil
 import subprocess
 import sys
 import time
@@ -10,7 +8,6 @@ import time
 import pytest
 
 import flax_transformer
-from flax_transformer import tasks
 from flax_transformer.cli import COMMANDS, main
 from flax_transformer.cli.completion import bash, fish, options_of_command, zsh
 from flax_transformer.cli.help import THEMES, options_of, short_help
@@ -18,6 +15,7 @@ from flax_transformer.cli.options import note, progress_bar
 from flax_transformer.common import quiet
 from flax_transformer.config import CorpusConfig, RecurrentConfig
 from flax_transformer.engine.devices.multihost import say
+from flax_transformer.tasks.find import config_class, task_names
 
 WITHOUT_OPTIONS = ('completion', 'help')
 
@@ -33,8 +31,7 @@ def output_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 
 def configs() -> list[type]:
     """The config of every task."""
-    found = [each.name for each in pkgutil.iter_modules(tasks.__path__) if each.ispkg]
-    return [importlib.import_module(f'{tasks.__name__}.{name}.config').Config for name in found]
+    return [config_class(task) for task in task_names()]
 
 
 def test_every_field_of_every_config_has_a_text() -> None:
@@ -79,16 +76,19 @@ def test_short_help_shows_the_values_of_a_config(capsys: pytest.CaptureFixture[s
     assert '--model.pad-row' in output_of(capsys, 'train', 'multi30k_en_de', '--help-all')
 
 
-def test_what_only_scores_shows_no_training_data(capsys: pytest.CaptureFixture[str]) -> None:
-    assert '--data.test ' in (text := output_of(capsys, 'compare', '-h'))
-    assert '--data.train ' not in text
-
-
-@pytest.mark.parametrize('command', ['check', 'clean'])
-def test_what_only_reads_corpora_shows_no_training(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert '--data.train ' in (text := output_of(capsys, command, '-h'))
-    assert '--optimizer.learning-rate ' not in text
-    assert '--model.d-model ' not in text
+@pytest.mark.parametrize(
+    ('command', 'shown', 'left_out'),
+    [
+        ('check', '--data.train ', ['--optimizer.learning-rate ', '--model.d-model ']),
+        ('clean', '--data.train ', ['--optimizer.learning-rate ', '--model.d-model ']),
+        ('compare', '--data.test ', ['--data.train ']),
+    ],
+)
+def test_a_command_shows_only_the_fields_that_it_reads(
+    command: str, shown: str, left_out: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shown in (text := output_of(capsys, command, '-h'))
+    assert not any(name in text for name in left_out)
 
 
 def test_help_names_the_further_arguments(capsys: pytest.CaptureFixture[str]) -> None:
