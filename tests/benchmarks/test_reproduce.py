@@ -20,6 +20,22 @@ from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
 
 
+@pytest.fixture(scope='module', autouse=True)
+def configs_are_parsed_once():
+    """The tables name the same experiments, and parsing each takes a while."""
+    parse, parsed = Runs._config, {}
+
+    def parse_once(runs, fields):
+        key = (runs.experiment.config, *fields)
+        if key not in parsed:
+            parsed[key] = parse(runs, fields)
+        return parsed[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Runs, '_config', parse_once)
+        yield
+
+
 @pytest.mark.parametrize(
     ('argv', 'message'),
     [
