@@ -21,7 +21,7 @@ from flax_transformer.marian.weights import read_tensors
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_model import open_model
 
-QUICK = ('sentencepiece', 'marian', 'pickles', 'shards', 'cache', 'batch')
+QUICK = ('run_files', 'sentencepiece', 'marian', 'pickles', 'shards', 'cache', 'batch')
 
 
 @pytest.mark.parametrize('name', QUICK)

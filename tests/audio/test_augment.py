@@ -40,7 +40,7 @@ def test_pauses_do_not_count_as_signal(numpy_of) -> None:
 
 
 @pytest.mark.parametrize('numpy_of', [np, jnp])
-@pytest.mark.parametrize('snr', [-5.0, 0.0, 20.0])
+@pytest.mark.parametrize('snr', [-5.0, 20.0])
 def test_noise_has_the_ratio_that_was_asked_for(numpy_of, snr: float) -> None:
     samples = numpy_of.asarray(HALF_SILENT)
     noisy = mixed(samples, numpy_of.asarray(7 * NOISE), snr, RATE)

@@ -93,13 +93,6 @@ def test_a_seed_that_fails_is_noted_and_the_others_go_on(finished_seeds: set[int
     assert (event['exit_code'], event['cpu_seconds']) == (1, 60)
 
 
-def test_an_interruption_stops_everything(finished_seeds: set[int], tmp_path: Path) -> None:
-    fake = Fake(75)
-    with pytest.raises(Stopped):
-        command.work(Runs(TINY, tmp_path, run=fake), [ENTRY], [1, 2])
-    assert len(fake.asked) == 1
-
-
 def test_a_sigterm_is_passed_on_to_the_command() -> None:
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
     ended = call(['sh', '-c', 'trap "exit 75" TERM; while :; do sleep 0.1; done'])

@@ -54,17 +54,6 @@ def test_json_has_all_probabilities_and_flags_and_the_fields_that_came_in(call: 
     assert odd['flags'] == ['replaced']
 
 
-def test_lines_that_are_not_utf8_are_refused_or_replaced(call: Call) -> None:
-    content = b'good\nb\xffd\nfine\n'
-    code, lines, err = call(content)
-    assert (code, len(lines)) == (2, 1)
-    assert 'input line 2: byte 0xff is not valid UTF-8' in err
-    assert 'The lines written so far are kept' in err
-    code, lines, err = call(content, '--invalid', 'replace')
-    assert (code, len(lines)) == (0, 3)
-    assert '1 lines were not valid UTF-8' in err
-
-
 def test_files_and_resuming(call: Call, tmp_path: Path) -> None:
     file, out = tmp_path / 'in.txt', tmp_path / 'out.txt'
     file.write_text('good\nbad\nfine\n')
@@ -84,22 +73,6 @@ def test_a_run_of_another_task_is_refused(call: Call, tmp_path: Path) -> None:
     assert call(b'good\n', run=tmp_path / 'none')[0] == 2
 
 
-def test_a_person_is_answered_line_by_line(
-    tiny_classifier: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Terminal(io.TextIOWrapper):
-        def isatty(self) -> bool:
-            return True
-
-    typed = Terminal(io.BytesIO(b'good\nbad\n'))
-    typed.buffer.isatty = lambda: True
-    monkeypatch.setattr(sys, 'stdin', typed)
-    assert main(['classify', str(tiny_classifier)]) == 0
-    out, err = capsys.readouterr()
-    assert [line.split('\t')[0] for line in out.splitlines()] == ['pos', 'neg']
-    assert 'type a line to classify; Ctrl-D ends' in err
-
-
 def test_show_curves_and_average_serve_a_classifier(
     tiny_classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,14 +83,9 @@ def test_show_curves_and_average_serve_a_classifier(
     mean = tmp_path / 'mean'
     assert main(['average', str(tiny_classifier), str(mean), '--last', '2']) == 0
     assert f'flax-transformer evaluate {mean}' in capsys.readouterr().out
-    assert main(['classify', str(mean), '--input', str(_one_line(tmp_path))]) == 0
+    (tmp_path / 'line.txt').write_text('a fine film\n')
+    assert main(['classify', str(mean), '--input', str(tmp_path / 'line.txt')]) == 0
     assert capsys.readouterr().out.startswith('pos\t')
-
-
-def _one_line(folder: Path) -> Path:
-    file = folder / 'line.txt'
-    file.write_text('a fine film\n')
-    return file
 
 
 def test_what_comes_after_an_average_can_be_typed_without_a_test_set(

@@ -21,7 +21,6 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
 from flax_transformer.tasks.translation.run import Run
 
-CHECKOUT = ROOT
 CONFIG = """
 from flax_transformer.config import Config, DataConfig, TrainingConfig, TransformerConfig
 
@@ -45,21 +44,12 @@ def folder(tmp_path, monkeypatch):
     """A working directory with a config and corpora, good and bad."""
     files = {
         'mine.py': CONFIG.replace('ROOT', str(tmp_path)),
-        'typo.py': CONFIG.replace('d_ff', 'd_fff'),
-        'other.py': 'config = 1\n',
         'good.en': 'one two three\nfour five\n',
         'good.de': 'eins zwei drei\nvier fünf\n',
         'short.de': 'eins\n',
-        'empty.en': '',
-        'empty.de': '',
-        'blank.en': 'one\n\n',
-        'blank.de': ' \nzwei\n',
-        'cut.en.gz': 'not gzip',
-        'cut.de.gz': 'not gzip',
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding='utf-8')
-    (tmp_path / 'latin.de').write_bytes('eins\nfünf\n'.encode('latin-1'))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv('FLAX_TRANSFORMER_DATA', raising=False)
     monkeypatch.setenv('GLIBC_TUNABLES', 'glibc.malloc.hugetlb=1')  # without, train has a word about it
@@ -89,11 +79,10 @@ def assert_says(message, *parts):
         assert part in message
 
 
-@pytest.mark.parametrize(('command', 'near'), [('tran', 'train'), ('translat', 'translate'), ('eval', 'evaluate')])
-def test_an_unknown_command_names_the_nearest_and_lists_all(refuse, command, near):
-    code, message = refuse(command)
+def test_an_unknown_command_names_the_nearest_and_lists_all(refuse):
+    code, message = refuse('translat')
     assert code == 2
-    assert re.search(rf"no command '{command}'\. Did you mean [\w, ]*\b{near}\b", message)
+    assert re.search(r"no command 'translat'\. Did you mean [\w, ]*\btranslate\b", message)
     assert_says(message, 'usage: flax-transformer', *COMMANDS)
 
 
@@ -103,9 +92,8 @@ OF_NEITHER = ('completion', 'help')
 
 
 @pytest.mark.parametrize('command', [name for name in COMMANDS if name not in OF_NEITHER])
-@pytest.mark.parametrize('argv', [(), ('--workdir', 'new')], ids=['nothing', 'an option'])
-def test_a_missing_first_argument_is_told_with_the_usage(refuse, folder, command, argv):
-    code, message = refuse(command, *argv)
+def test_a_missing_first_argument_is_told_with_the_usage(refuse, folder, command):
+    code, message = refuse(command, '--workdir', 'new')
     others = {
         'detect': 'RUN FILE ...',
         'import-marian': 'FOLDER',
@@ -119,9 +107,9 @@ def test_a_missing_first_argument_is_told_with_the_usage(refuse, folder, command
     assert not (folder / 'new').exists()
 
 
-@pytest.mark.parametrize('config', [(), ('mine.py',)], ids=['alone', 'of a config'])
 @pytest.mark.parametrize(
-    ('command', 'options'), [('train', TrainOptions), ('plan', PlanOptions), ('show', ShowOptions)]
+    ('command', 'options', 'config'),
+    [('train', TrainOptions, ('mine.py',)), ('plan', PlanOptions, ()), ('show', ShowOptions, ())],
 )
 def test_help_gives_every_field_with_its_comment(capsys, command, options, config):
     with pytest.raises(SystemExit) as stopped:
@@ -154,49 +142,20 @@ BAD_TRAINING = {
     'unknown option': (['mine.py', '--nope', '1'], ['Unrecognized', '--nope', '1']),
     'typo in a field': (['mine.py', '--model.num-head', '2'], ['--model.num-head', 'Perhaps', '--model.num-heads INT']),
     'out of range': (['mine.py', '--model.num-heads', '7'], ['d_model=8 is not divisible by num_heads=7', 'change']),
-    'negative': (['mine.py', '--training.steps', '-1'], ['steps=-1: expected at least 1']),
     'wrong type': (['mine.py', '--model.num-heads', 'four'], ['--model.num-heads', "'four'", 'INT']),
     'wrong word': (['mine.py', '--model.positions', 'sine'], ["'sine'", '--model.positions', "'interleaved'"]),
     'no value': (['mine.py', '--seed'], ['--seed', 'Expected 1 value']),
-    'fields together': (['mine.py', '--training.tokens-per-step', '100'], ['not a multiple of', 'nearest is 96']),
     'missing config': (['number_wrds'], ["config 'number_wrds'", 'Did you mean number_words']),
-    'missing config file': (['none/mine.py'], ["config 'none/mine.py': no such file", 'number_words']),
-    'typo in a config': (['typo.py'], ['typo.py, line ', "'d_fff'", 'Did you mean d_ff']),
-    'config without get_config': (['other.py'], ['other.py has no function get_config()']),
-    'missing folder': (['mine.py', '--data.root', '/none'], ['/none/good.en does not exist', '--data.root']),
     'missing file': (['mine.py', '--data.train', 'bad.{lang}'], ['bad.en does not exist', '--data.root']),
     'missing validation': (['mine.py', '--data.validation', 'bad.{lang}'], ['bad.en does not exist']),
     'unequal counts': (
         ['mine.py', '--data.train', 'good.en,short.de'],
         ['good.en has 2 lines', 'short.de has 1', 'expected equal counts'],
     ),
-    'invalid UTF-8': (['mine.py', '--data.train', 'good.en,latin.de'], ['latin.de, line 2: byte 0xfc', 'iconv']),
-    'empty corpus': (
-        ['mine.py', '--data.train', 'empty.{lang}'],
-        ['empty.en', 'empty.de); expected at least one', 'at least one'],
-    ),
-    'blank corpus': (['mine.py', '--data.train', 'blank.{lang}', '--model.vocab-size', '268'], ['2 have a blank side']),
-    'broken archive': (['mine.py', '--data.train', 'cut.{lang}.gz'], ['cut.en.gz could not be read']),
-    'over-long corpus': (
-        ['mine.py', '--data.source-length', '2'],
-        ['no pair', '2 are longer than 2 source', 'raise data.source_length'],
-    ),
-    'name of no form': (['mine.py', '--data.train', 'good'], ["corpus 'good'", 'expected a path with {lang}']),
-    'unknown language': (
-        ['mine.py', '--data.train', 'number_words:train', '--data.source-language', 'xx'],
-        ["no language 'xx'"],
-    ),
-    'unknown split': (['mine.py', '--data.train', 'number_words:trian'], ['Did you mean train']),
-    'unprepared TFDS': (
-        ['mine.py', '--data.train', 'tfds:wmt14_translate/de-en:train'],
-        ['not prepared', 'Prepare it once', 'flax-transformer prepare tfds:wmt14_translate/de-en:train'],
-    ),
     'vocabulary too big': (
         ['mine.py', '--model.vocab-size', '5000'],
         ['vocab_size=5000 is more', '--model.vocab-size'],
     ),
-    'vocabulary too small': (['mine.py', '--model.vocab-size', '50'], ['vocab_size=50 is less', '--model.vocab-size']),
-    'unknown TFDS': (['mine.py', '--data.train', 'tfds:wmt14_translat/de-en:train'], ['wmt14_translate']),
     'seed too large': (['mine.py', '--seed', '99999999999999999999'], ['seed=99999999999999999999: expected']),
     'negative seed': (['mine.py', '--seed', '-1'], ['seed=-1: expected']),
     'too many devices': (['mine.py', '--parallel.num-devices', '99'], ['num_devices=99', 'ask for fewer']),
@@ -254,47 +213,35 @@ def full_disk(monkeypatch):
         yield patch
 
 
-def test_a_full_disk_is_told_in_one_line_with_the_file(refuse, full_disk):
+def test_a_full_disk_is_told_in_one_line_with_the_file_and_the_same_command_goes_on(refuse, full_disk):
     code, message = refuse('train', 'mine.py', *NEW)
     assert code == 1
     assert_says(message, 'No space left on device', 'new/')
-
-
-def test_after_a_full_disk_the_same_command_goes_on(refuse, full_disk):
-    refuse('train', 'mine.py', *NEW)
     full_disk.undo()
     Run('new').check(load_config('mine.py'))
 
 
-@pytest.mark.parametrize('command', ['translate', 'evaluate'])
 @pytest.mark.parametrize(('run', 'what'), [('none', 'none does not exist'), ('.', '. has no config.json')])
-def test_a_missing_run_is_told(refuse, command, run, what):
-    code, message = refuse(command, run)
+def test_a_missing_run_is_told(refuse, run, what):
+    code, message = refuse('translate', run)
     assert code == 2
     assert_says(message, what, 'expected a run directory', 'flax-transformer train')
 
 
-@pytest.mark.parametrize('given', ['--source', '--reference'])
-def test_only_one_of_source_and_reference_is_refused(refuse, given):
+@pytest.mark.parametrize(
+    ('argv', 'parts'),
+    [
+        (('evaluate', 'old', '--source', 'good.en'), ['got one of --source and --reference, expected both or neither']),
+        (('evaluate', 'old'), ['old has no test set', 'give --source and --reference']),
+        (('translate', 'old', '--decoding.beam', '2'), ['--decoding.beam', '--decoding.beam-width INT']),
+    ],
+    ids=['one side', 'no test set', 'typo in a field'],
+)
+def test_bad_commands_of_a_run_say_what_to_do(refuse, argv, parts):
     Run('old').open(load_config('mine.py'))
-    code, message = refuse('evaluate', 'old', given, 'good.en')
+    code, message = refuse(*argv)
     assert code == 2
-    assert_says(message, 'got one of --source and --reference, expected both or neither')
-
-
-def test_a_run_without_a_test_set_asks_for_files(refuse):
-    Run('old').open(load_config('mine.py'))
-    code, message = refuse('evaluate', 'old')
-    assert code == 2
-    assert_says(message, 'old has no test set', 'give --source and --reference')
-
-
-@pytest.mark.parametrize('command', ['translate', 'evaluate'])
-def test_a_typo_in_a_field_of_a_runs_command_names_the_nearest(refuse, command):
-    Run('old').open(load_config('mine.py'))
-    code, message = refuse(command, 'old', '--decoding.beam', '2')
-    assert code == 2
-    assert_says(message, '--decoding.beam', '--decoding.beam-width INT')
+    assert_says(message, *parts)
 
 
 def test_a_run_of_a_later_version_is_told_by_name(refuse, folder):
@@ -338,7 +285,7 @@ def test_input_lines_end_at_the_line_feed_alone(content, lines):
 
 
 def test_the_launcher_exits_with_two_and_no_traceback(folder):
-    command = [sys.executable, str(CHECKOUT / 'train.py'), '--config', 'mine.py', *NEW, '--model.nope', '1']
+    command = [sys.executable, str(ROOT / 'train.py'), '--config', 'mine.py', *NEW, '--model.nope', '1']
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert '--model.nope' in done.stderr

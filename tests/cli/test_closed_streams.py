@@ -26,7 +26,7 @@ sys.exit(code)
 """
 
 
-@pytest.mark.parametrize('closed', ['<&-', '>&-', '2>&-', '<&- >&-', '<&- 2>&-', '>&- 2>&-', '<&- >&- 2>&-'])
+@pytest.mark.parametrize('closed', ['<&-', '<&- >&- 2>&-'])
 def test_a_closed_stream_is_the_null_device(closed: str, tmp_path: Path) -> None:
     """The first file that is opened would have its number, and get what is written to the stream."""
     code = CODE.format(writes=' >&-' in f' {closed}')

@@ -133,12 +133,6 @@ def test_every_text_is_a_config_of_its_sizes(pairs: int, validation: str, tmp_pa
     assert sizes.tier.tokens_per_step == tier_of(pairs).tokens_per_step // (2 if pairs in expected else 1)
 
 
-def test_few_pairs_are_passed_over_more_often_up_to_a_hundred_times() -> None:
-    pieces = Pieces(1000, np.full((2, 100), 15))
-    steps = [sizes_of(Facts(pairs, (1, 1), 1, Pairs([], [])), pieces).steps for pairs in (1_000, 3_000, 12_000, 30_000)]
-    assert steps == [1500, 3000, 4600, 5800]
-
-
 def test_the_largest_tier_is_the_papers_base_model() -> None:
     tier = sizes_of(Facts(5_000_000, (1, 1), 1, Pairs([], [])), Pieces(1, np.full((2, 9), 30))).tier
     paper = TransformerConfig()

@@ -14,7 +14,6 @@ import zstandard
 from conftest import TESTS
 
 from flax_transformer.cli import main, translate
-from flax_transformer.common.errors import BadLine
 from flax_transformer.data import shards
 from flax_transformer.data.lines import open_binary
 from flax_transformer.tasks.translation.inference.result import Translation
@@ -52,8 +51,6 @@ class UpperCase:
 
     def __call__(self, lines: list[str | bytes], prefixes: list[str] | None = None, **_: object) -> list[Translation]:
         self.calls += 1
-        if prefixes and 'long' in prefixes:
-            raise BadLine('prefix', "the prefix 'long' is too long", prefixes.index('long'))
         texts = [line.decode('utf-8', 'replace') if isinstance(line, bytes) else line for line in lines]
         both = [Translation(text.upper(), 0.0, 0.0, 1) for text in texts]
         return [Translation(one.text, 0.0, 0.0, 1, n_best=(one, one)) for one in both]
@@ -214,15 +211,6 @@ def test_records_are_numbered_within_their_file(translator: UpperCase, call: Cal
     assert [line.split(' ||| ')[0] for line in joined('a.jsonl', 'text').splitlines()][-3:] == ['8', '9', '9']
     (files / 'a.jsonl').write_text('"a"\n' * 9 + '{')
     assert 'in/a.jsonl, line 10 is not JSON' in call('1/1', *options, input='in/a.jsonl', output='bad')[1]
-
-
-def test_a_prefix_that_is_too_long_ends_its_file_alone(translator: UpperCase, call: Call, files: Path) -> None:
-    (files / 'a.jsonl').write_text('"a"\n' * 9 + '{"text": "a", "prefix": "long"}\n' + '"a"\n' * 9)
-    (files / 'b.jsonl').write_text('"a"\n' * 9)
-    code, said = call('1/1', '--input-format', 'jsonl', input='in/*.jsonl')
-    assert code == 2
-    assert "in/a.jsonl, line 10: the prefix 'long' is too long" in said
-    assert outputs().keys() == {'translate.json', 'a.jsonl.000000', 'b.jsonl.000000', 'b.jsonl.000001'}
 
 
 @pytest.mark.parametrize(

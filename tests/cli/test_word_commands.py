@@ -47,15 +47,12 @@ def test_a_file_is_scored_as_a_run_is(tmp_path: Path, capsys: pytest.CaptureFixt
     [
         (('neighbours', FILE), 'neighbours: got nothing after'),
         (('neighbours', FILE, 'kign'), "'kign' is not in the vocabulary of 12 words. Did you mean king?"),
-        (('neighbours', FILE, 'king', 'kign'), "'kign' is not in"),
         (('neighbours', FILE, 'king', '--count', '0'), 'count=0: expected at least 1'),
         (('neighbours', FILE, 'king', '--step', '3'), 'is a file of vectors, not a run'),
         (('evaluate', FILE, 'runs/other'), 'got 2 runs, expected one'),
         (('evaluate', 'none.bin'), 'none.bin does not exist; expected a run directory'),
-        (('neighbours', 'none.bin', 'king'), 'none.bin does not exist'),
         (('analogy', FILE, 'man', 'woman'), 'analogy: got man woman after'),
         (('analogy', FILE, 'a', 'b', 'c', 'd'), 'expected A B C: analogy RUN A B C'),
-        (('neighbours', FILE, 'the', '--among', '1'), 'no word is left'),
         (('neighbours', FILE, 'king', 'the', '--among', '1'), 'no word is left'),
         (('analogy', FILE, 'the', 'man', 'the', '--among', '2'), 'no word is left'),
         (('similarity', FILE, 'king'), 'expected A B: similarity RUN A B'),
@@ -70,25 +67,7 @@ def test_mistakes_are_one_message(argv: tuple[str, ...], message: str, capsys: p
 
 
 # By frequency; a vocabulary of text has the typos, too.
-COMMON = [
-    'in',
-    'a',
-    'king',
-    'receive',
-    'kind',
-    'skin',
-    'kin',
-    'relieve',
-    'thing',
-    'Paris',
-    'their',
-    'recieved',
-    'ign',
-    'there',
-    'kang',
-    'skim',
-    'trier',
-]
+COMMON = ['king', 'receive', 'kind', 'skin', 'kin', 'relieve', 'Paris', 'their', 'recieved', 'ign', 'there', 'trier']
 SYLLABLES = ('ba', 'de', 'fi', 'go', 'mu', 'pla', 'sto', 'vren')
 RARE = [''.join(each) for each in itertools.product(SYLLABLES, repeat=4)]
 
@@ -97,11 +76,9 @@ RARE = [''.join(each) for each in itertools.product(SYLLABLES, repeat=4)]
     ('word', 'near'),
     [
         ('kign', 'king, kin, ign'),  # two letters swapped
-        ('KING', 'king, kind, kin'),
         ('PARIS', 'Paris'),
         ('recieve', 'receive, relieve, recieved'),
         ('thier', 'their, trier'),
-        ('Thier', 'their, trier'),
         ('relievd', 'relieve, recieved'),  # one edit before two
     ],
 )

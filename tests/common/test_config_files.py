@@ -30,10 +30,6 @@ def refusal(tmp_path):
     return refused
 
 
-def test_there_are_shipped_configs():
-    assert {'number_words', 'multi30k_en_de'} <= set(shipped_configs())
-
-
 @pytest.mark.parametrize('name', shipped_configs())
 def test_every_shipped_config_loads_by_name_and_by_path(name):
     config = load_config(name)
@@ -49,7 +45,7 @@ def test_a_file_beside_you_comes_before_a_shipped_config_of_its_name(tmp_path, m
 
 @pytest.mark.parametrize(
     ('name', 'near'),
-    [('number_word', 'number_words'), ('multi30k_de_en', 'multi30k_en_de'), ('multi30k', 'multi30k_en_de')],
+    [('number_word', 'number_words'), ('multi30k', 'multi30k_en_de')],
 )
 def test_a_missing_config_names_the_nearest_shipped_one(name, near):
     with pytest.raises(UserError, match=rf"config '{name}': no such file.*Did you mean {near}"):
@@ -63,11 +59,6 @@ def test_a_missing_config_lists_the_shipped_ones_where_none_is_near(tmp_path):
     assert 'Did you mean' not in str(caught.value)
 
 
-def test_a_folder_is_no_config(tmp_path):
-    with pytest.raises(UserError, match='no such file'):
-        load_config(str(tmp_path))
-
-
 def test_a_typo_in_a_field_names_file_line_and_nearest_field(refusal):
     message = refusal(
         HEAD + '    return Config(\n        model=TransformerConfig(\n            num_head=4,\n        )\n    )\n'
@@ -77,66 +68,26 @@ def test_a_typo_in_a_field_names_file_line_and_nearest_field(refusal):
     assert 'Did you mean num_heads' in message
 
 
-def test_a_typo_in_a_section_names_the_nearest_section(refusal):
-    message = refusal(HEAD + '    return Config(optimiser=None)\n')
-    assert 'line 5' in message
-    assert 'Did you mean optimizer' in message
-
-
-def test_an_unknown_field_that_resembles_none_lists_the_fields(refusal):
-    message = refusal(HEAD + '    return Config(qqqqqq=1)\n')
-    assert 'line 5' in message
-    assert 'Its fields: optimizer, training, parallel, seed, model, tokenizer' in message
-
-
-def test_a_typo_in_an_import_names_the_line(refusal):
-    message = refusal('import os\n\nfrom flax_transformer.config import Confg\n')
-    assert 'line 3' in message
-    assert "'Confg'" in message
-
-
-def test_a_missing_get_config_says_what_it_should_be(refusal):
-    assert 'has no function get_config()' in refusal('config = 1\n')
-
-
-def test_an_empty_file_has_no_get_config(refusal):
-    assert 'has no function get_config()' in refusal('')
-
-
-@pytest.mark.parametrize(('value', 'kind'), [('None', 'NoneType'), ('{}', 'dict'), ('DataConfig()', 'DataConfig')])
-def test_a_get_config_that_returns_something_else_says_what(refusal, value, kind):
-    message = refusal(HEAD + f'    return {value}\n')
-    assert f'get_config() returned {kind}, expected a flax_transformer.config.Config' in message
-
-
-def test_a_syntax_error_names_its_line(refusal):
-    message = refusal(HEAD + '    return Config(\n        seed=1 2\n    )\n')
-    assert 'SyntaxError' in message
-    assert 'line 6' in message
-
-
-def test_a_check_that_fails_names_file_value_and_remedy(refusal):
-    message = refusal(HEAD + '    return Config(model=TransformerConfig(d_model=512, num_heads=7))\n')
-    assert 'd_model=512 is not divisible by num_heads=7' in message
-
-
-def test_a_value_of_the_wrong_type_names_the_field(refusal):
-    message = refusal(HEAD + "    return Config(model=TransformerConfig(num_heads='8'))\n")
-    assert "num_heads='8'" in message
-
-
 @pytest.mark.parametrize(
-    ('statement', 'what'),
-    [('1 / 0', 'ZeroDivisionError'), ("{}['nope']", "KeyError: 'nope'"), ('undefined', 'NameError')],
+    ('text', 'parts'),
+    [
+        (HEAD + '    return Config(optimiser=None)\n', ['line 5', 'Did you mean optimizer']),
+        (HEAD + '    return Config(qqqqqq=1)\n', ['line 5', 'Its fields: optimizer, training, parallel, seed, model']),
+        (HEAD + '    return Config(\n        seed=1 2\n    )\n', ['line 6', 'SyntaxError']),
+        (HEAD + '    x = 1\n    y = 1 / 0\n    return Config(seed=x + y)\n', ['line 6: ZeroDivisionError']),
+        (
+            HEAD + '    return Config(model=TransformerConfig(num_heads=7))\n',
+            ['d_model=512 is not divisible by num_heads=7'],
+        ),
+        (HEAD + "    return Config(model=TransformerConfig(num_heads='8'))\n", ["num_heads='8'"]),
+        (HEAD + '    return {}\n', ['get_config() returned dict, expected a flax_transformer.config.Config']),
+        ('import os\n\nfrom flax_transformer.config import Confg\n', ['line 3', "'Confg'"]),
+        ('config = 1\n', ['has no function get_config()']),
+    ],
 )
-def test_whatever_a_config_raises_is_told_with_its_line(refusal, statement, what):
-    message = refusal(HEAD + f'    x = 1\n    y = {statement}\n    return Config(seed=x + y)\n')
-    assert f'line 6: {what}' in message
-
-
-def test_an_import_of_a_module_that_is_not_there_names_the_line(refusal):
-    message = refusal('from flax_transformer.nowhere import nothing_at_all\n')
-    assert "line 1: ModuleNotFoundError: No module named 'flax_transformer.nowhere'" in message
+def test_what_is_wrong_with_a_config_is_told_with_its_line(refusal, text, parts):
+    message = refusal(text)
+    assert all(part in message for part in parts), message
 
 
 def test_the_sections_of_all_tasks_are_in_one_place_and_configs_import_them_from_there():

@@ -20,7 +20,6 @@ from flax_transformer.config import (
     DataConfig,
     DecodingConfig,
     OptimizerConfig,
-    ParallelConfig,
     TokenizerConfig,
     TrainingConfig,
     TransformerConfig,
@@ -94,21 +93,15 @@ def test_zero_is_refused_where_it_means_nothing(section):
         (TransformerConfig, {'d_model': 512, 'num_heads': 7}, r'd_model=512 is not divisible by num_heads=7.*head_dim'),
         (TransformerConfig, {'d_model': 15, 'num_heads': 5}, r'd_model=15.*even'),
         (TransformerConfig, {'dropout_rate': 1.0}, r'dropout_rate=1.0'),
-        (TransformerConfig, {'attention_dropout_rate': 1.0}, r'attention_dropout_rate=1.0'),
-        (TransformerConfig, {'activation_dropout_rate': 1.0}, r'activation_dropout_rate=1.0'),
         (TransformerConfig, {'norm_epsilon': 0.0}, r'norm_epsilon=0.0'),
-        (TransformerConfig, {'activation': 'rellu'}, r"activation='rellu'.*Did you mean relu"),
         (TransformerConfig, {'positions': 'learnt'}, r"positions='learnt'.*Did you mean learned"),
         (TransformerConfig, {'pad_id': 37_000}, r'pad_id=37000.*36999'),
-        (TransformerConfig, {'eos_id': 37_000}, r'eos_id=37000.*36999'),
         (TransformerConfig, {'target_vocab_size': 9}, r"target_vocab_size=9: tie_embeddings='all'"),
         (TransformerConfig, {'target_vocab_size': 9, 'tie_embeddings': 'none', 'pad_id': 9}, r'pad_id=9.*target_vo.*8'),
         (TransformerConfig, {'pad_id': 1}, r'pad_id and eos_id are both 1'),
         (TokenizerConfig, {'character_coverage': 1.01}, r'character_coverage=1.01'),
         (TokenizerConfig, {'character_coverage': 0.5}, r'character_coverage=0.5'),
-        (DataConfig, {'workers': -1}, r'workers=-1: expected at least 0, or None'),
         (DataConfig, {'source_language': ''}, r'source_language is empty'),
-        (DataConfig, {'target_language': ''}, r'target_language is empty'),
         (DataConfig, {'train': ''}, r'train is empty'),
         (DataConfig, {'numbers_below': 61_999}, r'numbers_below=61999.*62000'),
         (
@@ -147,9 +140,7 @@ def test_zero_is_refused_where_it_means_nothing(section):
         (CheckConfig, {'max_length_ratio': 1.0}, r'max_length_ratio=1.0: expected more than 1'),
         (OptimizerConfig, {'learning_rate': 0.0}, r'learning_rate=0.0'),
         (OptimizerConfig, {'warmup_steps': 0}, r'warmup_steps=0.*noam'),
-        (OptimizerConfig, {'warmup_steps': 0, 'schedule': 'inverse_sqrt'}, r'warmup_steps=0.*inverse_sqrt'),
         (OptimizerConfig, {'beta1': 1.0}, r'beta1=1.0'),
-        (OptimizerConfig, {'beta2': 1.0}, r'beta2=1.0'),
         (OptimizerConfig, {'ema_decay': 1.0}, r'ema_decay=1.0'),
         (OptimizerConfig, {'epsilon': 0.0}, r'epsilon=0.0'),
         (OptimizerConfig, {'weight_decay': 0.1}, r"weight_decay=0.1 has no effect with name='adam'"),
@@ -168,18 +159,15 @@ def test_zero_is_refused_where_it_means_nothing(section):
         (DecodingConfig, {'max_source_tokens': 7}, r'max_source_tokens=7'),
         (DecodingConfig, {'banned_ids': (3, -1)}, r'banned_ids=\(3, -1\): expected ids of at least 0'),
         (DecodingConfig, {'banned_ids': 3}, r'banned_ids=3: expected tuple\[int, \.\.\.\]'),
-        (DecodingConfig, {'banned_ids': ('x',)}, r"banned_ids=\('x',\): expected tuple\[int, \.\.\.\]"),
         (DecodingConfig, {'beam_width': 4, 'groups': 3}, r'beam_width=4 is not divisible by groups=3'),
         (DecodingConfig, {'beam_width': 4, 'n_best': 5}, r'n_best=5: expected at most beam_width=4'),
         (DecodingConfig, {'search': 'sample', 'n_best': 2}, r'n_best=2: expected at most samples=1'),
         (DecodingConfig, {'beam_width': 1, 'mbr': 'bleu'}, r"mbr='bleu'.*beam_width of at least 2"),
         (DecodingConfig, {'temperature': 0.0}, r'temperature=0.0: expected more than 0'),
         (DecodingConfig, {'top_p': 0.0}, r'top_p=0.0'),
-        (DecodingConfig, {'top_p': 1.5}, r'top_p=1.5'),
         (DecodingConfig, {'min_p': 1.0}, r'min_p=1.0'),
         (DecodingConfig, {'seed': 2**31}, r'seed=2147483648'),
         (Config, {'training': TrainingConfig(tokens_per_step=1000)}, r'tokens_per_step=1000.*target_length=128.*1024'),
-        (Config, {'training': TrainingConfig(tokens_per_step=1)}, r'tokens_per_step=1 .*nearest is 128'),
         (
             Config,
             {'training': TrainingConfig(patience=3), 'data': DataConfig(validation='')},
@@ -191,31 +179,12 @@ def test_zero_is_refused_where_it_means_nothing(section):
             r'training.r_drop_alpha=2.0 has no effect without dropout',
         ),
         (Config, {'tokenizer': TokenizerConfig(unk_id=1)}, r'unk_id=1'),
-        (Config, {'tokenizer': TokenizerConfig(unk_id=0)}, r'unk_id=0'),
         (Config, {'model': TransformerConfig(positions='learned', max_length=127)}, r'max_length=127.*306'),
     ],
 )
 def test_bad_value_is_refused_by_name(section, values, expected):
     with pytest.raises(UserError, match=expected):
         section(**values)
-
-
-@pytest.mark.parametrize(
-    'good',
-    [
-        lambda: TransformerConfig(d_model=510, num_heads=7, head_dim=64),
-        lambda: TransformerConfig(dropout_rate=0.0),
-        lambda: OptimizerConfig(schedule='constant', warmup_steps=0),
-        lambda: OptimizerConfig(name='adamw', weight_decay=0.1),
-        lambda: OptimizerConfig(name='lion', weight_decay=0.1),
-        lambda: OptimizerConfig(name='muon', weight_decay=0.1),
-        lambda: DataConfig(numbers_below=62_000),
-        lambda: DecodingConfig(alpha=0.0),
-        lambda: Config(model=TransformerConfig(positions='learned', max_length=306)),
-    ],
-)
-def test_values_on_the_good_side_of_a_limit_are_taken(good):
-    good()
 
 
 def test_width_of_head_is_head_dim_or_an_equal_share():
@@ -265,128 +234,40 @@ def test_defaults_are_the_papers():
     assert (decoding.beam_width, decoding.length_penalty, decoding.alpha) == (4, 'gnmt', 0.6)  # point 13
 
 
-def all_changed():
-    """A config in which no field has its default, so that a field lost on the way is seen."""
-    return Config(
-        model=TransformerConfig(
-            vocab_size=99,
-            target_vocab_size=98,
-            d_model=16,
-            num_heads=3,
-            head_dim=5,
-            d_ff=7,
-            num_encoder_layers=1,
-            num_decoder_layers=2,
-            dropout_rate=0.2,
-            attention_dropout_rate=0.3,
-            activation_dropout_rate=0.4,
-            norm='rms',
-            encoder_norm='group',
-            norm_first=True,
-            norm_epsilon=1e-5,
-            activation='gelu',
-            positions='learned',
-            scale_embedding=False,
-            tie_embeddings='none',
-            embedding_from='vectors.bin',
-            attention_bias=True,
-            attention_score='additive',
-            logits_bias=True,
-            pad_id=3,
-            pad_row='neither',
-            eos_id=4,
-            max_length=700,
-            dtype='bfloat16',
-        ),
-        tokenizer=TokenizerConfig('unigram', 'nfkc', False, 0.95, 5, 10),
-        data=DataConfig(
-            source_language='de',
-            target_language='fr',
-            test='c',
-            bleu_tokenizer='char',
-            mixture=(CorpusConfig('one', 'd', 'e', None, 'fr', 'de'), CorpusConfig('two', 'f')),
-            mixture_temperature=5.0,
-            language_tags=True,
-            root='/somewhere/ü',
-            cache='/elsewhere',
-            source_length=64,
-            target_length=96,
-            block_size=12,
-            workers=3,
-            unigram_alpha=0.5,
-            numbers_below=1000,
-            numbers_train=100,
-            numbers_held_out=10,
-        ),
-        check=CheckConfig(False, 3.0, 7, *(0.5 + i / 64 for i in range(1, 16))),
-        optimizer=OptimizerConfig('adamw', 'cosine', 1e-3, 7, 0.8, 0.9, 1e-8, 0.01, 1.5, 0.999, ('a/.*', 'b'), 99),
-        training=TrainingConfig(
-            *(5, 960, 0.0),
-            log_every=1,
-            evaluate_every=2,
-            checkpoint_every=3,
-            keep_last=4,
-            average_last=3,
-            sample_translations=5,
-            max_skipped_steps=6,
-            keep_best=2,
-            best_by='bleu',
-            evaluate_bleu=7,
-            patience=3,
-            r_drop_alpha=2.0,
-            on_full_disk='go_on',
-            smoothing_steps=9,
-            spike_deviations=4.0,
-            draw_attention=False,
-            profile_from=5,
-            profile_steps=6,
-            report_to='wandb',
-        ),
-        decoding=DecodingConfig(
-            beam_width=6,
-            length_penalty='power',
-            alpha=1.0,
-            max_extra_tokens=20,
-            max_source_tokens=100,
-            batch_tokens=500,
-            target_language='de',
-            max_tokens=90,
-            min_tokens=2,
-            force_eos=True,
-            ban_unk=False,
-            ban_pad=False,
-            renormalize=True,
-            banned_ids=(7, 8),
-            banned_texts=('a b', 'ü'),
-            no_repeat_ngram=3,
-            word_reward=0.1,
-            coverage_penalty=0.2,
-            groups=3,
-            diversity=0.7,
-            n_best=2,
-            search='sample',
-            samples=4,
-            temperature=0.9,
-            top_k=5,
-            top_p=0.8,
-            min_p=0.05,
-            seed=3,
-            mbr='chrf',
-            ensemble='probability',
-            weights='int8',
-            split_sentences=True,
-        ),
-        parallel=ParallelConfig('mesh', 8, 1, 2, 4, 960, 'layers', 640, 2, 'node0:9911', 1, 30),
-        seed=7,
-    )
+def another(hint, default):
+    """A value of this type that is not the default."""
+    kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    kind = next(kind for kind in kinds if kind is not types.NoneType)
+    if dataclasses.is_dataclass(kind):
+        return all_changed(kind)
+    if typing.get_origin(kind) is Literal:
+        return next(word for word in typing.get_args(kind) if word != default)
+    if typing.get_origin(kind) is tuple:
+        return (another(typing.get_args(kind)[0], None),)
+    return {bool: not default, int: 77, float: 0.77, str: '/somewhere/ü'}[kind]
 
 
-@pytest.mark.parametrize('config', [Config(), all_changed()], ids=['defaults', 'all changed'])
-def test_json_round_trip_gives_the_same_config(config):
-    text = to_json(config)
-    assert from_json(text, Config) == config
-    assert list(json.loads(text).items())[:2] == [('schema_version', 2), ('task', 'translation')]
-    assert text.endswith('}\n')
+def all_changed(section):
+    """A section in which no field has its default, so that a field lost on the way is seen."""
+    hints = typing.get_type_hints(section)
+    fields = dataclasses.fields(section)
+    return section(**{field.name: another(hints[field.name], field.default) for field in fields})
+
+
+@pytest.fixture
+def changed(monkeypatch):
+    """A config in which no field has its default; values need not fit each other here."""
+    for section in (Config, CorpusConfig, *itertools.chain(*SECTIONS.values())):
+        monkeypatch.setattr(section, '__post_init__', lambda self: None, raising=False)
+    return all_changed(Config)
+
+
+def test_json_round_trip_gives_the_same_config(changed):
+    for config in (Config(), changed):
+        text = to_json(config)
+        assert from_json(text, Config) == config
+        assert list(json.loads(text).items())[:2] == [('schema_version', 2), ('task', 'translation')]
+        assert text.endswith('}\n')
 
 
 def test_absent_fields_take_their_defaults():
@@ -396,13 +277,6 @@ def test_absent_fields_take_their_defaults():
     )
 
 
-def test_a_config_from_before_a_search_field_still_loads():
-    """The fields that were written at first, and no others."""
-    first = {'beam_width': 2, 'length_penalty': 'power', 'alpha': 0.7, 'max_extra_tokens': 9, 'max_source_tokens': 64}
-    text = json.dumps({'schema_version': 2, 'task': 'translation', 'decoding': {**first, 'batch_tokens': 512}})
-    assert from_json(text, Config).decoding == DecodingConfig(**first, batch_tokens=512)
-
-
 def test_changed_fields_lists_old_and_new():
     old = Config()
     new = dataclasses.replace(old, model=dataclasses.replace(old.model, d_model=256, head_dim=8), seed=3)
@@ -410,14 +284,11 @@ def test_changed_fields_lists_old_and_new():
     assert changed_fields(old, Config()) == {}
 
 
-def test_changed_fields_sees_every_field():
+def test_changed_fields_sees_every_field(changed):
     every = {
         f'{name}.{field.name}' for name, (section, *_) in SECTIONS.items() for field in dataclasses.fields(section)
     }
-    # These have no effect beside others that were changed, or may not stand there: the mixture, the tokenizer's
-    # algorithm, dropout of attention weights.
-    idle = {'data.train', 'data.validation', 'data.bpe_dropout', 'model.attention'}
-    assert set(changed_fields(Config(), all_changed())) == every - idle | {'seed'}
+    assert set(changed_fields(Config(), changed)) == every | {'seed'}
 
 
 @pytest.mark.parametrize(
@@ -452,20 +323,13 @@ def test_missing_schema_version_is_refused():
     ('values', 'expected'),
     [
         ({'model': {'d_model': '512'}}, r"model\.d_model='512': expected int"),
-        ({'model': {'d_model': 512.0}}, r'model\.d_model=512\.0: expected int'),
-        ({'model': {'d_model': None}}, r'model\.d_model=None: expected int'),
         ({'model': {'d_model': True}}, r'model\.d_model=True: expected int'),
-        ({'model': {'d_model': [512]}}, r'model\.d_model=\[512\]: expected int'),
         ({'model': {'head_dim': 'x'}}, r"model\.head_dim='x': expected int \| None"),
         ({'model': {'dropout_rate': '0.1'}}, r"model\.dropout_rate='0\.1': expected float"),
-        ({'model': {'dropout_rate': False}}, r'model\.dropout_rate=False: expected float'),
         ({'model': {'norm_first': 1}}, r'model\.norm_first=1: expected bool'),
         ({'model': {'activation': 3}}, r'model\.activation=3: expected one of relu, gelu, swish'),
         ({'optimizer': {'clip_norm': 'none'}}, r"optimizer\.clip_norm='none': expected float \| None"),
-        ({'data': {'train': 5}}, r'data\.train=5: expected str'),
-        ({'seed': 'x'}, r"seed='x': expected int"),
         ({'model': 5}, r'model: got 5, expected a table'),
-        ({'model': []}, r'model: got \[\], expected a table'),
     ],
 )
 def test_wrong_type_is_refused_by_name(values, expected):
@@ -480,11 +344,6 @@ def test_whole_number_is_taken_for_a_real_one():
         ).optimizer.learning_rate
         == 2.0
     )
-
-
-def test_bad_value_in_json_is_refused_by_name():
-    with pytest.raises(UserError, match='d_model=512 is not divisible by num_heads=7'):
-        from_json('{"schema_version": 2, "task": "translation", "model": {"num_heads": 7}}', Config)
 
 
 @pytest.mark.parametrize('text', ['', '{', 'd_model: 512', '[1]', '3', 'null'])

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import copy_config
 
 from flax_transformer import load_config
 from flax_transformer.common.config_files import shipped_configs
@@ -48,12 +47,6 @@ def test_a_partial_file_means_defaults_for_the_rest(loaded) -> None:
     assert loaded('') == loaded('# nothing but a comment\n') == loaded('{}', '.json') == Config()
 
 
-def test_the_config_of_a_run_is_a_config(tmp_path: Path) -> None:
-    config = copy_config(tmp_path)
-    (tmp_path / 'config.json').write_text(to_json(config))
-    assert load_config(str(tmp_path / 'config.json')) == config
-
-
 @pytest.mark.parametrize('name', shipped_configs())
 def test_every_shipped_config_survives_as_yaml_and_json(name: str, loaded) -> None:
     import yaml
@@ -72,9 +65,7 @@ def test_yaml_has_no_surprises(loaded) -> None:
 
 ERRORS = {
     'unknown field': ('model:\n  d_modell: 64\n', ', line 2: model.d_modell: no such field. Did you mean d_model'),
-    'unknown section': ('seed: 1\nmodle:\n  d_ff: 1\n', ', line 2: modle: no such field. Did you mean model?'),
     'wrong type': ('seed: 1\nmodel:\n  d_ff: wide\n', ", line 3: model.d_ff='wide': expected int"),
-    'wrong word': ("optimizer:\n  name: 'adm'\n", ", line 2: optimizer.name='adm': expected one of adam"),
     'value out of range': ('training:\n  steps: 0\n', ', line 2: training.steps=0: expected at least 1'),
     'fields together': ('model:\n\n  num_heads: 7\n', ', line 3: model.d_model=512 is not divisible by num_heads=7'),
     'sections together': (
@@ -92,13 +83,8 @@ ERRORS = {
         ', line 1: schema_version=99: this version of flax_transformer reads 2; upgrade',
     ),
     'code': ("seed: !!python/object/apply:os.system ['true']\n", ', line 1: not YAML: could not determine'),
-    'another type': ("seed: !!timestamp '2001-13-45'\n", ', line 1: not YAML: could not determine a constructor'),
     'no int': ('seed: !!int x\n', ", line 1: not YAML: got 'x', expected int"),
-    'no bool': ('seed: !!bool x\n', ", line 1: not YAML: got 'x', expected bool"),
-    'underscore at the end': ('seed: 1_\n', ", line 1: seed='1_': expected int"),
-    'too many digits': (f'seed: {"1" * 5000}\n', f", line 1: not YAML: got '{'1' * 40}...', expected int"),
     'number as a name': ('model:\n  1: 2\n', ', line 2: got 1, expected the name of a field'),
-    'list as a name': ('? [a]\n: 1\n', ', line 1: expected the name of a field'),
     'control character': ('seed: \x01\n', ': not YAML: '),
     'endless': ('data: &a\n  mixture: [*a]\n', ': is nested too deeply'),
     'deep': ('[' * 700, ': is nested too deeply'),

@@ -49,11 +49,6 @@ def test_writing_follows_no_link_that_a_stranger_left(kind: str, tmp_path: Path)
     assert list(folder.iterdir()) == [folder / 'seal']
 
 
-def test_a_checksum_is_that_of_the_bytes(tmp_path: Path) -> None:
-    write_whole(tmp_path / 'abc', b'abc')
-    assert sha256_of(tmp_path / 'abc') == 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'
-
-
 def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
     """Opening a FIFO that nobody writes to would wait for ever, and /dev/zero never ends."""
     os.mkfifo(tmp_path / 'fifo')

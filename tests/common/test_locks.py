@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, copy_config
+from conftest import copy_config
 
 from flax_transformer import train
 from flax_transformer.common import files
@@ -113,27 +113,6 @@ def test_a_system_without_locks_says_so_and_goes_on(tmp_path: Path, monkeypatch:
 
 
 POSIX_ONLY = ('fcntl', 'grp', 'posix', 'pty', 'pwd', 'resource', 'syslog', 'termios', 'tty')
-WITHOUT = """
-import builtins, importlib, os, pkgutil, signal, sys
-for name in ('fork', 'O_NOFOLLOW', 'O_NONBLOCK', 'O_CLOEXEC', 'getuid', 'set_blocking', 'killpg', 'sched_getaffinity',
-             'statvfs'):
-    delattr(os, name)
-for name in ('SIGKILL', 'SIGHUP', 'SIGALRM', 'SIGUSR1', 'pthread_sigmask', 'pthread_kill', 'setitimer'):
-    delattr(signal, name)
-hidden, real, ours = sys.argv[1].split(','), builtins.__import__, 'flax_transformer'
-
-def import_(name, globals=None, *rest):
-    if name in hidden and str((globals or {}).get('__name__')).startswith(ours):
-        raise ImportError(f'no module {name}')
-    return real(name, globals, *rest)
-
-builtins.__import__ = import_
-import flax_transformer
-for found in pkgutil.walk_packages(flax_transformer.__path__, 'flax_transformer.'):
-    if not found.name.endswith('__main__'):
-        importlib.import_module(found.name)
-        print(found.name)
-"""
 
 
 def test_posix_only_modules_are_imported_by_the_locks_alone() -> None:
@@ -146,12 +125,3 @@ def test_posix_only_modules_are_imported_by_the_locks_alone() -> None:
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
             found |= {(str(file.relative_to(package)), name) for name in names if name in POSIX_ONLY}
     assert found == {('common/files.py', 'fcntl')}
-
-
-@pytest.mark.slow
-def test_every_module_is_imported_where_what_posix_has_is_missing() -> None:
-    """A system as Windows is, as far as one can take things away."""
-    command = [sys.executable, '-c', WITHOUT, ','.join(POSIX_ONLY)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert {'flax_transformer.common.files', 'flax_transformer.cli.train'} <= set(done.stdout.split())

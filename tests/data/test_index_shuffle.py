@@ -17,15 +17,10 @@ def test_places_are_those_of_grain(size: int) -> None:
         assert shuffled(places, size, seed).tolist() == [stream[int(place)] for place in places]
 
 
-@pytest.mark.parametrize('size', [500, 65_535, 65_536, 65_537, 70_000])
-@pytest.mark.parametrize('seed', [0, 77])
-def test_each_number_comes_once_an_epoch(size: int, seed: int) -> None:
+@pytest.mark.parametrize('size', [500, 65_536, 65_537])
+def test_each_number_comes_once_an_epoch(size: int) -> None:
     """Grain loses one of 65,537."""
-    epochs = shuffled(np.arange(2 * size), size, seed).reshape(2, size)
+    epochs = shuffled(np.arange(2 * size), size, 77).reshape(2, size)
     for epoch in epochs:
         np.testing.assert_array_equal(np.sort(epoch), np.arange(size))
     assert (epochs[0] != epochs[1]).any()
-
-
-def test_no_place_gives_no_number() -> None:
-    assert shuffled(np.zeros(0, np.int64), 100, 0).tolist() == []

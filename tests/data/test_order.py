@@ -91,42 +91,6 @@ def test_large_and_small_corpora_are_shuffled_alike(small, monkeypatch):
     assert sum(a == b for a, b in zip(*epochs, strict=True)) < 10
 
 
-def test_mixing_by_size_goes_through_all_corpora_together():
-    """No corpus ends before another: after 100 sentences in all, each of the three is at its end."""
-    drawn = places(order_of(50, 30, 20, block_size=10), range(20))
-    for epoch in (0, 1):
-        first = drawn[100 * epoch : 100 * (epoch + 1)]
-        assert {e for _, _, e in first} == {epoch}
-        assert len({(corpus, index) for corpus, index, _ in first}) == 100
-
-
-def test_a_sentence_comes_again_only_after_all_others():
-    """Blocks straddle epochs: it holds after each block, as many times as were begun."""
-    order, seen = order_of(130, block_size=50), Counter()
-    for block in range(20):
-        seen.update(indices(order, [block]))
-        begun, done = -(-(block + 1) * 50 // 130), (block + 1) * 50 // 130
-        assert set(seen.values()) <= {begun, done}
-        assert len(seen) == 130 or not done
-
-
-def test_epochs_and_seeds_differ():
-    size, blocks = 400, range(8)
-    epochs = [indices(order_of(size, block_size=size, seed=seed), [epoch]) for seed in (0, 1, 2) for epoch in range(4)]
-    for i, one in enumerate(epochs):
-        assert sorted(one) == list(range(size))
-        for other in epochs[:i]:
-            # Two random orders agree in one place on the average.
-            assert sum(a == b for a, b in zip(one, other, strict=True)) < 10
-    assert indices(order_of(size, seed=5), blocks) == indices(order_of(size, seed=5), blocks)
-
-
-def test_corpora_of_equal_size_have_orders_of_their_own():
-    drawn = places(order_of(300, 300, block_size=600), [0])
-    one, other = ([index for corpus, index, _ in drawn if corpus == c] for c in (0, 1))
-    assert sum(a == b for a, b in zip(one, other, strict=True)) < 10
-
-
 def test_the_order_of_a_corpus_depends_on_its_place_not_on_the_others_sizes_or_weights():
     def first(order, count):
         return [index for corpus, index, _ in places(order, range(40)) if corpus == 1][:count]
@@ -135,34 +99,6 @@ def test_the_order_of_a_corpus_depends_on_its_place_not_on_the_others_sizes_or_w
     assert len(alone) == 200
     assert first(order_of(9000, 80, weights=[1.0, 1.0]), 200) == alone
     assert first(order_of(60, 80, weights=[1.0, 3.0]), 200) == alone
-
-
-def test_shuffled_well_enough_that_neighbours_are_parted():
-    shuffled = np.array(indices(order_of(5000, block_size=5000), [0]))
-    assert abs(np.corrcoef(shuffled, np.arange(5000))[0, 1]) < 0.05
-    assert (np.abs(np.diff(shuffled)) == 1).mean() < 0.01
-    early = shuffled[:500]
-    assert early.min() < 100
-    assert early.max() > 4900
-
-
-@pytest.mark.parametrize('block_size', [1, 7, 100])
-def test_one_sentence_alone_comes_once_a_block(block_size):
-    order = order_of(1, block_size=block_size)
-    assert places(order, range(3)) == [(0, 0, 0), (0, 0, 1), (0, 0, 2)]
-
-
-def test_fewer_sentences_than_a_block_do_not_meet_themselves():
-    order = order_of(13, block_size=2048)
-    for block in range(5):
-        assert sorted(indices(order, [block])) == list(range(13))
-
-
-def test_a_corpus_of_one_sentence_in_a_mixture():
-    drawn = places(order_of(1, 1999, block_size=100), range(40))
-    assert [(index, epoch) for corpus, index, epoch in drawn if corpus == 0] == [(0, 0), (0, 1)]
-    drawn = places(order_of(1, 1999, weights=[1.0, 1.0], block_size=100), range(2))
-    assert [(index, epoch) for corpus, index, epoch in drawn if corpus == 0] == [(0, n) for n in range(100)]
 
 
 def test_a_billion_sentences_take_no_memory():

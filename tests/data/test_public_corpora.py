@@ -221,14 +221,6 @@ def test_a_mirror_that_is_no_address_is_refused(tmp_path: Path, capsys: pytest.C
     assert '--mirror nonsense: expected an address such as https://host/folder' in capsys.readouterr().err
 
 
-def test_the_recorded_sums_are_those_of_the_files(tmp_path: Path) -> None:
-    assert len(public_corpora.MULTI30K_FILES) == 12
-    assert len(public_corpora.MULTI30K_TOKENIZED) == 6
-    digests = (public_corpora.MULTI30K_FILES | public_corpora.MULTI30K_TOKENIZED).values()
-    assert all(len(bytes.fromhex(digest)) == 32 for digest in digests)
-    assert f'/{public_corpora.MULTI30K_COMMIT}/data/task1/raw' in public_corpora.MULTI30K_URL
-
-
 # --------------------------------------------------------------------------------- Tatoeba
 
 

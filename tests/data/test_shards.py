@@ -129,9 +129,3 @@ def test_two_processes_may_write_a_piece_at_once_and_a_killed_one_leaves_nothing
         assert (tmp_path / 'a.0').read_bytes() == b'whole\n'
     assert (tmp_path / 'a.0').read_bytes() == b'whole\n'
     assert [file.name for file in tmp_path.iterdir()] == ['a.0']
-
-
-def test_a_piece_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(TypeError), written_piece(tmp_path / 'a.0', '') as opened:
-        opened.writelines([b'half', 'of it'])
-    assert not list(tmp_path.iterdir())

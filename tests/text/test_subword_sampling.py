@@ -56,7 +56,7 @@ def segmentation_scores(word: str, alpha: float) -> dict[tuple[str, ...], float]
     return scores
 
 
-@pytest.mark.parametrize('alpha', [0.0, 0.5, 1.0])
+@pytest.mark.parametrize('alpha', [0.0, 0.5])
 def test_unigram_draws_have_the_probabilities_of_all_segmentations(alpha: float) -> None:
     """Kudo 2018, section 3.2: every segmentation of a word, written out, by the power of its probability."""
     all_scores = (segmentation_scores(word, alpha) for word in sorted(set(' '.join(TEXT).split())) if len(word) < 10)
@@ -99,9 +99,9 @@ def bpe_probabilities(pieces: tuple[str, ...], alpha: float) -> Counter[tuple[st
     return found
 
 
-@pytest.mark.parametrize('alpha', [0.1, 0.5])
-def test_bpe_dropout_has_the_exact_probabilities_of_all_outcomes(alpha: float) -> None:
+def test_bpe_dropout_has_the_exact_probabilities_of_all_outcomes() -> None:
     """Of each word, enumerated merge by merge, kept or dropped."""
+    alpha = 0.3
     words = {word for word in ' '.join(TEXT).split() if len(word) < 9}
     all_exact = sorted((bpe_probabilities(('\u2581', *word), alpha) for word in sorted(words)), key=len)[-6:]
     assert len(all_exact[-1]) > 15
@@ -141,25 +141,18 @@ def test_no_lines_give_no_ids() -> None:
         assert ids.tolist() == [tokenizer.eos_id] * 2
 
 
-def test_half_of_the_merges_of_two_characters_are_left_out() -> None:
-    """Provilkov et al. 2020: a word of one merge stays apart at the rate of alpha."""
-    pair = next(piece for piece in BPE._segmenter._ids if len(piece) == 2 and piece[0] == '\u2581')
-    apart = sum(len(sample(BPE, pair[1], seed=seed, alpha=0.3)) == 3 for seed in range(2000))
-    assert abs(apart / 2000 - 0.3) < 0.05
-
-
-@pytest.mark.parametrize('name', ['BPE', 'UNIGRAM'])
-def test_another_process_draws_the_same(name: str, tmp_path: Path) -> None:
+def test_another_process_draws_the_same(tmp_path: Path) -> None:
     """SentencePiece's own draws differ from process to process: a run that goes on would not see the same."""
-    tokenizer = globals()[name]
-    tokenizer.save(tmp_path)
+    expected = []
+    for name, tokenizer in (('bpe', BPE), ('unigram', UNIGRAM)):
+        tokenizer.save(tmp_path / name)
+        expected.append(tokenizer.sample_flat(LINES, seeds=np.arange(len(LINES)), alpha=0.3)[0].tolist())
     code = (
         'from pathlib import Path; '
         'import numpy as np; '
         'from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer; '
-        f't = SentencePieceTokenizer.load(Path({str(tmp_path)!r})); '
-        f'print(t.sample_flat({LINES!r}, seeds=np.arange({len(LINES)}), alpha=0.3)[0].tolist())'
+        f'both = [SentencePieceTokenizer.load(Path({str(tmp_path)!r}, name)) for name in ("bpe", "unigram")]; '
+        f'print([t.sample_flat({LINES!r}, seeds=np.arange({len(LINES)}), alpha=0.3)[0].tolist() for t in both])'
     )
     other = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True, timeout=60)
-    expected, _ = tokenizer.sample_flat(LINES, seeds=np.arange(len(LINES)), alpha=0.3)
-    assert other.stdout.strip() == str(expected.tolist())
+    assert other.stdout.strip() == str(expected)

@@ -88,12 +88,6 @@ def test_the_lower_one_eighth_block_comes_back_as_a_space():
     assert round_trip('a\u2581b') == 'a b'
 
 
-def test_unigram_is_lossless_too():
-    tokenizer = train(algorithm='unigram', vocab_size=330)
-    for line in (' two  spaces ', 'tab\t', 'Größe 你好', '</s>'):
-        assert round_trip(line, tokenizer) == line
-
-
 def test_without_byte_fallback_an_unseen_character_becomes_unk():
     tokenizer = train(byte_fallback=False, vocab_size=100)
     assert tokenizer.unk_id in tokenizer.encode(['你'])[0]
@@ -131,10 +125,6 @@ def test_special_ids_decode_to_nothing():
     pad, eos = TOKENIZER.pad_id, TOKENIZER.eos_id
     assert TOKENIZER.decode([pad, *ids, eos, pad, pad]) == 'lazy dog'
     assert TOKENIZER.decode([pad, eos]) == ''
-
-
-def test_numpy_ids_decode_like_ints():
-    assert TOKENIZER.decode(np.array(TOKENIZER.encode(['Größe'])[0], np.int32)) == 'Größe'
 
 
 def test_lone_surrogates_become_question_marks():
@@ -222,35 +212,11 @@ def test_a_missing_file_is_named(tmp_path, name):
         SentencePieceTokenizer.load(tmp_path)
 
 
-@pytest.mark.parametrize(
-    'damage',
-    [
-        pytest.param(lambda model: b'', id='empty'),
-        pytest.param(lambda model: b'not a model', id='other'),
-        pytest.param(lambda model: model[:500], id='cut early'),
-        pytest.param(lambda model: model[:-3], id='cut late'),
-    ],
-)
-def test_a_damaged_model_is_named(tmp_path, damage):
-    TOKENIZER.save(tmp_path)
-    file = tmp_path / MODEL_FILE
-    file.write_bytes(damage(file.read_bytes()))
-    with pytest.raises(UserError, match=f'{re.escape(str(file))} is damaged, or is not a SentencePiece model'):
-        SentencePieceTokenizer.load(tmp_path)
-
-
 def test_without_protobuf_a_sentence_says_how_to_install_it(tmp_path, monkeypatch):
     TOKENIZER.save(tmp_path)
     monkeypatch.setitem(sys.modules, 'sentencepiece.sentencepiece_model_pb2', None)  # as if it could not be imported
     monkeypatch.delattr('sentencepiece.sentencepiece_model_pb2', raising=False)
     with pytest.raises(UserError, match=r'a SentencePiece model cannot be opened \(.*: pip install protobuf'):
-        SentencePieceTokenizer.load(tmp_path)
-
-
-def test_another_kind_of_tokenizer_is_refused(tmp_path):
-    TOKENIZER.save(tmp_path)
-    (tmp_path / DESCRIPTION_FILE).write_text('{"kind": "marian"}')
-    with pytest.raises(UserError, match='kind is \'marian\', expected "sentencepiece"'):
         SentencePieceTokenizer.load(tmp_path)
 
 
@@ -318,7 +284,7 @@ def test_a_drawn_segmentation_is_a_pure_function_of_its_seed(tokenizer, alpha):
     alone = {seed: draw(seed) for seed in (1, 2, 3, 2**32 - 2)}
     assert {seed: draw(seed) for seed in reversed(alone)} == alone
     with ThreadPoolExecutor(4) as threads:
-        seeds = [*alone] * 8
+        seeds = [*alone] * 2
         assert list(threads.map(draw, seeds)) == [alone[seed] for seed in seeds]
     assert len({str(ids) for ids in alone.values()}) == len(alone)
 
@@ -330,17 +296,6 @@ def test_a_drawn_segmentation_is_of_the_same_text(tokenizer, alpha, line, seed):
     ids = sample(tokenizer, line, seed=seed, alpha=alpha)
     assert tokenizer.decode(ids) == line
     assert ids.index(tokenizer.eos_id) == len(ids) - 1
-
-
-def test_bpe_dropout_leaves_out_that_share_of_merges():
-    plain = TOKENIZER.encode(LINES)
-    draw = lambda alpha: [sample(TOKENIZER, line, seed=7 + i, alpha=alpha) for i, line in enumerate(LINES)]
-    assert draw(0.0) == plain
-    tokens = [sum(map(len, draw(alpha))) for alpha in (0.0, 0.1, 0.5, 1.0)]
-    assert tokens == sorted(tokens)
-    assert len(set(tokens)) == 4
-    characters = sum(len(line) + 2 for line in LINES)  # the space that SentencePiece puts before a line, and EOS
-    assert tokens[-1] == characters
 
 
 def test_the_digest_tells_tokenizers_apart(tmp_path):

@@ -2,7 +2,6 @@
 
 import io
 import os
-import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -32,19 +31,14 @@ def with_nan(count: int) -> np.ndarray:
 
 REFUSED = {
     'empty': (lambda: b'', 'the file is empty; expected a recording'),
-    'one byte': (lambda: b'R', "is not audio that can be read (Format not recognised; it starts with b'R')"),
     'text': (lambda: b'Dear user,\n' * 9, "(Format not recognised; it starts with b'Dear')"),
-    'a picture': (lambda: b'\x89PNG\r\n\x1a\n' + bytes(999), r"it starts with b'\x89PNG'"),
-    'zeros': (lambda: bytes(9999), 'is not audio that can be read'),
     'only RIFF': (lambda: wav_bytes(TONE)[:12], 'the WAV file ends before its samples; expected a whole file'),
     'cut in the header': (lambda: wav_bytes(TONE)[:30], 'its chunk fmt is too short'),
-    'cut before the samples': (lambda: wav_bytes(TONE)[:44], 'holds no samples; expected a recording'),
     'no samples': (lambda: wav_bytes(TONE[:0]), 'holds no samples; expected a recording'),
     'samples before fmt': (
         lambda: chunk(b'RIFF', b'WAVE' + chunk(b'data', bytes(100)) + FMT),
         'does not say how its samples are coded; expected a chunk named fmt before them',
     ),
-    'short fmt': (lambda: chunk(b'RIFF', b'WAVE' + chunk(b'fmt ', bytes(8))), 'its chunk fmt is too short'),
     'no channels': (
         lambda: chunk(b'RIFF', b'WAVE' + chunk(b'fmt ', b'\1\0' + bytes(14)) + chunk(b'data', bytes(100))),
         'the WAV file has 0 channels in 0 bytes; expected 8, 16, 24 or 32 bits a sample',
@@ -55,11 +49,7 @@ REFUSED = {
         'the WAV file has 16 bits in 1 bytes a sample; expected room for them',
     ),
     'rate 0': (lambda: wav_bytes(TONE, rate=0), 'the header says 0 Hz; expected 1,000 to 768,000'),
-    'rate of 4 GHz': (lambda: wav_bytes(TONE, rate=4_000_000_000), 'the header says 4,000,000,000 Hz; expected'),
     'NaN': (lambda: wav_bytes(with_nan(3), width=4, is_float=True), '4 samples are NaN or infinite; expected numbers'),
-    'NaN throughout': (
-        lambda: wav_bytes(np.full(9_000, np.nan), width=4, is_float=True), '9,000 samples are NaN or infinite'
-    ),
     'beyond float32': (
         lambda: wav_bytes(np.full(5, 1e300), width=8, is_float=True), 'samples beyond 3.4e38; expected floats in -1..1'
     ),
@@ -86,9 +76,6 @@ CLIPPED = np.clip(4 * TONE, -1, 1)
 FLAGGED = {
     'one sample': (lambda: wav_bytes(TONE[5:6]), 1, 'shorter than 20 ms'),
     'silence': (lambda: wav_bytes(np.zeros(4000)), 4000, 'silent: nothing above -80 dB of full scale'),
-    'an hour of silence': (
-        lambda: wav_bytes(np.zeros(0), width=1, declared=28_800_000) + bytes([128]) * 28_800_000, 28_800_000, 'silent: '
-    ),
     'opposite channels': (lambda: wav_bytes(np.stack([TONE, -TONE], axis=1), width=4), 4000, 'silent: '),
     'clipped': (lambda: wav_bytes(CLIPPED), 4000, 'clipped: more than 0.1 % of the samples are at full scale'),
     'floats too loud': (lambda: wav_bytes(90 * TONE, width=4, is_float=True), 4000, 'scaled down: '),
@@ -150,11 +137,3 @@ def test_damage_anywhere_gives_samples_or_one_line() -> None:
             assert np.isfinite(samples).all()
     assert len(lines) > 50
     assert not any('\n' in line for line in lines)
-
-
-def test_a_bad_file_is_named_as_it_was_given(tmp_path: Path) -> None:
-    file = tmp_path / 'a.wav'
-    file.write_bytes(b'')
-    for read in (lambda: read_audio(file, 8000), lambda: read_header(file)):
-        with pytest.raises(BadInput, match=f'^{re.escape(str(file))}: the file is empty'):
-            read()

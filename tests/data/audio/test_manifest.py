@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import corpus
 from wav_files import tone, wav_bytes
 
 from flax_transformer.common.errors import UserError
@@ -256,12 +255,6 @@ def test_each_row_needs_a_text(second: dict, message: str, is_first: bool, tmp_p
         read('index.jsonl', tmp_path)
 
 
-def test_a_number_as_a_text_is_its_digits(tmp_path: Path) -> None:
-    (tmp_path / 'a.wav').write_bytes(wav_bytes(tone()))
-    (tmp_path / 'index.jsonl').write_text('{"path": "a.wav", "text": 7}')
-    assert [each.text for each in read('index.jsonl', tmp_path)[0]] == ['7']
-
-
 @pytest.mark.parametrize('encoding', ['latin-1', 'utf-16'])
 def test_a_table_in_another_encoding_is_refused(encoding: str, tmp_path: Path) -> None:
     (tmp_path / 'index.tsv').write_bytes((HEADER + 'ä.wav\tx\tann\ttest\n').encode(encoding))
@@ -303,16 +296,6 @@ def test_recordings_that_have_gone_since_are_named(tmp_path: Path) -> None:
         match=r'2 of 6 .*\n.*index.tsv:3: .*1_ann.wav could not be read: No such file or directory\n',
     ):
         read_all(utterances, 8000, say=print)
-
-
-def test_spoken_digits_are_read_from_their_archive() -> None:
-    root = corpus('fsdd').parent
-    utterances, said = read('fsdd/index.tsv?official_split=test#digit', root)
-    assert said == ['fsdd/index.tsv?official_split=test#digit: 300 recordings of 6 speakers, 2 min at 8,000 Hz']
-    for each in utterances:
-        assert each.seconds == pytest.approx(float(each.columns['seconds']), abs=1e-3)
-    samples = read_all(utterances, 8000, say=said.append)
-    assert sum(map(len, samples)) == pytest.approx(8000 * sum(each.seconds for each in utterances))
 
 
 @pytest.mark.parametrize(('name', 'mode'), [('a.tar', 'w'), ('a.tar.gz', 'w:gz')])

@@ -61,12 +61,6 @@ def test_formats_of_soundfile_are_read(form: str, subtype: str, tolerance: float
     assert header.seconds == 0.5
 
 
-def test_channels_are_averaged() -> None:
-    samples, remarks = read(wav_bytes(np.stack([TONE, 0 * TONE, TONE, TONE, TONE, 0 * TONE], axis=1)))
-    np.testing.assert_allclose(samples, TONE * 4 / 6, atol=2**-14)
-    assert remarks == ('mixed down from 6 channels',)
-
-
 @pytest.mark.parametrize('rate', [8000, 11025, 16000, 44100, 48000, 96000])
 def test_every_rate_has_the_same_tone(rate: int) -> None:
     samples, remarks = read(wav_bytes(tone(1.0, rate), rate), 16000)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import json
 import subprocess
 import sys
 import unicodedata
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 from clean_corpus import clean_corpus, write_corpus
-from conftest import ROOT, copy_config
+from conftest import ROOT
 from conftest import corpus as real_corpus
 
 from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig, TransformerConfig
@@ -180,23 +179,17 @@ def setting(section, **values):
 
 
 FRENCH = 'La vieille dame achète du pain et du fromage au marché.'
-GERMAN = 'Der Hund sucht seit gestern den Knochen unter dem Tisch.'
-RUSSIAN = 'Старик читает газету в саду, потому что идёт дождь.'
 WHOLE_FILE = {'severity': 'error', 'near': 8}
 
 FAULTS = [
     Fault('unequal counts', 'missing_side', drop_targets, severity='error'),
     Fault('a part shifted', 'shifted', shift('train.de', 150, 300), 'train.en', **WHOLE_FILE),
-    Fault('a part shifted the other way', 'shifted', shift('train.en', 150, 300), 'train.en', **WHOLE_FILE),
-    Fault('a whole file shifted', 'shifted', shift('train.de', 0, 500), 'train.en', **WHOLE_FILE),
     Fault('validation shifted', 'shifted', shift('validation.de', 0, 60), 'validation.en', **WHOLE_FILE),
     Fault('all swapped', 'swapped_corpus', exchange(range(500)), 'train.en', 'error'),
     Fault('single pairs swapped', 'swapped_pair', exchange(SIX), 'train.en'),
     Fault('sources copied', 'copy', copy_sources, 'train.en'),
     Fault('blank targets', 'blank', edit('train.de', SIX, put(' \t'))),
-    Fault('a blank test source', 'blank', edit('test.en', [7], put('')), 'test.en'),
     Fault('invalid UTF-8', 'invalid_utf8', edit('train.de', SIX, lambda line: line + b'\xfc'), severity='error'),
-    Fault('invalid test line', 'invalid_utf8', edit('test.en', [9], lambda line: b'\xff'), 'test.en', 'error'),
     Fault(
         'decomposed letters',
         'normalization',
@@ -204,20 +197,10 @@ FAULTS = [
         corpus='language de',
     ),
     Fault('control characters', 'control', edit('train.en', SIX, insert('\x07')), 'train.en'),
-    Fault('zero-width characters', 'control', edit('train.de', SIX, insert('\u200b'))),
-    Fault('a joiner between Latin letters', 'control', edit('train.de', [8], insert('a\u200db'))),
-    Fault('a byte order mark inside', 'control', edit('train.de', [44], insert('\ufeff'))),
     Fault('HTML entities', 'entity', edit('train.en', SIX, insert('&quot;')), 'train.en'),
-    Fault('numbered HTML entities', 'entity', edit('train.de', SIX, insert('&#160;'))),
-    Fault('HTML tags', 'entity', edit('train.en', SIX, insert('<br/>')), 'train.en'),
     Fault('mojibake', 'mojibake', edit('train.de', SIX, insert('grÃ¶ÃŸer'))),
-    Fault('mojibake of quotation marks', 'mojibake', edit('train.en', SIX, insert('itâ€™s')), 'train.en'),
-    Fault('replacement characters', 'mojibake', edit('train.en', SIX, insert('caf\ufffd')), 'train.en'),
-    Fault('another script', 'wrong_language', edit('train.de', SIX, put(RUSSIAN)), also=('duplicate',)),
     Fault('another language', 'wrong_language', edit('train.de', SIX, put(FRENCH)), also=('duplicate',)),
-    Fault('German on both sides', 'wrong_language', edit('train.en', SIX, put(GERMAN)), 'train.en'),
     Fault('lengths that do not fit', 'length_ratio', edit_first('train.en', 'queen', put('Oh!')), 'train.en'),
-    Fault('targets too short', 'length_ratio', edit_first('train.de', 'Königin', put('Oh!')), 'train.en'),
     Fault('over-long lines', 'too_long', lengthen, 'train.en'),
     Fault('duplicates', 'duplicate', repeat, 'train.en'),
     Fault(
@@ -319,15 +302,6 @@ def test_one_consistent_unicode_form_is_no_fault_whichever_it_is(tmp_path):
     assert 'normalization' not in {found.kind for found in audit_of(config_of(tmp_path)).findings}
 
 
-def test_a_share_below_its_field_is_a_note_and_from_it_on_a_warning(tmp_path):
-    corpus = clean_corpus()
-    edit('train.de', SIX, put(''))(corpus)  # 6 of 500
-    write_corpus(tmp_path, corpus)
-    for share, severity in ((0.0121, 'note'), (0.012, 'warning')):
-        (found,) = audit_of(setting('check', blank=share)(config_of(tmp_path))).findings
-        assert (found.kind, found.severity) == ('blank', severity)
-
-
 def test_files_that_changed_since_a_run_began_are_an_error(tmp_path):
     write_corpus(tmp_path, clean_corpus())
     files = sorted(tmp_path.iterdir())
@@ -386,15 +360,10 @@ def test_several_processes_and_chunks_find_what_one_finds(tmp_path, monkeypatch)
     assert snowman.place == f'{tmp_path / "train.de"}, line 306'
 
 
-def test_a_corpus_of_copies_warns_and_does_not_stop(copy_folder):
-    report = audit_of(copy_config(copy_folder))
-    assert report.errors == ()
-    assert 'copy' in faults_of(report)
-
-
 def test_number_words_give_nothing():
     """Numbers in their order resemble their neighbours; that is no shift."""
-    assert audit_of(Config(model=TransformerConfig(vocab_size=400))).findings == ()
+    few = DataConfig(numbers_train=20_000)
+    assert audit_of(Config(model=TransformerConfig(vocab_size=400), data=few)).findings == ()
 
 
 def test_a_mixture_is_checked_part_by_part(tmp_path):
@@ -425,22 +394,6 @@ def test_pairs_in_the_other_direction_leak_too(tmp_path):
     )
     report = audit_of(config_of(tmp_path, mixture=parts, language_tags=True))
     assert [(found.corpus, found.count) for found in report.findings if found.kind == 'leaked'] == [('test', 5)]
-
-
-def test_the_report_is_json_and_readable_text(tmp_path):
-    corpus = clean_corpus()
-    edit('train.en', SIX, insert('\x07'))(corpus)
-    write_corpus(tmp_path, corpus)
-    report = audit_of(config_of(tmp_path))
-    found = json.loads(report.to_json())['findings'][0]
-    assert (found['kind'], found['severity'], found['count'], found['total']) == ('control', 'warning', 6, 500)
-    assert found['training'] == KINDS['control'].training
-    assert found['examples'][0]['place'].endswith('train.en, line 41')
-    text = str(report)
-    assert 'warning: train: control: 6 of 500 (1.20%)' in text
-    assert r'\x07' in text
-    assert '\x07' not in text
-    assert text.endswith('checked train (500), validation (60), test (60): 0 errors, 1 warning, 1 note')
 
 
 def test_the_audit_needs_neither_jax_nor_grain():

@@ -29,7 +29,7 @@ def rolled(arrays, first, last, by):
     return out
 
 
-@pytest.mark.parametrize('seed', range(5))
+@pytest.mark.parametrize('seed', range(2))
 @pytest.mark.parametrize('by', [-1, 1])
 @pytest.mark.parametrize(('first', 'last'), [(300, 500), (0, 3000), (2700, 3000)])
 def test_a_stretch_shifted_by_one_is_found_once_with_its_ends(seed, by, first, last):
@@ -39,7 +39,7 @@ def test_a_stretch_shifted_by_one_is_found_once_with_its_ends(seed, by, first, l
     assert abs(found.last - last) <= 15
 
 
-@pytest.mark.parametrize('seed', range(5))
+@pytest.mark.parametrize('seed', range(2))
 def test_lines_that_are_in_place_or_fit_nowhere_are_no_shift(seed):
     aligned = lengths_and_signs(3000, seed)
     assert alignment.shifted_stretches(*aligned) == []

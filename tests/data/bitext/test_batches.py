@@ -226,14 +226,6 @@ def numbers_of(batch):
             yield numbers[segments == segment].tolist()
 
 
-def test_one_sentence_alone_makes_batches_without_end():
-    pairs = TokenizedPairs(flatten([[5, 6, 1]]), flatten([[7, 1]]))
-    dataset = PackedBatches(plan_of(pairs, block_size=2048), num_rows=4, **SLOTS, pad_id=PAD)
-    for batch in take(iter(dataset), 3):
-        assert batch.source[:, :3].tolist() == [[5, 6, 1]] * 4
-        assert batch.target_segments.sum() == 8
-
-
 @pytest.mark.parametrize('own', [[0, 1, 6], [3], [1, 2, 4, 7]], ids=str)
 def test_a_process_may_have_any_rows_in_their_order(own):
     """Of a mesh that is not in process order, or of one row part on several hosts."""
@@ -260,11 +252,6 @@ def iter_from(dataset, count):
     iterator = iter(dataset)
     take(iterator, count)
     return iterator
-
-
-def test_the_state_is_one_integer_and_the_count_that_follows_from_it():
-    iterator = iter_from(packed(), 11)
-    assert {name: type(value) for name, value in iterator.get_state().items()} == {'position': int, 'sentences': int}
 
 
 def test_two_readers_of_one_dataset_do_not_disturb_each_other():
@@ -312,15 +299,6 @@ def test_validation_keeps_over_long_sentences_and_only_grows_for_them():
     assert Counter(i for batch in batches for i in indices_of(batch, pairs)) == Counter(range(20))
     assert {batch.source.shape for batch in batches} == {(4, source)}
     assert {batch.target.shape for batch in batches} == {(4, max(target, 100))}
-
-
-def test_rows_that_fill_the_last_validation_batch_weigh_nothing():
-    batches = list(validation_batches([made_up_pairs(count=3)], num_rows=64, **SLOTS, pad_id=PAD))
-    assert len(batches) == 1
-    empty = batches[0].target_segments.max(axis=1) == 0
-    assert empty.sum() >= 61
-    assert (batches[0].source[empty] == PAD).all()
-    assert (batches[0].source_segments[empty] == 0).all()
 
 
 def test_an_empty_validation_set_has_no_batches():

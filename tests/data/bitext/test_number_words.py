@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from num2words import CONVERTER_CLASSES, num2words
+from num2words import num2words
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
@@ -12,7 +12,6 @@ from flax_transformer.data.lines import CHUNK
 
 SMALL = DataConfig(numbers_below=5000, numbers_train=300, numbers_held_out=40)
 TIGHT = DataConfig(numbers_below=1200, numbers_train=1000, numbers_held_out=100)  # every number is in some split
-BROKEN = {'am'}  # num2words raises on some numbers of these
 CONFIGS = pytest.mark.parametrize('config', [DataConfig(), SMALL, TIGHT], ids=['default', 'small', 'tight'])
 
 
@@ -24,29 +23,17 @@ def test_no_number_is_in_two_splits_nor_twice_in_one(config):
     assert numbers.max() < config.numbers_below
 
 
-@CONFIGS
-def test_every_run_draws_the_same_numbers(config):
-    for split in SPLITS:
-        assert (split_numbers(split, config) == split_numbers(split, config)).all()
-
-
 def test_the_held_out_numbers_stay_the_same_from_version_to_version():
     """A trained model's scores mean something only on numbers that it has not seen."""
     assert split_numbers('test', DataConfig())[:3].tolist() == [13670, 176144, 199651]
     assert split_numbers('validation', DataConfig())[:3].tolist() == [228120, 743804, 520162]
 
 
-@pytest.mark.parametrize(
-    'config',
-    [
-        pytest.param(DataConfig(), id='default'),
-        pytest.param(DataConfig(numbers_below=1200, numbers_train=1100, numbers_held_out=50), id='all'),
-    ],
-)
-def test_all_below_1000_that_are_not_held_out_are_in_train(config):
+def test_all_below_1000_and_round_numbers_are_in_train_unless_held_out():
+    config = DataConfig()
     held_out = np.concatenate([split_numbers('validation', config), split_numbers('test', config)])
-    expected = np.setdiff1d(np.arange(1000), held_out)
-    assert np.setdiff1d(expected, split_numbers('train', config)).tolist() == []
+    known = np.concatenate([held_out, split_numbers('train', config)])
+    assert set(range(1000)) | set(range(0, 1_000_000, 1000)) <= set(known.tolist())
 
 
 @pytest.mark.parametrize(('source', 'target'), [('en', 'de'), ('fr', 'en')])
@@ -70,32 +57,6 @@ def test_an_unknown_language_is_told_with_the_known_ones():
 def test_an_unknown_split_is_told_with_the_nearest():
     with pytest.raises(UserError, match=r'number_words:valid: expected one of .* Did you mean validation'):
         read_corpus('number_words:valid', DataConfig())
-
-
-def test_round_numbers_are_in_train_unless_held_out():
-    config = DataConfig()
-    held_out = np.concatenate([split_numbers('validation', config), split_numbers('test', config)])
-    missing = np.setdiff1d(np.arange(1000) * 1000, np.concatenate([held_out, split_numbers('train', config)]))
-    assert missing.tolist() == []
-    assert len(np.unique(split_numbers('train', config))) == config.numbers_train
-
-
-@pytest.mark.parametrize('language', sorted(CONVERTER_CLASSES))
-def test_every_language_of_num2words_is_spelled_or_refused(language):
-    numbers = {'numbers_below': 12_400, 'numbers_train': 12, 'numbers_held_out': 3}
-    config = DataConfig(source_language=language, target_language='en', **numbers)
-    drawn = [split_numbers(split, config).tolist() for split in SPLITS]
-    try:
-        spelled = [[num2words(number, lang=language) for number in split] for split in drawn]
-    except Exception:
-        assert language in BROKEN
-        with pytest.raises(UserError, match=f"num2words cannot spell all numbers in '{language}' .*another language"):
-            [read_corpus(f'number_words:{split}', config) for split in SPLITS]
-        return
-    for split, sources in zip(SPLITS, spelled, strict=True):
-        pairs = read_corpus(f'number_words:{split}', config)
-        assert pairs.sources == sources
-        assert all(line.strip() and '\n' not in line for line in sources)
 
 
 @pytest.mark.parametrize('side', ['source_language', 'target_language'])

@@ -1,7 +1,6 @@
 """The plan is a pure function of (seed, block), loses no sentence, and leaves little of a row empty."""
 
 import itertools
-import threading
 from collections import Counter
 from types import SimpleNamespace
 
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.corpus import Pairs
-from flax_transformer.data.bitext.packing import PackingPlan, Sampling, packed
+from flax_transformer.data.bitext.packing import PackingPlan, Sampling
 from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten
 from flax_transformer.data.order import Order, shares
@@ -80,14 +79,6 @@ def test_the_plan_is_a_pure_function_of_seed_and_block():
     assert [plain(plan.rows(block)) for block in reversed(range(6))] == forwards[::-1]
 
 
-def test_different_seeds_and_different_epochs_differ():
-    pairs = pairs_of(*like_multi30k(400))
-    rows = [pairs_in(plan_of(pairs, block_size=400, seed=seed).rows(block)) for seed in (0, 1) for block in (0, 1)]
-    together = [{frozenset(sentences([row])) for row in each} for each in rows]
-    # Not only the order of the rows, but which sentences lie together.
-    assert all(len(one & other) < 10 for one, other in itertools.combinations(together, 2))
-
-
 def test_the_rows_of_a_block_are_shuffled_by_the_seed():
     """Also where the sentences of the block are the same ones."""
     pairs = pairs_of(*like_multi30k(400))
@@ -117,30 +108,6 @@ def test_no_sentence_is_lost_or_doubled_and_no_row_overflows(lengths, block_size
         ended, begun = read // len(lengths), -(-read // len(lengths))
         assert {seen[i] for i in range(len(lengths))} <= {ended, begun}
         assert seen.total() == read
-
-
-def test_examples_say_of_which_corpus_they_are():
-    lengths = like_multi30k(200)
-    plan = plan_of(pairs_of(*lengths), pairs_of(*(2 * x for x in lengths)), block_size=400)
-    examples = [example for row in pairs_in(plan.rows(0)) for example in row]
-    assert Counter(e.corpus for e in examples) == {0: 200, 1: 200}
-    for example in examples:
-        assert len(example.source) == (example.corpus + 1) * lengths[0][example.source[0]]
-    mixed = [len({e.corpus for e in row}) == 2 for row in pairs_in(plan.rows(0))]
-    assert np.mean(mixed) > 0.3  # corpora share rows
-
-
-def test_rows_of_a_block_are_not_sorted_by_length():
-    """Packing sorts; a batch of consecutive rows must not consist of one length."""
-    plan = plan_of(pairs_of(*like_multi30k(2048)), block_size=2048)
-
-    def trend(rows):
-        longest = [max(len(e.source) for e in row) for row in pairs_in(rows)]
-        return np.corrcoef(longest, np.arange(len(longest)))[0, 1]
-
-    rows = plan.rows(0)
-    assert abs(trend(rows)) < 0.2
-    assert trend(packed(rows._replace(bounds=np.arange(2049)), 128, 128)) < -0.8
 
 
 @pytest.mark.parametrize('lengths', [like_multi30k, like_wmt])
@@ -245,26 +212,6 @@ def test_segmentations_differ_from_epoch_to_epoch_seed_to_seed_and_corpus_to_cor
     assert min(differing.values()) > 0.8 * COUNT, differing
 
 
-@pytest.mark.parametrize('tokenizer', [BPE, UNIGRAM], ids=['bpe', 'unigram'])
-def test_a_drawn_segmentation_is_of_the_same_text(prepared, tokenizer):
-    examples = drawn(sampling_plan(prepared(tokenizer), tokenizer), [0], tokenizer)
-    translations = dict(zip(LINES.sources, LINES.targets, strict=True))
-    as_it_is = 0
-    for (_, text), (source, target) in examples.items():
-        assert tokenizer.decode(target) == translations[text]
-        for ids in (source, target):
-            assert ids[-1] == tokenizer.eos_id
-            assert tokenizer.eos_id not in ids[:-1]
-        as_it_is += source == tokenizer.encode([text])[0]
-    assert len(examples) == COUNT
-    assert as_it_is < COUNT // 2
-
-
-def test_without_sampling_the_ids_are_those_of_the_tokenizer(prepared):
-    for (_, text), (source, _) in drawn(plan_of(prepared(BPE), block_size=COUNT), [0]).items():
-        assert source == BPE.encode([text])[0]
-
-
 def test_the_tag_stays_before_what_is_drawn_and_only_on_the_source_side(prepared):
     tag = TAGGED.tag_id('fr')
     examples = drawn(sampling_plan(prepared(TAGGED, 'fr'), TAGGED, tag=tag), [0], TAGGED)
@@ -289,21 +236,3 @@ def test_what_does_not_fit_a_row_when_drawn_comes_as_it_is(prepared):
             assert sides[side] == (ids if len(ids) <= slots else BPE.encode([line])[0])
             fell_back += len(ids) > slots
     assert fell_back > COUNT // 2
-
-
-def test_two_plans_read_from_two_threads_give_what_each_gives_alone(prepared):
-    """They share what is remembered of a word."""
-    plans = [sampling_plan(prepared(BPE), BPE, seed=1), sampling_plan(prepared(UNIGRAM), UNIGRAM, seed=2)] * 2
-    blocks = range(6)
-    alone = [[plain(plan.rows(block)) for block in blocks] for plan in plans]
-    together = [None] * len(plans)
-
-    def read(number):
-        together[number] = [plain(plans[number].rows(block)) for block in blocks]
-
-    threads = [threading.Thread(target=read, args=[number]) for number in range(len(plans))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert together == alone

@@ -74,12 +74,6 @@ def test_all_references_of_a_set_are_read(home, monkeypatch):
     assert (pairs.sources, pairs.targets, pairs.references) == (['one'], ['eins'], (['ein'],))
 
 
-def test_the_name_of_a_set_may_hold_a_slash(home):
-    lay(home / 'multi30k/2016', {'multi30k_2016.en-de.src': 'a dog\n', 'multi30k_2016.en-de.ref': 'ein Hund\n'})
-    pairs = read('sacrebleu:multi30k/2016/en-de')
-    assert (pairs.sources, pairs.targets) == (['a dog'], ['ein Hund'])
-
-
 @pytest.mark.parametrize('name', ['wmt14', 'wmt21', 'multi30k/2016'])
 @pytest.mark.parametrize('folder', ['absent', 'empty'])
 def test_an_absent_set_is_told_with_the_command_that_brings_it(home, name, folder):

@@ -64,12 +64,6 @@ def test_invalid_utf_8_is_told_with_file_line_byte_and_remedy(tmp_path, content,
     assert f'{file}, line {line}: byte 0x{byte} is not valid UTF-8' in str(caught.value)
 
 
-@pytest.mark.parametrize(('content', 'line'), [(b'abcdef\xe4\n', 1), (b'abc\ndef\n\xe4\n', 3)])
-def test_invalid_utf_8_behind_a_byte_order_mark_is_told_with_the_right_line_and_byte(tmp_path, content, line):
-    with pytest.raises(UserError, match=f'line {line}: byte 0xe4 is not'):
-        read_lines(write(tmp_path / 'text', b'\xef\xbb\xbf' + content))
-
-
 def test_a_missing_folder_is_named_too(tmp_path):
     with pytest.raises(UserError, match=re.escape(f'(nor does the folder {tmp_path / "none"})')):
         read_lines(tmp_path / 'none' / 'a.txt')
@@ -124,7 +118,7 @@ def numbered(count, word):
     return ''.join(f'{word} {number}\n' for number in range(1, count + 1))
 
 
-@pytest.mark.parametrize('count', [CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 2 * CHUNK + 1])
+@pytest.mark.parametrize('count', [CHUNK - 1, CHUNK, 2 * CHUNK + 1])
 @pytest.mark.parametrize('end', ['', '\n'], ids=['no final newline', 'final newline'])
 def test_chunks_hold_each_line_once_and_aligned(tmp_path, count, end):
     a, b = (write(tmp_path / word, numbered(count, word)[:-1] + end) for word in ('a', 'b'))
@@ -136,8 +130,8 @@ def test_chunks_hold_each_line_once_and_aligned(tmp_path, count, end):
     assert pairs.targets == [f'b {number}' for number in range(1, count + 1)]
 
 
-@pytest.mark.parametrize('more', [1, 2, CHUNK, CHUNK + 1])
-@pytest.mark.parametrize('count', [0, 1, CHUNK - 1, CHUNK, CHUNK + 1])
+@pytest.mark.parametrize('more', [1, CHUNK])
+@pytest.mark.parametrize('count', [0, CHUNK - 1, CHUNK])
 @pytest.mark.parametrize('longer', [0, 1], ids=['source', 'target'])
 def test_unequal_counts_are_found_at_and_across_the_borders_of_chunks(tmp_path, count, more, longer):
     counts = (count + more, count) if longer == 0 else (count, count + more)
@@ -151,7 +145,7 @@ def test_unequal_counts_are_found_at_and_across_the_borders_of_chunks(tmp_path, 
     assert [i for i, line in enumerate(sides[1 - longer]) if line is None] == list(range(count, count + more))
 
 
-@pytest.mark.parametrize('line', [1, CHUNK, CHUNK + 1, CHUNK + 2])
+@pytest.mark.parametrize('line', [1, CHUNK, CHUNK + 1])
 @pytest.mark.parametrize('side', [0, 1])
 def test_invalid_utf_8_in_any_chunk_of_a_corpus_is_told_with_file_and_line(tmp_path, line, side):
     files = [write(tmp_path / word, numbered(CHUNK + 5, word)) for word in ('a', 'b')]

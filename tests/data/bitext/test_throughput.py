@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from flax_transformer.data.bitext.batches import PackedBatches
 from flax_transformer.data.bitext.packing import PackingPlan
@@ -29,6 +30,7 @@ def a_hundred_additions_for_each(count: int) -> int:
     return total
 
 
+@pytest.mark.slow
 def test_a_pair_costs_less_than_five_hundred_additions_in_python() -> None:
     """One thread makes millions of tokens a second: a pair takes as long as 240 additions; in lists it took 1,400."""
     random = np.random.default_rng(0)
