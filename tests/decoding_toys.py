@@ -100,10 +100,6 @@ def model_of(toys: Toys, sentence: int) -> Callable[[tuple[int, ...]], list[floa
     return log_probs
 
 
-def log_prob_of(model: Callable, tokens: tuple[int, ...]) -> float:
-    return sum(model(tokens[:i])[token] for i, token in enumerate(tokens))
-
-
 def reference_greedy(model: Callable, max_length: int, penalty: str, alpha: float, banned=()) -> list[Found]:
     tokens, total = (), 0.0
     while len(tokens) < max_length and EOS not in tokens:

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,9 +19,12 @@ from toy_runs import train_circle
 from toy_task import CircleConfig
 
 from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError
-from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.engine.config import LoopConfig, ParallelConfig
 from flax_transformer.engine.devices import multihost, process_group
 from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.monitor.reporter import read_metrics
+
+TOY = CircleConfig(training=LoopConfig(steps=20, log_every=5, checkpoint_every=20))
 
 
 class Process(NamedTuple):
@@ -34,7 +38,7 @@ class Process(NamedTuple):
 
 
 LAUNCHES = {
-    'two come': [Process(0, 2), Process(1, 2)],
+    'two train': [Process(0, 2, folder='together'), Process(1, 2, folder='together')],
     'one never comes': [Process(0, 3, timeout=10), Process(2, 3, timeout=10)],
     'process 0 never comes': [Process(1, 2, timeout=10)],
     'one dies while it waits': [Process(0, 3, timeout=10), Process(1, 3, 'dies while it waits')],
@@ -65,7 +69,8 @@ def take_part(process: Process, port: int, folder: Path) -> int:
         process_group.start(config, {'seed': 7 if process.fault == 'has another config' else 0})
         with process_group.together():
             if process.folder:
-                train_circle(folder / process.folder, CircleConfig(parallel=config))
+                run = train_circle(folder / process.folder, replace(TOY, parallel=config))
+                print(json.dumps([record['loss'] for record in read_metrics(run.path)]))
             else:
                 train(config, process.fault)
     except UserError as error:

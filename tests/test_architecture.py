@@ -72,6 +72,12 @@ def test_a_file_imports_its_own_room_and_lower_floors() -> None:
         assert not higher, f'{file}: {own} is on floor {FLOORS[own]} and imports {higher}'
 
 
+def test_the_transformer_can_be_copied_out_with_ops_and_common() -> None:
+    files = [file for room in ('transformer', 'ops', 'common') for file in (PACKAGE / room).rglob('*.py')]
+    rooms = {name.partition('.')[0] for file in files for name in imported(file)}
+    assert rooms == {'transformer', 'ops', 'common'}
+
+
 @pytest.mark.parametrize('room', FLOORS)
 def test_no_circle_of_imports_in_a_room(room: str) -> None:
     """Neither between its folders nor between a folder and files beside it; inside a folder files are free."""

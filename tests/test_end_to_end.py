@@ -3,10 +3,8 @@
 import contextlib
 import io
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,22 +19,13 @@ import flax_transformer
 from flax_transformer import Config, Translator, train
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import CheckConfig, CorpusConfig, DataConfig, ParallelConfig
-from flax_transformer.data.bitext.batches import Place
+from flax_transformer.config import CheckConfig, CorpusConfig, DataConfig
 from flax_transformer.data.lines import read_lines
 from flax_transformer.engine.monitor.reporter import read_metrics
-from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 ROOT = Path(flax_transformer.__file__).parents[1]
-
-
-def parameters(run: Path) -> list[np.ndarray]:
-    """The newest checkpoint's parameters."""
-    with contextlib.closing(Checkpoints(run / 'checkpoints', read_only=True)) as checkpoints:
-        translator = Translator.from_run(run, step=checkpoints.latest())
-    return [np.asarray(leaf) for leaf in jax.tree.leaves(translator.params)]
 
 
 def test_a_small_model_learns_to_copy(copy_run: Path, copy_folder: Path) -> None:
@@ -139,36 +128,6 @@ def without_validation(config: Config) -> Config:
     return replace(config, data=replace(config.data, validation=''))
 
 
-@pytest.mark.slow  # of the toy task: engine/test_toy_task.py
-def test_a_killed_run_goes_on_where_it_was(copy_folder: Path, tmp_path: Path) -> None:
-    """SIGKILL in the middle, then the same command: the same parameters as if nothing had happened."""
-    config = without_validation(copy_config(copy_folder, steps=30, checkpoint_every=10))
-    train(config, tmp_path / 'whole')
-    script = tmp_path / 'killed.py'
-    script.write_text(
-        'import os, signal, sys\n'
-        f'sys.path.insert(0, {str(Path(__file__).parent)!r})\n'
-        'from conftest import copy_config\n'
-        'from dataclasses import replace\n'
-        'from pathlib import Path\n'
-        'from flax_transformer import train\n'
-        'from flax_transformer.engine.monitor.reporter import Reporter\n'
-        'def advance(self, step):\n'
-        '    if step == 27: os.kill(os.getpid(), signal.SIGKILL)\n'
-        'Reporter.advance = advance\n'
-        f'config = copy_config(Path({str(copy_folder)!r}), steps=30, checkpoint_every=10)\n'
-        "config = replace(config, data=replace(config.data, validation=''))\n"
-        f'train(config, {str(tmp_path / "killed")!r})\n'
-    )
-    killed = subprocess.run([sys.executable, str(script)], capture_output=True, timeout=120)
-    assert killed.returncode == -9, killed.stderr.decode()
-    with contextlib.closing(Checkpoints(tmp_path / 'killed' / 'checkpoints', read_only=True)) as checkpoints:
-        assert checkpoints.latest() in (10, 20)  # the save in the background may not have ended
-    train(config, tmp_path / 'killed')
-    for ours, expected in zip(parameters(tmp_path / 'killed'), parameters(tmp_path / 'whole'), strict=True):
-        np.testing.assert_array_equal(ours, expected)
-
-
 def test_a_corpus_that_changed_is_refused_on_resume(copy_folder: Path, tmp_path: Path) -> None:
     folder = tmp_path / 'corpus'
     shutil.copytree(copy_folder, folder)
@@ -211,40 +170,6 @@ def test_a_finished_run_is_not_trained_again(
     train(Run(copy_run).read_config(), copy_run)
     assert 'trained already, to step 250; raise --training.steps' in capsys.readouterr().err
     assert read_metrics(copy_run) == before
-
-
-def losses_of(config_file: Path, run: Path, *options: str) -> list[float]:
-    """Losses by step of a run of train.py in a process of its own."""
-    environment = {k: v for k, v in os.environ.items() if k != 'JAX_NUM_CPU_DEVICES'} | {'JAX_PLATFORMS': 'cpu'}
-    command = [sys.executable, str(ROOT / 'train.py'), '--config', str(config_file), '--workdir', str(run), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
-    assert done.returncode == 0, done.stderr
-    devices = json.loads((run / 'environment.json').read_text())[-1]['devices']
-    assert devices.startswith(options[1] if options else '1')
-    return [record['loss'] for record in read_metrics(run) if record['kind'] == 'train']
-
-
-@pytest.mark.slow  # of one step, and without a process of its own: test_sharding.py
-@pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
-def test_eight_devices_give_the_losses_of_one(strategy: str, copy_folder: Path, tmp_path: Path) -> None:
-    """50 steps without dropout; the option itself makes the eight simulated devices.
-
-    At the copy task's own rate of 1e-2 training amplifies rounding a thousandfold within 50 steps; at 2e-3 it does not.
-    """
-    config_file = tmp_path / 'experiment.py'
-    config_file.write_text(
-        f'import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n'
-        'from conftest import copy_config\nfrom dataclasses import replace\nfrom pathlib import Path\n'
-        'def get_config():\n'
-        f'    config = copy_config(Path({str(copy_folder)!r}), steps=50, log_every=1, evaluate_every=50)\n'
-        '    model, optimizer = config.model, config.optimizer\n'
-        '    return replace(config, model=replace(model, dropout_rate=0.0), optimizer=replace(optimizer, '
-        'learning_rate=2e-3))\n'
-    )
-    one = losses_of(config_file, tmp_path / 'one')
-    eight = losses_of(config_file, tmp_path / 'eight', '--parallel.num-devices', '8', '--parallel.strategy', strategy)
-    assert len(one) == 50
-    np.testing.assert_allclose(eight, one, rtol=1e-5)
 
 
 def test_train_py_is_the_train_command(copy_folder: Path) -> None:
@@ -339,16 +264,9 @@ def test_one_model_translates_into_the_language_that_is_asked_for(
 ) -> None:
     run, _ = mixture_run
     monkeypatch.setattr(SentencePieceTokenizer, 'sample_flat', lambda *_, **__: pytest.fail('drawn while translating'))
-    texts = {}
-    for language in ('low', 'up', None):
-        options = [] if language is None else ['--decoding.target-language', language]
-        code, out = translate(run, b'a b c d\n', *options, monkeypatch=monkeypatch)
-        assert code == 0
-        texts[language] = out.decode()
-    assert texts['low'].islower()
-    assert texts['up'].isupper()
-    assert texts[None] == texts['low']  # data.target_language
-    assert Translator.from_run(run, target_language='up')(['a b c d'])[0].text + '\n' == texts['up']
+    code, out = translate(run, b'a b c d\n', '--decoding.target-language', 'up', monkeypatch=monkeypatch)
+    assert (code, out.decode().isupper()) == (0, True)
+    assert Translator.from_run(run)(['a b c d'])[0].text.islower()  # data.target_language
 
 
 def test_a_language_the_model_does_not_know_is_refused_with_those_it_knows(
@@ -357,35 +275,3 @@ def test_a_language_the_model_does_not_know_is_refused_with_those_it_knows(
     code, out = translate(mixture_run[0], b'a b\n', '--decoding.target-language', 'upp', monkeypatch=monkeypatch)
     assert (code, out) == (2, b'')
     assert "target_language='upp': expected one of low, up. Did you mean up?" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ('strategy', 'algorithm'),
-    [
-        pytest.param('pmap', 'bpe', marks=pytest.mark.slow),
-        pytest.param('mesh', 'unigram', marks=pytest.mark.slow),
-    ],
-)
-def test_resumed_training_equals_uninterrupted_training(strategy: str, algorithm: str, tmp_path: Path) -> None:
-    """To the bit, on two devices, with a weighted mixture, drawn segmentations, dropout, a moving average, a stop in
-    mid-epoch, and the data tokenized anew; the rate must not depend on the last step."""
-    config = mixture_config(tmp_path)
-    corpora = tuple(replace(corpus, validation='') for corpus in config.data.mixture)
-    drawn = {'bpe_dropout': 0.2} if algorithm == 'bpe' else {'bpe_dropout': 0.0, 'unigram_alpha': 0.2}
-    config = replace(
-        config,
-        data=replace(config.data, mixture=corpora, **drawn),
-        tokenizer=replace(config.tokenizer, algorithm=algorithm),
-        parallel=ParallelConfig(strategy, 2),
-    )
-    assert config.model.dropout_rate > 0
-    train(config, tmp_path / 'at_once')
-    for steps in (3, 10):
-        train(replace(config, training=replace(config.training, steps=steps)), tmp_path / 'pieces')
-        shutil.rmtree(tmp_path / 'pieces' / 'data_cache')
-    (position,) = (tmp_path / 'pieces' / 'checkpoints' / '3' / 'position').glob('metadata')
-    place = Place.of(json.loads(position.read_text())['batches']['position'])
-    assert place.block * 40 % 100 > 0  # sentences of the smallest corpus
-    assert place.row > 0
-    for ours, expected in zip(parameters(tmp_path / 'pieces'), parameters(tmp_path / 'at_once'), strict=True):
-        np.testing.assert_array_equal(ours, expected)

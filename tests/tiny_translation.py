@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from flax_transformer.config import TransformerConfig
@@ -11,7 +12,7 @@ from flax_transformer.data.bitext.batches import Batch, make_batch
 from flax_transformer.data.bitext.packing import one_pair_a_row
 from flax_transformer.data.bitext.tokenized import flatten, offsets
 from flax_transformer.tasks.translation.task import loss_sums
-from flax_transformer.transformer.model import Transformer, init_params
+from flax_transformer.transformer.model import Transformer, parameter_shapes
 
 MODEL = TransformerConfig(
     vocab_size=30, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0
@@ -19,9 +20,20 @@ MODEL = TransformerConfig(
 LOSS = partial(loss_sums, model=Transformer(MODEL), label_smoothing=0.1)
 
 
+def drawn(shapes: Any, seed: int = 3) -> Any:
+    """Values for a tree of shapes, about as large as a model's first ones: `init_params` takes a second to compile."""
+    rng = np.random.default_rng(seed)
+
+    def draw(path: Any, leaf: Any) -> jax.Array:
+        values = rng.normal(size=leaf.shape) * (leaf.shape[0] ** -0.5 if leaf.ndim > 1 else 0.1)
+        return jnp.asarray(values + (path[-1].key in ('scale', 'variance')), jnp.float32)
+
+    return jax.tree_util.tree_map_with_path(draw, shapes)
+
+
 def fresh_params() -> Any:
     """Those that the tests with MODEL share."""
-    return init_params(MODEL, jax.random.key(3))
+    return drawn(parameter_shapes(MODEL))
 
 
 def uneven_batch(rows: int = 8, slots: int = 12) -> Batch:

@@ -29,12 +29,14 @@ def train_and_translate(folder: Path, run: str) -> None:
     from flax_transformer import Translator
     from flax_transformer.common.errors import UserError
     from flax_transformer.config import ParallelConfig
+    from flax_transformer.engine.devices.devices import prepare_devices
 
+    prepare_devices(2)
     config = CircleConfig()
     config = replace(config, training=replace(config.training, steps=20))
     train_circle(folder / 'mesh', replace(config, parallel=ParallelConfig('mesh', 2, fsdp=2)))
-    for parallel in (ParallelConfig(), ParallelConfig('mesh', 2), ParallelConfig('pmap', 2)):
-        print(*(one.text for one in Translator.from_run(run, parallel=parallel)(['seven', 'one hundred'])))
+    translator = Translator.from_run(run, parallel=ParallelConfig('pmap', 2), beam_width=1)
+    print(*(one.text for one in translator(['seven', 'one hundred'])))
     try:
         train_circle(folder / 'pmap', config)
     except UserError as error:

@@ -139,7 +139,6 @@ def random_search(seed: int, batch: int = BATCH) -> tuple[Toys, Toys, Options]:
 @pytest.mark.parametrize(
     ('width', 'groups', 'members', 'seeds'),
     [
-        (3, 1, 2, (0, 1)),
         # With these seeds some toys need the most probable live hypothesis of a group, not the first.
         (4, 2, 1, (8, 10, 12)),
         (6, 3, 2, (9,)),

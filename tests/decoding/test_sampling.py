@@ -47,9 +47,7 @@ def assert_distributed(counts: dict, probabilities: dict, total: int) -> None:
 
 CHAINS = {
     'plain': ((), lambda p: p),
-    'temperature': ((transforms.temperature(0.5),), lambda p: [x**2 for x in p]),
     'top_k': ((transforms.top_k(2),), lambda p: [x if x >= sorted(p)[-2] else 0 for x in p]),
-    'ban': ((transforms.ban((2,)),), lambda p: [0 if i == 2 else x for i, x in enumerate(p)]),
     'temperature, then min_p': (
         (transforms.temperature(2.0), transforms.min_p(0.5)),
         lambda p: [x**0.5 if x**0.5 >= 0.5 * max(p) ** 0.5 else 0 for x in p],

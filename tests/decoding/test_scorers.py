@@ -184,7 +184,7 @@ def diverse(toys: Toys, diversity: float, *, width: int, groups: int) -> Hypothe
     return beam_search(toy_step, toy_state(toys), problem, width=width, groups=groups, diversity=diversity)
 
 
-@pytest.mark.parametrize(('width', 'groups', 'diversity'), [(4, 2, 0.5), (3, 3, 5.0), (6, 2, 0.0), (4, 2, 5.0)])
+@pytest.mark.parametrize(('width', 'groups', 'diversity'), [(4, 2, 0.5), (3, 3, 5.0), (4, 2, 5.0)])
 def test_diverse_groups_equal_the_algorithm_over_lists(width, groups, diversity):
     toys = make_toys(36, BATCH)
     result = diverse(toys, diversity, width=width, groups=groups)
@@ -197,19 +197,6 @@ def test_diverse_groups_equal_the_algorithm_over_lists(width, groups, diversity)
         return reference_groups(model, max_length, width, groups, diversity)
 
     compare(result, toys, expect, least=0.7)
-
-
-def test_groups_without_a_penalty_find_the_same_and_with_one_more():
-    """Nothing is given twice."""
-    toys = make_toys(37, BATCH)
-    counts = []
-    for diversity in (0.0, 3.0):
-        result = jax.device_get(diverse(toys, diversity, width=4, groups=2))
-        found = [[x.tokens for x in hypotheses_of(result, i)] for i in range(BATCH)]
-        assert all(len(set(one)) == len(one) for one in found)
-        counts.append(sum(map(len, found)))
-    assert counts[0] <= 2 * BATCH
-    assert counts[1] > counts[0]
 
 
 def test_greedy_scores_with_any_scorer():

@@ -25,8 +25,6 @@ from decoding_toys import (
     toy_state,
     toy_step,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
@@ -83,13 +81,13 @@ def test_ban_sequences(sequences):
     assert_equals(transforms.ban_sequences(sequences), banning(completes))
 
 
-@pytest.mark.parametrize('tokens', [2, 4, SLOTS])
+@pytest.mark.parametrize('tokens', [2, SLOTS])
 def test_min_length(tokens):
     assert_equals(transforms.min_length(tokens, EOS), banning(lambda i, so_far: i == EOS and len(so_far) + 1 < tokens))
 
 
 # Long n-grams of three ids rarely occur twice at random: the seed is one with which the last does.
-@pytest.mark.parametrize(('n', 'seed'), [(1, 0), (2, 0), (3, 0), (SLOTS - 1, 18)])
+@pytest.mark.parametrize(('n', 'seed'), [(1, 0), (2, 0), (SLOTS - 1, 18)])
 def test_no_repeat_ngrams(n, seed):
     def repeats(i, tokens):
         grams = [tuple(tokens[j : j + n]) for j in range(len(tokens) - n + 1)]
@@ -127,17 +125,16 @@ def normalized(values: list[float]) -> list[float]:
     return [x - total for x in values]
 
 
-@pytest.mark.parametrize('value', [0.5, 2.0])
-def test_temperature(value):
-    reference = lambda log_probs, *_: normalized([x / value for x in log_probs])
-    assert_equals(transforms.temperature(value), reference, atol=1e-5)
+def test_temperature():
+    reference = lambda log_probs, *_: normalized([x / 0.5 for x in log_probs])
+    assert_equals(transforms.temperature(0.5), reference, atol=1e-5)
 
 
 def keeping(log_probs: list[float], kept: set[int]) -> list[float]:
     return [x if i in kept else MINUS for i, x in enumerate(log_probs)]
 
 
-@pytest.mark.parametrize('k', [1, 2, 4])
+@pytest.mark.parametrize('k', [1, 4])
 def test_top_k(k):
     best = lambda log_probs: set(sorted(range(V), key=lambda i: -log_probs[i])[:k])
     assert_equals(transforms.top_k(k), lambda log_probs, *_: keeping(log_probs, best(log_probs)))
@@ -148,7 +145,7 @@ def test_of_equals_top_k_keeps_the_lower_ids():
     np.testing.assert_array_equal(kept > NEG_INF, [[True, True, False, False]])
 
 
-@pytest.mark.parametrize('p', [0.1, 0.5, 0.9])
+@pytest.mark.parametrize('p', [0.1, 0.9])
 def test_top_p(p):
     def nucleus(log_probs, *_):
         kept, total = set(), 0.0
@@ -215,10 +212,8 @@ def long_enough(seed: int) -> Toys:
     return toys._replace(max_lengths=np.maximum(toys.max_lengths, 4))
 
 
-@settings(max_examples=3, derandomize=True, deadline=None)
-@given(st.integers(0, 2**31 - 1))
-def test_a_whole_beam_under_rules_equals_exhaustive_search(seed):
-    toys = long_enough(seed)
+def test_a_whole_beam_under_rules_equals_exhaustive_search():
+    toys = long_enough(20)
     exhaustive = lambda model, n: reference_exhaustive(ruled(model), n, 'power', 1.0, (PAD,))[:WHOLE_SPACE]
     # Longer toys tie nearly more often.
     check(search(toys, width=WHOLE_SPACE), toys, without_dead_ends(exhaustive), least=0.7)

@@ -56,7 +56,7 @@ def poisoned_loss(params: Any, batch: Points, key: Any, *, value: float, where: 
 
 @pytest.mark.parametrize(
     ('strategy', 'num_devices', 'value', 'where'),
-    [('pmap', 4, math.nan, 'loss'), ('mesh', 4, math.nan, 'gradients'), ('pmap', 1, math.inf, 'gradients')],
+    [('pmap', 4, math.nan, 'loss'), ('mesh', 4, math.inf, 'gradients')],
 )
 def test_a_poisoned_step_changes_nothing_but_the_step(
     strategy: str, num_devices: int, value: float, where: str
@@ -158,21 +158,19 @@ def test_single_bad_steps_are_counted_reported_and_survived(
     assert capsys.readouterr().err.count('are not finite; the update is skipped') == 3
 
 
-@pytest.mark.parametrize('max_skipped_steps', [1, 3])
 def test_too_many_in_a_row_stop_training_with_a_report_and_the_batch(
-    max_skipped_steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poison_steps(monkeypatch, lambda step: step >= 4)
-    config = config_of(steps=20, log_every=50, max_skipped_steps=max_skipped_steps)
-    last = 3 + max_skipped_steps
+    config = config_of(steps=20, log_every=50, max_skipped_steps=3)
     with pytest.raises(UserError) as caught:
         train_circle(tmp_path, config)
-    assert f'step {last}: the loss or its gradients are not finite, too many times in a row' in str(caught.value)
+    assert 'step 6: the loss or its gradients are not finite, too many times in a row' in str(caught.value)
     assert 'first: loss/loss: 0 NaN and 1 infinite of 1 values' in str(caught.value)
-    file = tmp_path / f'not_finite_step_{last}.npz'
+    file = tmp_path / 'not_finite_step_6.npz'
     assert str(file) in str(caught.value)
     batch = Points(**load_batch(file))
-    jax.tree.map(np.testing.assert_array_equal, batch, poisoned(draw(last - 1)))  # batches count from 0
+    jax.tree.map(np.testing.assert_array_equal, batch, poisoned(draw(5)))  # batches count from 0
     trainer = make_trainer(config)
     _, sums = trainer.gradients(trainer.init_state(), batch)
     assert not np.isfinite(sums['loss'])

@@ -1,5 +1,6 @@
 """A task that updates its parameters itself: by the rows that a batch names, in place of gradients and an optimizer."""
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from flax_transformer.engine import launch
 from flax_transformer.engine.config import LoopConfig, OptimizerConfig, ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.recipe import declare
+from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.task import Task
 from flax_transformer.engine.trainer import Trainer
@@ -73,11 +75,10 @@ def steps_of(trainer: Trainer, batches: list[Points]) -> Any:
     return jax.device_get((state, sums))
 
 
-@pytest.mark.parametrize('strategy', ['pmap', 'mesh'])
-def test_four_devices_update_as_one_does(strategy: str) -> None:
+def test_four_devices_update_as_one_does() -> None:
     batches = [draw(number) for number in range(1, 4)]
     one, sums = steps_of(RECIPE.trainer(CONFIG), batches)
-    four, same = steps_of(RECIPE.trainer(replace(CONFIG, parallel=ParallelConfig(strategy, 4))), batches)
+    four, same = steps_of(RECIPE.trainer(replace(CONFIG, parallel=ParallelConfig('pmap', 4))), batches)
     np.testing.assert_array_equal(one.opt_state.own, four.opt_state.own)
     assert one.opt_state.own.sum() == sum(batch.weight.sum() for batch in batches)
     # Sums in another order.
@@ -104,20 +105,13 @@ def test_it_learns_reports_and_resumes_to_the_bit(tmp_path: Path) -> None:
     half = replace(half, optimizer=replace(half.optimizer, schedule_steps=20))
     launch.train(RECIPE, half, tmp_path / 'cut')
     run = launch.train(RECIPE, replace(half, training=CONFIG.training), tmp_path / 'cut')
-    states = [(each.checkpoints / '20' / 'params').exists() for each in (whole, run)]
-    assert all(states)
     first, second = (_restored(each) for each in (whole, run))
     jax.tree.map(np.testing.assert_array_equal, first, second)
 
 
 def _restored(run: RunDirectory) -> Any:
-    from flax_transformer.engine.runs.checkpoints import Checkpoints
-
-    checkpoints = Checkpoints(run.checkpoints, read_only=True)
-    try:
+    with contextlib.closing(Checkpoints(run.checkpoints, read_only=True)) as checkpoints:
         return jax.device_get(checkpoints.restore(RECIPE.trainer(CONFIG).shapes)[0])
-    finally:
-        checkpoints.close()
 
 
 class PoisonedGrid(GridTask):

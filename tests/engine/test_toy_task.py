@@ -60,13 +60,11 @@ def test_it_learns_and_reports(circle_run: CircleRun) -> None:
 @pytest.mark.parametrize(
     'parallel',
     [
-        ParallelConfig('pmap', 8),
-        ParallelConfig('mesh', 8),
         ParallelConfig('mesh', 8, data=2, fsdp=4),
         ParallelConfig('pmap', 8, max_tokens_per_device=2),
         ParallelConfig('mesh', 8, max_tokens_per_device=2),
     ],
-    ids=['pmap', 'mesh', 'fsdp', 'pmap in passes', 'mesh in passes'],
+    ids=['fsdp', 'pmap in passes', 'mesh in passes'],
 )
 def test_eight_devices_compute_what_one_does(parallel: ParallelConfig) -> None:
     """Although devices have unequal shares: the last rows of a batch are empty, and so is part of the last pass."""
@@ -119,18 +117,17 @@ def train_records(run: CircleRun) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize('parallel', [ParallelConfig(), ParallelConfig('pmap', 2), ParallelConfig('mesh', 2, fsdp=2)])
+@pytest.mark.parametrize('parallel', [ParallelConfig(), ParallelConfig('mesh', 2, fsdp=2)])
 def test_a_resumed_run_holds_one_state(
     parallel: ParallelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None but the checkpoint's is ever made, and its arrays are placed as those of a new run."""
     config = replace(of_training(steps=2), parallel=parallel)
-    alive, made, restore = [], [], Checkpoints.restore
-    floats = lambda: [x for x in jax.live_arrays() if x.dtype == np.float32]
-    count = lambda: sum(shard.data.nbytes for x in floats() for shard in x.addressable_shards)
+    new, made, restore = [], [], Checkpoints.restore
 
     def counted(checkpoints: Checkpoints, like: TrainState) -> tuple[TrainState, dict[str, Any]]:
-        alive.append(count())
+        shapes = {leaf.shape for leaf in jax.tree.leaves(like.params)}
+        new.extend(x.shape for x in jax.live_arrays() if id(x) not in others and x.shape in shapes)
         found = restore(checkpoints, like)
         made.extend(jax.tree.map(lambda x: x.sharding, (found[0], trainer.init_state())))
         return found
@@ -138,9 +135,10 @@ def test_a_resumed_run_holds_one_state(
     run, trainer = train_circle(tmp_path / 'run', config), make_trainer(config)
     gc.collect()
     monkeypatch.setattr(Checkpoints, 'restore', counted)
-    begun = count()
+    before = jax.live_arrays()  # of other tests; held, so that no new array has the place of one
+    others = set(map(id, before))
     train_circle(run.path, replace(config, training=replace(config.training, steps=4)))
-    assert alive == [begun]
+    assert new == []
     assert made[0] == made[1]
 
 
@@ -164,12 +162,6 @@ def test_a_fault_in_the_evaluation_does_not_cost_the_training(tmp_path: Path) ->
     with pytest.raises(RuntimeError, match='out of memory'):
         train_circle(tmp_path / 'run', of_training(steps=9, evaluate_every=3, checkpoint_every=9), fails)
     assert int(last_state(CircleRun(tmp_path / 'run')).step) == 3
-
-
-def test_what_may_change_on_resume_is_said_beside_the_field(circle_run: CircleRun) -> None:
-    circle_run.check(of_training(steps=99, keep_best=2))
-    with pytest.raises(ValueError, match=r'holds a run of another config:\n  seed: 0 there, 1 here'):
-        circle_run.check(replace(CircleConfig(), seed=1))
 
 
 def test_what_a_task_gets_wrong_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
+from tiny_translation import drawn
 
 from flax_transformer.ops.dense import Dense, side_by_side
 from flax_transformer.ops.product import product
@@ -42,12 +43,10 @@ def test_values_are_x_w_plus_b(shape):
     np.testing.assert_allclose(y, x @ kernel + bias, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize('use_bias', [False, True])
-@pytest.mark.parametrize('dtype', [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize(('use_bias', 'dtype'), [(False, jnp.bfloat16), (True, jnp.float32)])
 def test_side_by_side_is_one_after_the_other(use_bias, dtype):
     x = jax.random.normal(jax.random.key(0), (2, 3, 6))
-    params = Two(use_bias, dtype).init(jax.random.key(1), x)
-    params = jax.tree.map(lambda p: jax.random.normal(jax.random.key(2), p.shape), params)
+    params = drawn(jax.eval_shape(Two(use_bias, dtype).init, jax.random.key(1), x))
     loss = lambda params, x, together: sum(
         (y * (n + 1)).sum() for n, y in enumerate(Two(use_bias, dtype, together).apply(params, x))
     )
@@ -72,8 +71,7 @@ def test_features_that_lie_on_many_devices_stay_there():
         assert collective not in text
 
 
-@pytest.mark.parametrize('size', [7, 16])
-@pytest.mark.parametrize('shape', [(1, 6), (3, 6), (65, 6), (2, 3, 6)])
+@pytest.mark.parametrize(('shape', 'size'), [((1, 6), 7), ((3, 6), 16), ((65, 6), 16), ((2, 3, 6), 16)])
 def test_products_with_the_rows_of_a_table(shape, size):
     """In blocks for few rows, where the table can be cut."""
     rng = np.random.default_rng(0)
@@ -84,12 +82,13 @@ def test_products_with_the_rows_of_a_table(shape, size):
     assert product(*halves, axis=1, dtype=jnp.float32).dtype == jnp.float32
 
 
-@pytest.mark.parametrize('dtype', [jnp.float32, jnp.bfloat16])
-@pytest.mark.parametrize(('inputs', 'features'), [(7, 5), (16, 5), (256, 512), (255, 520)])
+@pytest.mark.parametrize(
+    ('inputs', 'features', 'dtype'), [(7, 5, jnp.float32), (256, 512, jnp.bfloat16), (255, 520, jnp.float32)]
+)
 def test_a_single_row_is_the_same_as_among_others(inputs, features, dtype):
     """It is multiplied in blocks, where the kernel can be cut."""
     x, layer = jax.random.normal(jax.random.key(1), (3, inputs)), Dense(inputs, features, dtype=dtype)
-    variables = layer.init(jax.random.key(0), x)
+    variables = drawn(jax.eval_shape(layer.init, jax.random.key(0), x))
     alone = layer.apply(variables, x[1:2])
     assert alone.dtype == dtype
     rounding = 1e-5 if dtype == jnp.float32 else 0.05

@@ -15,7 +15,6 @@ SOURCE, TARGET = 7, 5
 @pytest.mark.parametrize(
     ('cell', 'attention', 'input_feeding'),
     [
-        ('lstm', 'additive', True),
         ('lstm', 'multiplicative', False),
         ('lstm', 'none', True),
         ('gru', 'additive', False),

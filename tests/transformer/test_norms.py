@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny_translation import MODEL, uneven_batch
+from tiny_translation import MODEL, drawn, uneven_batch
 
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.engine.config import OptimizerConfig
@@ -16,7 +16,7 @@ from flax_transformer.engine.step import train_step
 from flax_transformer.engine.task import init_state
 from flax_transformer.tasks.translation.task import loss_sums
 from flax_transformer.transformer.encoder import Encoder
-from flax_transformer.transformer.model import Transformer, init_params
+from flax_transformer.transformer.model import Transformer, parameter_shapes
 from flax_transformer.transformer.norms import MOMENTUM, BatchSums, make_norm, with_running_statistics
 
 B, S, D, EPSILON = 3, 6, 16, 0.01
@@ -110,7 +110,7 @@ def test_a_step_renews_the_statistics_and_the_optimizer_leaves_them_alone():
     config = replace(MODEL, encoder_norm='batch', norm_first=True)
     model, batch, tx = Transformer(config), uneven_batch(), make_optimizer(ADAMW, d_model=1, steps=9)
     loss = partial(loss_sums, model=model, label_smoothing=0.1)
-    state = init_state(partial(init_params, config), jax.random.key(0), tx)
+    state = init_state(lambda _: drawn(parameter_shapes(config)), jax.random.key(0), tx)
     step = partial(train_step, loss=loss, weight='target_tokens', tx=tx, absorb=with_running_statistics)
     new, metrics = jax.jit(step)(state, batch, jax.random.key(1))
     assert all(np.ndim(value) == 0 for value in metrics.values())

@@ -27,11 +27,9 @@ COUNT = 2000  # occurrences of a token
     [
         ({}, False),
         ({}, True),
-        ({'norm_first': True, 'attention_bias': True, 'positions': 'learned', 'logits_bias': True}, False),
-        ({'tie_embeddings': 'none', 'attention_dropout_rate': 0.1, 'activation': 'swish'}, False),
-        ({'tie_embeddings': 'target', 'pad_row': 'neither', 'attention_bias': True}, False),
+        ({'norm_first': True, 'attention_bias': True, 'positions': 'learned', 'tie_embeddings': 'none'}, False),
     ],
-    ids=['paper', 'remat', 'pre-norm', 'untied', 'target tied'],
+    ids=['paper', 'remat', 'departures'],
 )
 def test_no_sum_over_a_batch_is_in_bfloat16(departures, remat) -> None:
     model = Transformer(TransformerConfig(**SIZES, **LAYERS, **departures, dtype='bfloat16'), remat)
@@ -60,15 +58,14 @@ def case_of(name: str, dtype: jnp.dtype) -> tuple[nn.Module, tuple[Any, ...]]:
     token = jnp.full((1, COUNT), 5)
     return {
         'embedding': lambda: (Embedding(24, 16, pad_id=0, dtype=dtype), (token,)),
-        'positions': lambda: (Positions(16, 'learned', 8, dtype), (x, token, 8)),
-        'positions of a batch': lambda: (Positions(16, 'learned', 8, dtype), (x.reshape(-1, 4, 16), token[:, :4], 8)),
+        'positions': lambda: (Positions(16, 'learned', 8, dtype), (x.reshape(-1, 4, 16), token[:, :4], 8)),
         'dense': lambda: (Dense(16, 24, dtype=dtype), (x,)),
         'norm': lambda: (Residual(0.0, dtype=dtype), (x, jnp.zeros_like)),
         'logits': lambda: (Logits(dtype), (x,)),
     }[name]()
 
 
-@pytest.mark.parametrize('name', ['embedding', 'positions', 'positions of a batch', 'dense', 'norm', 'logits'])
+@pytest.mark.parametrize('name', ['embedding', 'positions', 'dense', 'norm', 'logits'])
 def test_gradient_of_what_occurs_2000_times(name) -> None:
     """Every number that enters has eight bits, so that the sum alone could lose any.
 

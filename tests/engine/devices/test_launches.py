@@ -5,11 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from conftest import TESTS
-from launches import LAUNCHES
+from launches import LAUNCHES, TOY
+from toy_runs import train_circle
+
+from flax_transformer.engine.monitor.reporter import read_metrics
 
 SLOW = 'process 0 dies in a step'
 
@@ -40,10 +44,15 @@ def agreed(end: End) -> str:
     return end.said[0]
 
 
-def test_two_train_together(ends: dict[str, End]) -> None:
-    end = ends['two come']
+def test_two_train_as_one_does(ends: dict[str, End], tmp_path: Path) -> None:
+    """The same batches; files and messages are of process 0 alone."""
+    end = ends['two train']
     assert end.codes == (0, 0)
-    assert [said.splitlines()[-1] for said in end.said] == ['process 0 of 2: 36', 'process 1 of 2: 36']
+    losses = [record['loss'] for record in read_metrics(train_circle(tmp_path / 'run', TOY).path)]
+    assert len(losses) == 4
+    assert json.loads(end.said[0].splitlines()[-1]) == pytest.approx(losses, rel=1e-5)
+    assert 'step 20/20 loss' in end.said[0]
+    assert 'loss' not in end.said[1]
 
 
 def test_one_that_never_comes_is_named(ends: dict[str, End]) -> None:
@@ -89,10 +98,8 @@ def test_one_that_dies_in_a_step_is_named_by_the_others(ends: dict[str, End]) ->
     end = ends['one dies in a step']
     assert end.codes == (75, 75, -signal.SIGKILL)
     for number in (0, 1):
-        assert (
-            f'process {number} of 3 stops: process 2 gave no sign of life for 15 s; the same command'
-            in end.said[number]
-        )
+        expected = f'process {number} of 3 stops: process 2 gave no sign of life for 15 s; the same command'
+        assert expected in end.said[number]
 
 
 def test_one_that_fails_ends_the_others_with_its_message_and_code(ends: dict[str, End]) -> None:

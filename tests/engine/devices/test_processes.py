@@ -34,7 +34,7 @@ def in_processes(count: int, devices_each: int, ways: list[str]) -> list[dict[st
 @pytest.mark.parametrize(
     ('count', 'devices_each', 'ways'),
     [
-        (2, 2, [f'pmap{INTERLEAVED}', f'fsdp 2{INTERLEAVED}', f'tensor 2{INTERLEAVED}']),
+        (2, 2, [f'pmap{INTERLEAVED}', f'tensor 2{INTERLEAVED}']),
         *(
             pytest.param(*each, [way + order for way in WAYS for order in ('', INTERLEAVED)], marks=pytest.mark.slow)
             for each in ((2, 4), (4, 2))

@@ -37,15 +37,9 @@ def test_the_running_mean_and_variance_are_exponential_after_the_first_window() 
 
 
 def test_a_spike_is_found_and_does_not_hide_the_next() -> None:
-    values = losses(60, s3=99.0, s40=5.5, s42=5.5, s50=4.3)
+    values = losses(60, s40=5.5, s42=5.5, s50=4.3)
     spikes = LossSpikes(6.0, 20)
     found = {step: spike for step, value in enumerate(values) if (spike := spikes.add(value))}
-    # That of step 3 comes before anything is known, and makes the deviation large: it fades slowly.
-    assert 3 not in found
-    spikes = LossSpikes(6.0, 20)
-    found = {
-        step: spike for step, value in enumerate(losses(60, s40=5.5, s42=5.5, s50=4.3)) if (spike := spikes.add(value))
-    }
     assert list(found) == [40, 42]
     assert set(found[40]) == {'loss', 'loss_mean', 'loss_deviation'}
     assert found[40]['loss'] == 5.5
@@ -55,7 +49,7 @@ def test_a_spike_is_found_and_does_not_hide_the_next() -> None:
     assert not any(none.add(value) for value in values)
 
 
-@pytest.mark.parametrize('at', [5, 19, 20, 41])
+@pytest.mark.parametrize('at', [5, 20, 41])
 def test_in_pieces_it_finds_the_same(at: int) -> None:
     values = losses(60, s40=5.5, s42=5.4, s55=math.e**2)
     whole, parts = LossSpikes(6.0, 20), LossSpikes(6.0, 20)

@@ -7,17 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import copy_config
+from tiny_translation import drawn
 
-from flax_transformer import Translator, train
+from flax_transformer import train
 from flax_transformer.cli import main
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.run import Run
-from flax_transformer.transformer.model import init_params, parameter_shapes
+from flax_transformer.transformer.model import parameter_shapes
 
 LOSSES = {1: 3.0, 2: 0.5, 3: 2.0, 4: 1.0, 5: 4.0}
 
@@ -27,7 +30,8 @@ def run(copy_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with five checkpoints: of each leaf the value at the corner is step^2, the losses are LOSSES."""
     path = tmp_path_factory.mktemp('averaged') / 'run'
     shutil.copytree(copy_run, path, ignore=shutil.ignore_patterns('checkpoints'))
-    state = make_trainer(Run(path).read_config()).init_state()
+    shapes = make_trainer(Run(path).read_config()).shapes
+    state = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
     with contextlib.closing(Checkpoints(path / 'checkpoints', keep_last=5)) as checkpoints:
         for step, loss in LOSSES.items():
             params = jax.tree.map(lambda x, step=step: x.at[(0,) * x.ndim].set(step**2), state.params)
@@ -38,7 +42,7 @@ def run(copy_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def corners(path: Path) -> set[float]:
     """The value of every leaf at its corner."""
-    params = Translator.from_run(path).params
+    params = load_run(path).params
     return {float(x[(0,) * x.ndim]) for x in jax.tree.leaves(params)}
 
 
@@ -48,7 +52,6 @@ def corners(path: Path) -> set[float]:
         (['--last', '2'], [4, 5]),
         (['--best', '2'], [2, 4]),
         (['--steps', '1,3, 4'], [1, 3, 4]),
-        (['--last', '1'], [5]),
     ],
 )
 def test_the_parameters_are_the_mean_of_those_asked_for(run: Path, tmp_path: Path, argv: list[str], steps) -> None:
@@ -110,7 +113,7 @@ def test_another_models_checkpoint_among_them_is_told(run: Path, copy_folder: Pa
     assert jax.tree.structure(parameter_shapes(wider)) == jax.tree.structure(parameter_shapes(config.model))
     shutil.rmtree(other / 'checkpoints' / '4')
     with contextlib.closing(Checkpoints(tmp_path / 'wider' / 'checkpoints')) as checkpoints:
-        checkpoints.save_params(init_params(wider, jax.random.key(0)))
+        checkpoints.save_params(drawn(parameter_shapes(wider)))
     shutil.copytree(tmp_path / 'wider' / 'checkpoints' / '0', other / 'checkpoints' / '4')
     assert main(['average', str(other), str(tmp_path / 'out'), '--last', '2']) == 2
     message = capsys.readouterr().err

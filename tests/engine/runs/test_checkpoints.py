@@ -56,20 +56,6 @@ def test_a_save_that_fails_in_the_background_ends_training(tmp_path: Path, monke
     assert steps_of(tmp_path / 'run' / 'checkpoints') == []
 
 
-def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
-    """The newest is kept even where its loss is poor, and the best however old it is."""
-    checkpoints = Checkpoints(tmp_path, keep_last=2)
-    for step, loss in enumerate((5.0, 1.0, 2.0, 3.0, 4.0), start=1):
-        checkpoints.save(make_state(step), {}, {'validation_loss': loss})
-    checkpoints.wait()
-    checkpoints.close()
-    again = Checkpoints(tmp_path, read_only=True)
-    assert sorted(int(folder.name) for folder in tmp_path.iterdir() if folder.name.isdigit()) == [2, 4, 5]
-    assert again.latest() == 5
-    assert again.best() == 2
-    again.close()
-
-
 def test_without_metrics_the_newest_is_the_best_and_older_ones_go(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep_last=2)
     assert checkpoints.latest() is None

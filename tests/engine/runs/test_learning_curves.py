@@ -4,16 +4,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 
 from flax_transformer.cli import main
 from flax_transformer.config import Config
 from flax_transformer.engine.runs.learning_curves import plot_curves, table
-from flax_transformer.plots.look import COLORS
 from flax_transformer.tasks.translation.run import Run
 
 
@@ -90,28 +85,12 @@ def test_the_curves_have_a_line_for_each_run(runs: list[Path]) -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == list(map(str, runs))
 
 
-def test_equal_curves_each_show_an_equal_share(tmp_path: Path) -> None:
-    """Pixels of each colour, in a panel of three runs that are the same."""
+def test_equal_curves_are_dashed_so_that_each_shows(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / name, [5.0, 4.0, 3.5], []) for name in 'abc']
     runs.append(make_run(tmp_path / 'd', [4.0, 3.0, 2.5], []))
     figure = plot_curves(runs)
     styles = [line.get_linestyle() for line in figure.axes[0].get_lines() if len(line.get_xdata())]
     assert styles == ['-', '--', '--', '-']
-    image = drawn_pixels(figure)
-    counts = []
-    for color in range(4):
-        expected = [round(255 * value) for value in to_rgb(COLORS[color])]
-        counts.append(int((image[: image.shape[0] // 2, :, :3] == expected).all(axis=-1).sum()))
-    assert min(counts) > 100
-    assert max(counts[:3]) < 2 * min(counts[:3])
-
-
-def drawn_pixels(figure: Figure) -> np.ndarray:
-    """A picture [height, width, 4] of a figure of which only the curves are left."""
-    figure.legends[0].remove()
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())
 
 
 def test_watching_shows_what_is_new_until_the_runs_are_finished(tmp_path: Path, monkeypatch, capsys) -> None:

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.fields import marked
 from flax_transformer.config import Config, DecodingConfig, ParallelConfig, TrainingConfig
 from flax_transformer.engine.runs.averaging import average
 from flax_transformer.engine.runs.run_directory import environment
@@ -74,15 +73,6 @@ def test_the_run_of_another_config_is_refused_with_field_and_both_values(run, fi
     assert content(run.path) == before
 
 
-def test_all_refused_fields_are_told_together_and_the_free_ones_not_at_all(run):
-    config = changed('training.steps', 7, changed('seed', 3, changed('model.d_ff', 8)))
-    with pytest.raises(UserError) as caught:
-        run.check(config)
-    assert 'seed' in str(caught.value)
-    assert 'model.d_ff' in str(caught.value)
-    assert 'training.steps' not in str(caught.value)
-
-
 def test_fields_that_may_change_do_and_are_kept(run):
     config = dataclasses.replace(
         Config(),
@@ -97,40 +87,6 @@ def test_fields_that_may_change_do_and_are_kept(run):
     config = changed('data.root', '/elsewhere', changed('data.test', '', config))
     run.open(config)
     assert run.read_config() == config
-
-
-def test_the_fields_that_may_change_are_these():
-    of = lambda section: {f'{section}.{field.name}' for field in dataclasses.fields(getattr(Config(), section))}
-    assert marked(Config(), 'resumable') == {
-        'data.root',
-        'data.cache',
-        'data.test',
-        'data.workers',
-        'training.steps',
-        'data.bleu_tokenizer',
-        'training.log_every',
-        'training.evaluate_every',
-        'training.checkpoint_every',
-        'training.keep_last',
-        'training.average_last',
-        'training.sample_translations',
-        'training.max_skipped_steps',
-        'training.keep_best',
-        'training.best_by',
-        'training.evaluate_bleu',
-        'training.patience',
-        'training.on_full_disk',
-        'training.report_to',
-        'training.smoothing_steps',
-        'training.spike_deviations',
-        'training.draw_attention',
-        'training.profile_from',
-        'training.profile_steps',
-        'optimizer.schedule_steps',
-        *of('check'),
-        *of('decoding'),
-        *of('parallel'),
-    }
 
 
 def test_a_foreign_folder_is_refused_and_left_alone(tmp_path):
