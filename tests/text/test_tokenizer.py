@@ -45,6 +45,7 @@ def round_trip(line, tokenizer=TOKENIZER):
 def test_every_kind_has_what_the_protocol_asks_for(kind):
     members = {name: member for name, member in vars(Tokenizer).items() if name[0] != '_'}
     assert members.keys() <= set(dir(kind))
+    assert Tokenizer.__annotations__.keys() <= {*dir(kind), *vars(TOKENIZER)}
     for name, member in members.items():
         if inspect.isfunction(member):
             assert inspect.signature(getattr(kind, name)) == inspect.signature(member), name
