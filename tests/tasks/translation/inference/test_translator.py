@@ -94,19 +94,6 @@ def test_translate_ids_is_one_pure_function(translator: Translator) -> None:
     np.testing.assert_allclose(plain.scores, inside.scores[:2], atol=1e-5)
 
 
-@pytest.fixture
-def run_with_a_poor_last_checkpoint(copy_run: Path, tmp_path: Path) -> Path:
-    """The copy run with one more checkpoint, of step 300: all parameters 0, and a high loss."""
-    run = tmp_path / 'run'
-    shutil.copytree(copy_run, run)
-    config = Run(run).read_config()
-    zeros = jax.tree.map(lambda x: jnp.asarray(np.zeros(x.shape, x.dtype)), make_trainer(config).shapes)
-    checkpoints = Checkpoints(run / 'checkpoints')
-    checkpoints.save(zeros._replace(step=jnp.int32(300)), {}, {'validation_loss': 99.0})
-    checkpoints.close()
-    return run
-
-
 def test_learned_positions_bound_the_length_of_a_line(copy_run: Path, tmp_path: Path) -> None:
     """Refused by name when the option is given, not by a traceback when the line comes."""
     run = tmp_path / 'run'
@@ -279,25 +266,6 @@ def test_sentences_of_a_paragraph_keep_their_white_space(translator: Translator)
     assert one.text == f'  {texts[0]}  {texts[1]}\t{texts[2]} '
 
 
-def test_checkpoints_by_name(run_with_a_poor_last_checkpoint: Path) -> None:
-    run = run_with_a_poor_last_checkpoint
-    table = lambda name: np.asarray(Translator.from_run(f'{run}{name}').params['embedding']['table'])
-    assert not np.any(table('@last'))
-    assert not np.any(table('@300'))
-    np.testing.assert_array_equal(table('@best'), table('@250'))
-    np.testing.assert_array_equal(table(''), table('@best'))
-    assert not np.any(Translator.from_run(run, step=300).params['embedding']['table'])
-    kept = [table(f'@{step}') for step in (250, 300)]
-    np.testing.assert_allclose(table('@average'), sum(kept) / 2, rtol=1e-6)
-    config = Run(run).read_config()
-    Run(run).open(replace(config, training=replace(config.training, average_last=2)))
-    np.testing.assert_allclose(table(''), sum(kept) / 2, rtol=1e-6)
-    with pytest.raises(UserError, match=r"no checkpoint 'lst'. Did you mean last"):
-        table('@lst')
-    with pytest.raises(UserError, match=r'no checkpoint of step 7; there are 125, 250, 300'):
-        Translator.from_run(run, step=7)
-
-
 def test_runs_of_different_tokenizers_make_no_ensemble(copy_run: Path, tmp_path: Path) -> None:
     run = tmp_path / 'run'
     shutil.copytree(copy_run, run)
@@ -390,3 +358,46 @@ def test_an_unknown_target_language_is_refused_with_the_list(multilingual: Trans
         Translator(config, multilingual.params, multilingual.tokenizer, DecodingConfig())
     with pytest.raises(UserError, match=r"target_language='de': this model has no language tags"):
         Translator.from_run(copy_run, target_language='de')
+
+
+@pytest.fixture
+def run_with_a_poor_last_checkpoint(copy_run: Path, tmp_path: Path) -> Path:
+    """The copy run with one more checkpoint, of step 300: all parameters 0, and a high loss."""
+    run = tmp_path / 'run'
+    shutil.copytree(copy_run, run)
+    config = Run(run).read_config()
+    trainer = make_trainer(config)
+    state = trainer.init_state()
+    zeros = jax.tree.map(jnp.zeros_like, state.params)
+    checkpoints = Checkpoints(run / 'checkpoints')
+    checkpoints.save(state._replace(step=jnp.int32(300), params=zeros), {}, {'validation_loss': 99.0})
+    checkpoints.close()
+    return run
+
+
+def test_the_newest_checkpoints_are_averaged_where_the_config_says_so(run_with_a_poor_last_checkpoint: Path) -> None:
+    """Point 15."""
+    run = run_with_a_poor_last_checkpoint
+    config = Run(run).read_config()
+    trained = Translator.from_run(run, step=250).params['embedding']['table']
+    Run(run).open(replace(config, training=replace(config.training, average_last=2)))
+    np.testing.assert_allclose(Translator.from_run(run).params['embedding']['table'], trained / 2, rtol=1e-6)
+
+
+def test_an_unknown_step_is_refused_with_those_there_are(copy_run: Path) -> None:
+    with pytest.raises(UserError, match=r'no checkpoint of step 7; there are 125, 250'):
+        Translator.from_run(copy_run, step=7)
+
+
+def test_checkpoints_by_name(run_with_a_poor_last_checkpoint: Path) -> None:
+    run = run_with_a_poor_last_checkpoint
+    table = lambda name: np.asarray(Translator.from_run(f'{run}{name}').params['embedding']['table'])
+    assert not np.any(table('@last'))
+    assert not np.any(table('@300'))
+    np.testing.assert_array_equal(table('@best'), table('@250'))
+    np.testing.assert_array_equal(table(''), table('@best'))
+    assert not np.any(Translator.from_run(run, step=300).params['embedding']['table'])
+    kept = [table(f'@{step}') for step in (250, 300)]
+    np.testing.assert_allclose(table('@average'), sum(kept) / 2, rtol=1e-6)
+    with pytest.raises(UserError, match=r"no checkpoint 'lst'. Did you mean last"):
+        table('@lst')
