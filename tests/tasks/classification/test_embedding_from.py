@@ -1,7 +1,6 @@
 """A classifier's embeddings start from word vectors; a file that does not fit leaves no run behind."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,11 @@ import pytest
 from tiny_classification import tiny_config
 
 from flax_transformer import train
-from flax_transformer.common.errors import UserError
 from flax_transformer.data.vector_files import PretrainedRows, with_pretrained, write_vectors
 from flax_transformer.engine import launch
 from flax_transformer.tasks.classification.config import ClassificationConfig
 from flax_transformer.tasks.classification.model import init_params
-from flax_transformer.tasks.classification.run import Run, load_run
+from flax_transformer.tasks.classification.run import Run
 from flax_transformer.tasks.classification.vocabulary import UNK_ID
 
 WORDS = ('good', 'bad', 'Film', 'elsewhere')
@@ -59,19 +57,3 @@ def test_known_words_start_from_their_vectors_until_the_run_has_begun(
     (tmp_path / 'vectors.bin').unlink()
     (tmp_path / 'run' / 'checkpoints' / '3').mkdir(parents=True)
     assert table_at_start(config, tmp_path / 'run') is None
-
-
-def test_a_file_that_does_not_fit_leaves_no_run_behind(config: ClassificationConfig, tmp_path: Path) -> None:
-    (tmp_path / 'vectors.bin').unlink()
-    with pytest.raises(UserError, match=r'model\.embedding_from: .*vectors\.bin does not exist'):
-        train(config, tmp_path / 'run')
-    assert not (tmp_path / 'run' / 'config.json').exists()
-
-
-def test_parameters_of_another_run_come_before_vectors(
-    config: ClassificationConfig, tiny_classifier: Path, tmp_path: Path, table_at_start: Callable[..., Any]
-) -> None:
-    (tmp_path / 'vectors.bin').unlink()
-    config = replace(config, training=replace(config.training, steps=1))
-    table = table_at_start(config, tmp_path / 'run', init_from=tiny_classifier)
-    np.testing.assert_array_equal(table, load_run(tiny_classifier).params['encoder']['embedding']['table'])

@@ -78,13 +78,6 @@ def test_the_bootstrap_interval_is_that_of_a_binomial() -> None:
     assert bootstrap_interval(np.ones(9)) == (1, 1)
 
 
-def test_the_most_wrong_have_the_least_probability_of_the_truth() -> None:
-    probabilities = np.array([[0.9, 0.1], [0.4, 0.6], [0.99, 0.01], [0.2, 0.8]])
-    labels = np.array([1, 0, 1, 1])
-    assert most_wrong(probabilities, labels, 5).tolist() == [2, 0, 1]
-    assert most_wrong(probabilities, labels, 1).tolist() == [2]
-
-
 def test_a_class_that_the_classifier_does_not_know_is_wrong_and_shown() -> None:
     probabilities = np.array([[0.9, 0.1], [0.2, 0.8]])
     found = scores(probabilities, np.array([0, 2]), ('a', 'b', 'new'))

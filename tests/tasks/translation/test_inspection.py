@@ -72,7 +72,7 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
 
 
 def test_the_tree_leads_to_the_translation_and_keeps_as_many_as_the_beam(copy_run: Path) -> None:
-    translator = Translator.from_run(copy_run, beam_width=3)
+    translator = Translator.from_run(copy_run)
     translation, tree = translator('a c d'), beam_tree(translator, 'a c d', dropped=2)
     path, node = [], tree.best
     while node >= 0:
@@ -94,7 +94,7 @@ def test_the_tree_leads_to_the_translation_and_keeps_as_many_as_the_beam(copy_ru
         here = [node for node, of in enumerate(depth) if of == step]
         live = [node for node in here if tree.kept[node] and tree.tokens[node] != '</s>']
         dropped = [node for node in here if not tree.kept[node]]
-        assert len(live) == 3
+        assert len(live) == 2
         assert len(dropped) <= 2
         assert not dropped or max(tree.log_probs[i] for i in dropped) <= min(tree.log_probs[i] for i in live)
 

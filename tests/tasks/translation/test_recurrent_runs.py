@@ -132,6 +132,7 @@ def test_eight_devices_give_the_loss_of_one(copy_folder: Path) -> None:
         assert one == pytest.approx(found[0], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_its_step_is_planned(copy_folder: Path) -> None:
     cost = step_cost(make_trainer(rnn_config(copy_folder)))
     assert cost.flops > 0

@@ -22,7 +22,7 @@ def squeezed(text):
     return ''.join(text.split())
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None, max_examples=100)
 @given(st.text('ab äß.,:;!? \t\u2028你。，', max_size=120), st.integers(3, 40))
 def test_parts_fit_and_lose_nothing_but_whitespace(line, limit):
     parts = split_line(line, len, limit)
