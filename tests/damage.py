@@ -5,6 +5,7 @@ import os
 import random
 import re
 import shutil
+import socket
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +94,15 @@ def make_fifo(file: Path, outside: Path, rng: random.Random) -> None:
     os.mkfifo(file)
 
 
+def make_socket(file: Path, outside: Path, rng: random.Random) -> None:
+    file.unlink()
+    here = os.getcwd()
+    os.chdir(file.parent)  # a socket's path is short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(file.name)
+    os.chdir(here)
+
+
 def make_sparse(file: Path, outside: Path, rng: random.Random) -> None:
     if rng.random() < 0.5:
         file.write_bytes(b'')
@@ -106,7 +116,13 @@ def link(file: Path, outside: Path, rng: random.Random) -> None:
     file.symlink_to(rng.choice(targets))
 
 
-REPLACEMENTS = (remove, empty, make_folder, make_fifo, make_sparse, link, link)
+def link_to_its_copy(file: Path, outside: Path, rng: random.Random) -> None:
+    copy = file.with_name(f'{file.name}.copy')
+    file.rename(copy)
+    file.symlink_to(copy.name)
+
+
+REPLACEMENTS = (remove, empty, make_folder, make_fifo, make_socket, make_sparse, link, link, link_to_its_copy)
 
 
 def swap(one: Path, other: Path) -> None:
@@ -124,6 +140,11 @@ def flip_bits(content: bytes, rng: random.Random) -> bytes:
     for _ in range(rng.choice((1, 1, 2, 8, 64)) if content else 0):
         changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
     return bytes(changed)
+
+
+def flip_bits_of_the_start(content: bytes, rng: random.Random) -> bytes:
+    """Where headers are."""
+    return flip_bits(content[:64], rng) + content[64:]
 
 
 def set_bytes(content: bytes, rng: random.Random) -> bytes:
@@ -186,6 +207,7 @@ def replace_all(content: bytes, rng: random.Random) -> bytes:
 
 DAMAGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
     flip_bits,
+    flip_bits_of_the_start,
     set_bytes,
     cut,
     delete,
@@ -242,7 +264,23 @@ def rename_a_field(tree: Any, rng: random.Random) -> Any:
     return tree
 
 
-JSON_DAMAGES = (change_a_value, scale_a_number, delete_a_value, rename_a_field)
+def exchange_values(tree: Any, rng: random.Random) -> Any:
+    (one, a), (other, b) = (_place(tree, rng) for _ in range(2))
+    if one is None or other is None:
+        return [tree]
+    one[a], other[b] = json.loads(json.dumps(other[b])), json.loads(json.dumps(one[a]))
+    return tree
+
+
+def repeat_a_value(tree: Any, rng: random.Random) -> Any:
+    home, key = _place(tree, rng)
+    if home is None:
+        return [tree]
+    home[key] = [home[key]] * rng.choice((1, 2, 1000))
+    return tree
+
+
+JSON_DAMAGES = (change_a_value, scale_a_number, delete_a_value, rename_a_field, exchange_values, repeat_a_value)
 
 
 def _parsed(content: bytes) -> Any:

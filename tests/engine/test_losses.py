@@ -63,11 +63,6 @@ def test_bfloat16_logits_are_summed_in_float32():
     np.testing.assert_array_equal((total, count), expected)
 
 
-def test_huge_logits_do_not_overflow():
-    total, _ = cross_entropy(1e4 * LOGITS, TARGETS, WEIGHTS, label_smoothing=0.1)
-    assert jnp.isfinite(total)
-
-
 def test_one_pass_gives_the_smoothed_loss_and_the_other():
     smoothed, nll = losses.cross_entropy(jnp.asarray(LOGITS), TARGETS, label_smoothing=0.1)
     for got, label_smoothing in ((smoothed, 0.1), (nll, 0.0)):

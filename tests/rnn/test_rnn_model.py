@@ -31,8 +31,9 @@ PACKED = {
 CLOSE = {'rtol': 0, 'atol': 1e-5}
 
 CONFIGS = {
-    'additive': {'num_encoder_layers': 2, 'num_decoder_layers': 2, 'attention_size': 5},
+    'additive': {'num_encoder_layers': 2, 'num_decoder_layers': 2},
     'multiplicative': {'cell': 'gru', 'attention': 'multiplicative', 'tie_embeddings': 'target', 'logits_bias': True},
+    'additive, not fed': {'cell': 'gru', 'input_feeding': False, 'num_decoder_layers': 2, 'attention_size': 5},
     'multiplicative, not fed': {'attention': 'multiplicative', 'input_feeding': False, 'tie_embeddings': 'none'},
     'no attention': {'cell': 'gru', 'attention': 'none'},
 }

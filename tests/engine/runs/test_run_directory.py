@@ -45,11 +45,6 @@ def test_check_writes_nothing(tmp_path):
     assert not (tmp_path / 'new').exists()
 
 
-def test_an_empty_folder_becomes_a_run(tmp_path):
-    Run(tmp_path).open(Config())
-    assert Run(tmp_path).exists()
-
-
 @pytest.mark.parametrize(
     ('field', 'old', 'new'),
     [
