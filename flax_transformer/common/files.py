@@ -22,6 +22,9 @@ except ImportError:  # Windows
 
 MOST_TEXT = 16 << 20  # bytes of a file of settings; JSON takes some 25 times as much in memory
 
+# Neither opening nor reading waits, whatever the file is; and what Windows needs in place of that.
+_NOT_WAITING = sum(getattr(os, name, 0) for name in ('O_NONBLOCK', 'O_CLOEXEC', 'O_BINARY'))
+
 LOCK_FILE = 'lock'
 
 
@@ -31,7 +34,7 @@ def open_regular(file: Path) -> BinaryIO:
     Opening a FIFO would wait for ever, reading a device may never end, and opening one may have effects.
     """
     check_regular(file)
-    return Path(file).open('rb')
+    return os.fdopen(os.open(file, os.O_RDONLY | _NOT_WAITING), 'rb')
 
 
 def check_regular(file: Path) -> None:
@@ -49,7 +52,7 @@ def kind_of(mode: int) -> str:
 def read_limited(file: Path, most: int = MOST_TEXT) -> bytes:
     """The content of a regular file. Raises UserError for any other file, and for one of more than `most` bytes."""
     with open_regular(file) as opened:
-        content = opened.read(most + 1)
+        content = opened.read(most + 1) or b''  # None: /proc has regular files that would wait
     if len(content) > most:
         raise UserError(f'{file} is larger than {most:,} bytes; expected a small file')
     return content

@@ -7,6 +7,7 @@ Needs only `pip install jax numpy sentencepiece flatbuffers`. `export.json` desc
 import hashlib
 import io
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -58,13 +59,20 @@ def read_files(folder):
     described = folder / 'export.json'
     if not described.is_file() or described.stat().st_size > MOST_TEXT:
         raise ValueError('export.json missing or damaged')
-    info = json.loads(described.read_bytes())
+    info = json.loads(read_file(described))
     files = {name: folder / name for name in info['sha256']}
     sizes = {name: file.stat().st_size for name, file in files.items() if file.is_file()}
-    read = {name: files[name].read_bytes() for name, size in sizes.items() if size == info['bytes'][name]}
+    read = {name: read_file(files[name]) for name, size in sizes.items() if size == info['bytes'][name]}
     if damaged := [n for n, s in info['sha256'].items() if hashlib.sha256(read.get(n, b'')).hexdigest() != s]:
         raise ValueError(f'{", ".join(damaged)} missing or damaged')
     return read, info
+
+
+def read_file(file):
+    """The content of a regular file; b'' where reading would wait for ever, as of some files in /proc."""
+    flags = os.O_RDONLY | getattr(os, 'O_NONBLOCK', 0) | getattr(os, 'O_BINARY', 0)
+    with os.fdopen(os.open(file, flags), 'rb') as opened:
+        return opened.read() or b''
 
 
 if __name__ == '__main__':
