@@ -105,8 +105,12 @@ def config_class(task: str) -> type[TaskConfig]:
 
 
 def _configs() -> list[type[TaskConfig]]:
-    """The configs of all tasks that are imported."""
-    return [kind for kind in TaskConfig.__subclasses__() if 'task' in vars(kind)]
+    """The configs of all tasks that are imported; one may inherit from another's."""
+    found, derived = [], TaskConfig.__subclasses__()
+    while derived:
+        found += [kind for kind in derived if 'task' in vars(kind)]
+        derived = [each for kind in derived for each in kind.__subclasses__()]
+    return found
 
 
 def _import(name: str) -> None:
