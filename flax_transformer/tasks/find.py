@@ -114,10 +114,15 @@ def _configs() -> list[type[TaskConfig]]:
 
 
 def _import(name: str) -> None:
+    """Imports a module of $FLAX_TRANSFORMER_TASKS, which may lie in the current folder."""
+    before = list(sys.path)
+    sys.path.append(os.getcwd())  # last: what is installed comes first
     try:
         importlib.import_module(name)
     except ImportError as error:
         raise UserError(f'${MODULES_VARIABLE} names {name!r}: {error}; is its folder in $PYTHONPATH?') from None
+    finally:
+        sys.path[:] = before
 
 
 def recipe_named(task: str) -> 'Recipe':

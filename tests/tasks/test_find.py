@@ -241,13 +241,12 @@ def test_a_task_in_one_file_anywhere_is_trained_resumed_and_averaged(tmp_path: P
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('Next:\n  flax-transformer curves run\n') == 2
     assert 'going on from step 2' in done.stderr
-    average = [sys.executable, '-m', 'flax_transformer', 'average', 'run', 'mean', '--last', '2']
+    average = [sys.executable, '-P', '-m', 'flax_transformer', 'average', 'run', 'mean', '--last', '2']
     refused = run(average)
     assert refused.returncode == 2
     assert "config.json: task='circles': expected one of" in refused.stderr
     assert 'For a task of your own, set FLAX_TRANSFORMER_TASKS to its module' in refused.stderr
-    path = os.pathsep.join([str(tmp_path), os.environ.get('PYTHONPATH', '')])
-    done = run(average, env=os.environ | {'FLAX_TRANSFORMER_TASKS': 'circles', 'PYTHONPATH': path})
+    done = run(average, env=os.environ | {'FLAX_TRANSFORMER_TASKS': 'circles'})
     assert done.returncode == 0, done.stderr
 
 
