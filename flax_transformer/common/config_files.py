@@ -34,7 +34,7 @@ def load_config(name: str) -> Any:
             )
         path = shipped[name]
     try:
-        made = _run(path)['get_config']()
+        made = _made_by(path)
     except UserError as error:
         raise UserError(f'{path}: {error}') from None
     except KeyError as error:
@@ -52,19 +52,19 @@ def load_config(name: str) -> Any:
     return made
 
 
-def _run(path: Path) -> dict[str, Any]:
-    """The names in a config file, which can import modules next to it.
+def _made_by(path: Path) -> Any:
+    """What the `get_config()` of a config file returns; it can import modules next to the file.
 
-    It is run as a module: a config of a class that it defines leads to what is defined next to that class.
+    The file is run as a module: a config of a class that it defines leads to what is defined next to that class.
     """
     module, before = types.ModuleType(f'config_file_{path.stem}'), list(sys.path)
     sys.path.append(str(path.parent.absolute()))  # last: what is installed comes first
     try:
         vars(module).update(runpy.run_path(str(path), run_name=module.__name__))
+        sys.modules[module.__name__] = module
+        return vars(module)['get_config']()
     finally:
         sys.path[:] = before
-    sys.modules[module.__name__] = module
-    return vars(module)
 
 
 def _located(path: Path, error: Exception) -> UserError:

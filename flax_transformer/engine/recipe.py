@@ -62,8 +62,8 @@ class Recipe:
     initial_params: Callable[[Any, Any], Params | None] = lambda config, prepared: None
 
     # Starting from another run (--init-from):
-    load: Callable[[Any], Any] | None = None  # returns that run, with `config` and `params`
-    taken_over: tuple[str, ...] = ('model',)  # sections that are that run's
+    load: Callable[[Any], Any] | None = None  # returns that run, a NamedTuple with `config` and `params`
+    taken_over: tuple[str, ...] = ()  # sections that are that run's
     comes_along: str = 'config'  # what is taken over besides parameters, for messages
 
     def trainer(self, config: TaskConfig, devices: Sequence[jax.Device] | None = None) -> Trainer:

@@ -93,11 +93,7 @@ def config_class(task: str) -> type[TaskConfig]:
     own = {kind.task: kind for kind in _configs()}
     if task not in own and (modules := os.environ.get(MODULES_VARIABLE)):
         for name in modules.split(','):
-            try:
-                importlib.import_module(name)
-            except ImportError as error:
-                fault = f'${MODULES_VARIABLE} names {name!r}: {error}; is its folder in $PYTHONPATH?'
-                raise UserError(fault) from None
+            _import(name)
         own = {kind.task: kind for kind in _configs()}
     if not isinstance(task, str) or task not in own:
         known = sorted(task_names())
@@ -109,7 +105,24 @@ def config_class(task: str) -> type[TaskConfig]:
 
 
 def _configs() -> list[type[TaskConfig]]:
-    return [kind for kind in TaskConfig.__subclasses__() if 'task' in vars(kind)]
+    """The configs of all tasks that are imported; one may inherit from another's."""
+    found, derived = [], TaskConfig.__subclasses__()
+    while derived:
+        found += [kind for kind in derived if 'task' in vars(kind)]
+        derived = [each for kind in derived for each in kind.__subclasses__()]
+    return found
+
+
+def _import(name: str) -> None:
+    """Imports a module of $FLAX_TRANSFORMER_TASKS, which may lie in the current folder."""
+    before = list(sys.path)
+    sys.path.append(os.getcwd())  # last: what is installed comes first
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        raise UserError(f'${MODULES_VARIABLE} names {name!r}: {error}; is its folder in $PYTHONPATH?') from None
+    finally:
+        sys.path[:] = before
 
 
 def recipe_named(task: str) -> 'Recipe':

@@ -7,6 +7,7 @@ import sys
 from dataclasses import make_dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import toy_task
@@ -20,7 +21,7 @@ from flax_transformer.common.config_json import from_json, task_of, to_json
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.tasks.find import open_run, read_run_config, task_module
+from flax_transformer.tasks.find import config_class, open_run, read_run_config, task_module
 from flax_transformer.tasks.translation.run import Run
 
 
@@ -193,15 +194,21 @@ def test_a_task_in_one_file_anywhere_is_trained_resumed_and_averaged(tmp_path: P
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('Next:\n  flax-transformer curves run\n') == 2
     assert 'going on from step 2' in done.stderr
-    average = [sys.executable, '-m', 'flax_transformer', 'average', 'run', 'mean', '--last', '2']
+    average = [sys.executable, '-P', '-m', 'flax_transformer', 'average', 'run', 'mean', '--last', '2']
     refused = run(average)
     assert refused.returncode == 2
     assert "config.json: task='circles': expected one of" in refused.stderr
     assert 'For a task of your own, set FLAX_TRANSFORMER_TASKS to its module' in refused.stderr
-    path = os.pathsep.join([str(tmp_path), os.environ.get('PYTHONPATH', '')])
-    average[2] = 'flax_transformer.cli'  # the same
-    done = run(average, env=os.environ | {'FLAX_TRANSFORMER_TASKS': 'circles', 'PYTHONPATH': path})
+    average[3] = 'flax_transformer.cli'  # the same
+    done = run(average, env=os.environ | {'FLAX_TRANSFORMER_TASKS': 'circles'})
     assert done.returncode == 0, done.stderr
+
+
+def test_a_config_that_inherits_from_that_of_another_task_is_found() -> None:
+    namespace = {'task': 'wide_circle', '__annotations__': {'task': ClassVar[str]}}
+    wide = make_dataclass('WideConfig', [], bases=(CircleConfig,), namespace=namespace, frozen=True, kw_only=True)
+    assert config_class('wide_circle') is wide
+    assert config_class('circle') is CircleConfig
 
 
 def test_a_missing_module_of_a_task_is_named() -> None:

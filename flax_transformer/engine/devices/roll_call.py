@@ -47,7 +47,7 @@ def _answer(host: str, port: int, own: Facts, count: int, timeout: float) -> str
                 if ready is not server:
                     del callers[ready]  # it had nothing more to say, so it has hung up
                     continue
-                with contextlib.suppress(OSError, ValueError, RecursionError):
+                with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
                     connection = opened.enter_context(server.accept()[0])
                     connection.settimeout(_PATIENCE)
                     other = json.loads(connection.makefile().readline())
