@@ -43,7 +43,7 @@ def _answer(host: str, port: int, own: Facts, count: int, timeout: float) -> str
                 wrong = _who_is_missing([own, *callers.values()], count, timeout)
             for ready in sorted(
                 wait([server, *callers], left), key=lambda each: each is server
-            ):  # first those that left
+            ):  # those that left first
                 if ready is not server:
                     del callers[ready]  # it had nothing more to say, so it has hung up
                     continue
