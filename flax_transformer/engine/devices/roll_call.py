@@ -41,9 +41,7 @@ def _answer(host: str, port: int, own: Facts, count: int, timeout: float) -> str
         while not wrong and len(callers) < count - 1:
             if (left := deadline - time.monotonic()) < 0:
                 wrong = _who_is_missing([own, *callers.values()], count, timeout)
-            for ready in sorted(
-                wait([server, *callers], left), key=lambda each: each is server
-            ):  # those that left first
+            for ready in sorted(wait([server, *callers], left), key=lambda each: each is server):  # who left, first
                 if ready is not server:
                     del callers[ready]  # it had nothing more to say, so it has hung up
                     continue
