@@ -204,6 +204,12 @@ def test_a_task_in_one_file_anywhere_is_trained_resumed_and_averaged(tmp_path: P
     assert done.returncode == 0, done.stderr
 
 
+def test_a_config_of_another_class_than_its_tasks_is_refused(tmp_path: Path) -> None:
+    other = make_dataclass('Other', [], namespace={'task': 'circle'})
+    with pytest.raises(UserError, match=r'got a Other, expected a toy_task\.CircleConfig'):
+        train(other(), tmp_path / 'run')
+
+
 def test_a_config_that_inherits_from_that_of_another_task_is_found() -> None:
     namespace = {'task': 'wide_circle', '__annotations__': {'task': ClassVar[str]}}
     wide = make_dataclass('WideConfig', [], bases=(CircleConfig,), namespace=namespace, frozen=True, kw_only=True)
