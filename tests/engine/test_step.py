@@ -61,6 +61,18 @@ def test_random_numbers_differ_from_step_to_step_and_repeat_with_the_seed() -> N
     assert first['loss'] != other['loss']
 
 
+def test_a_step_follows_the_gradient_of_the_mean_loss() -> None:
+    tx, batch = optax.sgd(0.5), draw(3)  # three of its rows are empty
+
+    def mean_loss(params: Any) -> jax.Array:
+        return CIRCLE.loss(params, batch, None)[0] / batch.weight.sum()
+
+    state = init_state(CIRCLE.init, jax.random.key(0), tx)
+    expected = jax.tree.map(lambda leaf, slope: leaf - 0.5 * slope, state.params, jax.grad(mean_loss)(state.params))
+    after, _ = jax.jit(partial(step_of_circle, tx=tx))(state, batch, jax.random.key(0))
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-7), after.params, expected)
+
+
 def test_moving_average_follows_its_formula() -> None:
     tx = optax.sgd(0.5)
     step = jax.jit(partial(step_of_circle, tx=tx, ema_decay=0.15))

@@ -17,7 +17,7 @@ from flax_transformer.engine.task import init_state
 from flax_transformer.tasks.translation.task import loss_sums
 from flax_transformer.transformer.encoder import Encoder
 from flax_transformer.transformer.model import Transformer, parameter_shapes
-from flax_transformer.transformer.norms import MOMENTUM, BatchSums, make_norm, with_running_statistics
+from flax_transformer.transformer.norms import BatchSums, make_norm, with_running_statistics
 
 B, S, D, EPSILON = 3, 6, 16, 0.01
 SEGMENTS = np.array([[1, 1, 1, 2, 2, 0], [1, 2, 2, 2, 2, 2], [0, 0, 0, 0, 0, 0]])
@@ -95,8 +95,8 @@ def test_running_statistics_follow_the_tokens_of_all_parts():
         seen = {'encoder': {'norm': {'sums': jax.tree.map(jnp.add, *seen)}}}
         params = with_running_statistics(params, seen)
         tokens = np.concatenate([x[IS_TOKEN] for x in parts])
-        mean = MOMENTUM * mean + (1 - MOMENTUM) * tokens.mean(0)
-        variance = MOMENTUM * variance + (1 - MOMENTUM) * tokens.var(0)
+        mean = 0.9 * mean + 0.1 * tokens.mean(0)
+        variance = 0.9 * variance + 0.1 * tokens.var(0)
     found = params['encoder']['norm']
     np.testing.assert_allclose(found['mean'], mean, **FLOAT32)
     np.testing.assert_allclose(found['variance'], variance, **FLOAT32)

@@ -1,0 +1,18 @@
+"""The hint to a misspelt name: typos first, long shared parts only without any."""
+
+import pytest
+
+from flax_transformer.common.errors import nearest
+
+
+@pytest.mark.parametrize(
+    ('name', 'known', 'hint'),
+    [
+        ('tset', ['tsetse', 'test', 'TSET'], ' Did you mean TSET, test?'),  # tsetse shares more, and is another word
+        ('num_layer', ['layers', 'num_layers', 'num_heads'], ' Did you mean num_layers?'),
+        ('dropout', ['dropout_rate', 'layers'], ' Did you mean dropout_rate?'),
+        ('beam', ['layers', 'seed'], ''),
+    ],
+)
+def test_a_misspelt_name_gets_the_names_of_few_typos(name: str, known: list[str], hint: str) -> None:
+    assert nearest(name, known) == hint
