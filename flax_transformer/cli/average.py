@@ -9,7 +9,7 @@ import tyro
 from flax_transformer.cli.options import parse, trainer_on_one_device
 from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.find import open_run
+from flax_transformer.tasks.find import open_run, recipe_named
 
 DESCRIPTION = """Make a run directory, OUT, whose parameters are the mean of several checkpoints of a run. Like
 any other, it can be translated with, evaluated, exported, and used to start training from (--init-from)."""
@@ -45,4 +45,5 @@ def main(argv: list[str]) -> None:
     quoted = shlex.quote(str(run.path))
     if run.evaluate_on:
         print(f'  {evaluate_command(run.read_config(), run.path)}')
-    print(f'  flax-transformer train CONFIG --init-from {quoted} --workdir ANOTHER')
+    if recipe_named(run.read_config().task).load:
+        print(f'  flax-transformer train CONFIG --init-from {quoted} --workdir ANOTHER')

@@ -42,7 +42,7 @@ def main(argv: list[str]) -> None:
     passes = trainer.passes.count if trainer.passes else 1
     rows = task.rows_per_step // devices.num_row_parts
     print(f'  per device {rows} rows{f" in {passes} passes" if passes > 1 else ""}')
-    if options.compile:
+    if options.compile and task.batch_shapes() is not None:
         print('\nMemory per device, as the compiler reserves it')
         print('\n'.join(memory_lines(step_cost(trainer))), flush=True)
 

@@ -174,8 +174,19 @@ def test_a_run_of_another_task_is_averaged_wherever_it_was_trained(
     train(config, tmp_path / 'trained')
     CircleRun(tmp_path / 'trained').write_config(replace(config, parallel=ParallelConfig(num_devices=1000)))
     assert main(['average', str(tmp_path / 'trained'), str(tmp_path / 'mean'), '--last', '2']) == 0
-    assert 'evaluate' not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert 'evaluate' not in out
+    assert '--init-from' not in out  # runs of this task start from no other
     assert CircleRun(tmp_path / 'mean').exists()
+
+
+def test_a_task_without_batch_shapes_is_shown_without_the_memory_of_a_step(
+    circle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['show', str(circle)]) == 0
+    out, err = capsys.readouterr()
+    assert 'in total' in out
+    assert ('Memory per device' in out, err) == (False, '')
 
 
 def test_a_task_in_one_file_anywhere_is_trained_resumed_and_averaged(tmp_path: Path) -> None:
