@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from flax_transformer.tasks.embeddings.vectors import WordVectors
 
 
+TOTAL = 'all'  # the name of all sections together
 AMONG = 30_000  # most frequent words: questions about others are left out, as is usual for analogies
 
 
@@ -57,8 +58,10 @@ def read_analogies(file: Path) -> dict[str, list[tuple[str, str, str, str]]]:
         words = line.split()
         if line.startswith(':'):
             name = line[1:].strip()
-            if not name or name in sections:
-                raise UserError(f'{file}, line {number}: got {line!r}, expected `: ` and a new name of a section')
+            if name in ('', TOTAL, *sections):
+                raise UserError(
+                    f'{file}, line {number}: got {line!r}, expected `: ` and a new name of a section, not {TOTAL!r}'
+                )
             questions = sections[name] = []
         elif words:
             if len(words) != 4:
@@ -114,7 +117,7 @@ def score_analogies(vectors: 'WordVectors', file: Path, *, among: int | None = A
     return found
 
 
-def total_of(sections: Sequence[SectionScore], name: str = 'all') -> SectionScore:
+def total_of(sections: Sequence[SectionScore], name: str = TOTAL) -> SectionScore:
     """The score of all questions of some sections together."""
     return SectionScore(name, *(sum(column) for column in zip(*(each[1:] for each in sections), strict=True)))
 

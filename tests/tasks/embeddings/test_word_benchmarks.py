@@ -71,6 +71,7 @@ def test_correlations_are_of_ranks(vectors: WordVectors, tmp_path: Path) -> None
         (': family\na b c d\na b c\n', r"line 3: got 3 words, 'a b c'; expected four"),
         ('a b c d\n', 'line 1: expected the name of a section first'),
         (': family\na b c d\n: family\n', "line 3: got ': family', expected `: ` and a new name"),
+        (': all\na b c d\n', "line 1: got ': all', expected `: ` and a new name of a section, not 'all'"),
     ],
 )
 def test_an_analogy_file_of_another_form_is_refused(content: str, message: str, tmp_path: Path) -> None:
