@@ -116,6 +116,7 @@ def work(
     here = folder / 'here'
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors='backslashreplace')  # as in the commands
+    importlib.import_module('flax_transformer.cli.process').drop_late_errors()  # as well
     if reader.needs_jax:
         import jax
 
