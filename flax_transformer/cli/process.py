@@ -10,7 +10,7 @@ from flax_transformer.common.signals import can_raise, end_process
 
 INTERRUPTED = 128 + signal.SIGINT  # the code that shells give
 SAVED = 75  # training was asked to stop and has saved, or had nothing to save yet
-_LATE = 'Event loop is closed'
+_LATE = ('Event loop is closed', 'Encountered error while reading array index')  # how they begin
 
 
 def run(main: Callable[[], int], *, is_training: bool = False) -> None:
@@ -58,6 +58,6 @@ def drop_late_errors() -> None:
     Orbax raises the first error and closes its event loop, which the threads of the other files then find closed.
     """
     print_uncaught, print_unraisable = sys.excepthook, sys.unraisablehook
-    sys.excepthook = lambda kind, error, where: str(error) == _LATE or print_uncaught(kind, error, where)
-    sys.unraisablehook = lambda failed: str(failed.exc_value) == _LATE or print_unraisable(failed)
+    sys.excepthook = lambda kind, error, where: str(error).startswith(_LATE) or print_uncaught(kind, error, where)
+    sys.unraisablehook = lambda failed: str(failed.exc_value).startswith(_LATE) or print_unraisable(failed)
     logging.getLogger('asyncio').setLevel(logging.CRITICAL)  # errors that nobody fetched
