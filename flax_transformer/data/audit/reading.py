@@ -19,7 +19,7 @@ from flax_transformer.data.audit.language import is_language, language_of_side
 from flax_transformer.data.audit.repeats import NO_KEY, contradictions, repeated_pairs, shared_pairs
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Records
-from flax_transformer.data.bitext.library_corpora import NumberWords
+from flax_transformer.data.bitext.named_corpora import NumberWords
 
 HEAD = 65_536  # first pairs, kept in memory: they teach what the corpus is like, and most examples are among them
 _MODEL: list[Model] = []  # set in each inspecting process

@@ -28,7 +28,7 @@ def read_corpus(name: str, config: DataConfig, languages: Languages | None = Non
     `languages` default to those of the config. Raises UserError if the corpus cannot be read.
     """
     if name.startswith('sacrebleu:'):
-        from flax_transformer.data.bitext.library_corpora import read_sacrebleu
+        from flax_transformer.data.bitext.named_corpora import read_sacrebleu
 
         return read_sacrebleu(name)
     source, *targets = name.split(',')
@@ -56,11 +56,11 @@ def open_corpus(name: str, config: DataConfig, languages: Languages | None = Non
     languages = languages or (config.source_language, config.target_language)
     root = data_root(config.root)
     if name.startswith('number_words:'):
-        from flax_transformer.data.bitext.library_corpora import NumberWords
+        from flax_transformer.data.bitext.named_corpora import NumberWords
 
         return NumberWords(name, config, languages)
     if name.startswith('tfds:'):
-        from flax_transformer.data.bitext.library_corpora import TfdsCorpus
+        from flax_transformer.data.bitext.named_corpora import TfdsCorpus
 
         return TfdsCorpus(name, root, languages)
     form = _form(name, root)

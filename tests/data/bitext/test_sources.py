@@ -216,7 +216,7 @@ def test_a_plain_corpus_is_opened_without_the_other_sources(tmp_path) -> None:
         'import sys; from flax_transformer.data.bitext.config import DataConfig; '
         'from flax_transformer.data.bitext.sources import open_corpus; '
         f'open_corpus("train.{{lang}}", DataConfig(root={str(tmp_path)!r})); '
-        'print([name for name in sys.modules if name.endswith(("library_corpora", "tfds_builders"))])'
+        'print([name for name in sys.modules if name.endswith(("named_corpora", "tfds_builders"))])'
     )
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
     assert done.stdout == '[]\n'
