@@ -38,7 +38,7 @@ def make_state(step: int) -> TrainState:
 
 
 def save(folder: Path, stop: Event, saves: multiprocessing.SimpleQueue) -> None:
-    """Saves until it is told to stop; then says how often it did."""
+    """Saves until it is asked to stop, and says how often it did."""
     step = 0
     with contextlib.closing(Checkpoints(folder, keep_last=1)) as checkpoints:
         while not stop.is_set():

@@ -74,7 +74,7 @@ def shares(sizes: Sequence[int], weights: Sequence[float | None], temperature: f
     return [weight / sum(exact) for weight in exact]
 
 
-_LEAST_BITS = 8  # in each half of the cipher's block
+_LEAST_BITS = 8  # each half of the cipher's block has at least these
 
 
 def shuffled(positions: np.ndarray, size: int, seed: int) -> np.ndarray:

@@ -112,7 +112,7 @@ def blockwise_top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     if x.shape[1] <= (2 * k - 1) * BLOCK:
         return jax.lax.top_k(x, k)
     blocks, maxima = _blocks(x)
-    chosen = jnp.sort(jax.lax.top_k(maxima, k)[1], axis=1)  # in order, for the ties
+    chosen = jnp.sort(jax.lax.top_k(maxima, k)[1], axis=1)  # sorted, so that ties keep their order
     candidates = jnp.take_along_axis(blocks, chosen[:, :, None], axis=1).reshape(-1, k * BLOCK)
     values, index = jax.lax.top_k(candidates, k)
     return values, jnp.take_along_axis(chosen, index // BLOCK, axis=1) * BLOCK + index % BLOCK

@@ -1,4 +1,4 @@
-"""Endless batches of which batch n is a pure function of n."""
+"""Endless batches: batch n is a pure function of n."""
 
 from typing import Any
 

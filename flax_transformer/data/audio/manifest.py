@@ -28,7 +28,7 @@ class Source(NamedTuple):
     """A recording's bytes: a file, a part of a file, or memory."""
 
     path: Path
-    name: str  # for messages; 'recordings.tar:a/b.wav' in an archive
+    name: str  # messages show it; 'recordings.tar:a/b.wav' in an archive
     start: int = 0
     size: int | None = None  # bytes; None: all
     content: bytes | None = None  # unpacked from a compressed archive

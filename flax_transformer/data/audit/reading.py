@@ -23,7 +23,7 @@ from flax_transformer.data.bitext.named_corpora import NumberWords
 
 HEAD = 65_536  # first pairs, kept in memory: they teach what the corpus is like, and most examples are among them
 _MODEL: list[Model] = []  # set in each inspecting process
-_MEMORISED = 0.9  # with such a fraction of it in the training data, a test set's score means nothing
+_MEMORISED = 0.9  # a test set with this fraction of it in the training data has a meaningless score
 
 
 @dataclass

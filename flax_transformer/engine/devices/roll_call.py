@@ -33,7 +33,7 @@ def call_roll(host: str, port: int, process: int, count: int, facts: Facts, time
 
 
 def _answer(host: str, port: int, own: Facts, count: int, timeout: float) -> str:
-    """Process 0's part: returns what is wrong, having told all that came."""
+    """Process 0's part: sends what is wrong to all that came, and returns it."""
     callers: dict[socket.socket, Facts] = {}
     deadline, wrong = time.monotonic() + timeout, ''
     with contextlib.ExitStack() as opened:

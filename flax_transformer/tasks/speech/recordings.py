@@ -34,7 +34,7 @@ class Recording(NamedTuple):
 
 @dataclass(frozen=True)
 class Corpus:
-    """Recordings with transcripts, each of which may be an example to train or score on."""
+    """Recordings with transcripts; each may be an example to train or score on."""
 
     name: str
     recordings: list[Recording]
