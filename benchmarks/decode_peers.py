@@ -1,4 +1,4 @@
-"""Our decoding and that of its peers, interleaved: `python benchmarks/decode_peers.py tiny|base [--cells 1x1 1x4 32x1 32x4]
+"""Our decoding and its peers', interleaved: `python benchmarks/decode_peers.py tiny|base [--cells 1x1 1x4 32x1 32x4]
 [--rounds 5] [--torch PYTHON]`; one line of JSON.
 
 A cell is sentences x beam. Every translator is a process of its own (`decode_worker.py`) that lives throughout; in each

@@ -17,7 +17,7 @@ and length, the tokenizer, and load.py, which translates with them."""
 class ExportOptions:
     folder: tyro.conf.Positional[Path] = tyro.MISSING  # the folder to make
     weights: Literal['beside', 'inside'] = 'beside'  # in a file of their own, or constants of the program
-    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # computation runs in it; auto: the model's, else float32 everywhere
+    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # computes in it; auto: the model's, else float32 everywhere
     platforms: tuple[Literal['cpu', 'cuda', 'rocm', 'tpu'], ...] = ('cpu', 'cuda', 'tpu')  # that can run the program
     step: int | None = None  # the checkpoint; None: the best by validation loss, or training.average_last's mean
     decoding: DecodingConfig = field(default_factory=DecodingConfig)  # the search

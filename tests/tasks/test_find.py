@@ -190,7 +190,7 @@ def test_a_task_without_batch_shapes_is_shown_without_the_memory_of_a_step(
 
 
 def test_a_task_in_one_file_anywhere_is_trained_resumed_and_averaged(tmp_path: Path) -> None:
-    """The config file may define the task, or import it from next to itself; later commands need the name of its module."""
+    """The config file may define the task, or import it from next to itself; later commands need its module."""
     (tmp_path / 'circles.py').write_text((TESTS / 'toy_task.py').read_text().replace("'circle'", "'circles'"))
     (tmp_path / 'mine.py').write_text('from circles import CircleConfig as get_config\n')
     (tmp_path / 'whole.py').write_text((tmp_path / 'circles.py').read_text() + '\nget_config = CircleConfig\n')
