@@ -33,12 +33,11 @@ def main(argv: list[str]) -> None:
 
     from absl import logging
 
-    from flax_transformer.common.trees import shapes_on_one_device
     from flax_transformer.engine.runs.averaging import average
 
     logging.set_verbosity(logging.FATAL)  # Orbax warns about checkpoints of earlier versions
     run = open_run(argv[0])
-    shapes = shapes_on_one_device(trainer_on_one_device(run.read_config()).shapes.params)
+    shapes = trainer_on_one_device(run.read_config()).shapes.params
     which = {'last': options.last, 'best': options.best, 'steps': [int(step) for step in steps]}
     run, chosen = average(run, options.out, shapes, **which)
     print(f'The mean of the checkpoints {", ".join(map(str, chosen))} is in {run.path}. Next:')

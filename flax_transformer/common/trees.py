@@ -31,8 +31,8 @@ def refuse_non_finite(tree: Any) -> None:
 
 
 def shapes_on_one_device(tree: Any) -> Any:
-    """The tree's shapes and dtypes, placed on the first device."""
-    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    """The tree's shapes and dtypes, placed on the first device of this process."""
+    sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), tree)
 
 

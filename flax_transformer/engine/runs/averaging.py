@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import jax
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.trees import shapes_on_one_device
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.reading import CheckpointReader
@@ -88,10 +89,13 @@ def _choose(
 def load_named(
     kind: type[R], reference: Path | str, init: Callable[[Any, jax.Array], Params], *, step: int | None = None
 ) -> tuple[R, Any, Params]:
-    """The run that a reference names, its config, and `named_params`; `init` makes parameters of a config and a key."""
+    """The run that a reference names, its config, and `named_params`, on the first device of this process.
+
+    `init` makes parameters of a config and a key.
+    """
     run = kind(split_reference(reference)[0])
     config = run.read_config()
-    like = jax.eval_shape(partial(init, config), jax.random.key(0))
+    like = shapes_on_one_device(jax.eval_shape(partial(init, config), jax.random.key(0)))
     return run, config, named_params(reference, run, config.training, like, step=step)
 
 
