@@ -31,6 +31,11 @@ class BadLine(BadInput):
         self.fault, self.index = fault, index
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message; its class, if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """` Did you mean a, b?` for the known names closest to `name`, or the empty string.
 

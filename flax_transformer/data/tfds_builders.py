@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.errors import UserError, first_line, nearest
 from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.quiet import shows_progress
@@ -38,7 +38,7 @@ class TfdsSplit:
         try:
             self.files = [Path(file) for file in splits[self.split].filepaths]
         except ValueError as error:
-            raise UserError(f'corpus {name!r}: {str(error).splitlines()[0]}') from None
+            raise UserError(f'corpus {name!r}: {first_line(error)}') from None
         if not self.files:
             raise UserError(f'corpus {name!r} is empty; expected at least one example')
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flax_transformer.common.errors import nearest
+from flax_transformer.common.errors import first_line, nearest
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,7 @@ from flax_transformer.common.errors import nearest
 )
 def test_a_misspelt_name_gets_the_names_of_few_typos(name: str, known: list[str], hint: str) -> None:
     assert nearest(name, known) == hint
+
+
+def test_an_error_without_a_message_has_a_first_line() -> None:
+    assert [first_line(error) for error in (ValueError(), ValueError('one\ntwo'))] == ['ValueError', 'one']

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
-from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError
+from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError, first_line
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.roll_call import LOCAL, Facts, call_roll
@@ -118,7 +118,7 @@ def together() -> Iterator[None]:
         if not isinstance(error, UserError):
             _await_verdict(error)
             traceback.print_exc()
-        _fail(str(error), 2)
+        _fail(str(error) or first_line(error), 2)
     except BaseException as error:
         traceback.print_exc()
         _fail(f'{type(error).__name__}: {error}', 1)
@@ -130,7 +130,7 @@ def together() -> Iterator[None]:
 
 def _await_verdict(error: Exception) -> None:
     """After a failed exchange, gives the watch time to find the lost process and end this one."""
-    first = str(error).splitlines()[0][:200]
+    first = first_line(error)[:200]
     if any(word in first for word in ('Gloo', 'NCCL', 'UNAVAILABLE')):
         print(f'flax-transformer: communication with other processes failed: {first}', file=sys.stderr, flush=True)
         time.sleep(_watch.timeout + 10)
@@ -159,7 +159,7 @@ class _Watch(threading.Thread):
             except jax.errors.JaxRuntimeError as error:
                 if self._is_ending.is_set() or not multihost.store():
                     return
-                _leave(f'process 0 can no longer be reached ({str(error).splitlines()[0]})')
+                _leave(f'process 0 can no longer be reached ({first_line(error)})')
 
     def _judge(self) -> None:
         """Process 0's part: ends all if one has failed or is silent."""

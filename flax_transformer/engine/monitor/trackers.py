@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.config_json import flat_table
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, first_line
 from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.installing import pip_install
 from flax_transformer.common.json_text import parse_json
@@ -51,7 +51,7 @@ class Tracker:
         try:
             self._client = CLIENTS[name](folder.absolute().name, known.get(name), _fields(folder))
         except Exception as error:  # their client may raise anything
-            raise UserError(f'training.report_to={name!r}: {_first_line(error)}') from None
+            raise UserError(f'training.report_to={name!r}: {first_line(error)}') from None
         write_whole(folder / ID_FILE, json.dumps(known | {name: self._client.id}) + '\n')
 
     def scalars(self, values: dict[str, float], step: int) -> None:
@@ -67,7 +67,7 @@ class Tracker:
             send(self._client)
         except Exception as error:  # their client may raise anything
             self._client = None
-            self._say(f'{self._name} gets no more metrics: {_first_line(error)}')
+            self._say(f'{self._name} gets no more metrics: {first_line(error)}')
 
 
 def check_installed(name: str) -> None:
@@ -148,10 +148,6 @@ def _fields(folder: Path) -> dict[str, Any]:
         return flat_table(parse_json(read_limited(folder / 'config.json')))
     except FileNotFoundError:
         return {}
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 class TensorBoardFile:
