@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flax_transformer.cli.options import parse, positional, read_config, trainer_on_one_device
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.files import written_whole
 from flax_transformer.common.installing import install_command
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.plots.look import Figure
@@ -247,6 +248,5 @@ def write_picture(output: Path, draw: 'Callable[[], Figure]', *, what: str) -> N
         if error.name is not None and not error.name.startswith('matplotlib'):
             raise
         raise UserError(f'{what} needs matplotlib: {install_command("plots")}') from None
-    partial = output.with_name(f'.{output.name}.partial')
-    figure.savefig(partial, format=output.suffix[1:], dpi=150)
-    partial.replace(output)
+    with written_whole(output) as opened:
+        figure.savefig(opened, format=output.suffix[1:], dpi=150)

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
+from flax_transformer.common.errors import EXIT_CODE
 from flax_transformer.common.signals import can_raise, end_process
 
 INTERRUPTED = 128 + signal.SIGINT  # the code that shells give
-SAVED = 75  # training was asked to stop and has saved, or had nothing to save yet
 _LATE = ('Event loop is closed', 'Encountered error while reading array index')  # how they begin
 
 
@@ -24,7 +24,7 @@ def run(main: Callable[[], int], *, is_training: bool = False) -> None:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if is_training:
-            end_process(SAVED, f'{signal.Signals(number).name}: stopped; the same command goes on\n')
+            end_process(EXIT_CODE, f'{signal.Signals(number).name}: stopped; the same command goes on\n')
         if not can_raise(frame):
             end_process(INTERRUPTED, 'flax-transformer: interrupted\n')
         interrupts.append(KeyboardInterrupt())
@@ -45,9 +45,9 @@ def run(main: Callable[[], int], *, is_training: bool = False) -> None:
         code = INTERRUPTED
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to interrupt
-    if interrupts and code not in (0, SAVED):
+    if interrupts and code not in (0, EXIT_CODE):
         code = INTERRUPTED
-    if code in (INTERRUPTED, SAVED):
+    if code in (INTERRUPTED, EXIT_CODE):
         end_process(code)
     sys.exit(code)
 

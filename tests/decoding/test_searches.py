@@ -33,7 +33,6 @@ from flax_transformer.decoding.problem import NEG_INF, Hypotheses, SearchProblem
 from flax_transformer.decoding.scorers import Scorer, length_normalized, length_penalty
 
 PENALTIES = ('gnmt', 'power', 'none')
-MANY = 4000  # toys of tests that count
 
 
 def traced_problem(toys: Toys, length: int, alpha: float, penalty: int, is_banned: jax.Array) -> SearchProblem:

@@ -183,8 +183,6 @@ def test_a_run_is_remembered_for_its_user_and_its_config_alone(tmp_path: Path, m
         read(run)
     run.write_config(ours)
     assert read(run)
-    (run.path / 'seal').write_text('0' * 64)  # as old runs have
-    assert read(run)
     monkeypatch.setenv('XDG_STATE_HOME', str(tmp_path / 'another_user'))
     with pytest.raises(UserError, match=REFUSED):
         read(run)

@@ -44,8 +44,8 @@ def showing(phase: str) -> Iterator[None]:
 class ProgressBar:
     """Steps, phase and figures of training in the last line of a terminal; does nothing elsewhere."""
 
-    def __init__(self, steps: int, first_step: int) -> None:
-        self._steps, self._step = steps, first_step
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
         self._line = _LastLine() if is_terminal() else None
         self._drawn = 0.0
 

@@ -59,7 +59,7 @@ class Reporter:
         self._steps, self._step = steps, first_step
         self._amounts, self._flops, self._peak = amounts or {}, flops_per_step, peak_flops
         self._time_left = TimeLeft(steps, first_step, every=every, known=known)
-        self._bar, self._figures = ProgressBar(steps, first_step), []
+        self._bar, self._figures = ProgressBar(steps), []
         self._show(now=True)
 
     def advance(self, step: int) -> None:

@@ -136,7 +136,7 @@ class Checkpoints(CheckpointReader):
                 raise
 
     def save(self, state: TrainState, position: dict[str, Any], metrics: dict[str, float]) -> None:
-        """Saves in the background; `metrics` are those of `early_stopping.checkpoint_metrics`, {} if not evaluated.
+        """Saves in the background; `metrics` are those of `progress.checkpoint_metrics`, {} if not evaluated.
 
         Replaces a checkpoint of the same step, which stays until the new one is written.
         """

@@ -85,7 +85,7 @@ def finished(run: RunDirectory, config: LoopConfig) -> str | None:
 def seems_finished(run: RunDirectory, config: LoopConfig) -> str | None:
     """The same by the newest checkpoint's position alone, without verifying anything."""
     try:
-        step = max(int(folder.name) for folder in run.checkpoints.iterdir() if folder.name.isdecimal())
+        step = max(_steps_in(run.checkpoints))
         newest = run.checkpoints / str(step)
         progress = parse_json(read_limited(newest / 'position' / 'metadata'))['progress']
         early_stopping = EarlyStopping(config.best_by, config.patience, progress.get('improvement'))

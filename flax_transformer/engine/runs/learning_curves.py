@@ -129,9 +129,9 @@ def _speed(train: Records) -> str:
 def _differences(configs: Sequence[Any]) -> list[list[str]]:
     cosmetic = marked(configs[0], 'cosmetic')
     names = {name for other in configs[1:] for name in changed_fields(configs[0], other)} - cosmetic
-    rows = []
+    rows, fields = [], [flat_fields(config) for config in configs]
     for name in sorted(names):
-        values = [repr(flat_fields(config).get(name)) for config in configs]
+        values = [repr(each.get(name)) for each in fields]
         rows.append([name, *(each if len(each) <= 40 else each[:37] + '...' for each in values)])
     return rows
 

@@ -205,6 +205,7 @@ def test_an_environment_that_was_cut_off_does_not_stop_the_run(run):
     """As a full disk, or a kill while it is written, leaves it."""
     (run.path / 'environment.json').write_text('')
     run.note_environment('1 cpu')
+    assert [start['devices'] for start in json.loads((run.path / 'environment.json').read_text())] == ['1 cpu']
 
 
 def test_the_data_cache_lies_in_the_run_or_where_the_config_says(run, tmp_path):
