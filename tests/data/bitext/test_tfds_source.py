@@ -174,9 +174,11 @@ FORM = 'expected tfds:NAME/CONFIG:SPLIT'
         ('tiny_translate:train+test[:1]', "split 'test' is not prepared"),
         ('tiny_tranlate:train', 'no such builder.*Did you mean tiny_translate'),
         ('wmt14_translate/de-xx:train', "wmt14_translate has no config 'de-xx'"),
-        ('tiny_translate:train[:2', ''),
-        ('tiny_translate:train[5:]', ''),
-        ('tiny_translate:train[::2]', ''),
+        ('tiny_translate:train[:2', 'Error parsing split'),
+        ('tiny_translate:train+', "split '' is not prepared"),
+        ('tiny_translate:train[1:1]', 'is empty|incompatible'),
+        ('tiny_translate:train[5:]', 'incompatible with 4 examples'),
+        ('tiny_translate:train[::2]', 'Error parsing split'),
     ],
 )
 def test_a_name_that_cannot_be_read_is_refused_at_once(root, refused, name, message):
