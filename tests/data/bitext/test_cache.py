@@ -263,6 +263,13 @@ def test_a_flipped_bit_is_found_and_the_corpus_tokenized_again(altered, name):
     assert ' is damaged: ' in altered(lambda folder: flip(folder / name, -1))
 
 
+def test_a_file_of_another_size_is_not_hashed(folder, tmp_path, monkeypatch):
+    pairs = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    os.truncate(pairs.folder / 'source.ids', 1 << 40)  # sparse: hashing it takes hours
+    monkeypatch.setattr(cache, 'sha256_of', lambda file: pytest.fail(f'{file} is hashed'))
+    assert find_cached(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache') is None
+
+
 @pytest.mark.parametrize('content', [b'', b'{', b'[]', b'null', b'{"files": 3}', b'{"files": [3, 4]}', b'{}', b'\xff'])
 def test_a_damaged_meta_file_is_made_again(folder, tmp_path, content):
     cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
