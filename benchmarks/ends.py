@@ -79,7 +79,7 @@ def take_part(way: str, number: int, port: int) -> int:
         num_processes=2, coordinator=f'127.0.0.1:{port}', process_id=number, process_timeout=TIMEOUT
     )
     try:
-        process_group.start(config, {})
+        process_group.start(config, dict)
         if way == 'without_together':
             return 0
         if way == 'ctrl_c_outside':

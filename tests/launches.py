@@ -67,7 +67,7 @@ def take_part(process: Process, port: int, folder: Path) -> int:
     if process.fault == 'dies while it waits':
         signal.alarm(1)
     try:
-        process_group.start(config, {'seed': 7 if process.fault == 'has another config' else 0})
+        process_group.start(config, lambda: {'seed': 7 if process.fault == 'has another config' else 0})
         with process_group.together():
             if process.folder:
                 run = train_circle(folder / process.folder, replace(TOY, parallel=config))

@@ -1,7 +1,6 @@
 """Command-line options from dataclasses, by tyro; the first positional argument is the config or run."""
 
 import dataclasses
-import sys
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from tqdm import tqdm
 
 from flax_transformer.cli.help import short_help, wants_help
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.quiet import is_quiet, shows_progress
+from flax_transformer.common.quiet import say, shows_progress
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.find import config_class, load_config, make_trainer, read_run_config
@@ -127,5 +126,4 @@ def progress_bar(total: int | None, unit: str, *, is_shown: bool = True) -> tqdm
 
 def note(text: str) -> None:
     """Prints a message for people on standard error, unless they asked for quiet."""
-    if not is_quiet():
-        tqdm.write(f'flax-transformer: {text}', file=sys.stderr)  # above a bar, if there is one
+    say(f'flax-transformer: {text}')

@@ -39,10 +39,12 @@ def no_such_file(path: Path) -> str:
 
 def not_utf8(place: str, error: UnicodeDecodeError) -> UserError:
     """The error for bytes that are not UTF-8."""
-    return UserError(
-        f'{place}: byte 0x{error.object[error.start]:02x} is not valid UTF-8; convert the file, for example with '
-        '`iconv -f LATIN1 -t UTF-8`'
-    )
+    return UserError(f'{place}: {utf8_fault(error)}')
+
+
+def utf8_fault(error: UnicodeDecodeError) -> str:
+    byte = error.object[error.start]
+    return f'byte 0x{byte:02x} is not valid UTF-8; convert the file, for example with `iconv -f LATIN1 -t UTF-8`'
 
 
 def read_lines(path: Path | str) -> list[str]:

@@ -73,11 +73,7 @@ class Vocabulary:
 
     def check_fits(self, vocab_size: int) -> None:
         """Raises UserError if a model of this vocab_size has no row for an id."""
-        if self.size > vocab_size:
-            raise UserError(
-                f'model.vocab_size={vocab_size}, but the vocabulary has {self.size} tokens; set --model.vocab-size '
-                f'{self.size}'
-            )
+        check_fits(self.size, vocab_size, 'tokens')
 
     def save(self, folder: Path) -> None:
         """Writes the vocabulary into a folder, its description last."""
@@ -110,3 +106,11 @@ class Vocabulary:
         except (ValueError, TypeError, AttributeError):
             pass
         raise UserError(f'{folder} holds a damaged vocabulary; copy it from the run again')
+
+
+def check_fits(size: int, vocab_size: int, what: str) -> None:
+    """Raises UserError if a model of this vocab_size has no row for one of `size` words or tokens, as `what` says."""
+    if size > vocab_size:
+        raise UserError(
+            f'model.vocab_size={vocab_size}, but the vocabulary has {size} {what}; set --model.vocab-size {size}'
+        )

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import jax
@@ -25,8 +25,8 @@ from flax_transformer.engine.devices.roll_call import LOCAL, Facts, call_roll
 _PERIOD = 1.0  # seconds between signs of life
 
 
-def start(config: ParallelConfig, facts: Facts) -> None:
-    """Joins the processes of a run, before JAX initializes its devices; `facts` must be the same in all.
+def start(config: ParallelConfig, facts: Callable[[], Facts]) -> None:
+    """Joins the processes of a run, before JAX initializes its devices; what `facts` returns must be the same in all.
 
     If a launcher such as Ray has already called `jax.distributed.initialize`, takes its processes, whatever the config
     says.
@@ -36,11 +36,11 @@ def start(config: ParallelConfig, facts: Facts) -> None:
     if jax.distributed.is_initialized():
         if multihost.count() == 1:
             return
-        multihost.agree('the command', json.dumps(facts, sort_keys=True))
+        multihost.agree('the command', json.dumps(facts(), sort_keys=True))
     elif config.num_processes == 1:
         return
     else:
-        _join(config, facts)
+        _join(config, facts())
     global _watch
     _watch = _Watch(config.process_timeout)
     _watch.start()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.data.lines import content_suffix, lines_of
+from flax_transformer.data.lines import content_suffix, lines_of, utf8_fault
 from flax_transformer.data.named_files import columns_of, data_root, matching_files, named_paths, path_below
 from flax_transformer.tasks.classification.config import ClassificationDataConfig
 
@@ -230,7 +230,4 @@ def _decoded(line: bytes) -> str:
     try:
         return line.decode('utf-8')
     except UnicodeDecodeError as error:
-        raise _Fault(
-            f'byte 0x{error.object[error.start]:02x} is not valid UTF-8; convert the file, for example with '
-            '`iconv -f LATIN1 -t UTF-8`'
-        ) from None
+        raise _Fault(utf8_fault(error)) from None

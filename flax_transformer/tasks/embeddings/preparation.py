@@ -14,7 +14,8 @@ from flax_transformer.tasks.embeddings.blocks import BlockMaker, TextBlocks, Tex
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.embeddings.corpus import Corpus, Vocabulary, encode, load_corpus, prepare_corpus
 from flax_transformer.tasks.embeddings.glove import PAIR, PairChunks, count_pairs
-from flax_transformer.tasks.embeddings.run import LoadedRun, Run, check_vocabulary
+from flax_transformer.tasks.embeddings.run import LoadedRun, Run
+from flax_transformer.tasks.vocabulary import check_fits
 
 
 class Prepared(NamedTuple):
@@ -41,25 +42,18 @@ def prepare_run(config: EmbeddingsConfig, run: Run, start: LoadedRun | None = No
         corpus, vocabulary = prepare_corpus(
             files, config.tokenizer, run.path, vocab_size=config.model.vocab_size, known=vocabulary
         )
-    check_vocabulary(vocabulary, config)
+    check_fits(len(vocabulary), config.model.vocab_size, 'words')
     _report(corpus, vocabulary, config)
-    is_glove = config.model.method == 'glove'
-    return Prepared(
-        vocabulary,
-        corpus.digest,
-        _pairs(corpus, vocabulary, config, run) if is_glove else _blocks(corpus.ids, vocabulary, config),
-        _held_out(validation, vocabulary, config) if validation else None,
-    )
+    if config.model.method == 'glove':  # which takes no validation text
+        return Prepared(vocabulary, corpus.digest, _pairs(corpus, vocabulary, config, run), None)
+    make = BlockMaker(vocabulary, config.model, block_size=config.training.block_size, sample=config.data.sample)
+    held_out = _held_out(validation, vocabulary, config, make) if validation else None
+    return Prepared(vocabulary, corpus.digest, TextChunks(corpus.ids, make), held_out)
 
 
 def keep(run: Run, config: EmbeddingsConfig, prepared: Prepared) -> None:
     if not run.is_prepared():
         run.write_vocabulary(prepared.vocabulary)
-
-
-def _blocks(ids: np.ndarray, vocabulary: Vocabulary, config: EmbeddingsConfig) -> TextChunks:
-    make = BlockMaker(vocabulary, config.model, block_size=config.training.block_size, sample=config.data.sample)
-    return TextChunks(ids, make)
 
 
 def _pairs(corpus: Corpus, vocabulary: Vocabulary, config: EmbeddingsConfig, run: Run) -> PairChunks:
@@ -80,12 +74,12 @@ def _pairs(corpus: Corpus, vocabulary: Vocabulary, config: EmbeddingsConfig, run
     return PairChunks(np.memmap(run.pairs_file, PAIR, mode='r'), block_size=config.training.block_size)
 
 
-def _held_out(files: Sequence[Path], vocabulary: Vocabulary, config: EmbeddingsConfig) -> TextBlocks:
+def _held_out(files: Sequence[Path], vocabulary: Vocabulary, config: EmbeddingsConfig, make: BlockMaker) -> TextBlocks:
     """Blocks of the validation text. Raises UserError if it has no known word."""
     ids = encode(files, vocabulary, config.tokenizer)
     if not len(ids):
         raise UserError(f'data.validation: {config.data.validation} has no word of the vocabulary; expected some')
-    return _blocks(ids, vocabulary, config).make(ids, np.random.default_rng(0))
+    return make(ids, np.random.default_rng(0))
 
 
 def _report(corpus: Corpus, vocabulary: Vocabulary, config: EmbeddingsConfig) -> None:

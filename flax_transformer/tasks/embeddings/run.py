@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.embeddings.corpus import DESCRIPTION_FILE, IDS_FILE, Vocabulary
+from flax_transformer.tasks.vocabulary import check_fits
 
 VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.pairs'
 
@@ -63,14 +63,5 @@ def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
     init = lambda config, key: (init_glove if config.model.method == 'glove' else init_tables)(config.model, key)
     run, config, params = load_named(Run, reference, init, step=step)
     vocabulary = run.read_vocabulary()
-    check_vocabulary(vocabulary, config)
+    check_fits(len(vocabulary), config.model.vocab_size, 'words')
     return LoadedRun(config, params, vocabulary)
-
-
-def check_vocabulary(vocabulary: Vocabulary, config: EmbeddingsConfig) -> None:
-    """Raises UserError if the tables have no row for a word."""
-    if len(vocabulary) > config.model.vocab_size:
-        raise UserError(
-            f'model.vocab_size={config.model.vocab_size}, but the vocabulary has {len(vocabulary)} words; set '
-            f'--model.vocab-size {len(vocabulary)}'
-        )

@@ -21,7 +21,7 @@ from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
 from flax_transformer.tasks.trigger_word.corpus_checks import audit
 from flax_transformer.tasks.trigger_word.model import TriggerWordModel, init_params, with_statistics
 from flax_transformer.tasks.trigger_word.run import LoadedRun, Run, load_run
-from flax_transformer.tasks.trigger_word.scenes import Batch, Scenes, TrainingBatches, batches_of
+from flax_transformer.tasks.trigger_word.scenes import Batch, Scenes, TrainingBatches, batch_of
 
 _SCENES_OF_STATISTICS = 32  # they give the mean and deviation of the features
 _VALIDATION_SEED = 0  # the same validation scenes for every run
@@ -133,11 +133,11 @@ def recolored(key: jax.Array, frames: jax.Array) -> jax.Array:
 class TriggerWordValidation(Validation):
     def __init__(self, config: TriggerWordConfig, prepared: Prepared, trainer: Trainer) -> None:
         super().__init__(trainer)
-        scenes = prepared.validation
         self._hits, self._rate, self._per_output = config.hits, config.features.sample_rate, config.samples_per_output
-        count = config.training.validation_scenes
-        self._batches = list(batches_of(scenes, count, config.training.batch_size))
-        self._ends = [scenes.scene(number).ends for number in range(count)]
+        scenes = [prepared.validation.scene(number) for number in range(config.training.validation_scenes)]
+        rows = config.training.batch_size
+        self._batches = [batch_of(scenes[first : first + rows], rows) for first in range(0, len(scenes), rows)]
+        self._ends = [scene.ends for scene in scenes]
         model = TriggerWordModel(config.model, config.features)
         self._logits = jax.jit(lambda params, samples: model.apply({'params': params}, samples))
 

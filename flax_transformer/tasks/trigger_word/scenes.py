@@ -3,7 +3,7 @@
 A scene is a pure function of the seed and its number."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -160,16 +160,10 @@ class Batch(NamedTuple):
     weight: np.ndarray  # [R, N] float32
 
 
-def batch_of(scenes: Scenes, numbers: Sequence[int], rows: int) -> Batch:
-    """The scenes of these numbers, and empty rows after them."""
-    found = [scenes.scene(number) for number in numbers]
-    columns = (np.stack([getattr(scene, name) for scene in found]) for name in Batch._fields)
+def batch_of(scenes: Sequence[Scene], rows: int) -> Batch:
+    """The scenes, and empty rows after them."""
+    columns = (np.stack([getattr(scene, name) for scene in scenes]) for name in Batch._fields)
     return with_empty_rows(Batch(*columns), rows)
-
-
-def batches_of(scenes: Scenes, count: int, rows: int) -> Iterator[Batch]:
-    for first in range(0, count, rows):
-        yield batch_of(scenes, range(first, min(first + rows, count)), rows)
 
 
 class TrainingBatches(NumberedBatches):
@@ -182,8 +176,8 @@ class TrainingBatches(NumberedBatches):
         self._own_rows = range(batch_size) if own_rows is None else own_rows.tolist()
 
     def batch(self, number: int) -> Batch:
-        numbers = [number * self._rows + row for row in self._own_rows]
-        return batch_of(self._scenes, numbers, len(numbers))
+        scenes = [self._scenes.scene(number * self._rows + row) for row in self._own_rows]
+        return batch_of(scenes, len(scenes))
 
     def describe(self, place: Any) -> dict[str, Any]:
         first = place['batch'] * self._rows

@@ -101,7 +101,7 @@ def test_processes_share_a_batch_and_empty_rows_weigh_nothing() -> None:
     for ours, theirs in zip(part.batch(2), whole.batch(2), strict=True):
         np.testing.assert_array_equal(ours, theirs[[1, 3]])
     assert whole.describe({'batch': 2}) == {'scenes': [8, 11]}
-    batch = batch_of(scenes, range(3), 5)
+    batch = batch_of([scenes.scene(number) for number in range(3)], 5)
     assert not any(x[3:].any() for x in batch)
     np.testing.assert_array_equal(batch.samples[2], scenes.scene(2).samples)
 

@@ -48,7 +48,7 @@ def test_two_devices_compute_what_one_does() -> None:
     """Without dropout and recoloring, which pmap draws by device; the last row is empty."""
     config = tiny_config(batch_size=4)
     scenes = Scenes(*read_part(config, 'train', say=lambda text: None), config, seed=0)
-    batch = batch_of(scenes, range(3), 4)
+    batch = batch_of([scenes.scene(number) for number in range(3)], 4)
     one, two = (make_trainer(replace(config, parallel=ParallelConfig(num_devices=count))) for count in (1, 2))
     params = one.init_state().params
     expected, found = (trainer.sums(params, batch) for trainer in (one, two))
