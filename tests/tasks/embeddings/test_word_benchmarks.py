@@ -52,7 +52,7 @@ def test_analogies_are_counted_by_section(vectors: WordVectors, tmp_path: Path) 
 
 
 def test_an_answer_is_not_a_question_word_in_another_case(tmp_path: Path) -> None:
-    """gensim drops every word whose spelling in upper case is that of a, b or c, from the five best that it looks at."""
+    """gensim drops every word whose spelling in upper case is that of a, b or c."""
     file = tmp_path / 'questions.txt'
     file.write_text(': family\nman woman king queen\nman woman uncle aunt\n')
     words = WORDS | {'King': [0.4, 0.7, 0.7, 0], 'KING': [0.4, 0.7, 0.7, 0.1], 'uncle': [0.4, 0.7, 0, 0.7]}
