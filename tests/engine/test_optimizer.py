@@ -83,7 +83,7 @@ def test_muon_is_for_the_kernels_and_adam_for_the_rest() -> None:
         'output': {'kernel': normal(8, 2)},
     }
     params = others | {'dense': {'output': {'kernel': normal(8, 32)}}}
-    updates, state = tx.update(params, tx.init(params), params)
+    updates, state = jax.jit(tx.update)(params, jax.jit(tx.init)(params), params)
     by_muon = updates.pop('dense')['output']['kernel'] + 1e-2 * 0.1 * params['dense']['output']['kernel']
     # 0.2 * sqrt(larger side), by Newton and Schulz to some 30 %.
     np.testing.assert_allclose(np.linalg.svd(by_muon, compute_uv=False), 1e-2 * 0.2 * 32**0.5, rtol=0.35)
