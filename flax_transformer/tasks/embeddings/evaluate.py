@@ -122,11 +122,11 @@ def total_of(sections: Sequence[SectionScore], name: str = TOTAL) -> SectionScor
     return SectionScore(name, *(sum(column) for column in zip(*(each[1:] for each in sections), strict=True)))
 
 
-def score_pairs(vectors: 'WordVectors', file: Path, *, among: int | None = None) -> PairScore:
+def score_pairs(vectors: 'WordVectors', file: Path) -> PairScore:
     """Spearman's rank correlation of cosines with people's judgements, over the pairs whose words are both known."""
     from scipy.stats import spearmanr  # which takes half a second to import
 
-    spelled = _by_spelling(vectors, among)
+    spelled = _by_spelling(vectors)
     pairs = read_pairs(file)
     rows = [(spelled.get(first.lower()), spelled.get(second.lower()), score) for first, second, score in pairs]
     rows = [row for row in rows if None not in row]
@@ -139,8 +139,8 @@ def score_pairs(vectors: 'WordVectors', file: Path, *, among: int | None = None)
     return PairScore(Path(file).stem, correlation, len(rows), len(pairs))
 
 
-def _by_spelling(vectors: 'WordVectors', among: int | None) -> dict[str, int]:
-    """The first word of each spelling in lower case, among the first so many."""
+def _by_spelling(vectors: 'WordVectors', among: int | None = None) -> dict[str, int]:
+    """The first word of each spelling in lower case, among the first so many (None: all)."""
     words = vectors.words[:among]
     return {words[i].lower(): i for i in reversed(range(len(words)))}
 
