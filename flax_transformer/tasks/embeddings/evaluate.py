@@ -122,11 +122,11 @@ def total_of(sections: Sequence[SectionScore], name: str = TOTAL) -> SectionScor
     return SectionScore(name, *(sum(column) for column in zip(*(each[1:] for each in sections), strict=True)))
 
 
-def score_pairs(vectors: 'WordVectors', file: Path, *, among: int | None = None) -> PairScore:
+def score_pairs(vectors: 'WordVectors', file: Path) -> PairScore:
     """Spearman's rank correlation of cosines with people's judgements, over the pairs whose words are both known."""
     from scipy.stats import spearmanr  # which takes half a second to import
 
-    spelled = _by_spelling(vectors, among)
+    spelled = _by_spelling(vectors, None)
     pairs = read_pairs(file)
     rows = [(spelled.get(first.upper()), spelled.get(second.upper()), score) for first, second, score in pairs]
     rows = [row for row in rows if None not in row]
