@@ -76,7 +76,7 @@ class Predictor:
         gap_ms = config.strings.most_gap_ms / 2 if config.strings.most else 0
         self._gap = round(gap_ms * config.features.sample_rate / 1000)
         self._most = max((config.most_samples + self._gap) // self.samples_per_frame, 8) * self.samples_per_frame
-        self._compute = jax.jit(partial(log_probabilities, config=config))
+        self._compute = jax.jit(jax.numpy_dtype_promotion('standard')(partial(log_probabilities, config=config)))
 
     def windows(self, num_samples: int) -> list[Window]:
         """The windows of a recording and the gap after it; one if it is not too long, none for less than a frame."""

@@ -71,7 +71,8 @@ class Programs:
         return self._jitted(attend_ids)
 
     def _jitted(self, function: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
-        return jax.jit(partial(function, models=self.models, vocabulary=self.vocabulary, **settings))
+        pure = partial(function, models=self.models, vocabulary=self.vocabulary, **settings)
+        return jax.jit(jax.numpy_dtype_promotion('standard')(pure))  # whatever the caller has set
 
     @cached_property
     def runner(self) -> Runner:
