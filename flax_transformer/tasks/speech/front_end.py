@@ -119,8 +119,8 @@ def warped(features: jax.Array, factors: jax.Array, config: FeatureConfig) -> ja
     fraction = jnp.clip(bands - low, 0, 1)
     low = low.astype(jnp.int32)
     # As one product: a gather of bands is slow on CPUs.
-    weights = jax.nn.one_hot(low, config.num_mels) * (1 - fraction)[..., None]
-    weights = weights + jax.nn.one_hot(low + 1, config.num_mels) * fraction[..., None]
+    weights = jax.nn.one_hot(low, config.num_mels, dtype=jnp.float32) * (1 - fraction)[..., None]
+    weights = weights + jax.nn.one_hot(low + 1, config.num_mels, dtype=jnp.float32) * fraction[..., None]
     return jnp.einsum('BFM,BNM->BFN', features, weights)
 
 
