@@ -433,3 +433,10 @@ def test_asynchronous_lines_are_translated(translator: Translator) -> None:
 def test_a_pickled_or_copied_translator_translates_the_same(translator: Translator) -> None:
     for other in (pickle.loads(pickle.dumps(translator)), copy.deepcopy(translator)):
         assert other(['a b c']) == translator(['a b c'])
+
+
+@pytest.mark.parametrize('kind', ['Auto', 'Explicit'])
+def test_a_mesh_that_the_caller_has_set_changes_nothing(kind: str, translator: Translator) -> None:
+    expected = translator(['a b c'])
+    with jax.set_mesh(jax.make_mesh((8,), ('data',), axis_types=(getattr(jax.sharding.AxisType, kind),))):
+        assert translator(['a b c']) == expected
