@@ -81,8 +81,8 @@ def spec_augment(
 def run_masks(key: jax.Array, num_masks: int, longest, count, size: int) -> jax.Array:
     """True in num_masks random runs, bool [size]: each 0 to `longest` long, all within the first `count` positions."""
     length_key, start_key = jax.random.split(key)
-    lengths = jax.random.randint(length_key, (num_masks, 1), 0, jnp.minimum(longest, count) + 1)
-    starts = jax.random.randint(start_key, (num_masks, 1), 0, count - lengths + 1)
+    lengths = jax.random.randint(length_key, (num_masks, 1), 0, jnp.minimum(longest, count) + 1, jnp.int32)
+    starts = jax.random.randint(start_key, (num_masks, 1), 0, count - lengths + 1, jnp.int32)
     positions = jnp.arange(size)[None, :]
     return jnp.any((positions >= starts) & (positions < starts + lengths), axis=0)
 

@@ -60,7 +60,7 @@ class PairChunks:
 def init_glove(config: EmbeddingsModelConfig, key: jax.Array) -> Params:
     """Both vectors of each word and their biases, small at random."""
     shape = (2, config.vocab_size, config.d_model + 1)
-    tables = jax.random.uniform(key, shape, minval=-0.5, maxval=0.5) / (config.d_model + 1)
+    tables = jax.random.uniform(key, shape, jnp.float32, minval=-0.5, maxval=0.5) / (config.d_model + 1)
     return {'input': tables[0], 'output': tables[1]}
 
 
