@@ -1,8 +1,7 @@
 """Text to ids and back: what the package asks of a tokenizer, whichever library is inside, and its config."""
 
-import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -129,18 +128,6 @@ def count_unspaced(text: str) -> int:
     (3, 0)
     """
     return len(_UNSPACED.findall(text))
-
-
-def check_chunk(size: int) -> None:
-    check(size >= 1, f'chunk={size}: expected at least 1 line')
-
-
-def chunks_of(lines: Iterable[str | bytes], size: int) -> Iterator[list[str | bytes]]:
-    """The lines of a stream, `size` at a time."""
-    check_chunk(size)
-    lines = iter(lines)
-    while some := list(itertools.islice(lines, size)):
-        yield some
 
 
 def as_text(line: str | bytes) -> tuple[str, bool]:

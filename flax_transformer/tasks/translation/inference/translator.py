@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, overload
 
+from flax_transformer.common.chunks import chunks_of, chunks_of_async
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
@@ -27,7 +28,7 @@ from flax_transformer.tasks.translation.inference.result import (
 )
 from flax_transformer.tasks.translation.loading import load_ensemble
 from flax_transformer.tasks.translation.model import TranslationModel, make_model
-from flax_transformer.text.tokenizer import Tokenizer, as_text, check_chunk, chunks_of
+from flax_transformer.text.tokenizer import Tokenizer, as_text
 
 CHUNK = 2048  # lines of a stream that are in memory at once
 Model = ModelConfig | TranslationModel
@@ -206,7 +207,7 @@ class Translator:
         self, lines: Iterable[str | bytes] | AsyncIterable[str | bytes], *, chunk: int = CHUNK, **options: Any
     ) -> AsyncIterator[Translation]:
         """`stream` for an event loop, also of asynchronous lines; the work runs in a thread of its own."""
-        async for some in _chunks_of(lines, chunk):
+        async for some in chunks_of_async(lines, chunk):
             for translation in await asyncio.to_thread(partial(self, some, **options)):
                 yield translation
 
@@ -283,20 +284,3 @@ class Translator:
             )
             for seen, source, target in zip(weights, sources, targets, strict=True)
         ]
-
-
-async def _chunks_of(lines: Any, size: int) -> AsyncIterator[list[str | bytes]]:
-    """`chunks_of` lines that may be asynchronous."""
-    if not hasattr(lines, '__aiter__'):
-        for some in chunks_of(lines, size):
-            yield some
-        return
-    check_chunk(size)
-    some: list[str | bytes] = []
-    async for line in lines:
-        some.append(line)
-        if len(some) == size:
-            yield some
-            some = []
-    if some:
-        yield some
