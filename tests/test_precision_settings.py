@@ -50,9 +50,10 @@ def test_a_translator_gives_the_same_numbers(search: dict, setting: str, copy_ru
     ids=['translation', 'classification', 'speech', 'trigger_word', 'skip_gram', 'glove'],
 )
 def test_a_task_trains_in_32_bits(config: Callable, setting: str, tmp_path: Path) -> None:
+    made = config(tmp_path)
     with SETTINGS[setting]():
-        trainer = make_trainer(config(tmp_path))
+        trainer = make_trainer(made)
         step = trainer.lower().as_text()
     assert {x.dtype.itemsize for x in jax.tree.leaves(trainer.shapes)} <= {4}
     # optax's CTC loss makes a one-hot of the default type.
-    assert trainer.config.task == 'speech' or not re.search(r'tensor<\d[^>]*xf64>', step)
+    assert made.task == 'speech' or not re.search(r'tensor<\d[^>]*xf64>', step)
