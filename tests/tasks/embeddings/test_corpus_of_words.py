@@ -64,13 +64,13 @@ def test_bad_text_is_named(tmp_path: Path, text: str | bytes, message: str) -> N
 def test_a_changed_text_or_damaged_ids_are_noticed(tmp_path: Path) -> None:
     corpus, _ = prepared(tmp_path)
     file = tmp_path / 'text.txt'
-    assert load_corpus(tmp_path, [file]) == corpus
+    assert load_corpus(tmp_path, [file], 9) == corpus
     file.write_text(TEXT.replace('cat', 'dog'))
-    assert load_corpus(tmp_path, [file]) is None
+    assert load_corpus(tmp_path, [file], 9) is None
     file.write_text(TEXT)
-    assert load_corpus(tmp_path, [file]) == corpus
+    assert load_corpus(tmp_path, [file], 9) == corpus
     corpus.file.write_bytes(corpus.file.read_bytes()[:-4])
-    assert load_corpus(tmp_path, [file]) is None
+    assert load_corpus(tmp_path, [file], 9) is None
 
 
 def test_a_damaged_vocabulary_is_named(tmp_path: Path) -> None:
