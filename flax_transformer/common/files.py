@@ -27,6 +27,7 @@ _NOT_WAITING = sum(getattr(os, name, 0) for name in ('O_NONBLOCK', 'O_CLOEXEC', 
 
 LOCK_FILE = 'lock'
 _PIECE = 1 << 20  # bytes read at a time
+_MOST_SPARSE = 1 << 28  # bytes
 
 
 def open_regular(file: Path) -> BinaryIO:
@@ -40,9 +41,12 @@ def open_regular(file: Path) -> BinaryIO:
 
 def check_regular(file: Path) -> None:
     """Raises UserError as `open_regular` does: for files that a library opens."""
-    mode = os.stat(file).st_mode
-    if not stat.S_ISREG(mode):
-        raise UserError(f'{file} is a {kind_of(mode)}, expected a regular file')
+    found = os.stat(file)
+    if not stat.S_ISREG(found.st_mode):
+        raise UserError(f'{file} is a {kind_of(found.st_mode)}, expected a regular file')
+    held = 512 * getattr(found, 'st_blocks', 0)  # 0: not known, as on some network file systems
+    if found.st_size > _MOST_SPARSE and 0 < held < found.st_size // 1000:  # it would take hours to read nothing
+        raise UserError(f'{file} has {found.st_size:,} bytes, of which {held:,} are on the disk; expected a whole file')
 
 
 def kind_of(mode: int) -> str:

@@ -6,16 +6,12 @@ from pathlib import Path
 
 from flax_transformer.common.errors import BadInput
 
-_RENAME = 'give it the name of its kind, such as FILE{}: compressed files are told by it'
 _SEGMENTS = 'write its segments to a text file for each language, a segment on each line'
 _KINDS = tuple(
     (re.compile(beginning, re.IGNORECASE), kind, remedy)
     for beginning, kind, remedy in (
         (rb'PK\x03\x04', 'a zip archive', 'unpack it and name the text files in it; those of OPUS have one a language'),
-        (rb'\x1f\x8b', 'compressed by gzip', _RENAME.format('.gz')),
-        (rb'BZh\d1AY&SY', 'compressed by bzip2', _RENAME.format('.bz2')),
-        (rb'\xfd7zXZ', 'compressed by xz', _RENAME.format('.xz')),
-        (rb'\x28\xb5\x2f\xfd', 'compressed by zstd', _RENAME.format('.zst')),
+        (rb'\x1f\x8b|BZh\d1AY|\xfd7zXZ|\x28\xb5\x2f\xfd', 'compressed', 'end its name in .gz, .bz2, .xz or .zst'),
         (rb'\xff\xfe|\xfe\xff', 'in UTF-16', 'convert it with `iconv -f UTF-16 -t UTF-8`'),
         (rb'\x80[\x02-\x05]|\x93NUMPY', "Python's own format", 'write it as text, in the program that made it'),
         (

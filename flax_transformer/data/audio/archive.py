@@ -1,10 +1,9 @@
 """Where a recording's bytes are: in a file, in a part of one, or in a tar archive."""
 
-import contextlib
 import io
 import posixpath
 import tarfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -17,33 +16,6 @@ MOST_UNPACKED = 1 << 30  # bytes of a compressed archive's files that are held i
 _MOST_HEADER = 1 << 20  # bytes of a member's header, which tarfile reads whole
 
 
-class Part(io.RawIOBase):
-    """`size` bytes of a file from `start` on; seeking before its beginning leads to the beginning.
-
-    libsndfile does so in damaged files, where an error would print a traceback from its callback.
-    """
-
-    def __init__(self, file: BinaryIO, start: int, size: int) -> None:
-        self._file, self._start, self._size, self._at = file, start, size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:
-        self._file.seek(self._start + self._at)
-        content = self._file.read(max(min(len(buffer), self._size - self._at), 0))
-        buffer[: len(content)] = content
-        self._at += len(content)
-        return len(content)
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = max((0, self._at, self._size)[whence] + offset, 0)
-        return self._at
-
-
 class Source(NamedTuple):
     """A recording's bytes: a file, a part of a file, or memory."""
 
@@ -53,14 +25,16 @@ class Source(NamedTuple):
     size: int | None = None  # bytes; None: all
     content: bytes | None = None  # unpacked from a compressed archive
 
-    @contextlib.contextmanager
-    def open(self) -> Iterator[BinaryIO]:
+    def open(self) -> BinaryIO:
         """The recording's bytes. Raises OSError or UserError if they cannot be opened."""
         if self.content is not None:
-            yield io.BytesIO(self.content)
-            return
-        with open_regular(self.path) as opened:
-            yield opened if self.size is None else io.BufferedReader(Part(opened, self.start, self.size))
+            return io.BytesIO(self.content)
+        opened = open_regular(self.path)
+        if self.size is None:
+            return opened
+        with opened:
+            opened.seek(self.start)
+            return io.BytesIO(read_at_most(opened, self.size))
 
 
 class _Headers:

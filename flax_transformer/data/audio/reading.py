@@ -14,7 +14,6 @@ import numpy as np
 from flax_transformer.common.errors import BadInput, UserError
 from flax_transformer.common.files import open_regular
 from flax_transformer.common.installing import install_command
-from flax_transformer.data.audio.archive import Part
 from flax_transformer.data.audio.wav import Wav, decoded, read_wav_header
 from flax_transformer.data.lines import no_such_file
 
@@ -179,12 +178,24 @@ def _soundfile(file: BinaryIO, start: bytes) -> Any:
     import soundfile
 
     try:
-        return soundfile.SoundFile(Part(file, 0, file.seek(0, io.SEEK_END)))
+        return soundfile.SoundFile(_Rewinding(file))
     except (soundfile.LibsndfileError, TypeError) as error:  # TypeError: headerless formats, which go by a file's name
         raise BadInput(
             f'is not audio that can be read ({_reason(error)}; it starts with {start[:4]!r}); expected WAV, FLAC, OGG '
             'or MP3'
         ) from None
+
+
+class _Rewinding:
+    """A file for libsndfile: seeking before its beginning leads there, as an error of Python's would be printed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.tell, self.read, self.readinto = file, file.tell, file.read, file.readinto
+        file.seek(0)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = 0 if whence == io.SEEK_SET else self._file.seek(0, whence)
+        return self._file.seek(max(start + offset, 0))
 
 
 def _soundfile_blocks(opened: Any, block: int, first: int, frames: int) -> Iterator[np.ndarray]:

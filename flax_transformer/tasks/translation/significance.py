@@ -96,9 +96,15 @@ def _compare(
     trials: int,
 ) -> Comparison:
     # [lines, counts]: what sacreBLEU sums over lines before it computes a score. Its own tests use the same methods.
-    ours, others = (
-        np.array(metric._extract_corpus_statistics(lines, references), np.float64) for lines in (baseline, system)
-    )
+    def statistics(lines: list[str]) -> np.ndarray:
+        """Of each line; equal ones are counted once."""
+        rows = list(zip(lines, *references, strict=True))
+        places = {row: place for place, row in enumerate(dict.fromkeys(rows))}
+        once, *theirs = map(list, zip(*places, strict=True))
+        found = np.array(metric._extract_corpus_statistics(once, theirs), np.float64)
+        return found[[places[row] for row in rows]]
+
+    ours, others = statistics(baseline), statistics(system)
     score = lambda sums: metric._compute_score_from_stats(sums.tolist())
     lines, width = ours.shape
     # Equal lines are drawn together, and exchanging what is equal changes nothing.

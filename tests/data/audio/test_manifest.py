@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import tarfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -306,3 +308,12 @@ def test_each_spelling_of_a_path_finds_the_archives_recording(name: str, mode: s
     utterances, said = read('index.tsv', tmp_path)
     assert [each.text for each in utterances] == ['one', 'two']
     assert 'index.tsv: 1 recordings are listed again' in said[1]
+
+
+def test_a_fifo_is_named_and_a_wide_table_is_read_soon(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / 'a.wav')
+    (tmp_path / 'm.tsv').write_text('path\ttext\t' + '\t'.join(map(str, range(20_000))) + '\na.wav\tx' + '\t' * 20_000)
+    began = time.process_time()
+    with pytest.raises(UserError, match=r'a.wav is a FIFO, expected a regular file'):
+        read('m.tsv', tmp_path)
+    assert time.process_time() - began < 3
