@@ -315,7 +315,7 @@ def read_words(folder: Path) -> None:
     from flax_transformer.tasks.embeddings.corpus import Vocabulary, load_corpus
 
     each_of(
-        *(lambda file=file: read_vectors(file) for file in sorted(folder.glob('v.*'))),
+        *(lambda file=file: read_vectors(file) for file in sorted(folder.glob('v.*')) if is_plain(file)),
         TsvFiles('text', [folder / 'text.tsv']).read,
         lambda: Vocabulary.load(folder / 'vocabulary.txt'),
         lambda: load_corpus(folder, [folder / 'text.tsv'], 9),

@@ -23,7 +23,7 @@ from flax_transformer.data.other_kinds import check_plain
 CHUNK = 4096  # lines read at a time; fewer if they are long
 CHUNK_BYTES = 1 << 26  # a chunk ends after so many
 MOST_LINE = 1 << 28  # bytes; text8 is one line of 100 MB
-COMPRESSED = {'.gz': gzip.open, '.xz': lzma.open, '.bz2': bz2.open}
+COMPRESSED = {'.gz': gzip.open, '.xz': partial(lzma.open, format=lzma.FORMAT_XZ), '.bz2': bz2.open}
 SUFFIXES = (*COMPRESSED, '.zst')
 Listed = dict[str, Any]  # path, bytes, mtime_ns, sha256
 
