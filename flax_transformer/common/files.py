@@ -27,7 +27,7 @@ _NOT_WAITING = sum(getattr(os, name, 0) for name in ('O_NONBLOCK', 'O_CLOEXEC', 
 
 LOCK_FILE = 'lock'
 _PIECE = 1 << 20  # bytes read at a time
-_MOST_SPARSE = 1 << 28  # bytes
+_MOST_SPARSE = 1 << 29  # bytes
 
 
 def open_regular(file: Path) -> BinaryIO:
