@@ -115,7 +115,8 @@ def broken_file() -> tuple[type[Exception], ...]:
     """What reading a broken archive, or a broken disk, raises."""
     import zstandard
 
-    return OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError
+    # TypeError: a file in /proc that would wait gives None.
+    return OSError, EOFError, TypeError, zlib.error, lzma.LZMAError, zstandard.ZstdError
 
 
 @contextlib.contextmanager

@@ -141,7 +141,7 @@ def test_a_damaged_aiff_is_refused_without_a_traceback(capfd: pytest.CaptureFixt
     assert capfd.readouterr().err == ''
 
 
-AIFF = b'FORM\x00\x00\x00\x16AIFFCOMM\x80\x00\x00\x00' + bytes(10)
+AIFF = b'FORM\x80\0\0\0AIFFCOMM\0\0\0\x12\1\1\1\xff\1\0\0\1\0\0'
 
 
 def test_segments_are_read_by_offset_and_duration(tmp_path: Path) -> None:
