@@ -149,15 +149,24 @@ def test_segments_are_read_by_offset_and_duration(tmp_path: Path) -> None:
     sound = np.concatenate([tone(0.5, hz=300), tone(0.5, hz=600)])
     (tmp_path / 'clips').mkdir()
     (tmp_path / 'clips' / 'a.wav').write_bytes(wav_bytes(sound))
-    sizes = [{}, {'offset': 0.5}, {'offset': 0.25, 'duration': 0.5}, {'duration': 0.1}, {'duration': 900}]
+    sizes = [
+        {},
+        {'offset': 0.5},
+        {'offset': 0.25, 'duration': 0.5},
+        {'duration': 0.1},
+        {'duration': 900},
+        {'duration': -1},
+    ]
     rows = [{'file_name': 'a.wav', 'text': 'x', **size} for size in sizes]
     (tmp_path / 'm.jsonl').write_text('\n'.join(map(json.dumps, rows)))
     said: list[str] = []
     found = read_manifest('m.jsonl', tmp_path, say=said.append)
-    for each, (first, last) in zip(found, [(0, 8000), (4000, 8000), (2000, 6000), (0, 800), (0, 8000)], strict=True):
+    for each, (first, last) in zip(
+        found, [(0, 8000), (4000, 8000), (2000, 6000), (0, 800), *[(0, 8000)] * 2], strict=True
+    ):
         np.testing.assert_allclose(open_audio(each, 8000), sound[first:last], atol=1e-4)
         assert each.seconds == pytest.approx((last - first) / 8000)
-    assert '5 recordings (3 are segments' in said[0]
+    assert '6 recordings (3 are segments' in said[0]
     (tmp_path / 'm.jsonl').write_text(json.dumps(rows[0] | {'offset': 0.9, 'duration': 0.5}))
     with pytest.raises(UserError, match=r'offset 0.9 and duration 0.5 .*expected a part of the recording'):
         read_manifest('m.jsonl', tmp_path, say=print)

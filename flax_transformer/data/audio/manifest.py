@@ -173,7 +173,7 @@ def _segment(row: Row, whole: float) -> tuple[float, float] | None:
     offset, duration = (_number(row.columns.get(name, '')) for name in ('offset', 'duration'))
     start = offset or 0.0
     end = whole if duration is None else start + duration
-    if (offset is None or start == 0) and end >= whole:
+    if (offset is None and not start < end) or (start == 0 and end >= whole):
         return None
     if not 0 <= start < end <= whole + _SLACK or start >= whole:
         at = f'offset {start:g}' if duration is None else f'offset {start:g} and duration {duration:g}'

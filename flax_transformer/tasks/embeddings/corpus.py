@@ -166,9 +166,10 @@ def describe(corpus: Corpus) -> None:
     write_whole(corpus.file.with_name(DESCRIPTION_FILE), json.dumps(description, indent=2) + '\n')
 
 
-def is_as_noted(file: Path, noted: list[Any] | None) -> bool:
+def is_as_noted(file: Path, noted: Any) -> bool:
     """Whether a file has the size and SHA-256 that were noted; the size first, as a sparse file takes hours to hash."""
-    return bool(noted) and noted[0] == file.stat().st_size and noted[1:] == [sha256_of(file)]
+    is_size = isinstance(noted, list) and noted[:1] == [file.stat().st_size]
+    return is_size and noted[1:] == [sha256_of(file)]
 
 
 def load_corpus(folder: Path, files: Sequence[Path], vocab_size: int) -> Corpus | None:
