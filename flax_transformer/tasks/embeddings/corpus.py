@@ -67,9 +67,10 @@ class Vocabulary:
         """The vocabulary that `save` wrote. Raises UserError if the file is missing or damaged."""
         try:
             with open_regular(file) as opened:
-                rows = [
-                    line.decode('utf-8').removesuffix('\n').rsplit(' ', 1) for line in bounded_lines(opened, _MOST_WORD)
-                ]
+                lines = [line.decode('utf-8') for line in bounded_lines(opened, _MOST_WORD)]
+            if not all(line.endswith('\n') for line in lines[-1:]):
+                raise ValueError('expected a line break at its end')
+            rows = [line[:-1].rsplit(' ', 1) for line in lines]
             words, counts = [word for word, _ in rows], [int(count) for _, count in rows]
             if len(set(words)) < max(len(words), 2):
                 raise ValueError('expected two or more words, each once')

@@ -81,7 +81,7 @@ def test_a_damaged_vocabulary_is_named(tmp_path: Path) -> None:
     file = tmp_path / 'vocabulary.txt'
     Vocabulary(['a', 'b'], [2, 1]).save(file)
     assert Vocabulary.load(file).words == ('a', 'b')
-    for text in ('a 2\n', 'a 2\na 1\n', 'a\nb 1\n', 'a 2\nb x\n', f'a {2**63}\nb 1\n', 'a 2\nb -5\n'):
+    for text in ('a 2\n', 'a 2\na 1\n', 'a\nb 1\n', 'a 2\nb x\n', f'a {2**63}\nb 1\n', 'a 2\nb -5\n', 'a 22\nb 1'):
         file.write_text(text)
         with pytest.raises(UserError, match='damaged'):
             Vocabulary.load(file)
