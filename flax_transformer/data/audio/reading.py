@@ -191,6 +191,7 @@ class _Rewinding:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.tell, self.read, self.readinto = file, file.tell, file.read, file.readinto
+        file.seek(0, io.SEEK_END)  # fails here, not in the callback, for what is no file of bytes
         file.seek(0)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
