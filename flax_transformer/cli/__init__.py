@@ -148,6 +148,8 @@ def _missing_device() -> str | None:
 def _fail(message: str, code: int) -> int:
     import contextlib
 
+    from flax_transformer.common.errors import visible
+
     with contextlib.suppress(OSError):  # a log on a full disk, or its reader is gone: the code still counts
-        print(f'flax-transformer: {message}', file=sys.stderr)
+        print(f'flax-transformer: {visible(message)}', file=sys.stderr)
     return code
