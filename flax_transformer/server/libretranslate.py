@@ -39,7 +39,9 @@ async def detect(service: Service, request: Request) -> Any:
 
 async def languages(service: Service, request: Request) -> Any:
     served = service.served
-    return [{'code': code, 'name': name_of(code), 'targets': served.targets_of(code)} for code in served.sources]
+    # Clients look for the target's code too in this list.
+    codes = dict.fromkeys([*served.sources, *served.targets])
+    return [{'code': code, 'name': name_of(code), 'targets': served.targets_of(code)} for code in codes]
 
 
 async def settings(service: Service, request: Request) -> Any:

@@ -290,10 +290,10 @@ async function start() {
     return;
   }
   at('key-row').hidden = !settings.keyRequired;
+  languages = languages.filter((each) => each.targets.length);
   const sources = languages.map((each) => option(each.code, nameOf(each.code)));
   if (languages.length > 1) sources.unshift(option(AUTO, 'Detect the language'));
   at('source').replaceChildren(...sources);
-  if (languages.length > 1) at('source').value = AUTO;
   fillTargets();
   at('target').value = settings.language.target.code;
   readLink();
