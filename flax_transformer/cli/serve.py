@@ -44,7 +44,9 @@ class ServeOptions:
 
 def main(argv: list[str]) -> None:
     options = parse('serve', ServeOptions, argv, DESCRIPTION, default=lambda run: ServeOptions(), most=None)
-    keys = _read_keys(options.keys)
+    keys = [] if options.keys is None else list(filter(None, map(str.strip, read_lines(options.keys))))
+    if options.keys is not None and not keys:
+        raise UserError(f'{options.keys} has no keys; expected one a line')
     with _listen(options.host, options.port) as listener:
         prepare_devices(options.parallel.num_devices)
         # Each model keeps its own settings, but for what is given here.
@@ -56,15 +58,6 @@ def main(argv: list[str]) -> None:
         # Uvicorn sends itself the signals that it has caught once it has stopped: this one has done its work then.
         signal.signal(signal.SIGTERM, lambda number, frame: None)
         Server(Service(served, options.limits, keys), cors_origins=options.cors_origins).run([listener])
-
-
-def _read_keys(file: Path | None) -> list[str]:
-    if file is None:
-        return []
-    keys = [line.strip() for line in read_lines(file) if line.strip() and not line.startswith('#')]
-    if not keys:
-        raise UserError(f'{file} has no keys; expected one a line')
-    return keys
 
 
 def _listen(host: str, port: int) -> socket.socket:

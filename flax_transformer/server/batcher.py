@@ -124,10 +124,8 @@ def _deliver(jobs: Sequence[Job], error: Exception | None = None) -> None:
 
     def wake() -> None:
         for job in jobs:
-            if not job.done.done() and error is None:
-                job.done.set_result(None)
-            elif not job.done.done():
-                job.done.set_exception(error)
+            if not job.done.done():
+                job.done.set_result(None) if error is None else job.done.set_exception(error)
 
     for job in jobs:
         job.finished = time.monotonic()

@@ -51,12 +51,11 @@ async def usage(service: Service, request: Request) -> Any:
 
 
 async def languages(service: Service, request: Request) -> Any:
-    kind = (await service.read(request)).text('type', 'source', choices=('source', 'target'))
-    codes = service.served.sources if kind == 'source' else service.served.targets
+    is_target = (await service.read(request)).text('type', 'source') == 'target'
     named: dict[str, str] = {}
-    for code in codes:
+    for code in service.served.targets if is_target else service.served.sources:
         one = {code.upper(): name_of(code)}
-        named |= one if kind == 'source' else _VARIANTS.get(code.upper(), one)
+        named |= _VARIANTS.get(code.upper(), one) if is_target else one
     return [{'language': code, 'name': name, 'supports_formality': False} for code, name in named.items()]
 
 

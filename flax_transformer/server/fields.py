@@ -48,15 +48,13 @@ class Fields:
             raise Refused(400, f'{name}: expected a string or a list of strings')
         return [each.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace') for each in values]
 
-    def text(self, name: str, default: str | None = None, *, choices: tuple[str, ...] = ()) -> str:
-        """The value of a field, or the default. Raises Refused if it is missing, or none of the choices."""
+    def text(self, name: str, default: str | None = None) -> str:
+        """The value of a field, or the default. Raises Refused."""
         if default is not None and not self.has(name):
             return default
         (value, *others) = self.texts(name)
         if others:
             raise Refused(400, f'{name}: expected one value, got {len(others) + 1}')
-        if choices and value not in choices:
-            raise Refused(400, f'{name}={value!r}: expected {" or ".join(choices)}')
         return value
 
     def number(self, name: str, default: int) -> int:
@@ -102,12 +100,10 @@ async def read_fields(request: Request, *, most: int) -> Fields:
         raise Refused(408, f'The body did not arrive within {_SECONDS_TO_READ} s') from None
     except ClientDisconnect:
         raise Gone from None
-    except HTTPException as error:
-        raise Refused(400, f'The form cannot be read: {error.detail}') from None
-    except (ValueError, RecursionError):
-        raise Refused(400, 'The body is no JSON: expected an object such as {"q": "Hello"}, or a form') from None
+    except (ValueError, RecursionError, HTTPException):
+        found = None
     if not isinstance(found, dict):
-        raise Refused(400, f'The body is a JSON {type(found).__name__}: expected an object such as {{"q": "Hello"}}')
+        raise Refused(400, 'The body cannot be read: expected a JSON object such as {"q": "Hello"}, or a form')
     return Fields(query | found)
 
 

@@ -15,8 +15,8 @@ async def translate(service: Service, request: Request) -> Any:
     fields = await service.read(request)
     texts = service.texts(fields, 'q')
     source, target = fields.text('source'), fields.text('target')
-    if fields.text('format', 'text', choices=('text', 'html')) == 'html':
-        raise Refused(400, 'format=html: this server translates plain text only; send format=text')
+    if (form := fields.text('format', 'text')) != 'text':
+        raise Refused(400, f'format={form[:20]}: this server translates plain text only; send format=text')
     wanted = fields.number('alternatives', 0)
     is_auto = source == 'auto'
     found = [service.direction(text, '' if is_auto else source, target) for text in texts]
@@ -52,9 +52,7 @@ async def settings(service: Service, request: Request) -> Any:
         'frontendTimeout': 500,  # milliseconds after the last key
         'apiKeys': bool(service.keys),
         'keyRequired': bool(service.keys),
-        'suggestions': False,
-        'filesTranslation': False,
-        'supportedFilesFormat': [],
+        **{'suggestions': False, 'filesTranslation': False, 'supportedFilesFormat': []},
         'language': {'source': named(source), 'target': named(target)},
         'alternatives': min(service.limits.max_alternatives, service.served.num_alternatives),
     }
