@@ -99,13 +99,13 @@ class Translator:
         )
 
     @classmethod
-    def from_marian(cls, folder: Path | str, **decoding: Any) -> Self:
+    def from_marian(cls, folder: Path | str, *, parallel: ParallelConfig | None = None, **decoding: Any) -> Self:
         """The translator of a Marian model in Hugging Face's format; `decoding` overrides the model's own settings."""
         from flax_transformer.marian.folder import read_marian  # its readers are needed here only
 
         use_compilation_cache()
         config, params, tokenizer, own = read_marian(folder)
-        return cls(config, params, tokenizer, override(own, decoding))
+        return cls(config, params, tokenizer, override(own, decoding), parallel=parallel)
 
     def with_params(self, params: Any, *, target_language: str | None = None) -> Self:
         """The same translator, with its compiled programs and other parameters of the same shapes."""
@@ -113,8 +113,10 @@ class Translator:
         return self._like(params, decoding, programs=self.programs)
 
     def with_decoding(self, decoding: DecodingConfig) -> Self:
-        """The same models with another search."""
-        return self._like(self.params, decoding, parallel=self.programs.parallel)
+        """The same models with another search; the compiled programs are shared if only n_best differs."""
+        is_same = replace(decoding, n_best=self.decoding.n_best) == self.decoding
+        options = {'programs': self.programs} if is_same else {'parallel': self.programs.parallel}
+        return self._like(self.params, decoding, **options)
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> Self:
         languages = {'source_language': self.source_language, 'target_language': self.target_language}
