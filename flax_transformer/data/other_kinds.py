@@ -13,7 +13,11 @@ _KINDS = tuple(
         (rb'PK\x03\x04', 'a zip archive', 'unpack it and name the text files in it; those of OPUS have one a language'),
         (rb'\x1f\x8b|BZh\d1AY|\xfd7zXZ|\x28\xb5\x2f\xfd', 'compressed', 'end its name in .gz, .bz2, .xz or .zst'),
         (rb'\xff\xfe|\xfe\xff', 'in UTF-16', 'convert it with `iconv -f UTF-16 -t UTF-8`'),
-        (rb'\x80[\x02-\x05]|\x93NUMPY', "Python's own format", 'write it as text, in the program that made it'),
+        (
+            rb'\x80[\x02-\x05]|\x93NUMPY',
+            "a pickle or an array of NumPy's",
+            "write it as text; gensim's vectors by their save_word2vec_format",
+        ),
         (
             rb'\s*<(\?xml|!doctype|tmx|xliff|srcset|refset|tstset|mteval|doc\s[^>]*docid)\b',
             "XML or SGML, as TMX, XLIFF and WMT's .sgm are",

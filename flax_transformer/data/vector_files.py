@@ -95,10 +95,6 @@ def _gathered(file: Path, entries: Iterator[Entry], only: Container[str] | None)
 def _read_text(file: Path, form: Format | None) -> Iterator[Entry]:
     lines = (line for chunk in lines_of(file) for line in chunk)
     first = next(lines, b'')
-    if first.startswith(b'\x80'):
-        raise UserError(
-            f"{file} is a pickle, as gensim's save writes it; write the vectors with its save_word2vec_format instead"
-        )
     header = _HEADER.fullmatch(first)
     if header is None and (form == 'text' or (form is None and _INTEGERS.fullmatch(first))):
         raise UserError(
