@@ -112,9 +112,7 @@ def test_a_student_is_not_trained_after_a_teacher_that_failed(
     assert (runs.folder / 'train.de').read_text() == 'de 1\nde 2\nEN 1\nEN 2\nde 1\nde 2\n'
 
 
-def test_a_run_that_other_teachers_taught_is_not_finished_and_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_other_teachers_taught_is_not_finished_and_is_refused(tmp_path: Path, monkeypatch) -> None:
     from flax_transformer.tasks.translation.run import Run
 
     monkeypatch.setattr(training, 'finished', lambda *_: 1)
@@ -137,12 +135,3 @@ def test_translations_that_are_not_line_by_line_are_refused(finished_seeds: set[
     output.write_text('A\nA\nB\n')
     with pytest.raises(UserError, match='got 3 lines for the 2 of'):
         runs.translate([1], ['a', 'b'])
-
-
-def test_another_search_translates_anew(finished_seeds: set[int], tmp_path: Path) -> None:
-    finished_seeds.add(1)
-    fake = Translator()
-    for width in ('2', '3', '3'):
-        experiment = Experiment('tiny', 'number_words', ('--decoding.beam-width', width))
-        Runs(experiment, tmp_path, run=fake).translate([1], ['a'])
-    assert len(fake.asked) == 2

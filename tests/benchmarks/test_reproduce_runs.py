@@ -13,10 +13,10 @@ from reproduce_events import ENTRY, TINY, trained
 
 from benchmarks.reproduce import __main__ as command
 from benchmarks.reproduce import training
-from benchmarks.reproduce.process import Ended, call, hardware
+from benchmarks.reproduce.process import Ended, call
 from benchmarks.reproduce.rows import make_rows
 from benchmarks.reproduce.settings import settings_of
-from benchmarks.reproduce.training import Runs, Stopped, digest
+from benchmarks.reproduce.training import Runs, Stopped
 from flax_transformer.common.errors import UserError
 
 
@@ -33,9 +33,7 @@ def test_finished_seeds_are_not_trained_and_scores_are_kept(finished_seeds: set[
     assert len(fake.asked) == 5
 
 
-def test_a_run_that_has_changed_is_scored_again(
-    finished_seeds: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_has_changed_is_scored_again(finished_seeds: set[int], tmp_path: Path, monkeypatch) -> None:
     fake = Fake()
     runs = Runs(TINY, tmp_path, run=fake)
     finished_seeds.add(1)
@@ -141,16 +139,6 @@ def test_settings_are_what_decides_results_and_the_same_for_all_seeds(tmp_path: 
     assert settings_of(moved, {'pairs': 5}) == settings_of(config, {'pairs': 5}) != settings_of(config, {'pairs': 6})
 
 
-def test_the_digest_of_a_run_is_that_of_its_checkpoints(tmp_path: Path) -> None:
-    manifest = tmp_path / 'checkpoints' / '3' / 'manifest.json'
-    manifest.parent.mkdir(parents=True)
-    found = set()
-    for weights in ('a', 'b', 'a'):
-        manifest.write_text(weights)
-        found.add(digest(tmp_path))
-    assert len(found) == 2
-
-
 def test_a_scoring_that_fails_is_noted(finished_seeds: set[int], tmp_path: Path) -> None:
     runs = Runs(TINY, tmp_path, run=Fake(2))
     finished_seeds.add(1)
@@ -158,9 +146,3 @@ def test_a_scoring_that_fails_is_noted(finished_seeds: set[int], tmp_path: Path)
     assert [event['event'] for event in runs.log.read()] == ['scoring', 'score failed', 'scoring', 'score']
     with pytest.raises(Stopped):
         command.work(Runs(TINY, tmp_path, run=Fake(75)), [ENTRY], [1])
-
-
-def test_hardware_names_the_processor_and_what_else_it_ran_on() -> None:
-    assert hardware('2 cpu devices by pmap') == hardware('')
-    assert f'{os.cpu_count()} cores, ' in hardware('')
-    assert hardware('1 gpu device by pmap').startswith('1 gpu device by pmap')

@@ -84,9 +84,7 @@ def test_short_help_shows_the_values_of_a_config(capsys: pytest.CaptureFixture[s
         ('compare', '--data.test ', ['--data.train ']),
     ],
 )
-def test_a_command_shows_only_the_fields_that_it_reads(
-    command: str, shown: str, left_out: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_shows_only_the_fields_that_it_reads(command: str, shown: str, left_out: list[str], capsys) -> None:
     assert shown in (text := output_of(capsys, command, '-h'))
     assert not any(name in text for name in left_out)
 
@@ -95,11 +93,6 @@ def test_help_names_the_further_arguments(capsys: pytest.CaptureFixture[str]) ->
     lines = output_of(capsys, 'average', '-h').splitlines()
     assert lines[0] == 'usage: flax-transformer average RUN OUT [--field value ...]'
     assert any(line.split() == ['OUT', 'the', 'run', 'directory', 'to', 'make'] for line in lines)
-
-
-def test_help_on_help_is_the_list(capsys: pytest.CaptureFixture[str]) -> None:
-    text = output_of(capsys, 'help', 'help')
-    assert all(name in text for name in COMMANDS)
 
 
 def test_a_field_that_is_on_by_default_is_shown_as_what_turns_it_off() -> None:
@@ -113,22 +106,6 @@ def test_a_field_that_is_on_by_default_is_shown_as_what_turns_it_off() -> None:
     assert '--is-off' in text
 
 
-def test_every_text_of_the_short_help_begins_alike_except_for_names() -> None:
-    @dataclasses.dataclass
-    class Options:
-        # A number of lines.
-        lines: int = 1
-        memory: float = 1.0  # GB per device
-        first: bool = False  # True: norm first
-
-    words = [line.split()[2] for line in short_help('prog command', 'About.', Options).splitlines()[-3:]]
-    assert words == ['a', 'GB', 'norm']
-
-
-def test_a_surname_is_not_taken_for_the_first_word_of_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert 'lstm: Hochreiter and Schmidhuber' in output_of(capsys, 'train', 'number_words_rnn', '-h')
-
-
 def test_the_version_is_that_of_the_package_and_starts_no_device(capsys: pytest.CaptureFixture[str]) -> None:
     assert f'flax-transformer {flax_transformer.__version__}, jax ' in output_of(capsys, '--version')
     script = "import sys; from flax_transformer.cli import main; main(['--version']); print('jax' in sys.modules)"
@@ -136,18 +113,7 @@ def test_the_version_is_that_of_the_package_and_starts_no_device(capsys: pytest.
     assert done.stdout.splitlines()[-1] == 'False'
 
 
-@pytest.mark.parametrize(('unit', 'shown'), [('lines', '3 lines '), ('B', '3.00B ')])
-def test_a_bar_names_its_unit(unit: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(quiet.VARIABLE, raising=False)
-    monkeypatch.setattr(sys.stderr, 'isatty', lambda: True)
-    with progress_bar(None, unit) as bar:
-        bar.update(3)
-        assert str(bar).startswith(shown)
-
-
-def test_quiet_leaves_out_notes_and_bars_but_not_errors(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_quiet_leaves_out_notes_and_bars_but_not_errors(capsys, monkeypatch) -> None:
     monkeypatch.delenv(quiet.VARIABLE, raising=False)
 
     def command(_: list[str]) -> None:

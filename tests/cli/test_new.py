@@ -8,7 +8,7 @@ import pytest
 
 from flax_transformer.cli import main
 from flax_transformer.common.config_files import load_config
-from flax_transformer.config import DataConfig, TransformerConfig
+from flax_transformer.config import DataConfig
 from flax_transformer.cost.step_cost import training_flops
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_corpus
@@ -100,9 +100,7 @@ def test_given_sets_are_named_and_nothing_is_copied(files: Path, capsys: pytest.
     assert capsys.readouterr().out.endswith('flax-transformer evaluate runs/mine\n')
 
 
-def test_ten_pairs_have_one_held_out_and_names_with_spaces_are_quoted(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ten_pairs_have_one_held_out_and_names_with_spaces_are_quoted(files: Path, capsys) -> None:
     for language in WORDS:
         lines = (files / f'train.{language}').read_text(encoding='utf-8').splitlines(keepends=True)
         (files / f'my train.{language}').write_text(''.join(lines[:10]), encoding='utf-8')
@@ -133,14 +131,6 @@ def test_every_text_is_a_config_of_its_sizes(pairs: int, validation: str, tmp_pa
     assert sizes.tier.tokens_per_step == tier_of(pairs).tokens_per_step // (2 if pairs in expected else 1)
 
 
-def test_the_largest_tier_is_the_papers_base_model() -> None:
-    tier = sizes_of(Facts(5_000_000, (1, 1), 1, Pairs([], [])), Pieces(1, np.full((2, 9), 30))).tier
-    paper = TransformerConfig()
-    names = ('d_model', 'num_heads', 'd_ff', 'dropout_rate')
-    assert [getattr(tier, name) for name in names] == [getattr(paper, name) for name in names]
-    assert tier.layers == paper.num_encoder_layers
-
-
 def test_languages_come_from_names_then_from_text() -> None:
     german = ['Das ist ein ziemlich langer Satz über das Wetter von gestern.'] * 20
     name = Path('corpus/train.de.xz')
@@ -167,9 +157,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(('argv', 'message'), BAD.values(), ids=BAD)
-def test_a_mistake_is_explained_and_leaves_nothing(
-    argv: tuple[str, ...], message: str, files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_explained_and_leaves_nothing(argv: tuple[str, ...], message: str, files: Path, capsys) -> None:
     (files / 'short').write_text('one\n')
     for side in WORDS:
         (files / f'few.{side}').write_text('one two three\n' * 9)

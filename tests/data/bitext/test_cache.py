@@ -98,13 +98,6 @@ def test_the_cache_holds_what_tokenize_gives_in_memory(folder, tmp_path):
     assert prepared_in(tmp_path / 'cache')
 
 
-def test_a_tag_begins_each_source_in_the_cache(folder, tmp_path):
-    how = Settings(24, 20, 'de')
-    pairs = cached_pairs(corpus_in(folder), TAGGED, how, tmp_path / 'cache')
-    assert_same(pairs, in_memory(folder, TAGGED, how))
-    assert (pairs.source.ids[pairs.source.offsets[:-1]] == TAGGED.tag_id('de')).all()
-
-
 @pytest.mark.parametrize(('vocab_size', 'dtype'), [(1 << 16, np.uint16), ((1 << 16) + 1, np.uint32)])
 def test_ids_take_two_bytes_where_they_fit(folder, tmp_path, monkeypatch, vocab_size, dtype):
     expected, last = in_memory(folder), vocab_size - 1
