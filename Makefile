@@ -51,7 +51,7 @@ test-lowest:
 	.venv-lowest/bin/python -m pytest -q -n 2 --dist loadfile tests/transformer tests/decoding tests/engine \
 		tests/test_end_to_end.py
 
-# One minute: train, resume, translate, export, two processes.
+# Trains, resumes, translates, exports, trains in two processes.
 smoke: installed
 	.ci/smoke $(BIN)
 
