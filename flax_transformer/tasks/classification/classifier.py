@@ -91,11 +91,14 @@ class Classifier:
     def from_run(cls, path: Path | str, *, step: int | None = None) -> Self:
         """The classifier of a run directory's best checkpoint, or of the mean that training.average_last asks for.
 
-        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another.
+        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another. Its
+        probabilities are calibrated by the temperature that the validation set gave the checkpoint.
         """
         use_compilation_cache()
         run = load_run(path, step=step)
-        return cls(run.config.model, run.params, run.vocabulary, run.labels, max_length=run.config.data.max_length)
+        # Logits are linear in the last layer, so dividing that calibrates whatever is computed from the parameters.
+        params = run.params | {'output': jax.tree.map(lambda x: x / run.temperature, run.params['output'])}
+        return cls(run.config.model, params, run.vocabulary, run.labels, max_length=run.config.data.max_length)
 
     @overload
     def __call__(self, lines: str | bytes, **options: Any) -> Classification: ...
