@@ -20,6 +20,8 @@ VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.pairs'
 
 class Run(RunDirectory[EmbeddingsConfig]):
     config_class = EmbeddingsConfig
+    use = 'neighbours {} WORD ...'
+    evaluate_on = '--analogies questions-words.txt'
     model_files = (VOCABULARY_FILE,)
     leftovers = (*RunDirectory.leftovers, IDS_FILE, DESCRIPTION_FILE, PAIRS_FILE)
 

@@ -126,12 +126,17 @@ def distinct(translations: Sequence[Translation]) -> tuple[Translation, ...]:
     return tuple(first.values())
 
 
+def text_of(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """The text of target ids, which no reader takes for two lines."""
+    return tokenizer.decode(ids).translate(_LINE_BREAKS)
+
+
 def make_translation(
     tokenizer: Tokenizer, ids: Sequence[int], score: float, gains: Sequence[float], *, is_finished: bool
 ) -> Translation:
     """The translation of these ids; `gains` are their log-probabilities in nats."""
     return Translation(
-        text=tokenizer.decode(ids).translate(_LINE_BREAKS),  # no reader takes it for two lines
+        text=text_of(tokenizer, ids),
         score=float(score),
         log_prob=float(np.sum(gains, dtype=np.float64)),
         num_tokens=len(ids),

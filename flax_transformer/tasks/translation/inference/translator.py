@@ -8,13 +8,15 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, overload
 
+import numpy as np
+
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.ops.int8 import to_int8
 from flax_transformer.tasks.translation.config import ModelConfig
-from flax_transformer.tasks.translation.inference.batch_runner import Runner, shapes
+from flax_transformer.tasks.translation.inference.batch_runner import Runner, bucket, filled
 from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.result import (
@@ -24,11 +26,12 @@ from flax_transformer.tasks.translation.inference.result import (
     best_of,
     joined,
     make_translation,
+    text_of,
     with_flags,
 )
 from flax_transformer.tasks.translation.loading import load_ensemble
 from flax_transformer.tasks.translation.model import TranslationModel, make_model
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer, as_text
 
 CHUNK = 2048  # lines of a stream that are in memory at once
 Model = ModelConfig | TranslationModel
@@ -231,9 +234,32 @@ class Translator:
             out.append(replace(one, text=target, alignment=link))
         return out
 
+    def encode(self, lines: Sequence[str | bytes]) -> np.ndarray:
+        """Source ids [B, S] int32 of B lines, as `translate_ids` takes them: with the target language's tag, if the
+        model has tags, first and EOS last, then padding.
+
+        S is the bucket of the longest line. No line is split. Raises BadLine for one that is longer than the model can
+        read.
+        """
+        texts = [as_text(line)[0] for line in lines]
+        ids = self._encode(texts)
+        self.programs.check_lengths('line', texts, ids)
+        longest = max(map(len, ids), default=1)
+        slots = bucket(longest, self.decoding.buckets)
+        return filled(ids, min(slots, self.programs.max_positions or slots), self.tokenizer.pad_id)
+
+    def decode(self, tokens: Any) -> list[str]:
+        """The text of each row of target ids [B, L], such as `translate_ids(...).tokens[:, 0]`; EOS and padding give
+        none, and so does what follows EOS.
+        """
+        eos_id, out = self.tokenizer.eos_id, []
+        for row in np.asarray(tokens).tolist():
+            out.append(text_of(self.tokenizer, row[: row.index(eos_id)] if eos_id in row else row))
+        return out
+
     def warm_up(self) -> int:
         """Compiles, or loads, every shape in which lines are translated; returns their number."""
-        every = shapes(self.programs.max_source_tokens, self.runner.batch_tokens, len(self.runner.devices))
+        every = self.runner.shapes()
         for rows, slots in every:
             self.runner.map(self.translate_ids, self.weights, [[[self.tokenizer.eos_id] * slots] * rows])
         return len(every)

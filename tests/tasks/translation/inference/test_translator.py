@@ -94,6 +94,34 @@ def test_translate_ids_is_one_pure_function(translator: Translator) -> None:
     np.testing.assert_allclose(plain.scores, inside.scores[:2], atol=1e-5)
 
 
+def test_lines_are_encoded_and_decoded_around_ones_own_program(translator: Translator) -> None:
+    lines = ['a b', 'c d e f g h a b', '', b'h']
+    source = translator.encode(lines)
+    assert (source.shape, source.dtype) == ((4, 16), np.int32)
+    eos_id, pad_id = translator.tokenizer.eos_id, translator.tokenizer.pad_id
+    assert source[2].tolist() == [eos_id] + [pad_id] * 15
+    program = jax.jit(lambda weights, source: translator.translate_ids(weights, source).tokens[:, 0])
+    tokens = program(translator.weights, source)
+    expected = [translation.text for translation in translator(lines)]
+    assert [each for each, line in zip(translator.decode(tokens), lines, strict=True) if line] == [
+        text for text in expected if text
+    ]
+    assert translator.decode(source) == ['a b', 'c d e f g h a b', '', 'h']  # one vocabulary for both sides
+    assert translator.decode([[eos_id, *source[0]]]) == ['']
+
+
+def test_fewer_buckets_are_fewer_programs_and_the_same_translations(translator: Translator) -> None:
+    lines = random_lines(9)
+    coarse = searching(translator, beam_width=1, buckets=(48,), batch_tokens=96, max_source_tokens=48)
+    assert coarse.runner.shapes() == [(1, 48), (2, 48)]
+    assert coarse.warm_up() == coarse.runner.num_compilations == 2
+    assert [str(each) for each in coarse(lines)] == [str(each) for each in searching(translator, beam_width=1)(lines)]
+    assert coarse(lines[0]).text == lines[0]
+    assert coarse.runner.num_compilations == 2
+    with pytest.raises(UserError, match=r'buckets=\(64, 16\): expected one or more numbers of slots, ascending'):
+        searching(translator, buckets=(64, 16))
+
+
 def test_learned_positions_bound_the_length_of_a_line(copy_run: Path, tmp_path: Path) -> None:
     """Refused by name when the option is given, not by a traceback when the line comes."""
     run = tmp_path / 'run'
