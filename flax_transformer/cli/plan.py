@@ -139,7 +139,8 @@ def memory_lines(cost: StepCost) -> Iterator[str]:
 def _predicted_lines(cost: StepCost, speed: float) -> Iterator[str]:
     seconds = cost.flops * cost.num_devices / speed
     yield 'Time of a step, PREDICTED from steps of a smaller model on this machine, as busy as it is now'
-    yield f'  {seconds:10.3g} s         at {speed / 1e9:.0f} GFLOP/s: {cost.tokens_per_step / seconds:,.0f} target slots/s'
+    rate = cost.tokens_per_step / seconds
+    yield f'  {seconds:10.3g} s         at {speed / 1e9:.0f} GFLOP/s: {rate:,.0f} target slots/s'
 
 
 def _time_lines(cost: StepCost) -> Iterator[str]:

@@ -130,6 +130,10 @@ class Runner:
         """All (rows, slots) in which lines of text are translated."""
         return shapes(self.max_slots, self.batch_tokens, len(self.devices), self.buckets)
 
+    def padded(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+        """Ids as [B, S] int32; S is the bucket of the longest."""
+        return filled(ids, self._slots(ids, range(len(ids))), self.pad_id)
+
     def _plan(self, lengths: Sequence[int]) -> Iterator[tuple[list[int], int, int]]:
         return plan(lengths, self.max_slots, self.batch_tokens, len(self.devices), self.buckets)
 
@@ -138,7 +142,7 @@ class Runner:
         self._replicated = None
 
     def _slots(self, column: Sequence[Sequence[int]], chosen: Sequence[int]) -> int:
-        slots = bucket(max(len(column[i]) for i in chosen), self.buckets)
+        slots = bucket(max((len(column[i]) for i in chosen), default=1), self.buckets)
         return slots if self.max_positions is None else min(slots, self.max_positions)
 
     def _batch(self, function, params, columns, chosen, rows, slots) -> list[tuple[int, Any]]:

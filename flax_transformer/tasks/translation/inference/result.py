@@ -131,6 +131,12 @@ def text_of(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     return tokenizer.decode(ids).translate(_LINE_BREAKS)
 
 
+def texts_of(tokenizer: Tokenizer, tokens: np.ndarray) -> list[str]:
+    """The text of each row of target ids [B, L], up to EOS."""
+    eos_id, rows = tokenizer.eos_id, np.asarray(tokens).tolist()
+    return [text_of(tokenizer, row[: row.index(eos_id)] if eos_id in row else row) for row in rows]
+
+
 def make_translation(
     tokenizer: Tokenizer, ids: Sequence[int], score: float, gains: Sequence[float], *, is_finished: bool
 ) -> Translation:

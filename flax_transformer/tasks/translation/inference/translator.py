@@ -16,7 +16,7 @@ from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.ops.int8 import to_int8
 from flax_transformer.tasks.translation.config import ModelConfig
-from flax_transformer.tasks.translation.inference.batch_runner import Runner, bucket, filled
+from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.result import (
@@ -26,7 +26,7 @@ from flax_transformer.tasks.translation.inference.result import (
     best_of,
     joined,
     make_translation,
-    text_of,
+    texts_of,
     with_flags,
 )
 from flax_transformer.tasks.translation.loading import load_ensemble
@@ -235,27 +235,19 @@ class Translator:
         return out
 
     def encode(self, lines: Sequence[str | bytes]) -> np.ndarray:
-        """Source ids [B, S] int32 of B lines, as `translate_ids` takes them: with the target language's tag, if the
-        model has tags, first and EOS last, then padding.
+        """Source ids [B, S] int32 of B lines, as `translate_ids` takes them: EOS last, then padding.
 
-        S is the bucket of the longest line. No line is split. Raises BadLine for one that is longer than the model can
-        read.
+        S is the bucket of the longest line; none is split. A model with tags gets that of the target language first.
+        Raises BadLine for a line that is longer than the model can read.
         """
         texts = [as_text(line)[0] for line in lines]
         ids = self._encode(texts)
         self.programs.check_lengths('line', texts, ids)
-        longest = max(map(len, ids), default=1)
-        slots = bucket(longest, self.decoding.buckets)
-        return filled(ids, min(slots, self.programs.max_positions or slots), self.tokenizer.pad_id)
+        return self.runner.padded(ids)
 
     def decode(self, tokens: Any) -> list[str]:
-        """The text of each row of target ids [B, L], such as `translate_ids(...).tokens[:, 0]`; EOS and padding give
-        none, and so does what follows EOS.
-        """
-        eos_id, out = self.tokenizer.eos_id, []
-        for row in np.asarray(tokens).tolist():
-            out.append(text_of(self.tokenizer, row[: row.index(eos_id)] if eos_id in row else row))
-        return out
+        """The text, up to EOS, of each row of target ids [B, L], such as `translate_ids(...).tokens[:, 0]`."""
+        return texts_of(self.tokenizer, tokens)
 
     def warm_up(self) -> int:
         """Compiles, or loads, every shape in which lines are translated; returns their number."""
