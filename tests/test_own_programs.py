@@ -20,10 +20,6 @@ PROGRAMS = dict(re.findall(r'^## ([^\n]+)\n(?:(?!^## ).)*?```python\n(.*?)```', 
 shared = functools.cache(Translator.from_run.__func__)  # programs of the same settings share what they compile
 
 
-def test_each_part_of_the_page_has_a_program() -> None:
-    assert len(PROGRAMS) == PAGE.count('\n## ') == PAGE.count('```python\n')
-
-
 @pytest.mark.parametrize(
     'name', [pytest.param(name, marks=[pytest.mark.slow] * (name == 'Processes')) for name in PROGRAMS]
 )

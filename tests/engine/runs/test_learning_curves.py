@@ -9,8 +9,6 @@ import pytest
 from flax_transformer.cli import main
 from flax_transformer.config import Config
 from flax_transformer.engine.runs.learning_curves import plot_curves, table
-from flax_transformer.tasks.classification.config import ClassificationConfig
-from flax_transformer.tasks.classification.run import Run as ClassificationRun
 from flax_transformer.tasks.translation.run import Run
 
 
@@ -50,16 +48,6 @@ def test_the_table_has_the_best_and_what_differs(runs: list[Path], tmp_path: Pat
     assert [line.split() for line in differing] == [['training.steps', '100000', '77']]
     assert 'their configs are the same' in table([Run(runs[0]), Run(runs[0])])
     assert 'field' not in table([Run(runs[0])])
-
-
-def test_fields_that_only_one_run_has_or_that_have_no_value_are_not_printed_as_none(runs: list[Path]) -> None:
-    other = ClassificationRun(runs[0].parent / 'c')
-    other.open(ClassificationConfig(seed=3))
-    (other.path / 'metrics.jsonl').write_bytes((runs[0] / 'metrics.jsonl').read_bytes())
-    shown = table([Run(runs[0]), other])
-    assert 'seed' in shown
-    assert 'None' not in shown
-    assert 'decoding.' not in shown
 
 
 def test_the_speed_is_of_what_the_task_counts(runs: list[Path]) -> None:
