@@ -12,11 +12,10 @@ import numpy as np
 
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.fields import check_numbers
-from flax_transformer.tasks.classification.batches import padded
 from flax_transformer.tasks.classification.config import ClassifierConfig
 from flax_transformer.tasks.classification.model import ClassifierModel, probabilities
 from flax_transformer.tasks.classification.run import Labels, load_run
-from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary
+from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary, padded
 from flax_transformer.text.tokenizer import as_text
 
 

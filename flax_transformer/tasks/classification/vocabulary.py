@@ -3,8 +3,10 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+
+import numpy as np
 
 from flax_transformer.tasks import vocabulary
 from flax_transformer.tasks.classification.config import VocabularyConfig
@@ -85,6 +87,14 @@ def _set_apart(found: re.Match[str]) -> str:
 
 
 _SPLITS = {'words': str.split, 'words_and_punctuation': words_and_punctuation}
+
+
+def padded(ids: Sequence[Sequence[int]], slots: int) -> np.ndarray:
+    """Ids as [N, slots] int32; what is longer is cut."""
+    out = np.full((len(ids), slots), PAD_ID, np.int32)
+    for row, text in zip(out, ids, strict=True):
+        row[: len(text)] = text[:slots]
+    return out
 
 
 def _ngrams(words: list[str], longest: int) -> list[str]:
