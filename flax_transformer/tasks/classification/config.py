@@ -54,8 +54,8 @@ class ClassifierConfig:
 class VocabularyConfig:
     """How text becomes tokens; learned from the training texts and kept in the run directory."""
 
-    # words: whatever white space separates; words_and_punctuation: the same, and each sign of punctuation is a word of
-    # its own, so that "Aspen?" and "Aspen ?" are one text; bpe and unigram: pieces, by SentencePiece.
+    # words: whatever white space separates; words_and_punctuation: the same, and each sign of punctuation that is not
+    # within a word is one of its own, so that "Aspen?" is "Aspen ?"; bpe and unigram: pieces, by SentencePiece.
     algorithm: Literal['words_and_punctuation', 'words', 'bpe', 'unigram'] = 'words_and_punctuation'
     lower_case: bool = True  # lower the text before anything else
     min_count: int = 1  # of words: rarer ones become unk

@@ -13,8 +13,8 @@ from flax_transformer.tasks.classification.config import VocabularyConfig
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 PAD_ID, UNK_ID = 0, 1
-# What may be punctuation or a symbol, except between the digits of a number. Marks and joiners match too; they stay.
-_SIGN = re.compile(r'(?<=\d)[.,:](?=\d)|([^\w\s])')
+# What may be punctuation or a symbol, except within a number or a word. Marks and joiners match too; they stay.
+_SIGN = re.compile(r"(?<=\d)[.,:/](?=\d)|(?<=\w)['’-](?=\w)|(([^\w\s])\2*)")
 
 
 class Vocabulary(vocabulary.Vocabulary):
@@ -73,17 +73,18 @@ class Vocabulary(vocabulary.Vocabulary):
 
 
 def words_and_punctuation(text: str) -> list[str]:
-    """The words of a text, and each sign of punctuation or other symbol on its own.
+    """The words of a text, and the signs of punctuation and other symbols that are not within one; equal ones in a row
+    are one.
 
-    >>> words_and_punctuation('Aspen? It costs $1,000.50!')
-    ['Aspen', '?', 'It', 'costs', '$', '1,000.50', '!']
+    >>> words_and_punctuation("Aspen? Isn't it well-known? $1,000.50...")
+    ['Aspen', '?', "Isn't", 'it', 'well-known', '?', '$', '1,000.50', '...']
     """
     return _SIGN.sub(_set_apart, text).split()
 
 
 def _set_apart(found: re.Match[str]) -> str:
-    sign = found[1]
-    return f' {sign} ' if sign and unicodedata.category(sign)[0] in 'PS' else found[0]
+    is_sign = found[2] and unicodedata.category(found[2])[0] in 'PS'
+    return f' {found[1]} ' if is_sign else found[0]
 
 
 _SPLITS = {'words': str.split, 'words_and_punctuation': words_and_punctuation}

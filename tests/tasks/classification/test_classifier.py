@@ -85,8 +85,8 @@ def test_logits_are_divided_by_the_temperature_of_the_checkpoint(tiny_classifier
 
 
 def test_punctuation_is_a_word_of_its_own_unless_the_vocabulary_is_of_words(tmp_path: Path) -> None:
-    spaced = "« Où ? » It ' s 1,000.50 at 10:30 . . . हिन्दी , e\u0301te\u0301"  # marks are parts of words
-    assert words_and_punctuation("«Où ?»It's 1,000.50 at 10:30... हिन्दी, e\u0301te\u0301") == spaced.split()
+    spaced = "« Où va-t-il ? » ' It's 1,000.50 at 10:30 ' ... हिन्दी , e\u0301te\u0301"  # marks are parts of words
+    assert words_and_punctuation("«Où va-t-il ?»'It's 1,000.50 at 10:30'... हिन्दी, e\u0301te\u0301") == spaced.split()
     for algorithm, expected in (('words_and_punctuation', ['aspen', '?']), ('words', ['<unk>'])):
         Vocabulary.learn(['Aspen ?'], VocabularyConfig(algorithm=algorithm), 10).save(tmp_path / algorithm)
         found = Vocabulary.load(tmp_path / algorithm)
