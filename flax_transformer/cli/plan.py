@@ -63,10 +63,12 @@ def _speed(config: Any) -> float:
     """FLOP/s of training on the devices here, measured with few layers and rows, as `new` does."""
     from flax_transformer.cost.step_cost import training_flops
 
-    few = {name: 1 for name in ('num_encoder_layers', 'num_decoder_layers') if hasattr(config.model, name)}
-    rows = {name: min(getattr(config.training, name), 2048) for name in few and ('tokens_per_step',)}
-    small = replace(config, model=replace(config.model, **few), training=replace(config.training, **rows))
-    return training_flops(make_trainer(small))
+    most = {'model': {'num_encoder_layers': 1, 'num_decoder_layers': 1}, 'training': {'tokens_per_step': 2048}}
+    for part, fields in most.items():
+        if section := getattr(config, part, None):
+            fewer = {name: min(getattr(section, name), size) for name, size in fields.items() if hasattr(section, name)}
+            config = replace(config, **{part: replace(section, **fewer)})
+    return training_flops(make_trainer(config))
 
 
 def as_json(
