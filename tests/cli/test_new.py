@@ -8,8 +8,7 @@ import pytest
 
 from flax_transformer.cli import main
 from flax_transformer.common.config_files import load_config
-from flax_transformer.config import DataConfig, TransformerConfig
-from flax_transformer.cost.step_cost import training_flops
+from flax_transformer.config import DataConfig
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.tasks.translation.corpus_facts import Facts, Pieces, hold_out, language_of
@@ -133,14 +132,6 @@ def test_every_text_is_a_config_of_its_sizes(pairs: int, validation: str, tmp_pa
     assert sizes.tier.tokens_per_step == tier_of(pairs).tokens_per_step // (2 if pairs in expected else 1)
 
 
-def test_the_largest_tier_is_the_papers_base_model() -> None:
-    tier = sizes_of(Facts(5_000_000, (1, 1), 1, Pairs([], [])), Pieces(1, np.full((2, 9), 30))).tier
-    paper = TransformerConfig()
-    names = ('d_model', 'num_heads', 'd_ff', 'dropout_rate')
-    assert [getattr(tier, name) for name in names] == [getattr(paper, name) for name in names]
-    assert tier.layers == paper.num_encoder_layers
-
-
 def test_languages_come_from_names_then_from_text() -> None:
     german = ['Das ist ein ziemlich langer Satz über das Wetter von gestern.'] * 20
     name = Path('corpus/train.de.xz')
@@ -178,24 +169,6 @@ def test_a_mistake_is_explained_and_leaves_nothing(
     assert main(['new', name, '--no-measure', *argv]) == 2
     assert message in capsys.readouterr().err
     assert sorted(files.iterdir()) == before
-
-
-def test_speed_is_the_work_of_a_step_over_its_time() -> None:
-    class Trainer:
-        """Steps that take 4, 2 and 3 seconds after the first, which compiles."""
-
-        class task:
-            flops_per_step = 10.0
-            batch_shapes = staticmethod(lambda: ())
-
-        def init_state(self) -> int:
-            return 0
-
-        def step(self, state: int, _: object) -> tuple[int, int]:
-            return state + 1, 0
-
-    times = iter([0.0, 4.0, 4.0, 6.0, 6.0, 9.0])
-    assert training_flops(Trainer(), clock=lambda: next(times)) == 5.0
 
 
 @pytest.mark.slow
