@@ -9,6 +9,7 @@ import pytest
 from flax_transformer.cli import main
 from flax_transformer.common.config_files import load_config
 from flax_transformer.config import DataConfig
+from flax_transformer.cost.step_cost import training_flops
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.tasks.translation.corpus_facts import Facts, Pieces, hold_out, language_of
@@ -99,9 +100,7 @@ def test_given_sets_are_named_and_nothing_is_copied(files: Path, capsys: pytest.
     assert capsys.readouterr().out.endswith('flax-transformer evaluate runs/mine\n')
 
 
-def test_ten_pairs_have_one_held_out_and_names_with_spaces_are_quoted(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ten_pairs_have_one_held_out_and_names_with_spaces_are_quoted(files: Path, capsys) -> None:
     for language in WORDS:
         lines = (files / f'train.{language}').read_text(encoding='utf-8').splitlines(keepends=True)
         (files / f'my train.{language}').write_text(''.join(lines[:10]), encoding='utf-8')
@@ -158,9 +157,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(('argv', 'message'), BAD.values(), ids=BAD)
-def test_a_mistake_is_explained_and_leaves_nothing(
-    argv: tuple[str, ...], message: str, files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_explained_and_leaves_nothing(argv: tuple[str, ...], message: str, files: Path, capsys) -> None:
     (files / 'short').write_text('one\n')
     for side in WORDS:
         (files / f'few.{side}').write_text('one two three\n' * 9)
@@ -169,6 +166,24 @@ def test_a_mistake_is_explained_and_leaves_nothing(
     assert main(['new', name, '--no-measure', *argv]) == 2
     assert message in capsys.readouterr().err
     assert sorted(files.iterdir()) == before
+
+
+def test_speed_is_the_work_of_a_step_over_its_time() -> None:
+    class Trainer:
+        """Steps that take 4, 2 and 3 seconds after the first, which compiles."""
+
+        class task:
+            flops_per_step = 10.0
+            batch_shapes = staticmethod(lambda: ())
+
+        def init_state(self) -> int:
+            return 0
+
+        def step(self, state: int, _: object) -> tuple[int, int]:
+            return state + 1, 0
+
+    times = iter([0.0, 4.0, 4.0, 6.0, 6.0, 9.0])
+    assert training_flops(Trainer(), clock=lambda: next(times)) == 5.0
 
 
 @pytest.mark.slow

@@ -190,6 +190,7 @@ class Devices:
         `state` and `result` are shardings; None: a whole copy on every device.
         """
         donate = (0,) if donate_state else ()
+        step = jax.numpy_dtype_promotion('standard')(step)  # optax multiplies integers by floats
         if self.strategy == 'pmap':
             step = partial(step, axis_name=AXIS)
             return self.pmap(step, in_axes=(None, 0, None), out_axes=None, donate_argnums=donate)

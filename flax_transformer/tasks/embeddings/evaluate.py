@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, visible
 from flax_transformer.data.lines import read_lines
 from flax_transformer.data.named_files import ROOT_VARIABLE, data_root
 from flax_transformer.tasks.evaluation import only_run
@@ -122,11 +122,11 @@ def total_of(sections: Sequence[SectionScore], name: str = TOTAL) -> SectionScor
     return SectionScore(name, *(sum(column) for column in zip(*(each[1:] for each in sections), strict=True)))
 
 
-def score_pairs(vectors: 'WordVectors', file: Path, *, among: int | None = None) -> PairScore:
+def score_pairs(vectors: 'WordVectors', file: Path) -> PairScore:
     """Spearman's rank correlation of cosines with people's judgements, over the pairs whose words are both known."""
     from scipy.stats import spearmanr  # which takes half a second to import
 
-    spelled = _by_spelling(vectors, among)
+    spelled = _by_spelling(vectors, None)
     pairs = read_pairs(file)
     rows = [(spelled.get(first.upper()), spelled.get(second.upper()), score) for first, second, score in pairs]
     rows = [row for row in rows if None not in row]
@@ -185,7 +185,7 @@ def evaluate(
     if options.json:
         print(json.dumps(_object(vectors, sections, correlations), ensure_ascii=False))
     else:
-        print('\n'.join(lines_of(vectors, sections, correlations, options.among)))
+        print(visible('\n'.join(lines_of(vectors, sections, correlations, options.among))))
 
 
 def benchmark_files(analogies: Path | None, pairs: tuple[Path, ...]) -> tuple[Path | None, tuple[Path, ...]]:

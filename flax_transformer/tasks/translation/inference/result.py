@@ -265,6 +265,16 @@ def align_words(weights: np.ndarray, source: Sequence[str], target: Sequence[str
     return tuple((source_word, word) for word, source_word in sorted(best.items()) if source_word < num_source)
 
 
+def align_ids(
+    weights: np.ndarray, source: Sequence[int], target: Sequence[int], tokenizer: Tokenizer
+) -> tuple[tuple[int, int], ...]:
+    """`align_words` of ids."""
+    tags = set(tokenizer.languages.values())
+    source_piece = lambda i: '' if i in tags else tokenizer.source_piece(i)  # a tag is no word
+    pieces = [tokenizer.piece(i) for i in target if i != tokenizer.eos_id]
+    return align_words(weights, [source_piece(i) for i in source[:-1]], pieces)
+
+
 def pharaoh(alignment: Sequence[tuple[int, int]]) -> str:
     """`0-0 1-2`, sorted.
 
