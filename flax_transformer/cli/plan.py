@@ -20,8 +20,8 @@ class PlanOptions(Generic[C]):
     config: Annotated[C, tyro.conf.arg(name='')]
     topology: str = 'local'  # a TPU slice such as v5e:4x4 or v5p:2x2x1; local: this machine's devices
     memory: float | None = None  # GB (10^9 bytes) per device; None: what is known of the device
-    measure: bool = True  # on a CPU: run some steps of a smaller model, to predict the time of a step
-    suggest: bool = True  # look for the smallest change that makes it fit, if it does not, by compiling
+    measure: bool = True  # run a few steps on a CPU
+    suggest: bool = True  # look for a change that makes it fit
     format: Literal['text', 'json'] = 'text'  # json: one object on one line
 
 
