@@ -21,10 +21,10 @@ Only a line feed ends a line. RUN is a run directory or one of its checkpoints: 
 RUN@average."""
 
 FLAGS = {
-    'empty': 'lines are empty: they got the shares of the labels in the training data',
-    'truncated': "lines were cut at the run's data.max_length",
-    'unknown': 'lines have no word of the training data',
-    'replaced': 'lines were not valid UTF-8; invalid bytes were read as U+FFFD',
+    'empty': 'empty lines, given the shares of the labels in the training data',
+    'truncated': "lines cut at the run's data.max_length",
+    'unknown': 'lines without a word of the training data',
+    'replaced': 'lines that were not valid UTF-8, their invalid bytes read as U+FFFD',
 }
 
 
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> None:
         lines = lines_from(stream, options, done, classifier, 'classify')
         counts = _classify(classifier, options, lines, writer.write, done)
     for name, count in counts.items():
-        note(f'{count} {FLAGS[name]}')
+        note(f'{FLAGS[name]}: {count:,}')
 
 
 def _classify(

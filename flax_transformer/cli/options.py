@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from flax_transformer.cli.help import short_help, wants_help
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.quiet import say, shows_progress
+from flax_transformer.common.quiet import is_quiet, say, shows_progress
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.find import config_class, load_config, make_trainer, read_run_config
@@ -128,6 +128,11 @@ def progress_bar(total: int | None, unit: str, *, is_shown: bool = True) -> tqdm
     return tqdm(
         total=total, unit=unit, unit_scale=is_bytes, disable=not (is_shown and shows_progress()), dynamic_ncols=True
     )
+
+
+def print_next(done: str, *commands: str) -> None:
+    """Prints what was done and, unless people asked for quiet, the commands that come next."""
+    print(f'{done}.' if is_quiet() else '\n  '.join([f'{done}. Next:', *commands]))
 
 
 def note(text: str) -> None:

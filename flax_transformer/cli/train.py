@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic
 import tyro
 
 from flax_transformer.cli.huge_pages import huge_pages_hint
-from flax_transformer.cli.options import C, note, parse, read_config_file
+from flax_transformer.cli.options import C, note, parse, print_next, read_config_file
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
@@ -79,18 +79,14 @@ def _finished(options: TrainOptions) -> str | None:
 
 
 def _print_next(config: Any, run: Path) -> None:
-    print(f'The run is in {run}. Next:')
     quoted, use = shlex.quote(str(run)), run_of(config, run).use
-    if not use:
-        print(f'  flax-transformer curves {quoted}')
-        return
-    print(f'  {evaluate_command(config, run)}')
-    print(f'  flax-transformer {use.format(quoted)}')
+    its_own = [evaluate_command(config, run), f'flax-transformer {use.format(quoted)}'] if use else []
+    print_next(f'The run is in {run}', *its_own, f'flax-transformer curves {quoted}')
 
 
 def evaluate_command(config: Any, run: Path) -> str:
     """The command that evaluates a run of this config; it names files if the config has no test set."""
-    files = '' if config.data.test else run_of(config, run).evaluate_on.format(config.data)
+    files = '' if getattr(config.data, 'test', '') else run_of(config, run).evaluate_on.format(config.data)
     return f'flax-transformer evaluate {shlex.quote(str(run))} {files}'.rstrip()
 
 

@@ -191,7 +191,8 @@ def open_run(path: Path | str, task: str | None = None) -> RunDirectory:
     except UserError as error:
         raise UserError(f'{Path(path) / CONFIG_FILE}: {error}') from None
     if task not in (None, found):
-        raise UserError(f'{path}: a run of the task {found!r}; expected one of {task!r}')
+        use = f'; use `flax-transformer {run_class.use.format(path)}`' if run_class.use else ''
+        raise UserError(f'{path}: a run of the task {found!r}; expected one of {task!r}{use}')
     return run_class(path)
 
 

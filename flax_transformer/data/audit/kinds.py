@@ -182,7 +182,7 @@ KINDS = table(
         'note',
         'lines with leading or trailing spaces, tabs, or spaces other than U+0020',
         'trains on them as they are; translations will have them too',
-        'none needed',
+        '`clean --spaces` makes plain ones of them',
     ),
     (
         'changed',

@@ -12,11 +12,10 @@ import numpy as np
 from flax_transformer.common.chunks import chunks_of
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.fields import check_numbers
-from flax_transformer.tasks.classification.batches import padded
 from flax_transformer.tasks.classification.config import ClassifierConfig
 from flax_transformer.tasks.classification.model import ClassifierModel, probabilities
 from flax_transformer.tasks.classification.run import Labels, load_run
-from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary
+from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary, padded
 from flax_transformer.text.tokenizer import as_text
 
 
@@ -95,11 +94,14 @@ class Classifier:
     def from_run(cls, path: Path | str, *, step: int | None = None) -> Self:
         """The classifier of a run directory's best checkpoint, or of the mean that training.average_last asks for.
 
-        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another.
+        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another. Its
+        probabilities are calibrated by the temperature that the validation set gave the checkpoint.
         """
         use_compilation_cache()
         run = load_run(path, step=step)
-        return cls(run.config.model, run.params, run.vocabulary, run.labels, max_length=run.config.data.max_length)
+        # Logits are linear in the last layer, so dividing that calibrates whatever is computed from the parameters.
+        params = run.params | {'output': jax.tree.map(lambda x: x / run.temperature, run.params['output'])}
+        return cls(run.config.model, params, run.vocabulary, run.labels, max_length=run.config.data.max_length)
 
     @overload
     def __call__(self, lines: str | bytes, **options: Any) -> Classification: ...

@@ -11,13 +11,14 @@ from flax_transformer.tasks.vocabulary import Vocabulary
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 BLANK_ID = 0
+_JOINTS = {'words': ' ', 'characters': ''}
 _WORD = re.compile(r'\S+')
 
 
 class Units(Vocabulary):
     """What transcripts are written in; `encode` gives the ids of one, `decode` its text."""
 
-    first_id, file, kinds = 1, 'units.json', {'words': ' ', 'characters': ''}
+    first_id, file, kinds = 1, 'units.json', tuple(_JOINTS)
 
     @classmethod
     def learn(cls, transcripts: Iterable[str], config: UnitConfig, size: int) -> 'Units':
@@ -35,9 +36,13 @@ class Units(Vocabulary):
                 eos_id=2,
             )
             return cls(source, lower_case=config.lower_case)
-        joint = cls.kinds[config.algorithm]
-        found = sorted({unit for text in texts for unit in _split(text, joint)})
-        return cls(found, joint=joint, lower_case=config.lower_case)
+        found = sorted({unit for text in texts for unit in _split(text, _JOINTS[config.algorithm])})
+        return cls(found, kind=config.algorithm, lower_case=config.lower_case)
+
+    @property
+    def joint(self) -> str:
+        """What is between two units of a text; pieces join themselves."""
+        return '' if self.pieces else _JOINTS[self.kind]
 
     @property
     def names(self) -> list[str]:

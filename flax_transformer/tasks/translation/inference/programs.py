@@ -96,6 +96,7 @@ class Programs:
             self.vocabulary.pad_id,
             self.parallel,
             max_positions=self.max_positions,
+            buckets=self.decoding.buckets,
         )
 
     @cached_property

@@ -126,12 +126,23 @@ def distinct(translations: Sequence[Translation]) -> tuple[Translation, ...]:
     return tuple(first.values())
 
 
+def text_of(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """The text of target ids, which no reader takes for two lines."""
+    return tokenizer.decode(ids).translate(_LINE_BREAKS)
+
+
+def texts_of(tokenizer: Tokenizer, tokens: np.ndarray) -> list[str]:
+    """The text of each row of target ids [B, L], up to EOS."""
+    eos_id, rows = tokenizer.eos_id, np.asarray(tokens).tolist()
+    return [text_of(tokenizer, row[: row.index(eos_id)] if eos_id in row else row) for row in rows]
+
+
 def make_translation(
     tokenizer: Tokenizer, ids: Sequence[int], score: float, gains: Sequence[float], *, is_finished: bool
 ) -> Translation:
     """The translation of these ids; `gains` are their log-probabilities in nats."""
     return Translation(
-        text=tokenizer.decode(ids).translate(_LINE_BREAKS),  # no reader takes it for two lines
+        text=text_of(tokenizer, ids),
         score=float(score),
         log_prob=float(np.sum(gains, dtype=np.float64)),
         num_tokens=len(ids),
@@ -252,6 +263,16 @@ def align_words(weights: np.ndarray, source: Sequence[str], target: Sequence[str
         row[num_source] += weights[t, len(source)]
     best = {word: int(np.argmax(row)) for word, row in mass.items()}
     return tuple((source_word, word) for word, source_word in sorted(best.items()) if source_word < num_source)
+
+
+def align_ids(
+    weights: np.ndarray, source: Sequence[int], target: Sequence[int], tokenizer: Tokenizer
+) -> tuple[tuple[int, int], ...]:
+    """`align_words` of ids."""
+    tags = set(tokenizer.languages.values())
+    source_piece = lambda i: '' if i in tags else tokenizer.source_piece(i)  # a tag is no word
+    pieces = [tokenizer.piece(i) for i in target if i != tokenizer.eos_id]
+    return align_words(weights, [source_piece(i) for i in source[:-1]], pieces)
 
 
 def pharaoh(alignment: Sequence[tuple[int, int]]) -> str:

@@ -7,6 +7,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, overload
 
+import numpy as np
+
 from flax_transformer.common.chunks import chunks_of, chunks_of_async
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig, override
@@ -14,16 +16,17 @@ from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.ops.int8 import to_int8
 from flax_transformer.tasks.translation.config import ModelConfig
-from flax_transformer.tasks.translation.inference.batch_runner import Runner, shapes
+from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.result import (
     Translation,
     Translations,
-    align_words,
+    align_ids,
     best_of,
     joined,
     make_translation,
+    texts_of,
     with_flags,
 )
 from flax_transformer.tasks.translation.loading import load_ensemble
@@ -241,9 +244,24 @@ class Translator:
             out.append(replace(one, text=target, alignment=link))
         return out
 
+    def encode(self, lines: Sequence[str | bytes]) -> np.ndarray:
+        """Source ids [B, S] int32 of B lines, as `translate_ids` takes them: EOS last, then padding.
+
+        S is the bucket of the longest line; none is split. A model with tags gets that of the target language first.
+        Raises BadLine for a line that is longer than the model can read.
+        """
+        texts = [as_text(line)[0] for line in lines]
+        ids = self._encode(texts)
+        self.programs.check_lengths('line', texts, ids)
+        return self.runner.padded(ids)
+
+    def decode(self, tokens: Any) -> list[str]:
+        """The text, up to EOS, of each row of target ids [B, L], such as `translate_ids(...).tokens[:, 0]`."""
+        return texts_of(self.tokenizer, tokens)
+
     def warm_up(self) -> int:
         """Compiles, or loads, every shape in which lines are translated; returns their number."""
-        every = shapes(self.programs.max_source_tokens, self.runner.batch_tokens, len(self.runner.devices))
+        every = self.runner.shapes()
         for rows, slots in every:
             self.runner.map(self.translate_ids, self.weights, [[[self.tokenizer.eos_id] * slots] * rows])
         return len(every)
@@ -274,15 +292,5 @@ class Translator:
         return [replace(translation, alignment=link) for translation, link in zip(best, links, strict=True)]
 
     def _links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
-        tokenizer = self.tokenizer
-        tags = set(tokenizer.languages.values())
-        source_piece = lambda i: '' if i in tags else tokenizer.source_piece(i)  # a tag is no word
         weights = self.runner.map(self.programs.attend_ids, self.weights, [sources, targets])
-        return [
-            align_words(
-                seen,
-                [source_piece(i) for i in source[:-1]],
-                [tokenizer.piece(i) for i in target if i != tokenizer.eos_id],
-            )
-            for seen, source, target in zip(weights, sources, targets, strict=True)
-        ]
+        return [align_ids(*each, self.tokenizer) for each in zip(weights, sources, targets, strict=True)]

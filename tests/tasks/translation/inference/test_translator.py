@@ -78,23 +78,37 @@ def test_what_is_no_line_is_refused(translator: Translator) -> None:
         translator(['a', None])
 
 
-def test_translate_ids_is_one_pure_function(translator: Translator) -> None:
+def test_translate_ids_is_one_pure_function_between_encode_and_decode(translator: Translator) -> None:
     """Jitted inside another program, and the same on padded sources."""
     translator = searching(translator, beam_width=1)
-    ids = translator.tokenizer.encode(['a b c', 'h'])
-    batch = np.zeros((2, 16), np.int32)
-    wide = np.zeros((3, 32), np.int32)
-    for i, sentence in enumerate(ids):
-        batch[i, : len(sentence)] = wide[i, : len(sentence)] = sentence
+    eos_id, pad_id = translator.tokenizer.eos_id, translator.tokenizer.pad_id
+    source = translator.encode(['a b c', b'h', ''])
+    assert (source.shape, source.dtype, source[2].tolist()) == ((3, 16), np.int32, [eos_id] + [pad_id] * 15)
+    wide = np.pad(source[:2], ((0, 1), (0, 16)), constant_values=pad_id)
 
     @jax.jit
     def program(params, source):
         return translator.translate_ids(params, source)
 
-    plain, inside = translator.translate_ids(translator.params, batch), program(translator.params, wide)
+    plain, inside = translator.translate_ids(translator.weights, source), program(translator.weights, wide)
     length = min(plain.tokens.shape[-1], inside.tokens.shape[-1])
-    np.testing.assert_array_equal(plain.tokens[..., :length], inside.tokens[:2, :, :length])
-    np.testing.assert_allclose(plain.scores, inside.scores[:2], atol=1e-5)
+    np.testing.assert_array_equal(plain.tokens[:2, :, :length], inside.tokens[:2, :, :length])
+    np.testing.assert_allclose(plain.scores[:2], inside.scores[:2], atol=1e-5)
+    assert translator.decode(plain.tokens[:2, 0]) == [str(each) for each in translator(['a b c', 'h'])]
+    assert translator.decode(source) == ['a b c', 'h', '']  # one vocabulary for both sides
+    assert translator.decode([[eos_id, *source[0]]]) == ['']
+
+
+def test_fewer_buckets_are_fewer_programs_and_the_same_translations(translator: Translator) -> None:
+    lines = random_lines(9)
+    coarse = searching(translator, beam_width=1, buckets=(48,), batch_tokens=96, max_source_tokens=48)
+    assert coarse.runner.shapes() == [(1, 48), (2, 48)]
+    assert coarse.warm_up() == coarse.runner.num_compilations == 2
+    assert [str(each) for each in coarse(lines)] == [str(each) for each in searching(translator, beam_width=1)(lines)]
+    coarse(lines[0])
+    assert coarse.runner.num_compilations == 2
+    with pytest.raises(UserError, match=r'buckets=\(64, 16\): expected one or more numbers of slots, ascending'):
+        searching(translator, buckets=(64, 16))
 
 
 # --------------------------------------------------------------------------------------------------- results
