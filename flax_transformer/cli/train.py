@@ -1,6 +1,5 @@
 """`flax-transformer train CONFIG [--workdir RUN] [--init-from RUN] [--field value ...]`."""
 
-import itertools
 import os
 import shlex
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Generic
 import tyro
 
 from flax_transformer.cli.huge_pages import huge_pages_hint
-from flax_transformer.cli.options import C, note, parse, read_config_file
+from flax_transformer.cli.options import C, note, parse, read_config_file, value_of
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
@@ -106,7 +105,7 @@ def _facts(options: TrainOptions) -> dict[str, Any]:
 
 def train_options(name: str, argv: list[str], task: str | None = None) -> TrainOptions:
     """The options that a config file sets, with the model of the run to start from, if any."""
-    config, start = read_config_file(name, task), _init_from(argv)
+    config, start = read_config_file(name, task), value_of('--init-from', argv)
     if start is not None:
         other = read_run_config(start)
         if other.task != config.task:
@@ -114,12 +113,3 @@ def train_options(name: str, argv: list[str], task: str | None = None) -> TrainO
         theirs = {part: getattr(other, part) for part in ('model', 'tokenizer', 'decoding') if hasattr(other, part)}
         config = replace(config, **theirs)
     return TrainOptions(config, Path('runs') / Path(name).stem, None if start is None else Path(start))
-
-
-def _init_from(argv: list[str]) -> str | None:
-    """The value of --init-from, needed before parsing because it sets the defaults of other options."""
-    for option, value in itertools.pairwise([*argv, '']):
-        name, _, here = option.partition('=')
-        if name in ('--init-from', '--init_from'):
-            return here or value
-    return None

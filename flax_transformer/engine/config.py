@@ -184,6 +184,7 @@ class TaskConfig:
     """One experiment. A task's config inherits from it and adds sections; config.json names the `task`."""
 
     task: ClassVar[str]
+    also_called: ClassVar[str] = ''  # what --task understands besides it
 
     optimizer: OptimizerConfig = section(OptimizerConfig)
     training: LoopConfig = section(LoopConfig)
