@@ -9,17 +9,18 @@ from flax_transformer.cli.options import parse, read_config_file, value_of
 from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
-from flax_transformer.tasks.find import FIRST_TASK, run_of, task_called, task_module
+from flax_transformer.tasks.find import FIRST_TASK, make_trainer, run_of, task_called, task_module
+from flax_transformer.tasks.new_config import DataOptions, Fitted, config_text, fit
 from flax_transformer.tasks.translation.new_config import NewOptions
 
 if TYPE_CHECKING:
-    from flax_transformer.tasks.new_config import Fitted, Proposal
+    from flax_transformer.tasks.new_config import Proposal
 
-__all__ = ['NewOptions']  # what shells complete
+__all__ = ['NewOptions', 'main']  # what shells complete
 DESCRIPTION = """Look at the data of a task, and write a commented config of a fitting size for them: for translation,
 two aligned text files. Some examples are held out for validation, in copies next to the config, unless others are
 given. A few training steps are measured here, so that model and steps fit the time you have (--minutes, --hours)."""
-DAY = 24 * 3600.0
+HOUR = 3600.0
 
 
 def main(argv: list[str]) -> None:
@@ -29,25 +30,21 @@ def main(argv: list[str]) -> None:
     options = replace(parse('new', own.NewOptions, argv, DESCRIPTION, first='MY_CONFIG.py', default=default), task=task)
     file = Path(argv[0])
     _check(file, options)
-
-    from flax_transformer.tasks.new_config import config_text, fit
-
     proposal = own.propose(file, options)
+    fitted, *in_a_day = [Fitted(each, each.steps, None) for each in proposal.candidates[-1:]]
     if options.measure:
         _prepare_devices()
-    fitted, *in_a_day = fit(proposal.candidates, options.seconds, DAY, measure=options.measure)
-    config = fitted.config
-    steps = f'some {fitted.steps * fitted.candidate.passes:.1f} passes over the data'
-    comments = {'training.steps': steps} | proposal.comments
-    write_whole(file, config_text(config, _docstring(file, proposal), comments))
-    if read_config_file(str(file), task) != config:
+        fitted, *in_a_day = fit(proposal.candidates, 60 * (options.minutes or 60 * (options.hours or 1)), 24 * HOUR)
+    comments = {'training.steps': f'some {fitted.passes:.{0 if fitted.passes >= 10 else 1}f} passes over the data'}
+    write_whole(file, config_text(fitted.config, _docstring(file, proposal), comments | proposal.comments))
+    if read_config_file(str(file), task) != fitted.config:
         raise RuntimeError(f'{file} does not say what was meant')
     print('\n'.join([*proposal.facts, f'{file}: {_described(fitted)}']))
     for other in in_a_day:
-        is_more = other.steps > fitted.steps or other.candidate is not fitted.candidate
-        print(f'  in a day: {_described(other)}' if is_more else '  more time would not help')
+        is_more = other.total > fitted.total + HOUR / 10
+        print(f'  in a day: {_described(other)}' if is_more else '  more time would hardly help')
     print('Next:')
-    for line in _next(file, config):
+    for line in _next(file, fitted.config):
         print(f'  flax-transformer {line}')
 
 
@@ -59,8 +56,11 @@ def _check(file: Path, options: Any) -> None:
         raise UserError(f'{file} exists; give another name, or remove it')
     if not file.absolute().parent.is_dir():
         raise UserError(f'{file}: there is no folder {file.parent}')
-    if (options.minutes is not None and options.hours is not None) or not options.seconds > 0:
+    times = [time for time in (options.minutes, options.hours) if time is not None]
+    if len(times) > 1 or not all(time > 0 for time in times):
         raise UserError(f'got --minutes {options.minutes} and --hours {options.hours}, expected one, more than 0')
+    if isinstance(options, DataOptions) and not options.data:
+        raise UserError(f'new: got no data, expected them after {file}, as in: new {file} DATA --task {options.task}')
 
 
 def _prepare_devices() -> None:
@@ -68,7 +68,7 @@ def _prepare_devices() -> None:
     from flax_transformer.engine.devices.devices import prepare_devices
 
     prepare_devices(1)
-    use_compilation_cache()  # training compiles the same step
+    use_compilation_cache()
 
 
 def _docstring(file: Path, proposal: 'Proposal') -> str:
@@ -80,24 +80,21 @@ def _docstring(file: Path, proposal: 'Proposal') -> str:
 
 
 def _described(fitted: 'Fitted') -> str:
-    """The size of a model, how long it is trained, and how long that takes here if it was measured."""
-    from flax_transformer.engine.task import count_parameters
-    from flax_transformer.tasks.find import make_trainer
-
-    passes = fitted.steps * fitted.candidate.passes
-    text = f'{fitted.steps:,} steps, some {passes:.{0 if passes >= 10 else 1}f} passes over the data'
+    """How long a model is trained and, if it was measured, its size and the time."""
+    text = f'{fitted.steps:,} steps, some {fitted.passes:,.{0 if fitted.passes >= 10 else 1}f} passes over the data'
     if fitted.seconds is None:
         return text
+    from flax_transformer.engine.task import count_parameters
+
     size = count_parameters(make_trainer(fitted.config).shapes.params)
-    return f'{size:,} parameters, {text}: about {_rounded(fitted.total)} on this machine'
+    return f'{size:,} parameters, {text}: about {_rounded(fitted.total)} on this machine, as busy as it is now'
 
 
 def _next(file: Path, config: Any) -> list[str]:
     name, run = shlex.quote(str(file)), Path('runs') / file.stem
-    use = run_of(config, run).use
-    lines = [f'check {name}', f'train {name} --workdir {shlex.quote(str(run))}']
-    lines += [use.format(shlex.quote(str(run))), evaluate_command(config, run).partition(' ')[2]] if use else []
-    return lines
+    use, quoted = run_of(config, run).use, shlex.quote(str(run))
+    lines = [f'check {name}', f'train {name} --workdir {quoted}']
+    return [*lines, use.format(quoted), evaluate_command(config, run).partition(' ')[2]] if use else lines
 
 
 def _rounded(seconds: float) -> str:
@@ -106,6 +103,6 @@ def _rounded(seconds: float) -> str:
     >>> [_rounded(seconds) for seconds in (20, 100, 7000, 9000)]
     ['1 minute', '2 minutes', '117 minutes', '2 hours']
     """
-    unit, size = ('hour', 3600) if seconds > 7200 else ('minute', 60)
+    unit, size = ('hour', HOUR) if seconds > 2 * HOUR else ('minute', 60)
     count = max(round(seconds / size), 1)
     return f'{count} {unit}{"s" * (count > 1)}'

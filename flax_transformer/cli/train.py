@@ -13,6 +13,7 @@ from flax_transformer.cli.options import C, note, parse, read_config_file, value
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
+from flax_transformer.engine.fit import as_begun
 from flax_transformer.engine.runs.finished import finished
 from flax_transformer.engine.runs.run_directory import environment
 from flax_transformer.tasks.find import read_run_config, run_of, train
@@ -70,10 +71,11 @@ def _finished(options: TrainOptions) -> str | None:
     if options.config.parallel.num_processes != 1:  # several processes start together in any case
         return None
     run = run_of(options.config, options.workdir)
-    if not run.exists() or run.read_config() != options.config:
+    config, is_open = as_begun(options.config, run)
+    if is_open or not run.exists() or run.read_config() != config:
         return None
-    run.check(options.config)
-    return finished(run, options.config.training)
+    run.check(config)
+    return finished(run, config.training)
 
 
 def _print_next(config: Any, run: Path) -> None:

@@ -21,6 +21,9 @@ class LoopConfig:
     """The training section of any task, which inherits from it."""
 
     steps: int = setting(100_000, 'resumable', kw_only=False)  # updates in total, including those of earlier starts
+    epochs: float = setting(0.0, 'resumable')  # passes over the data, which then decide the steps; 0: steps says it
+    # Minutes that training may take, on the devices where it begins; steps are measured to fit them. 0: steps says it.
+    minutes: float = setting(0.0, 'resumable')
     log_every: int = setting(50, 'resumable', 'cosmetic')  # steps
     evaluate_every: int = setting(1000, 'resumable')  # steps between evaluations on the validation sets
     checkpoint_every: int = setting(1000, 'resumable', 'cosmetic')  # steps; the last step is always saved
@@ -49,7 +52,8 @@ class LoopConfig:
             1 <= self.average_last <= self.keep_last,
             f'average_last={self.average_last}: expected 1 to keep_last={self.keep_last}, the checkpoints there are',
         )
-        check_at_least(0, self, 'patience', 'spike_deviations', 'profile_from')
+        check_at_least(0, self, 'patience', 'spike_deviations', 'profile_from', 'epochs', 'minutes')
+        check(not (self.epochs and self.minutes), f'epochs={self.epochs}, minutes={self.minutes}: expected one of them')
 
 
 @dataclass(frozen=True)
@@ -184,7 +188,6 @@ class TaskConfig:
     """One experiment. A task's config inherits from it and adds sections; config.json names the `task`."""
 
     task: ClassVar[str]
-    also_called: ClassVar[str] = ''  # what --task understands besides it
 
     optimizer: OptimizerConfig = section(OptimizerConfig)
     training: LoopConfig = section(LoopConfig)

@@ -1,6 +1,7 @@
 """A task's compiled steps on its devices."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -72,10 +73,13 @@ class Trainer:
         shapes = jax.eval_shape(task.init, jax.random.key(config.seed))
         self._num_own_rows = len(devices.own_rows(task.rows_per_step))
         self.is_frozen = frozen_by(config.optimizer.freeze, shapes) if config.optimizer.freeze else None
-        schedule = {'d_model': task.d_model, 'steps': config.training.steps}
-        self.learning_rate = make_schedule(config.optimizer, **schedule)
+        schedule, optimizer = {'d_model': task.d_model, 'steps': config.training.steps}, config.optimizer
+        if config.training.epochs or config.training.minutes:  # steps are fitted, and the warm-up with them
+            most = max(config.training.steps // 10, 1)
+            optimizer = replace(optimizer, warmup_steps=min(optimizer.warmup_steps, most))
+        self.learning_rate = make_schedule(optimizer, **schedule)
         self.tx = (
-            make_optimizer(config.optimizer, is_frozen=self.is_frozen, **schedule)
+            make_optimizer(optimizer, is_frozen=self.is_frozen, **schedule)
             if task.update is None
             else OwnUpdate(task, config, self.learning_rate)
         )

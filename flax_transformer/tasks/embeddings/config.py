@@ -120,7 +120,6 @@ class EmbeddingsConfig(TaskConfig):
     """One experiment with word vectors."""
 
     task: ClassVar[str] = 'embeddings'
-    also_called: ClassVar[str] = 'word_vectors'
 
     model: EmbeddingsModelConfig = section(EmbeddingsModelConfig)
     tokenizer: WordsConfig = section(WordsConfig)

@@ -1,73 +1,51 @@
-"""A config of a fitting size for word vectors of a text: skip-gram's, by the number of words."""
+"""A config for word vectors of a text: that of skip_gram, with sizes for the number of words."""
 
-from itertools import chain
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import read_lines
-from flax_transformer.tasks.embeddings.config import (
-    EmbeddingsConfig,
-    EmbeddingsModelConfig,
-    EmbeddingsTrainingConfig,
-    TextConfig,
-    UpdateConfig,
-    WordsConfig,
-)
+from flax_transformer.tasks.embeddings.config import EmbeddingsTrainingConfig, WordsConfig
 from flax_transformer.tasks.embeddings.corpus import words_of
-from flax_transformer.tasks.new_config import (
-    Candidate,
-    DataOptions,
-    Proposal,
-    between,
-    from_folder,
-    hold_out,
-    loop_fields,
-    write_parts,
-)
+from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, between, parts
 
 LEAST = 10_000  # words
 KEPT = 0.6  # share of the words that sampling leaves, about
-
-
-class NewOptions(DataOptions):
-    """Those of any task."""
+NewOptions = DataOptions
 
 
 def propose(file: Path, options: NewOptions) -> Proposal:
     """The candidate for a text; holds out lines if no other text is given. Raises UserError."""
     if options.test:
         raise UserError('new: --test has no effect on word vectors; `evaluate` asks analogies and similarities')
-    lines, words = read_lines(Path(options.given)), WordsConfig(pattern=r'\w+', lower_case=True)
-    counts = [len(words_of(line, words)) for line in lines]
-    total, distinct = sum(counts), len(set(chain.from_iterable(words_of(line, words) for line in lines)))
-    if total < LEAST:
-        raise UserError(f'{options.data}: got {total:,} words, expected at least {LEAST:,}, better some millions')
-    root, held_out = file.absolute().parent, ''
-    train, validation = (from_folder(name, root) for name in (options.data, options.valid))
-    if not options.valid and len(lines) >= LEAST // 100:
-        is_held_out = hold_out(lines)
-        train, validation = write_parts(file.absolute(), '.txt', '', lines, is_held_out)
-        held_out = f'; {sum(is_held_out):,} lines are held out in {file.with_suffix(".data")}'
-    blocks = min(1024, max(16, int(2 ** round(between(total, (10_000, 3), (10_000_000, 10), is_log=False)))))
-    passes = round(between(total, (100_000, 40), (1_000_000, 15), (10_000_000, 5)))
-    steps = max(int(total * KEPT * passes / blocks / EmbeddingsTrainingConfig().block_size), 50)
-
-    def config_of(steps: int) -> EmbeddingsConfig:
-        return EmbeddingsConfig(
-            model=EmbeddingsModelConfig(vocab_size=min(distinct + 1, 100_000)),
-            tokenizer=WordsConfig(pattern=words.pattern, lower_case=True, min_count=5 if total > 1_000_000 else 2),
-            data=TextConfig(train=train, validation=validation, root=str(root)),
-            optimizer=UpdateConfig(learning_rate=0.025),
-            training=EmbeddingsTrainingConfig(**loop_fields(steps), blocks_per_step=blocks),
+    lines, total, distinct = read_lines(Path(options.data)), 0, set()
+    for line in lines:
+        found = words_of(line, WordsConfig(pattern=r'\w+', lower_case=True))
+        total, distinct = total + len(found), distinct.union(found) if set(found) - distinct else distinct
+    if total < LEAST or len(lines) < 100:
+        raise UserError(
+            f'{options.data}: got {total:,} words in {len(lines):,} lines, expected at least {LEAST:,}, better some '
+            'millions, with a sentence or paragraph on each line'
         )
-
+    data, held_out = parts(file, options, '.txt', lines, keys=lines)
+    del data['data.test']
+    blocks = 2 ** round(between(total, (10_000, 4), (12_700_000, 10), is_log=False))
+    passes = round(between(total, (100_000, 40), (1_000_000, 15), (12_700_000, 5)))
+    steps = max(int(total * KEPT * passes / blocks / EmbeddingsTrainingConfig().block_size), 50)
+    fields = data | {
+        'model.vocab_size': min(len(distinct) + 1, 100_000),
+        'tokenizer.pattern': r'\w+',
+        'tokenizer.min_count': 5 if total > 1_000_000 else 2,
+        'training.blocks_per_step': blocks,
+    }
     comments = {
-        'model.vocab_size': f'words that are kept, at most; the text has {distinct:,} different ones',
+        'model.vocab_size': f'words that are kept, at most; the text has {len(distinct):,} different ones',
         'tokenizer.pattern': 'letters and digits are a word',
         'tokenizer.min_count': 'rarer words are left out',
-        'data.root': "the config's own folder: it can be moved",
         'training.blocks_per_step': 'fewer for less text',
     }
-    facts = [f'{options.data}: {total:,} words in {len(lines):,} lines, {distinct:,} different{held_out}']
-    candidate = Candidate(config_of, steps, passes / steps)
-    return Proposal(f'Word vectors: {total:,} words of {options.data}', facts, [candidate], comments)
+    return Proposal(
+        f'Word vectors: {total:,} words of {options.data}',
+        [f'{options.data}: {total:,} words in {len(lines):,} lines, {len(distinct):,} different{held_out}'],
+        [Candidate.like('skip_gram', fields, steps, passes / steps)],
+        comments,
+    )

@@ -1,7 +1,6 @@
 """A config of a fitting size for two aligned files: how large a model, and for how long, by pairs and time."""
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,12 +9,8 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
 from flax_transformer.data.audit.config import CheckConfig
-from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.engine.config import OptimizerConfig
 from flax_transformer.tasks import new_config as shared
-from flax_transformer.tasks.new_config import Candidate, Proposal, between, loop_fields
-from flax_transformer.tasks.translation.config import Config, TrainingConfig
+from flax_transformer.tasks.new_config import Candidate, Proposal, between
 from flax_transformer.tasks.translation.corpus_facts import (
     Facts,
     Pieces,
@@ -24,7 +19,6 @@ from flax_transformer.tasks.translation.corpus_facts import (
     language_of,
     read_facts,
 )
-from flax_transformer.transformer.config import TransformerConfig
 
 HELD_OUT = 1000  # pairs, but at most one in ten
 LEAST = 10  # pairs
@@ -32,7 +26,7 @@ FILL = 0.95  # share of a packed row that tokens take
 ROWS = (64, 128, 256)  # slots of a row
 LEFT_OUT = 0.002  # share of pairs that may be too long for a row
 LEAST_WIDTH, LEAST_STEPS = 128, 1500  # the narrowest model that was measured; a wider one should have so many steps
-MOST_PASSES = 3  # times as many as were measured
+MORE = 3  # times as many passes as were measured
 
 
 class Row(NamedTuple):
@@ -125,8 +119,8 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         'data.source_language': '',
         'data.target_language': '',
         'model.vocab_size': f'{row.pieces:,} would be usual, but the text is too short' if few else 'shared pieces',
+        'data.test': '',
         'model.dropout_rate': 'more for more passes over the text',
-        'data.root': "the config's own folder: it can be moved",
         'data.source_length': f'slots of a packed row; {left_out:.1%} of the pairs are longer and are left out',
         'optimizer': 'The rate rises to its peak, then falls to 0 at the last step.',
         'optimizer.weight_decay': 'more for less text',
@@ -136,44 +130,33 @@ def propose(file: Path, options: NewOptions) -> Proposal:
 
 
 def candidates_for(
-    facts: Facts, pieces: Pieces, row: Row, data: DataConfig, *, held_out: int = 0
+    facts: Facts, pieces: Pieces, row: Row, data: dict[str, str], *, held_out: int = 0
 ) -> tuple[list[Candidate], float]:
     """Models from the narrowest to that of the table, and the share of the pairs that are longer than a row."""
     long = np.quantile(pieces.lengths.max(0), 1 - LEFT_OUT)
     slots = next((slots for slots in ROWS if long <= slots), ROWS[-1])
     per_step = max(row.tokens_per_step, slots)
     passes_of_a_step = per_step * FILL / ((facts.pairs - held_out) * pieces.per_pair[1])
-    most = max(round(MOST_PASSES * row.passes / passes_of_a_step), 200)
+    steps = max(round(row.passes / passes_of_a_step), 200)
 
-    def config_of(steps: int, width: int) -> Config:
-        passes = steps * passes_of_a_step
-        depth = row.layers if width == row.d_model else TABLE[0].layers
-        return Config(
-            model=TransformerConfig(
-                vocab_size=pieces.vocab_size,
-                d_model=width,
-                num_heads=4 if width <= 256 else 8,
-                d_ff=4 * width,
-                num_encoder_layers=depth,
-                num_decoder_layers=depth,
-                dropout_rate=round(between(passes, *DROPOUT, is_log=False), 2),
-            ),
-            data=replace(data, source_length=slots, target_length=slots),
-            optimizer=OptimizerConfig(
-                name='muon',
-                schedule='linear',
-                learning_rate=row.learning_rate,
-                warmup_steps=max(1, min(4000, steps // 10)),
-                weight_decay=row.weight_decay,
-            ),
-            training=TrainingConfig(**loop_fields(steps), tokens_per_step=per_step),
-            decoding=DecodingConfig(alpha=1.0, max_source_tokens=slots),
-        )
-
+    fields = data | {
+        'model.vocab_size': pieces.vocab_size,
+        'data.source_length': slots,
+        'data.target_length': slots,
+        'optimizer.learning_rate': row.learning_rate,
+        'optimizer.weight_decay': row.weight_decay,
+        'training.tokens_per_step': per_step,
+        'decoding.max_source_tokens': slots,
+    }
     evaluation = 2 + min(held_out or HELD_OUT, HELD_OUT) * pieces.per_pair[1] / per_step / 3  # a pass forward; samples
-    widths = sorted({min(LEAST_WIDTH, row.d_model), *range(LEAST_WIDTH, row.d_model + 1, 64)})
-    rest = (most, passes_of_a_step, min(LEAST_STEPS, most // 2), evaluation)
-    candidates = [Candidate(partial(config_of, width=width), *rest) for width in widths]
+    dropout = lambda passes: {'model.dropout_rate': round(between(passes, *DROPOUT, is_log=False), 2)}
+    candidates = []
+    for width in sorted({min(LEAST_WIDTH, row.d_model), *range(LEAST_WIDTH, row.d_model + 1, 64)}):
+        depth = row.layers if width == row.d_model else TABLE[0].layers
+        sizes = {'num_heads': 4 if width <= 256 else 8, 'num_encoder_layers': depth, 'num_decoder_layers': depth}
+        sizes = {f'model.{name}': value for name, value in {'d_model': width, 'd_ff': 4 * width, **sizes}.items()}
+        rest = (steps, passes_of_a_step, MORE, min(LEAST_STEPS, steps), evaluation)
+        candidates.append(Candidate.like('tatoeba_en_de', fields | sizes, *rest, adapted=dropout))
     return candidates, float((pieces.lengths.max(0) > slots).mean())
 
 
@@ -193,8 +176,8 @@ def _check(file: Path, options: NewOptions) -> None:
                 raise UserError(f'{given.absolute()}: a comma or {{lang}} has a meaning in names of corpora; rename it')
 
 
-def _data(file: Path, options: NewOptions, languages: tuple[str, str], held_out: int) -> DataConfig:
-    """The data section; holds out validation pairs if none are given."""
+def _data(file: Path, options: NewOptions, languages: tuple[str, str], held_out: int) -> dict[str, str]:
+    """The fields of the section data; holds out validation pairs if none are given."""
     root = file.absolute().parent
     name = lambda source, target: _name(source, target, languages, root)
     train = name(options.source, options.target)
@@ -203,14 +186,9 @@ def _data(file: Path, options: NewOptions, languages: tuple[str, str], held_out:
         folder = file.absolute().with_suffix('.data')
         parts = hold_out(options.source, options.target, folder, languages, held_out)
         train, validation = (str(Path(part).relative_to(root)) for part in parts)
-    return DataConfig(
-        source_language=languages[0],
-        target_language=languages[1],
-        train=train,
-        validation=validation,
-        test=name(options.test_source, options.test_target),
-        root=str(root),
-    )
+    test = name(options.test_source, options.test_target)
+    found = {'source_language': languages[0], 'target_language': languages[1], 'train': train, 'validation': validation}
+    return {f'data.{name}': value for name, value in (found | {'test': test, 'root': str(root)}).items()}
 
 
 def _name(source: Path | None, target: Path | None, languages: tuple[str, str], root: Path) -> str:
