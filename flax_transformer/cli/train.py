@@ -14,6 +14,8 @@ from flax_transformer.common.config_json import flat_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
 from flax_transformer.engine.fit import as_begun
+from flax_transformer.engine.monitor.advice import advice
+from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.finished import finished
 from flax_transformer.engine.runs.run_directory import environment
 from flax_transformer.tasks.find import read_run_config, run_of, train
@@ -63,6 +65,8 @@ def main(argv: list[str]) -> None:
             exit_at_second=True,
         )
     if multihost.is_first():
+        for line in advice(read_metrics(run.path)):
+            note(line)
         _print_next(options.config, run.path)
 
 

@@ -198,17 +198,12 @@ def parts(
 def held_out(keys: Sequence[str], groups: Sequence[str] = ()) -> list[bool]:
     """Whether each example is held out: one in ten, or 20 if that is not more than one in five; at most HELD_OUT.
 
-    Examples of equal key stay together. Each group, such as a label, gives its share. Chosen by a hash of the keys.
+    Examples of equal key stay together, and each group, such as a label, gives its share. Chosen by a hash of the keys.
     """
     count = min(max(len(keys) // 10, min(20, len(keys) // 5)), HELD_OUT)
-    groups = groups or [''] * len(keys)
-    members: dict[str, set[str]] = {}
-    for group, key in zip(groups, keys, strict=True):
-        members.setdefault(group, set()).add(key)
-    chosen: set[str] = set()
-    for own in members.values():
-        in_order = sorted(own, key=lambda key: hashlib.sha256(key.encode()).digest())
-        chosen.update(in_order[: round(count * len(own) / len(keys))])
+    group_of = dict(zip(keys, groups or keys, strict=True))
+    order = sorted(group_of, key=lambda key: (groups and group_of[key], hashlib.sha256(key.encode()).digest()))
+    chosen = {order[int((i + 0.5) * len(order) / count)] for i in range(count)}
     return [key in chosen for key in keys]
 
 

@@ -29,7 +29,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     is_one_word = all(len(each.text.split()) == 1 for each in found)
     mean = seconds / len(found) * (STRING / 2 if is_one_word else 1)  # of an utterance, a string or a recording
     hidden, batch = (
-        int(between(mean * len(found), (FEW, few), (MANY, many))) // unit * unit
+        round(between(mean * len(found), (FEW, few), (MANY, many)) / unit) * unit
         for few, many, unit in ((48, 144, 16), (8, 32, 8))
     )
     is_small = hidden < 96
@@ -60,7 +60,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     }
     facts = [f'{options.data}: {len(found):,} recordings, {seconds / 60:.1f} minutes{held_out}']
     facts += [f'  {words.total():,} words, {len(words):,} different']
-    steps = int(between(mean * len(found), (FEW, 1600), (MANY, 3200)))
+    steps = round(between(mean * len(found), (FEW, 16), (MANY, 32))) * 100
     work = min(1.0, mean / most_seconds + 0.2)  # the longest utterances are measured
     candidate = Candidate.like('spoken_digits', fields, steps, batch / len(found), work=work)
     return Proposal(f'Speech to text: {len(found):,} recordings of {options.data}', facts, [candidate], comments)

@@ -178,6 +178,7 @@ class SpeechValidation(Validation):
             'loss': float(costs[np.isfinite(costs)].sum() / max(sum(map(len, labels)), 1)),
             'word_error_rate': rate(words),
             'character_error_rate': rate(characters),
+            'deletion_rate': float(words.deletions.sum() / max(words.length.sum(), 1)),
         }
 
 
