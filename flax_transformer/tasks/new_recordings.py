@@ -32,5 +32,4 @@ def fields_for(file: Path, options: DataOptions, found: list[Utterance]) -> tupl
     groups, head = [each.text for each in found], 'path\ttext\tspeaker'
     data, held_out = parts(file, options, '.tsv', lines, keys=paths, groups=groups, head=head)
     rate = min(Counter(each.rate for each in found).most_common(1)[0][0], 16_000)
-    features = {'features.sample_rate': rate, 'features.num_mels': 40 if rate > 8_000 else 23}
-    return data | features, held_out
+    return data | {'features.sample_rate': rate}, held_out

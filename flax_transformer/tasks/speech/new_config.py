@@ -35,6 +35,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     is_small = hidden < 96
     most_seconds = round(max(longest * 1.05, 2 * mean + STRING / 5 if is_one_word else 0) + 0.05, 1)
     fields = data | {
+        'features.num_mels': 40 if data['features.sample_rate'] > 8_000 else 23,
         'model.vocab_size': len(words) + 1 if has_few_words else len(set(' '.join(words))) + 2,
         'model.channels': (8, 16, 32) if is_small else (16, 32, 64),
         'model.d_model': hidden,
