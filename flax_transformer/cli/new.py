@@ -5,12 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flax_transformer.cli.config_text import config_text
 from flax_transformer.cli.options import parse, read_config_file, value_of
 from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.tasks.find import FIRST_TASK, make_trainer, run_of, task_called, task_module
-from flax_transformer.tasks.new_config import DataOptions, Fitted, config_text, fit
+from flax_transformer.tasks.new_config import DataOptions, Fitted, fit
 from flax_transformer.tasks.translation.new_config import NewOptions
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def main(argv: list[str]) -> None:
         _prepare_devices()
         fitted, *in_a_day = fit(proposal.candidates, 60 * (options.minutes or 60 * (options.hours or 1)), 24 * HOUR)
     comments = {'training.steps': f'some {fitted.passes:.{0 if fitted.passes >= 10 else 1}f} passes over the data'}
-    write_whole(file, config_text(fitted.config, _docstring(file, proposal), comments | proposal.comments))
+    write_whole(file, config_text(fitted.config, _docstring(file, proposal), comments))
     if read_config_file(str(file), task) != fitted.config:
         raise RuntimeError(f'{file} does not say what was meant')
     print('\n'.join([*proposal.facts, f'{file}: {_described(fitted)}']))
@@ -74,7 +75,7 @@ def _prepare_devices() -> None:
 def _docstring(file: Path, proposal: 'Proposal') -> str:
     name, run = shlex.quote(str(file)), f'runs/{shlex.quote(file.stem)}'
     return (
-        f'{proposal.title}.\n\n    flax-transformer train {name} --workdir {run}\n\nNobody has trained this config '
+        f'{proposal.facts[0]}.\n\n    flax-transformer train {name} --workdir {run}\n\nNobody has trained this config '
         'yet: when you have, write down here what it scored, on what machine, and how\nlong it took.\n'
     )
 

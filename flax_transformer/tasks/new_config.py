@@ -1,17 +1,15 @@
-"""What `flax-transformer new` shares among tasks: options, held-out examples, a model that fits the time, its text.
+"""What `flax-transformer new` shares among tasks: options, held-out examples, a model that fits the time.
 
 A task has this command if `new_config.py` in its folder, or its one file, has `NewOptions` and `propose`.
 """
 
-import dataclasses
 import hashlib
-import importlib
 import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +74,8 @@ class Candidate:
 class Proposal:
     """What a task proposes for some data."""
 
-    title: str  # what is learned from what: the config's first line
-    facts: list[str]  # about the data, and what was held out
+    facts: list[str]  # about the data, and what was held out; the first says what is learned from what
     candidates: list[Candidate]  # smallest first
-    comments: dict[str, str] = field(default_factory=dict)  # on sections and fields, such as 'model.d_model'
 
 
 @dataclass(frozen=True)
@@ -205,41 +201,3 @@ def held_out(keys: Sequence[str], groups: Sequence[str] = ()) -> list[bool]:
     order = sorted(group_of, key=lambda key: (groups and group_of[key], hashlib.sha256(key.encode()).digest()))
     chosen = {order[int((i + 0.5) * len(order) / count)] for i in range(count)}
     return [key in chosen for key in keys]
-
-
-def config_text(config: TaskConfig, docstring: str, comments: dict[str, str]) -> str:
-    """A config as Python: the fields that differ from the defaults, with comments.
-
-    Paths start at the file's own folder, so that it can be moved with its data.
-    """
-    public_names = importlib.import_module('flax_transformer.config')  # for users: no module of ours imports from it
-    body = list(_section(config, '', comments | {'data.root': 'this folder, which can be moved'}, 8))
-    names: dict[str, list[str]] = {}
-    for kind in sorted({type(config), *map(type, vars(config).values())}, key=lambda kind: kind.__name__):
-        if kind is type(config) or any(f'{kind.__name__}(' in line for line in body):
-            is_public = getattr(public_names, kind.__name__, None) is kind
-            names.setdefault(public_names.__name__ if is_public else kind.__module__, []).append(kind.__name__)
-    imports = ['from pathlib import Path', ''] if any('__file__' in line for line in body) else []
-    for module, found in names.items():
-        imports += [f'from {module} import (', *(f'    {name},' for name in found), ')']
-    quoted, kind = docstring.replace('\\', '\\\\').replace('"', '\\"'), type(config).__name__
-    start = [f'"""{quoted}"""', '', *imports, '', '', f'def get_config() -> {kind}:', f'    return {kind}(']
-    return '\n'.join([*start, *body, '    )', ''])
-
-
-def _section(section: Any, prefix: str, comments: dict[str, str], indent: int) -> Iterator[str]:
-    space, shared = ' ' * indent, [each.name for each in dataclasses.fields(TaskConfig)]
-    for each in sorted(dataclasses.fields(section), key=lambda each: each.name in shared):  # how to train comes last
-        name, value = f'{prefix}{each.name}', getattr(section, each.name)
-        is_default = value == (each.default_factory() if callable(each.default_factory) else each.default)
-        if is_default and name not in comments:
-            continue
-        comment = comments.get(name, '')
-        if dataclasses.is_dataclass(value):
-            yield from [f'{space}# {comment}'] if comment else []
-            yield f'{space}{each.name}={type(value).__name__}('
-            yield from _section(value, f'{name}.', comments, indent + 4)
-            yield f'{space}),'
-        else:
-            shown = 'str(Path(__file__).resolve().parent)' if name == 'data.root' else repr(value)
-            yield f'{space}{each.name}={shown},{f"  # {comment}" if comment else ""}'

@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import toy_task
 from wav_files import tone, wav_bytes
 
 from flax_transformer.cli import main
+from flax_transformer.cli.config_text import config_text
 from flax_transformer.common.config_files import load_config, shipped_configs
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.config import DataConfig, TransformerConfig
@@ -18,7 +20,7 @@ from flax_transformer.cost.step_cost import StepTime, step_time
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.tasks import new_config as shared
-from flax_transformer.tasks.new_config import config_text, fit, held_out
+from flax_transformer.tasks.new_config import fit, held_out
 from flax_transformer.tasks.translation.corpus_facts import Facts, Pieces, hold_out, language_of
 from flax_transformer.tasks.translation.new_config import TABLE, candidates_for, row_for
 
@@ -125,7 +127,7 @@ def made(pairs: int) -> list[shared.Candidate]:
     """The candidates for so many pairs of 15 tokens a side."""
     data = {'data.train': 'a "quoted" train.{lang}', 'data.root': 'x'}
     facts, pieces = Facts(pairs, (12 * pairs, 11 * pairs), 100 * pairs, Pairs([], [])), np.full((2, 100), 15)
-    return candidates_for(facts, Pieces(4000, pieces), row_for(pairs), data)[0]
+    return candidates_for(facts, Pieces(4000, pieces), row_for(pairs), data)
 
 
 @pytest.mark.parametrize('pairs', [40, 5_000, 300_000, 5_000_000])
@@ -133,7 +135,7 @@ def test_every_text_is_its_config(pairs: int, tmp_path: Path) -> None:
     """As are the passes that it names, and one in the smallest candidate."""
     for candidate in made(pairs):
         config = candidate.with_steps(candidate.steps)
-        text = config_text(config, 'a\\x and b"""', {'model': 'A remark.', 'training.steps': 'another'})
+        text = config_text(config, 'a\\x and b"""', {'training.steps': 'a remark'})
         (tmp_path / 'mine.py').write_text(text)
         given = load_config(str(tmp_path / 'mine.py'))
         assert given.data.root == str(tmp_path)
@@ -150,7 +152,7 @@ def test_sizes_are_those_of_the_table_and_change_without_a_jump() -> None:
     names = ('d_model', 'num_heads', 'd_ff', 'num_encoder_layers')
     assert [getattr(largest, name) for name in names] == [getattr(paper, name) for name in names]
     found = [row_for(round(1000 * 1.2**power)) for power in range(50)]
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in itertools.pairwise(found):
         assert 0.6 <= min(np.divide(after[1:], before[1:])) <= max(np.divide(after[1:], before[1:])) <= 1.6
 
 
@@ -168,18 +170,17 @@ def test_more_time_buys_a_larger_model_and_dropout_follows_the_passes(monkeypatc
 def test_held_out_examples_are_of_every_group_and_not_in_training() -> None:
     keys = [f'{number % 90}' for number in range(100)]
     groups = ['b' if key < '4' else 'a' for key in keys]
-    out = [(group, key) for is_out, group, key in zip(held_out(keys, groups), groups, keys, strict=True) if is_out]
-    assert 20 <= len(out) <= 24
-    assert {group for group, _ in out} == {'a', 'b'}
-    assert not {key for _, key in out} & {
-        key for is_out, key in zip(held_out(keys, groups), keys, strict=True) if not is_out
-    }
+    marked = list(zip(held_out(keys, groups), groups, keys, strict=True))
+    out = {key for is_out, _, key in marked if is_out}
+    assert 20 <= sum(is_out for is_out, *_ in marked) <= 24
+    assert {group for is_out, group, _ in marked if is_out} == {'a', 'b'}
+    assert not out & {key for is_out, _, key in marked if not is_out}
 
 
 @pytest.fixture
 def own_task(monkeypatch: pytest.MonkeyPatch) -> None:
     candidate = shared.Candidate(toy_task.CircleConfig(hidden=8), 50, 0.1)
-    propose = lambda file, options: shared.Proposal('Points', ['all of them'], [candidate], {'hidden': 'few'})
+    propose = lambda file, options: shared.Proposal(['points'], [candidate])
     monkeypatch.setattr(toy_task, 'NewOptions', shared.NewOptions, raising=False)
     monkeypatch.setattr(toy_task, 'propose', propose, raising=False)
 

@@ -35,15 +35,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         'data.max_length': int(min(max(-(-longest // 16) * 16, 16), 1024)),
         'training.batch_size': batch,
     }
-    comments = {
-        'model': 'The mean of embeddings of words and pairs of words, as rt_polarity has it.',
-        'data.max_length': 'tokens; of a longer text the rest is cut',
-        'training.start': 'what the training data say of each word and its labels',
-    }
     shown = ', '.join(f'{label} ({count:,})' for label, count in labels.most_common(5)) + ', ...' * (len(labels) > 5)
-    return Proposal(
-        f'Labels of texts: {len(labels):,} labels, {len(texts):,} texts of {options.data}',
-        [f'{options.data}: {len(texts):,} texts{held_out}', f'  {len(labels):,} labels: {shown}'],
-        [Candidate.like('rt_polarity', fields, max(PASSES * len(texts) // batch, 20), batch / len(texts))],
-        comments,
-    )
+    facts = [f'{options.data}: {len(texts):,} labelled texts{held_out}', f'  {len(labels):,} labels: {shown}']
+    steps = max(PASSES * len(texts) // batch, 20)
+    return Proposal(facts, [Candidate.like('rt_polarity', fields, steps, batch / len(texts))])

@@ -37,15 +37,5 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         'tokenizer.min_count': 5 if total > 1_000_000 else 2,
         'training.blocks_per_step': blocks,
     }
-    comments = {
-        'model.vocab_size': f'words that are kept, at most; the text has {len(distinct):,} different ones',
-        'tokenizer.pattern': 'letters and digits are a word',
-        'tokenizer.min_count': 'rarer words are left out',
-        'training.blocks_per_step': 'fewer for less text',
-    }
-    return Proposal(
-        f'Word vectors: {total:,} words of {options.data}',
-        [f'{options.data}: {total:,} words in {len(lines):,} lines, {len(distinct):,} different{held_out}'],
-        [Candidate.like('skip_gram', fields, steps, passes / steps)],
-        comments,
-    )
+    facts = [f'{options.data}: {total:,} words in {len(lines):,} lines, {len(distinct):,} different{held_out}']
+    return Proposal(facts, [Candidate.like('skip_gram', fields, steps, passes / steps)])

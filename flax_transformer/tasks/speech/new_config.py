@@ -49,19 +49,9 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         'training.batch_size': batch,
         'training.best_by': 'loss',
     }
-    comments = {
-        'model': f'{mean * len(found) / 60:.0f} minutes to hear{", in strings" * is_one_word}; spoken_digits, the '
-        'largest that was measured, has 144 units.',
-        'model.vocab_size': 'units, and the blank',
-        'tokenizer.algorithm': 'few words, each said often' if has_few_words else 'more words than could be units',
-        'strings.most': 'recordings of one word become strings of words; 0: each stays by itself',
-        'perturbation': 'Each utterance is changed at random, so that a model learns from few speakers.',
-        'training.batch_size': 'small batches for few recordings',
-        'training.best_by': 'few held-out recordings have an error rate of 0 too soon',
-    }
-    facts = [f'{options.data}: {len(found):,} recordings, {seconds / 60:.1f} minutes{held_out}']
+    facts = [f'{options.data}: {len(found):,} recordings of speech, {seconds / 60:.1f} minutes{held_out}']
     facts += [f'  {words.total():,} words, {len(words):,} different']
     steps = round(between(mean * len(found), (FEW, 16), (MANY, 32))) * 100
     work = min(1.0, mean / most_seconds + 0.2)  # the longest utterances are measured
     candidate = Candidate.like('spoken_digits', fields, steps, batch / len(found), work=work)
-    return Proposal(f'Speech to text: {len(found):,} recordings of {options.data}', facts, [candidate], comments)
+    return Proposal(facts, [candidate])

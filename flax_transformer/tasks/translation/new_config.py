@@ -112,27 +112,18 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         found.append(f'  {name}  {words:,} words, {words / facts.pairs:.1f} a line, {tokens:.1f} tokens')
     if held_out:
         found.append(f'  {held_out:,} validation pairs are held out in {file.with_suffix(".data")}')
-    candidates, left_out = candidates_for(facts, pieces, row, data, held_out=held_out)
-    few = pieces.vocab_size < row.pieces
-    comments = {
-        'model': f'{row.d_model} wide is what {row.pairs:,} pairs can feed, given the time: RESULTS.md',
-        'data.source_language': '',
-        'data.target_language': '',
-        'model.vocab_size': f'{row.pieces:,} would be usual, but the text is too short' if few else 'shared pieces',
-        'data.test': '',
-        'model.dropout_rate': 'more for more passes over the text',
-        'data.source_length': f'slots of a packed row; {left_out:.1%} of the pairs are longer and are left out',
-        'optimizer': 'The rate rises to its peak, then falls to 0 at the last step.',
-        'optimizer.weight_decay': 'more for less text',
-        'decoding': 'A longer line is split into parts of what the model has seen.',
-    }
-    return Proposal(f'{languages[0]} to {languages[1]}: {facts.pairs:,} pairs of {files}', found, candidates, comments)
+    candidates = candidates_for(facts, pieces, row, data, held_out=held_out)
+    if pieces.vocab_size < row.pieces:
+        found.append(f'  {row.pieces:,} pieces would be usual, but the text is too short: {pieces.vocab_size:,}')
+    left_out = (pieces.lengths.max(0) > (slots := candidates[0].config.data.source_length)).mean()
+    found.append(f'  {left_out:.1%} of the pairs are longer than a row of {slots} slots, and left out')
+    return Proposal(found, candidates)
 
 
 def candidates_for(
     facts: Facts, pieces: Pieces, row: Row, data: dict[str, str], *, held_out: int = 0
-) -> tuple[list[Candidate], float]:
-    """Models from the narrowest to that of the table, and the share of the pairs that are longer than a row."""
+) -> list[Candidate]:
+    """Models from the narrowest to that of the table."""
     long = np.quantile(pieces.lengths.max(0), 1 - LEFT_OUT)
     slots = next((slots for slots in ROWS if long <= slots), ROWS[-1])
     per_step = max(row.tokens_per_step, slots)
@@ -157,7 +148,7 @@ def candidates_for(
         sizes = {f'model.{name}': value for name, value in {'d_model': width, 'd_ff': 4 * width, **sizes}.items()}
         rest = (steps, passes_of_a_step, MORE, min(LEAST_STEPS, steps), evaluation)
         candidates.append(Candidate.like('tatoeba_en_de', fields | sizes, *rest, adapted=dropout))
-    return candidates, float((pieces.lengths.max(0) > slots).mean())
+    return candidates
 
 
 def _check(file: Path, options: NewOptions) -> None:

@@ -33,14 +33,5 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     lists = {name: (value,) if value else () for name, value in data.items() if name.split('.')[1] in _LISTS}
     nothing = {f'data.{name}_background': () for name in _LISTS}
     fields = data | lists | nothing | {'data.trigger': options.word}
-    comments = {
-        'data.trigger': 'the text of the recordings to find',
-        'data.train_background': 'recordings of where it will listen, without the word, make fewer false alarms',
-        'optimizer': 'As the shipped trigger_word has it.',
-    }
-    return Proposal(
-        f'A word in a stream: {options.word!r}, in {own:,} recordings of {options.data}',
-        [f'{options.data}: {own:,} recordings of {options.word!r}, {others:,} others{held_out}'],
-        [Candidate.like('trigger_word', fields, STEPS, HEARD / own)],
-        comments,
-    )
+    facts = [f'{options.data}: {own:,} recordings of {options.word!r}, {others:,} others{held_out}']
+    return Proposal(facts, [Candidate.like('trigger_word', fields, STEPS, HEARD / own)])
