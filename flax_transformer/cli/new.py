@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flax_transformer.cli.config_text import config_text
 from flax_transformer.cli.options import parse, read_config_file, value_of
@@ -13,9 +13,6 @@ from flax_transformer.common.files import write_whole
 from flax_transformer.tasks.find import FIRST_TASK, make_trainer, run_of, task_called, task_module
 from flax_transformer.tasks.new_config import DataOptions, Fitted, fit
 from flax_transformer.tasks.translation.new_config import NewOptions
-
-if TYPE_CHECKING:
-    from flax_transformer.tasks.new_config import Proposal
 
 __all__ = ['NewOptions', 'main']  # what shells complete
 DESCRIPTION = """Look at the data of a task, and write a commented config of a fitting size for them: for translation,
@@ -31,16 +28,16 @@ def main(argv: list[str]) -> None:
     options = replace(parse('new', own.NewOptions, argv, DESCRIPTION, first='MY_CONFIG.py', default=default), task=task)
     file = Path(argv[0])
     _check(file, options)
-    proposal = own.propose(file, options)
-    fitted, *in_a_day = [Fitted(each, each.steps, None) for each in proposal.candidates[-1:]]
+    facts, candidates = own.propose(file, options)
+    fitted, *in_a_day = [Fitted(each, each.steps, None) for each in candidates[-1:]]
     if options.measure:
         _prepare_devices()
-        fitted, *in_a_day = fit(proposal.candidates, 60 * (options.minutes or 60 * (options.hours or 1)), 24 * HOUR)
+        fitted, *in_a_day = fit(candidates, 60 * (options.minutes or 60 * (options.hours or 1)), 24 * HOUR)
     comments = {'training.steps': f'some {fitted.passes:.{0 if fitted.passes >= 10 else 1}f} passes over the data'}
-    write_whole(file, config_text(fitted.config, _docstring(file, proposal), comments))
+    write_whole(file, config_text(fitted.config, _docstring(file, facts[0]), comments))
     if read_config_file(str(file), task) != fitted.config:
         raise RuntimeError(f'{file} does not say what was meant')
-    print('\n'.join([*proposal.facts, f'{file}: {_described(fitted)}']))
+    print('\n'.join([*facts, f'{file}: {_described(fitted)}']))
     for other in in_a_day:
         is_more = other.total > fitted.total + HOUR / 10
         print(f'  in a day: {_described(other)}' if is_more else '  more time would hardly help')
@@ -72,10 +69,10 @@ def _prepare_devices() -> None:
     use_compilation_cache()
 
 
-def _docstring(file: Path, proposal: 'Proposal') -> str:
+def _docstring(file: Path, title: str) -> str:
     name, run = shlex.quote(str(file)), f'runs/{shlex.quote(file.stem)}'
     return (
-        f'{proposal.facts[0]}.\n\n    flax-transformer train {name} --workdir {run}\n\nNobody has trained this config '
+        f'{title}.\n\n    flax-transformer train {name} --workdir {run}\n\nNobody has trained this config '
         'yet: when you have, write down here what it scored, on what machine, and how\nlong it took.\n'
     )
 

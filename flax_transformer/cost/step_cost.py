@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -222,24 +222,22 @@ def options_of(changes: dict[str, Any]) -> str:
 STEPS = 3  # the fastest counts
 
 
-class StepTime(NamedTuple):
-    compiling: float  # seconds of the first step
-    seconds: float  # the fastest step's
-
-
-def step_time(trainer: Trainer, *, clock: Callable[[], float] = time.perf_counter) -> StepTime:
-    """What a trainer's step takes on the devices that are here, measured; compiles the step."""
+def step_seconds(trainer: Trainer, *, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds of a trainer's step on the devices that are here, measured; compiles the step."""
     shapes = trainer.task.batch_shapes()
     batch = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)  # zeros are as much work as text
-    state, seconds = trainer.init_state(), []
-    for _ in range(1 + STEPS):
+    state = trainer.init_state()
+    state, sums = trainer.step(state, batch)  # compiles
+    jax.block_until_ready(sums)
+    seconds = []
+    for _ in range(STEPS):
         start = clock()
         state, sums = trainer.step(state, batch)
         jax.block_until_ready((state, sums))
         seconds.append(clock() - start)
-    return StepTime(seconds[0], min(seconds[1:]))
+    return min(seconds)
 
 
 def training_flops(trainer: Trainer) -> float:
     """FLOP/s of a trainer's steps, all devices together, counting as `Task.flops_per_step` does; compiles the step."""
-    return trainer.task.flops_per_step / step_time(trainer).seconds
+    return trainer.task.flops_per_step / step_seconds(trainer)

@@ -4,8 +4,6 @@ A task has this command if `new_config.py` in its folder, or its one file, has `
 """
 
 import hashlib
-import itertools
-import math
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -13,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tyro
 
 from flax_transformer.common.config_files import load_config
@@ -70,12 +69,8 @@ class Candidate:
         return changed(self.config, {'training.steps': steps} | loop | self.adapted(steps * self.passes))
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """What a task proposes for some data."""
-
-    facts: list[str]  # about the data, and what was held out; the first says what is learned from what
-    candidates: list[Candidate]  # smallest first
+# Facts about the data and what was held out, the first being what is learned from what; and candidates, smallest first.
+Proposal = tuple[list[str], list[Candidate]]
 
 
 @dataclass(frozen=True)
@@ -105,7 +100,7 @@ def fit(candidates: Sequence[Candidate], *times: float) -> list[Fitted]:
     The smallest candidate's step is measured, and that of the one chosen for the first time; what others take follows
     from their FLOPs.
     """
-    from flax_transformer.cost.step_cost import step_time
+    from flax_transformer.cost.step_cost import step_seconds
 
     trainers = [make_trainer(each.config) for each in candidates]
     flops = [trainer.task.flops_per_step for trainer in trainers]
@@ -125,7 +120,7 @@ def fit(candidates: Sequence[Candidate], *times: float) -> list[Fitted]:
 
     for number in (lambda: 0), (lambda: choose(times[0])):
         if (i := number()) not in measured:
-            measured[i] = step_time(trainers[i]).seconds * candidates[i].work
+            measured[i] = step_seconds(trainers[i]) * candidates[i].work
     return [Fitted(candidates[i], steps_in(time, i), seconds_of(i)) for time in times for i in [choose(time)]]
 
 
@@ -147,18 +142,13 @@ def from_folder(name: str | Path, folder: Path) -> str:
     return (os.path.relpath(whole, folder) if Path(whole).is_relative_to(folder) else whole) + str(name)[len(path) :]
 
 
-def between(x: float, *points: tuple[float, float], is_log: bool = True) -> float:
-    """The value at x of the line through points (x, y), whose x are on a logarithmic scale; y too, if `is_log`.
+def between(x: float, *points: tuple[float, float]) -> float:
+    """The value at x of the line through points (x, y), both on a logarithmic scale.
 
     >>> round(between(20, (10, 1), (40, 100)), 6)
     10.0
     """
-    scale, back = (math.log, math.exp) if is_log else (float, float)
-    for (low, first), (high, last) in itertools.pairwise(points):
-        if x < high:
-            share = min(max(math.log(x / low) / math.log(high / low), 0.0), 1.0)
-            return back(scale(first) + share * (scale(last) - scale(first)))
-    return points[-1][1]
+    return float(np.exp(np.interp(np.log(x), *np.log(points).T)))
 
 
 def parts(

@@ -38,4 +38,4 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     shown = ', '.join(f'{label} ({count:,})' for label, count in labels.most_common(5)) + ', ...' * (len(labels) > 5)
     facts = [f'{options.data}: {len(texts):,} labelled texts{held_out}', f'  {len(labels):,} labels: {shown}']
     steps = max(PASSES * len(texts) // batch, 20)
-    return Proposal(facts, [Candidate.like('rt_polarity', fields, steps, batch / len(texts))])
+    return facts, [Candidate.like('rt_polarity', fields, steps, batch / len(texts))]

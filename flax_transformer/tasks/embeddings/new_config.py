@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import read_lines
 from flax_transformer.tasks.embeddings.config import EmbeddingsTrainingConfig, WordsConfig
@@ -28,7 +30,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         )
     data, held_out = parts(file, options, '.txt', lines, keys=lines)
     del data['data.test']
-    blocks = 2 ** round(between(total, (10_000, 4), (12_700_000, 10), is_log=False))
+    blocks = 2 ** round(np.log2(between(total, (10_000, 16), (12_700_000, 1024))))
     passes = round(between(total, (100_000, 40), (1_000_000, 15), (12_700_000, 5)))
     steps = max(int(total * KEPT * passes / blocks / EmbeddingsTrainingConfig().block_size), 50)
     fields = data | {
@@ -38,4 +40,4 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         'training.blocks_per_step': blocks,
     }
     facts = [f'{options.data}: {total:,} words in {len(lines):,} lines, {len(distinct):,} different{held_out}']
-    return Proposal(facts, [Candidate.like('skip_gram', fields, steps, passes / steps)])
+    return facts, [Candidate.like('skip_gram', fields, steps, passes / steps)]

@@ -54,4 +54,4 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     steps = round(between(mean * len(found), (FEW, 16), (MANY, 32))) * 100
     work = min(1.0, mean / most_seconds + 0.2)  # the longest utterances are measured
     candidate = Candidate.like('spoken_digits', fields, steps, batch / len(found), work=work)
-    return Proposal(facts, [candidate])
+    return facts, [candidate]

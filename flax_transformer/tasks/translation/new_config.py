@@ -51,7 +51,7 @@ TABLE = (  # RESULTS.md, "How much text is needed" and "Translation"; the last r
     Row(4_500_000, 37_000, 512, 6, 0.1, 7e-4, 24_576, 5),
 )
 # Dropout by passes: tatoeba_en_de and the ablations' best, 64k and 16k pairs.
-DROPOUT = ((1.0, 0.0), (5.0, 0.1), (12.0, 0.2), (25.0, 0.3))
+DROPOUT = (np.log([1, 5, 12, 25]), [0.0, 0.1, 0.2, 0.3])
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         found.append(f'  {row.pieces:,} pieces would be usual, but the text is too short: {pieces.vocab_size:,}')
     left_out = (pieces.lengths.max(0) > (slots := candidates[0].config.data.source_length)).mean()
     found.append(f'  {left_out:.1%} of the pairs are longer than a row of {slots} slots, and left out')
-    return Proposal(found, candidates)
+    return found, candidates
 
 
 def candidates_for(
@@ -140,7 +140,7 @@ def candidates_for(
         'decoding.max_source_tokens': slots,
     }
     evaluation = 2 + min(held_out or HELD_OUT, HELD_OUT) * pieces.per_pair[1] / per_step / 3  # a pass forward; samples
-    dropout = lambda passes: {'model.dropout_rate': round(between(passes, *DROPOUT, is_log=False), 2)}
+    dropout = lambda passes: {'model.dropout_rate': round(float(np.interp(np.log(passes), *DROPOUT)), 2)}
     candidates = []
     for width in sorted({min(LEAST_WIDTH, row.d_model), *range(LEAST_WIDTH, row.d_model + 1, 64)}):
         depth = row.layers if width == row.d_model else TABLE[0].layers

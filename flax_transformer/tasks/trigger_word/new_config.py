@@ -34,4 +34,4 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     nothing = {f'data.{name}_background': () for name in _LISTS}
     fields = data | lists | nothing | {'data.trigger': options.word}
     facts = [f'{options.data}: {own:,} recordings of {options.word!r}, {others:,} others{held_out}']
-    return Proposal(facts, [Candidate.like('trigger_word', fields, STEPS, HEARD / own)])
+    return facts, [Candidate.like('trigger_word', fields, STEPS, HEARD / own)]
