@@ -11,7 +11,7 @@ from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.tasks.find import FIRST_TASK, make_trainer, run_of, task_called, task_module
-from flax_transformer.tasks.new_config import DataOptions, Fitted, fit
+from flax_transformer.tasks.new_config import Candidate, DataOptions, fit
 from flax_transformer.tasks.translation.new_config import NewOptions
 
 __all__ = ['NewOptions', 'main']  # what shells complete
@@ -29,7 +29,7 @@ def main(argv: list[str]) -> None:
     file = Path(argv[0])
     _check(file, options)
     facts, candidates = own.propose(file, options)
-    fitted, *in_a_day = [Fitted(each, each.steps, None) for each in candidates[-1:]]
+    fitted, *in_a_day = candidates[-1:]
     if options.measure:
         _prepare_devices()
         fitted, *in_a_day = fit(candidates, 60 * (options.minutes or 60 * (options.hours or 1)), 24 * HOUR)
@@ -77,7 +77,7 @@ def _docstring(file: Path, title: str) -> str:
     )
 
 
-def _described(fitted: 'Fitted') -> str:
+def _described(fitted: Candidate) -> str:
     """How long a model is trained and, if it was measured, its size and the time."""
     text = f'{fitted.steps:,} steps, some {fitted.passes:,.{0 if fitted.passes >= 10 else 1}f} passes over the data'
     if fitted.seconds is None:

@@ -23,8 +23,8 @@ from flax_transformer.tasks.find import make_trainer
 
 HELD_OUT = 1000  # examples at most
 EVALUATIONS = 10
-_EVERY = (*(f'training.{what}_every' for what in ('log', 'evaluate', 'checkpoint')), 'optimizer.warmup_steps')
-START = 30.0  # seconds of training's start, besides compiling: imports, tokenizing, checks
+_LIMITED = (*(f'training.{what}_every' for what in ('log', 'evaluate', 'checkpoint')), 'optimizer.warmup_steps')
+START = 45.0  # seconds of training's start: imports, tokenizing, checks, compiling
 
 
 @dataclass(frozen=True)
@@ -46,82 +46,72 @@ class DataOptions(NewOptions):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A size of the model, for any number of steps."""
+    """A size of the model."""
 
-    config: TaskConfig
-    steps: int  # as many as help, by what was measured
-    passes: float  # over the data, in a step
-    more: int = 1  # times as many may still help a little
+    base: TaskConfig
+    steps: int  # as many as help, by what was measured; `fit` changes them
+    passes_of_a_step: float  # over the data
+    more: int = 1  # times as many steps may still help a little
     least_steps: int = 0  # with fewer, a smaller candidate learns more
     evaluation: float = 1.0  # an evaluation's work, in training steps
     work: float = 1.0  # share of the measured step's work, where data do not fill a batch
     adapted: Callable[[float], dict[str, Any]] = lambda passes: {}  # fields that depend on the passes in all
+    seconds: float | None = None  # of a step; None: not measured
 
     @classmethod
     def like(cls, shipped: str, fields: dict[str, Any], *rest: Any, **others: Any) -> 'Candidate':
         """A shipped config with other values for some fields."""
         return cls(changed(load_config(shipped), fields), *rest, **others)
 
-    def with_steps(self, steps: int) -> TaskConfig:
-        """The config with so many steps, a tenth of them at most to warm up, and between evaluations or saves."""
-        known, every = flat_fields(self.config), -(-steps // EVALUATIONS)
-        loop = {name: min(known[name], every) for name in _EVERY if name in known}
-        return changed(self.config, {'training.steps': steps} | loop | self.adapted(steps * self.passes))
+    @property
+    def config(self) -> TaskConfig:
+        """For its steps, of which a tenth at most warm up, or lie between evaluations or saves."""
+        known, tenth = flat_fields(self.base), -(-self.steps // EVALUATIONS)
+        loop = {name: min(known[name], tenth) for name in _LIMITED if name in known}
+        return changed(self.base, {'training.steps': self.steps} | loop | self.adapted(self.passes))
+
+    @property
+    def passes(self) -> float:
+        """Over the data, in all."""
+        return self.steps * self.passes_of_a_step
+
+    @property
+    def total(self) -> float:
+        """Seconds of training, evaluations included."""
+        return START + self.seconds * (self.steps + EVALUATIONS * self.evaluation)
 
 
 # Facts about the data and what was held out, the first being what is learned from what; and candidates, smallest first.
 Proposal = tuple[list[str], list[Candidate]]
 
 
-@dataclass(frozen=True)
-class Fitted:
-    candidate: Candidate
-    steps: int
-    seconds: float | None  # of a step; None: not measured
-
-    @property
-    def config(self) -> TaskConfig:
-        return self.candidate.with_steps(self.steps)
-
-    @property
-    def passes(self) -> float:
-        """Over the data, in all."""
-        return self.steps * self.candidate.passes
-
-    @property
-    def total(self) -> float:
-        """Seconds of training, evaluations included."""
-        return START + self.seconds * (self.steps + EVALUATIONS * self.candidate.evaluation)
-
-
-def fit(candidates: Sequence[Candidate], *times: float) -> list[Fitted]:
-    """For each time, in seconds, the largest candidate that has its least steps in it, and its steps.
+def fit(candidates: Sequence[Candidate], *times: float) -> list[Candidate]:
+    """For each time, in seconds, the largest candidate that has its least steps in it, with its steps.
 
     The smallest candidate's step is measured, and that of the one chosen for the first time; what others take follows
     from their FLOPs.
     """
     from flax_transformer.cost.step_cost import step_seconds
 
-    trainers = [make_trainer(each.config) for each in candidates]
-    flops = [trainer.task.flops_per_step for trainer in trainers]
-    measured: dict[int, float] = {}
+    trainers = [make_trainer(each.base) for each in candidates]
+    flops = [trainer.task.flops_per_step or 1.0 for trainer in trainers]
+    measured = {0: step_seconds(trainers[0]) * candidates[0].work}
 
     def choose(time: float) -> int:
         """The number of a candidate."""
-        return next((i for i in reversed(range(len(candidates))) if steps_in(time, i) >= candidates[i].least_steps), 0)
+        return next(
+            (i for i in reversed(range(len(candidates))) if within(time, i).steps >= candidates[i].least_steps), 0
+        )
 
-    def seconds_of(i: int) -> float:
+    def within(time: float, i: int) -> Candidate:
         nearest = i if i in measured else max(measured)
-        return measured[nearest] * (flops[i] / flops[nearest] if i != nearest else 1)
+        seconds, each = measured[nearest] * flops[i] / flops[nearest], candidates[i]
+        steps = (time - START) / seconds - EVALUATIONS * each.evaluation
+        return replace(each, steps=min(max(int(steps), EVALUATIONS), each.more * each.steps), seconds=seconds)
 
-    def steps_in(time: float, i: int) -> int:
-        steps = (time - START) / seconds_of(i) - EVALUATIONS * candidates[i].evaluation
-        return min(max(int(float(f'{steps:.2e}')), EVALUATIONS), candidates[i].more * candidates[i].steps)
-
-    for number in (lambda: 0), (lambda: choose(times[0])):
-        if (i := number()) not in measured:
-            measured[i] = step_seconds(trainers[i]) * candidates[i].work
-    return [Fitted(candidates[i], steps_in(time, i), seconds_of(i)) for time in times for i in [choose(time)]]
+    if (i := choose(times[0])) not in measured:
+        measured[i] = step_seconds(trainers[i]) * candidates[i].work
+    return [within(time, choose(time)) for time in times]
 
 
 def changed(config: TaskConfig, fields: dict[str, Any]) -> TaskConfig:

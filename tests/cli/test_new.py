@@ -134,14 +134,14 @@ def made(pairs: int) -> list[shared.Candidate]:
 def test_every_text_is_its_config(pairs: int, tmp_path: Path) -> None:
     """As are the passes that it names, and one in the smallest candidate."""
     for candidate in made(pairs):
-        config = candidate.with_steps(candidate.steps)
+        config = candidate.config
         text = config_text(config, 'a\\x and b"""', {'training.steps': 'a remark'})
         (tmp_path / 'mine.py').write_text(text)
         given = load_config(str(tmp_path / 'mine.py'))
         assert given.data.root == str(tmp_path)
         assert shared.changed(given, {'data.root': 'x'}) == config
         tokens = config.training.steps * config.training.tokens_per_step * 0.95
-        assert tokens / (15 * pairs) == pytest.approx(candidate.steps * candidate.passes)
+        assert tokens / (15 * pairs) == pytest.approx(candidate.passes)
     assert max(map(len, text.splitlines())) <= 120
 
 
