@@ -70,7 +70,7 @@ def _prepare_devices() -> None:
 
 
 def _docstring(file: Path, title: str) -> str:
-    name, run = shlex.quote(str(file)), f'runs/{shlex.quote(file.stem)}'
+    name, run = shlex.quote(str(file)), shlex.quote(f'runs/{file.stem}')
     return (
         f'{title}.\n\n    flax-transformer train {name} --workdir {run}\n\nNobody has trained this config '
         'yet: when you have, write down here what it scored, on what machine, and how\nlong it took.\n'

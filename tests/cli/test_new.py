@@ -117,7 +117,7 @@ def test_ten_pairs_have_one_held_out_and_names_with_spaces_are_quoted(
         (files / f'my train.{language}').write_text(''.join(lines[:10]), encoding='utf-8')
     assert main(['new', 'my own.py', '--no-measure', '--source', 'my train.en', '--target', 'my train.de']) == 0
     out = capsys.readouterr().out
-    assert "flax-transformer train 'my own.py' --workdir runs/'my own'\n" in out
+    assert "flax-transformer train 'my own.py' --workdir 'runs/my own'\n" in out
     assert "flax-transformer train 'my own.py' --workdir" in Path('my own.py').read_text()
     config = load_config('my own.py')
     assert len(read_corpus(config.data.validation, config.data)) == 1
@@ -158,7 +158,7 @@ def test_sizes_are_those_of_the_table_and_change_without_a_jump() -> None:
 
 def test_more_time_buys_a_larger_model_and_dropout_follows_the_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_cost, 'step_seconds', lambda trainer: trainer.task.flops_per_step / 1e10)
-    short, long, endless = (fit(made(29_000), minutes * 60)[0] for minutes in (10, 300, 60_000))
+    short, long, endless = (fit(made(29_000), minutes * 60)[0] for minutes in (10, 600, 60_000))
     assert (short.config.model.d_model, long.config.model.d_model) == (128, 192)
     assert 500 < short.total <= 600
     assert short.config.model.dropout_rate < long.config.model.dropout_rate == 0.3

@@ -81,6 +81,7 @@ def row_for(pairs: int) -> Row:
         weight_decay=float(f'{found.weight_decay:.1g}'),
         learning_rate=float(f'{found.learning_rate:.1g}'),
         tokens_per_step=round(found.tokens_per_step / 1024) * 1024,
+        passes=round(found.passes, 2),
     )
 
 
