@@ -11,7 +11,7 @@ from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.tasks.find import FIRST_TASK, make_trainer, run_of, task_called, task_module
-from flax_transformer.tasks.new_config import Candidate, DataOptions, fit
+from flax_transformer.tasks.new_config import Candidate, fit
 from flax_transformer.tasks.translation.new_config import NewOptions
 
 __all__ = ['NewOptions', 'main']  # what shells complete
@@ -57,7 +57,7 @@ def _check(file: Path, options: Any) -> None:
     times = [time for time in (options.minutes, options.hours) if time is not None]
     if len(times) > 1 or not all(time > 0 for time in times):
         raise UserError(f'got --minutes {options.minutes} and --hours {options.hours}, expected one, more than 0')
-    if isinstance(options, DataOptions) and not options.data:
+    if getattr(options, 'data', None) == '':
         raise UserError(f'new: got no data, expected them after {file}, as in: new {file} DATA --task {options.task}')
 
 

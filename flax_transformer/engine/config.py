@@ -1,7 +1,7 @@
 """The config sections of the engine: the loop, the optimizer, the devices, and what the configs of all tasks share."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from flax_transformer.common.errors import UserError
@@ -181,6 +181,13 @@ class EngineConfig:
     training: LoopConfig
     parallel: ParallelConfig
     seed: int = 0
+
+    @property
+    def fitted_optimizer(self) -> OptimizerConfig:
+        """With a warm-up of a tenth of the steps at most, if these are fitted to epochs or minutes."""
+        training, warmup = self.training, self.optimizer.warmup_steps
+        most = max(training.steps // 10, 1) if training.epochs or training.minutes else warmup
+        return replace(self.optimizer, warmup_steps=min(warmup, most))
 
 
 @dataclass(frozen=True, kw_only=True)

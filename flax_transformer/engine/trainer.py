@@ -1,7 +1,6 @@
 """A task's compiled steps on its devices."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -73,10 +72,7 @@ class Trainer:
         shapes = jax.eval_shape(task.init, jax.random.key(config.seed))
         self._num_own_rows = len(devices.own_rows(task.rows_per_step))
         self.is_frozen = frozen_by(config.optimizer.freeze, shapes) if config.optimizer.freeze else None
-        schedule, optimizer = {'d_model': task.d_model, 'steps': config.training.steps}, config.optimizer
-        if config.training.epochs or config.training.minutes:  # steps are fitted, and the warm-up with them
-            most = max(config.training.steps // 10, 1)
-            optimizer = replace(optimizer, warmup_steps=min(optimizer.warmup_steps, most))
+        schedule, optimizer = {'d_model': task.d_model, 'steps': config.training.steps}, config.fitted_optimizer
         self.learning_rate = make_schedule(optimizer, **schedule)
         self.tx = (
             make_optimizer(optimizer, is_frozen=self.is_frozen, **schedule)
