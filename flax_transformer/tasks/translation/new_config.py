@@ -130,7 +130,6 @@ def candidates_for(
     per_step = max(row.tokens_per_step, slots)
     passes_of_a_step = per_step * FILL / ((facts.pairs - held_out) * pieces.per_pair[1])
     steps = max(round(row.passes / passes_of_a_step), 200)
-
     fields = data | {
         'model.vocab_size': pieces.vocab_size,
         'data.source_length': slots,
@@ -171,24 +170,13 @@ def _check(file: Path, options: NewOptions) -> None:
 def _data(file: Path, options: NewOptions, languages: tuple[str, str], held_out: int) -> dict[str, str]:
     """The fields of the section data; holds out validation pairs if none are given."""
     root = file.absolute().parent
-    name = lambda source, target: _name(source, target, languages, root)
-    train = name(options.source, options.target)
-    validation = name(options.valid_source, options.valid_target)
+    name = lambda *paths: ','.join(shared.from_folder(path, root) for path in paths if path)
+    train, validation = name(options.source, options.target), name(options.valid_source, options.valid_target)
     if held_out:
         folder = file.absolute().with_suffix('.data')
-        parts = hold_out(options.source, options.target, folder, languages, held_out)
-        train, validation = (str(Path(part).relative_to(root)) for part in parts)
+        held_out_names = hold_out(options.source, options.target, folder, languages, held_out)
+        train, validation = (str(Path(part).relative_to(root)) for part in held_out_names)
     test = name(options.test_source, options.test_target)
-    found = {'source_language': languages[0], 'target_language': languages[1], 'train': train, 'validation': validation}
-    return {f'data.{name}': value for name, value in (found | {'test': test, 'root': str(root)}).items()}
-
-
-def _name(source: Path | None, target: Path | None, languages: tuple[str, str], root: Path) -> str:
-    """The name of the corpus in two files, from the config's own folder if they are in it."""
-    if source is None:
-        return ''
-    paths = [shared.from_folder(path, root) for path in (source, target)]
-    head, _, tail = paths[0].rpartition(f'.{languages[0]}')
-    if head and f'{head}.{languages[1]}{tail}' == paths[1]:
-        return f'{head}.{{lang}}{tail}'
-    return ','.join(paths)
+    fields = {'source_language': languages[0], 'target_language': languages[1], 'train': train}
+    fields |= {'validation': validation, 'test': test, 'root': str(root)}
+    return {f'data.{name}': value for name, value in fields.items()}
