@@ -163,7 +163,7 @@ def test_more_time_buys_a_larger_model_and_dropout_follows_the_passes(monkeypatc
     assert 500 < short.total <= 600
     assert short.config.model.dropout_rate < long.config.model.dropout_rate == 0.3
     assert endless.steps == 3 * made(29_000)[-1].steps
-    assert fit(made(29_000), 600, 60_000)[1].steps == endless.steps
+    assert fit(made(29_000), 600, 3_600_000)[1].steps == endless.steps
 
 
 def test_held_out_examples_are_of_every_group_and_not_in_training() -> None:

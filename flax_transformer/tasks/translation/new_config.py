@@ -78,8 +78,8 @@ def row_for(pairs: int) -> Row:
         pieces=round(found.pieces / 100) * 100,
         d_model=round(found.d_model / 64) * 64,
         layers=round(found.layers),
-        weight_decay=float(f'{found.weight_decay:.1g}'),
-        learning_rate=float(f'{found.learning_rate:.1g}'),
+        weight_decay=float(f'{found.weight_decay:.2g}'),
+        learning_rate=float(f'{found.learning_rate:.2g}'),
         tokens_per_step=round(found.tokens_per_step / 1024) * 1024,
         passes=round(found.passes, 2),
     )
