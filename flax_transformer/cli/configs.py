@@ -6,7 +6,7 @@ from flax_transformer.common.errors import UserError, nearest
 
 DESCRIPTION = """usage: flax-transformer configs [NAME]
 
-List the configs that come with the package, or print one, to begin one of your own with:
+List the configs that come with the package, or print one, to begin your own:
   flax-transformer configs multi30k_en_de > my_config.py"""
 
 

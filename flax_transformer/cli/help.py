@@ -22,8 +22,7 @@ THEMES = {
         *('model.num_decoder_layers', 'model.dropout_rate', 'model.cell', 'model.hidden_size'),
     ),
     'training': (
-        *('training.steps', 'training.epochs', 'training.minutes', 'training.tokens_per_step'),
-        *('training.evaluate_every', 'training.patience'),
+        *('training.steps', 'training.tokens_per_step', 'training.evaluate_every', 'training.patience'),
         'optimizer.learning_rate',
     ),
     'decoding': (

@@ -21,8 +21,8 @@ class LoopConfig:
     """The training section of any task, which inherits from it."""
 
     steps: int = setting(100_000, 'resumable', kw_only=False)  # updates in total, including those of earlier starts
-    epochs: float = setting(0.0, 'resumable')  # passes over the data, which then decide the steps; 0: steps says it
-    # Minutes that training may take, on the devices where it begins; steps are measured to fit them. 0: steps says it.
+    epochs: float = setting(0.0, 'resumable')  # passes over the data, instead of steps; 0: steps counts
+    # Time to train in, instead of steps; measured on the devices where training begins. 0: steps counts.
     minutes: float = setting(0.0, 'resumable')
     log_every: int = setting(50, 'resumable', 'cosmetic')  # steps
     evaluate_every: int = setting(1000, 'resumable')  # steps between evaluations on the validation sets

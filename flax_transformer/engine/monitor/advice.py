@@ -16,16 +16,16 @@ def advice(records: list[dict[str, Any]]) -> list[str]:
     lines = []
     if len(losses) > 1 and last_train is not None:
         (step, best), (end, last) = min(losses, key=lambda each: each[1]), losses[-1]
-        before = [loss for at, loss in losses if at <= 0.8 * end]
+        before = min((loss for at, loss in losses if at <= 0.8 * end), default=0.0)
         if last > (1 + RISEN) * best and step <= EARLY * end:
             lines.append(
                 f'the validation loss was best at step {step:,} ({best:.3g}) and is {last:.3g} now, that of training '
                 f'{last_train:.3g}: it overfits; more dropout (--model.dropout-rate), more data or a smaller model '
                 f'would help, or fewer steps (--training.steps {step})'
             )
-        elif before and last < (1 - FALLING) * before[-1]:
+        elif last < (1 - FALLING) * before:
             lines.append(
-                f'the validation loss still fell from {before[-1]:.3g} to {last:.3g} in the last fifth of training: it '
+                f'the validation loss still fell from {before:.3g} to {last:.3g} in the last fifth of training: it '
                 f'underfits; train anew for longer, as with --training.steps {2 * end}'
             )
     errors, left_out = (found[-1].get(name, 0.0) if found else 0.0 for name in ('word_error_rate', 'deletion_rate'))
