@@ -31,7 +31,11 @@ def main(argv: list[str]) -> None:
     facts, candidates = own.propose(file, options)
     fitted, *in_a_day = candidates[-1:]
     if options.measure:
-        _prepare_devices()
+        from flax_transformer.common.compilation_cache import use_compilation_cache
+        from flax_transformer.engine.devices.devices import prepare_devices
+
+        prepare_devices(1)
+        use_compilation_cache()
         fitted, *in_a_day = fit(candidates, 60 * (options.minutes or 60 * (options.hours or 1)), 24 * HOUR)
     comments = {'training.steps': f'some {fitted.passes:.{0 if fitted.passes >= 10 else 1}f} passes over the data'}
     write_whole(file, config_text(fitted.config, _docstring(file, facts[0]), comments))
@@ -61,19 +65,11 @@ def _check(file: Path, options: Any) -> None:
         raise UserError(f'new: got no data, expected them after {file}, as in: new {file} DATA --task {options.task}')
 
 
-def _prepare_devices() -> None:
-    from flax_transformer.common.compilation_cache import use_compilation_cache
-    from flax_transformer.engine.devices.devices import prepare_devices
-
-    prepare_devices(1)
-    use_compilation_cache()
-
-
 def _docstring(file: Path, title: str) -> str:
     name, run = shlex.quote(str(file)), shlex.quote(f'runs/{file.stem}')
     return (
-        f'{title}.\n\n    flax-transformer train {name} --workdir {run}\n\nNobody has trained this config '
-        'yet: when you have, write down here what it scored, on what machine, and how\nlong it took.\n'
+        f'{title}.\n\n    flax-transformer train {name} --workdir {run}\n\nNobody has trained this config yet: when you '
+        'have, write down here what it scored, on what machine, and in what\ntime.\n'
     )
 
 
