@@ -68,8 +68,8 @@ def _check(file: Path, options: Any) -> None:
 def _docstring(file: Path, title: str) -> str:
     name, run = shlex.quote(str(file)), shlex.quote(f'runs/{file.stem}')
     return (
-        f'{title}.\n\n    flax-transformer train {name} --workdir {run}\n\nNobody has trained this config yet: when you '
-        'have, write down here what it scored, on what machine, and in what\ntime.\n'
+        f'{title}.\n\n    flax-transformer train {name} --workdir {run}\n\nNobody has trained this config yet: when '
+        'you have, write down here what it scored, on what machine, and in what\ntime.\n'
     )
 
 
