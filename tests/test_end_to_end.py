@@ -114,15 +114,6 @@ def test_translate_gives_a_line_for_a_line(copy_run: Path, monkeypatch: pytest.M
     assert [lines[i] for i in (0, 1, 2, 4, 5)] == ['a b c', '', '', 'h g', '']
 
 
-def test_translate_names_the_line_that_is_not_utf8_and_keeps_those_before(
-    copy_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out = translate(copy_run, b'a b\nc d\n\xff\n', monkeypatch=monkeypatch)
-    assert code == 2
-    assert out == b'a b\nc d\n'
-    assert 'input line 3: byte 0xff' in capsys.readouterr().err
-
-
 def without_validation(config: Config) -> Config:
     """Quicker: nothing but steps and checkpoints."""
     return replace(config, data=replace(config.data, validation=''))
@@ -137,39 +128,6 @@ def test_a_corpus_that_changed_is_refused_on_resume(copy_folder: Path, tmp_path:
         file.write_text(file.read_text() + 'a b c\n')
     with pytest.raises(UserError, match=r'is not what .* was trained on'):
         train(without_validation(copy_config(folder, steps=6)), tmp_path / 'run')
-
-
-def test_pairs_that_are_left_out_are_reported(
-    copy_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / 'corpus'
-    shutil.copytree(copy_folder, folder)
-    for language, extra in (('in', 'a b\n \n' + 'a b c d ' * 20 + '\n'), ('out', '\nb\na\n')):
-        file = folder / f'train.{language}'
-        file.write_text(file.read_text() + extra)
-    train(without_validation(copy_config(folder, steps=1)), tmp_path / 'run')
-    told = capsys.readouterr().err
-    assert '2,000 of 2,003 pairs are trained on' in told
-    assert 'left out: 2 pairs with a blank side' in told
-    assert 'left out: 1 pairs of more than 32 source or 32 target tokens' in told
-
-
-def test_a_blank_validation_set_is_refused_before_anything_is_written(copy_folder: Path, tmp_path: Path) -> None:
-    folder = tmp_path / 'corpus'
-    shutil.copytree(copy_folder, folder)
-    (folder / 'validation.out').write_text('\n' * 50)
-    with pytest.raises(UserError, match=r'each of the 50 pairs of .* has a blank side'):
-        train(copy_config(folder, steps=1), tmp_path / 'run')
-    assert not (tmp_path / 'run').exists()
-
-
-def test_a_finished_run_is_not_trained_again(
-    copy_run: Path, copy_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = read_metrics(copy_run)
-    train(Run(copy_run).read_config(), copy_run)
-    assert 'trained already, to step 250; raise --training.steps' in capsys.readouterr().err
-    assert read_metrics(copy_run) == before
 
 
 def test_train_py_is_the_train_command(copy_folder: Path) -> None:
@@ -267,11 +225,3 @@ def test_one_model_translates_into_the_language_that_is_asked_for(
     code, out = translate(run, b'a b c d\n', '--decoding.target-language', 'up', monkeypatch=monkeypatch)
     assert (code, out.decode().isupper()) == (0, True)
     assert Translator.from_run(run)(['a b c d'])[0].text.islower()  # data.target_language
-
-
-def test_a_language_the_model_does_not_know_is_refused_with_those_it_knows(
-    mixture_run: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out = translate(mixture_run[0], b'a b\n', '--decoding.target-language', 'upp', monkeypatch=monkeypatch)
-    assert (code, out) == (2, b'')
-    assert "target_language='upp': expected one of low, up. Did you mean up?" in capsys.readouterr().err

@@ -12,7 +12,6 @@ from flax_transformer.audio.augment import (
     mixed,
     run_masks,
     spec_augment,
-    speed,
 )
 
 RATE = 8000
@@ -53,25 +52,6 @@ def test_silence_and_silent_noise_are_left_as_they_are() -> None:
     silent = np.zeros(RATE, np.float32)
     np.testing.assert_array_equal(mixed(silent, NOISE, 10.0, RATE), silent)
     np.testing.assert_array_equal(mixed(HALF_SILENT, silent, 10.0, RATE), HALF_SILENT)
-
-
-@pytest.mark.parametrize('factor', [0.9, 1.0, 1.1])
-def test_speed_scales_length_and_pitch(factor: float) -> None:
-    tone = jnp.sin(2 * jnp.pi * 500 * jnp.arange(RATE) / RATE)
-    played, count = speed(jnp.pad(tone, (0, 100)), factor, RATE, 10_000)
-    assert count == pytest.approx(RATE / factor, abs=5)  # the factor is rounded to 1/1024
-    assert not played[int(count) :].any()
-    spectrum = np.abs(np.fft.rfft(played[:4000]))
-    assert np.argmax(spectrum) * RATE / 4000 == pytest.approx(500 * factor, abs=2)
-    if factor == 1.0:
-        np.testing.assert_array_equal(played[:RATE], tone)
-
-
-def test_speed_keeps_places_exact_in_long_recordings() -> None:
-    ramp = jnp.arange(500_000, dtype=jnp.float32) / 500_000
-    played, _ = speed(ramp, 1.1, 500_000, 450_000)
-    factor = round(1.1 * 1024) / 1024
-    np.testing.assert_allclose(played, np.arange(450_000) * factor / 500_000, atol=1e-6)
 
 
 def test_masks_are_runs_within_their_limits() -> None:

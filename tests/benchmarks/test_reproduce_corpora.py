@@ -137,12 +137,3 @@ def test_translations_that_are_not_line_by_line_are_refused(finished_seeds: set[
     output.write_text('A\nA\nB\n')
     with pytest.raises(UserError, match='got 3 lines for the 2 of'):
         runs.translate([1], ['a', 'b'])
-
-
-def test_another_search_translates_anew(finished_seeds: set[int], tmp_path: Path) -> None:
-    finished_seeds.add(1)
-    fake = Translator()
-    for width in ('2', '3', '3'):
-        experiment = Experiment('tiny', 'number_words', ('--decoding.beam-width', width))
-        Runs(experiment, tmp_path, run=fake).translate([1], ['a'])
-    assert len(fake.asked) == 2

@@ -13,10 +13,10 @@ from reproduce_events import ENTRY, TINY, trained
 
 from benchmarks.reproduce import __main__ as command
 from benchmarks.reproduce import training
-from benchmarks.reproduce.process import Ended, call, hardware
+from benchmarks.reproduce.process import Ended, call
 from benchmarks.reproduce.rows import make_rows
 from benchmarks.reproduce.settings import settings_of
-from benchmarks.reproduce.training import Runs, Stopped, digest
+from benchmarks.reproduce.training import Runs, Stopped
 from flax_transformer.common.errors import UserError
 
 
@@ -141,16 +141,6 @@ def test_settings_are_what_decides_results_and_the_same_for_all_seeds(tmp_path: 
     assert settings_of(moved, {'pairs': 5}) == settings_of(config, {'pairs': 5}) != settings_of(config, {'pairs': 6})
 
 
-def test_the_digest_of_a_run_is_that_of_its_checkpoints(tmp_path: Path) -> None:
-    manifest = tmp_path / 'checkpoints' / '3' / 'manifest.json'
-    manifest.parent.mkdir(parents=True)
-    found = set()
-    for weights in ('a', 'b', 'a'):
-        manifest.write_text(weights)
-        found.add(digest(tmp_path))
-    assert len(found) == 2
-
-
 def test_a_scoring_that_fails_is_noted(finished_seeds: set[int], tmp_path: Path) -> None:
     runs = Runs(TINY, tmp_path, run=Fake(2))
     finished_seeds.add(1)
@@ -158,9 +148,3 @@ def test_a_scoring_that_fails_is_noted(finished_seeds: set[int], tmp_path: Path)
     assert [event['event'] for event in runs.log.read()] == ['scoring', 'score failed', 'scoring', 'score']
     with pytest.raises(Stopped):
         command.work(Runs(TINY, tmp_path, run=Fake(75)), [ENTRY], [1])
-
-
-def test_hardware_names_the_processor_and_what_else_it_ran_on() -> None:
-    assert hardware('2 cpu devices by pmap') == hardware('')
-    assert f'{os.cpu_count()} cores, ' in hardware('')
-    assert hardware('1 gpu device by pmap').startswith('1 gpu device by pmap')

@@ -2,7 +2,6 @@
 
 import io
 import json
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -86,14 +85,3 @@ def test_show_curves_and_average_serve_a_classifier(
     (tmp_path / 'line.txt').write_text('a fine film\n')
     assert main(['classify', str(mean), '--input', str(tmp_path / 'line.txt')]) == 0
     assert capsys.readouterr().out.startswith('pos\t')
-
-
-def test_what_comes_after_an_average_can_be_typed_without_a_test_set(
-    tiny_classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = Path(shutil.copytree(tiny_classifier, tmp_path / 'run'))
-    config = json.loads((run / 'config.json').read_text())
-    config['data']['test'] = ''
-    (run / 'config.json').write_text(json.dumps(config))
-    assert main(['average', str(run), str(tmp_path / 'mean'), '--last', '2']) == 0
-    assert f'evaluate {tmp_path / "mean"} --test test.tsv\n' in capsys.readouterr().out

@@ -3,12 +3,9 @@
 import dataclasses
 import io
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
 from flax_transformer.cli import COMMANDS, main
 from flax_transformer.cli.help import texts_of as comments_of
@@ -190,12 +187,6 @@ def test_a_workdir_that_is_no_run_is_refused_and_left_alone(refuse, folder, work
     assert {file: file.read_bytes() for file in folder.iterdir()} == before
 
 
-def test_a_workdir_below_a_file_is_told_in_one_line(refuse):
-    code, message = refuse('train', 'mine.py', '--workdir', 'good.en/new')
-    assert code == 1
-    assert_says(message, 'Not a directory', 'good.en/new')
-
-
 @pytest.fixture
 def full_disk(monkeypatch):
     """A disk on which files can be made but hold nothing."""
@@ -274,20 +265,3 @@ def test_lines_before_an_invalid_one_are_given_out_first():
         UserError, match=r'input line 3: byte 0xe4 is not valid UTF-8.*iconv.*The lines written so far are kept'
     ):
         next(reader)
-
-
-@pytest.mark.parametrize(
-    ('content', 'lines'),
-    [('', []), ('a', ['a']), ('a\n\nb\n', ['a', '', 'b']), ('\n', ['']), ('a\rb\x85c\n', ['a\rb\x85c'])],
-)
-def test_input_lines_end_at_the_line_feed_alone(content, lines):
-    assert [line for chunk in chunks(io.BytesIO(content.encode())) for line in chunk] == lines
-
-
-def test_the_launcher_exits_with_two_and_no_traceback(folder):
-    command = [sys.executable, str(ROOT / 'train.py'), '--config', 'mine.py', *NEW, '--model.nope', '1']
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
-    assert '--model.nope' in done.stderr
-    assert 'Traceback' not in done.stdout + done.stderr
-    assert not (folder / 'new').exists()

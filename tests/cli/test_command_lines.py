@@ -55,25 +55,6 @@ def test_jsonl_holds_everything_on_one_line_each(copy_run, call) -> None:
     assert flags | {'score', 'tokens', 'token_ids', 'num_tokens'} <= set(records[0])
 
 
-def test_jsonl_input_brings_prefixes_and_keeps_other_fields(copy_run, call) -> None:
-    lines = ['{"text": "a b c", "prefix": "h", "id": 7}', '"d e"', '', '{"text": "b"}']
-    options = ('--input-format', 'jsonl', '--format', 'jsonl')
-    code, out, _ = call('translate', copy_run, *options, text='\n'.join(lines) + '\n')
-    records = [json.loads(line) for line in out.splitlines()]
-    assert code == 0
-    assert records[0]['id'] == 7
-    assert records[0]['text'] == 'a b c'
-    assert records[0]['translation'].startswith('h')
-    assert [record['translation'] for record in records[1:]] == ['d e', '', 'b']
-
-
-def test_more_translations_than_beams_are_refused(copy_run, call) -> None:
-    code, _, err = call('translate', copy_run, '--n-best', '3', text='a\n')
-    assert code == 2
-    assert 'n_best=3: expected at most beam_width=2' in err
-    assert 'set beam_width to 3 (--decoding.beam-width 3)' in err
-
-
 def test_a_file_in_place_of_a_run_is_named_with_its_option(copy_run, call, folder) -> None:
     code, _, err = call('translate', copy_run, folder / 'in')
     assert code == 2

@@ -3,7 +3,6 @@
 import dataclasses
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -97,11 +96,6 @@ def test_help_names_the_further_arguments(capsys: pytest.CaptureFixture[str]) ->
     assert any(line.split() == ['OUT', 'the', 'run', 'directory', 'to', 'make'] for line in lines)
 
 
-def test_help_on_help_is_the_list(capsys: pytest.CaptureFixture[str]) -> None:
-    text = output_of(capsys, 'help', 'help')
-    assert all(name in text for name in COMMANDS)
-
-
 def test_a_field_that_is_on_by_default_is_shown_as_what_turns_it_off() -> None:
     @dataclasses.dataclass
     class Options:
@@ -113,36 +107,11 @@ def test_a_field_that_is_on_by_default_is_shown_as_what_turns_it_off() -> None:
     assert '--is-off' in text
 
 
-def test_every_text_of_the_short_help_begins_alike_except_for_names() -> None:
-    @dataclasses.dataclass
-    class Options:
-        # A number of lines.
-        lines: int = 1
-        memory: float = 1.0  # GB per device
-        first: bool = False  # True: norm first
-
-    words = [line.split()[2] for line in short_help('prog command', 'About.', Options).splitlines()[-3:]]
-    assert words == ['a', 'GB', 'norm']
-
-
-def test_a_surname_is_not_taken_for_the_first_word_of_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert 'lstm: Hochreiter and Schmidhuber' in output_of(capsys, 'train', 'number_words_rnn', '-h')
-
-
 def test_the_version_is_that_of_the_package_and_starts_no_device(capsys: pytest.CaptureFixture[str]) -> None:
     assert f'flax-transformer {flax_transformer.__version__}, jax ' in output_of(capsys, '--version')
     script = "import sys; from flax_transformer.cli import main; main(['--version']); print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, '-c', script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == 'False'
-
-
-@pytest.mark.parametrize(('unit', 'shown'), [('lines', '3 lines '), ('B', '3.00B ')])
-def test_a_bar_names_its_unit(unit: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(quiet.VARIABLE, raising=False)
-    monkeypatch.setattr(sys.stderr, 'isatty', lambda: True)
-    with progress_bar(None, unit) as bar:
-        bar.update(3)
-        assert str(bar).startswith(shown)
 
 
 def test_quiet_leaves_out_notes_and_bars_but_not_errors(
@@ -222,10 +191,3 @@ def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None
     assert main(['completion', 'bsh']) == 2
     assert "got 'bsh', expected one of bash, zsh, fish" in capsys.readouterr().err
     assert 'bash-completion' in output_of(capsys, 'completion', '--help')
-
-
-def test_pressing_tab_starts_no_python(complete) -> None:
-    start = time.monotonic()
-    complete('train', 'x', '--')
-    assert 'python' not in bash()
-    assert time.monotonic() - start < 5

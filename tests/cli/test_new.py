@@ -16,7 +16,6 @@ from flax_transformer.common.config_files import load_config, shipped_configs
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.config import DataConfig, TransformerConfig
 from flax_transformer.cost import step_cost
-from flax_transformer.cost.step_cost import step_seconds
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.tasks import new_config as shared
@@ -261,21 +260,6 @@ def test_a_mistake_is_explained_and_leaves_nothing(
     assert main(['new', name, '--no-measure', *argv]) == 2
     assert message in capsys.readouterr().err
     assert sorted(files.iterdir()) == before
-
-
-def test_a_step_takes_the_least_of_its_times_after_the_first() -> None:
-    class Trainer:
-        class task:
-            batch_shapes = staticmethod(lambda: ())
-
-        def init_state(self) -> int:
-            return 0
-
-        def step(self, state: int, _: object) -> tuple[int, int]:
-            return state + 1, 0
-
-    times = iter([0.0, 4.0, 4.0, 6.0, 6.0, 9.0])
-    assert step_seconds(Trainer(), clock=lambda: next(times)) == 2.0
 
 
 def test_shipped_configs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from conftest import TESTS
 
 from flax_transformer.cli import main
-from flax_transformer.common.errors import edit_distance, nearest
+from flax_transformer.common.errors import nearest
 
 FILE = str(TESTS / 'fixtures' / 'word_vectors' / 'words.bin')
 
@@ -27,11 +27,6 @@ def test_an_analogy_is_answered_by_both_methods(capsys: pytest.CaptureFixture[st
         answers.append([line.split('\t')[1] for line in capsys.readouterr().out.splitlines()])
     assert len(answers[0]) == len(answers[1]) == 3
     assert not {'man', 'woman', 'king'} & {word for each in answers for word in each}
-
-
-def test_similarity_is_a_number(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(['similarity', FILE, 'king', 'queen']) == 0
-    assert capsys.readouterr().out == '0.1843\n'
 
 
 def test_a_file_is_scored_as_a_run_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,19 +85,3 @@ def test_a_word_in_capitals_names_the_one_without_them(tmp_path: Path, capsys: p
     (tmp_path / 'words.txt').write_text(''.join(f'{word} 1 2\n' for word in [*COMMON, *RARE]))
     assert main(['neighbours', str(tmp_path / 'words.txt'), 'KING']) == 2
     assert 'Did you mean king, kind, kin?' in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ('first', 'second', 'distance'),
-    [
-        ('', '', 0),
-        ('', 'ab', 2),
-        ('king', 'king', 0),
-        ('kign', 'king', 1),
-        ('recieve', 'receive', 1),
-        ('kitten', 'sitting', 3),
-        ('ca', 'abc', 3),  # 2 if a swapped pair could be parted again
-    ],
-)
-def test_the_edit_distance_counts_a_swap_once(first: str, second: str, distance: int) -> None:
-    assert edit_distance(first, second) == edit_distance(second, first) == distance

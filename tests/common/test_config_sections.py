@@ -187,30 +187,6 @@ def test_bad_value_is_refused_by_name(section, values, expected):
         section(**values)
 
 
-def test_width_of_head_is_head_dim_or_an_equal_share():
-    assert TransformerConfig().width_of_head == 64
-    assert TransformerConfig(d_model=512, num_heads=7, head_dim=48).width_of_head == 48
-
-
-def test_a_batch_is_whole_rows():
-    assert Config().rows_per_step == 200
-    assert Config(data=DataConfig(target_length=256)).rows_per_step == 100
-
-
-def test_training_takes_its_first_three_fields_without_names_and_no_more():
-    """As earlier versions ordered them; a fourth would be another field now."""
-    assert TrainingConfig(7, 128, 0.2) == TrainingConfig(steps=7, tokens_per_step=128, label_smoothing=0.2)
-    with pytest.raises(TypeError, match='positional'):
-        TrainingConfig(7, 128, 0.2, 50)
-
-
-def test_configs_are_frozen_and_hashable():
-    """A module has its config as a field, so jit and linen compare and hash it."""
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        TransformerConfig().d_model = 64
-    assert hash(Config()) == hash(Config())
-
-
 def test_defaults_are_the_papers():
     """Each a named field. Points 1, 2, 3, 4, 5, 6, 8, 9, 11, 12 and 13; the base model of table 3."""
     config = Config()

@@ -63,15 +63,6 @@ def test_bfloat16_logits_are_summed_in_float32():
     np.testing.assert_array_equal((total, count), expected)
 
 
-def test_one_pass_gives_the_smoothed_loss_and_the_other():
-    smoothed, nll = losses.cross_entropy(jnp.asarray(LOGITS), TARGETS, label_smoothing=0.1)
-    for got, label_smoothing in ((smoothed, 0.1), (nll, 0.0)):
-        expected = optax.softmax_cross_entropy(
-            LOGITS, jnp.asarray(target_distribution(TARGETS, label_smoothing), jnp.float32)
-        )
-        np.testing.assert_allclose(got, expected, rtol=1e-5)
-
-
 def test_a_loss_in_chunks_may_be_scaled_before_it_is_differentiated():
     targets = jnp.asarray(TARGETS)
 

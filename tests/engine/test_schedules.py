@@ -1,7 +1,5 @@
 """Learning rates by step, the first step being 1. Points are those of docs/explanation/paper_and_code.md."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -61,11 +59,3 @@ def test_without_warmup_the_peak_comes_first(make):
     rates = values(make())
     assert rates.argmax() == 0
     np.testing.assert_allclose(rates[0], 0.3, rtol=3e-3)  # 1/400 of the way down already
-
-
-@pytest.mark.parametrize('schedule', [noam(512, 50), constant(0.3, 50), linear(0.3, 50, 400), cosine(0.3, 50, 400)])
-def test_schedule_can_be_traced_at_an_integer_step(schedule):
-    """An optimizer calls it under jit with an int32 counter."""
-    rate = jax.jit(schedule)(jnp.int32(77))
-    assert rate.dtype == jnp.float32
-    np.testing.assert_allclose(rate, values(schedule)[76], **FLOAT32)

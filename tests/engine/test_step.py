@@ -12,9 +12,7 @@ import pytest
 from toy_runs import make_trainer
 from toy_task import CircleConfig, CircleTask, draw
 
-from flax_transformer.common.errors import UserError
 from flax_transformer.config import ParallelConfig
-from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.step import train_step
 from flax_transformer.engine.task import init_state
@@ -32,16 +30,6 @@ def test_the_old_state_is_given_away(strategy: str) -> None:
         old, (state, _) = state, trainer.step(state, draw(1))
         jax.block_until_ready(state)
         assert all(leaf.is_deleted() for leaf in jax.tree.leaves((old.params, old.opt_state)))
-
-
-def test_rows_that_do_not_divide_among_the_devices_are_refused() -> None:
-    with pytest.raises(UserError, match=r'8 rows, .* among 3 devices'):
-        Devices(ParallelConfig('pmap', 3)).check_rows(8)
-
-
-def test_more_devices_than_there_are_is_refused() -> None:
-    with pytest.raises(UserError, match='num_devices=99: this process sees 8 cpu'):
-        Devices(ParallelConfig('pmap', 99))
 
 
 def test_random_numbers_differ_from_step_to_step_and_repeat_with_the_seed() -> None:

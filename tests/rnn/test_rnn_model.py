@@ -9,7 +9,6 @@ import numpy_rnn
 import pytest
 
 from flax_transformer.ops.embedding import output_names
-from flax_transformer.ops.int8 import to_int8
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.rnn.layers import RecurrentLayer
 from flax_transformer.rnn.model import AttentionRNN, parameter_shapes, resolve_dtype
@@ -95,14 +94,6 @@ def test_one_token_at_a_time_is_all_at_once(name) -> None:
     assert attention.shape == (1, 6, 1, 5, 8)
     np.testing.assert_allclose(np.stack(seen, 1), attention[0, :, 0, :, :6], **CLOSE)
     np.testing.assert_allclose(attention.sum(-1), 1, rtol=1e-6)
-
-
-def test_eight_bits_change_little() -> None:
-    config = small(**CONFIGS['additive'])
-    params, step = variables(config)['params'], jitted(config, 'decode')
-    state = jitted(config, 'start')({'params': params}, SOURCE)
-    of_float, of_int8 = (step({'params': tree}, TARGET_IN[:, 1], state)[0] for tree in (params, to_int8(params)))
-    assert 0 < jnp.abs(of_float - of_int8).max() < 0.3
 
 
 def test_a_fresh_layer_keeps_the_length_of_its_state() -> None:

@@ -7,7 +7,6 @@ import sys
 from dataclasses import make_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 import toy_task
@@ -21,7 +20,7 @@ from flax_transformer.common.config_json import from_json, task_of, to_json
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.tasks.find import config_class, open_run, read_run_config, task_module
+from flax_transformer.tasks.find import open_run, read_run_config
 from flax_transformer.tasks.translation.run import Run
 
 
@@ -124,13 +123,6 @@ def test_a_config_file_of_no_task_here_is_refused_by_name(
     assert f'{file}: {expected}' in capsys.readouterr().err
 
 
-def test_a_replaced_config_keeps_its_task() -> None:
-    """It is of the class: a run cannot change it."""
-    assert replace(Config(), seed=1).task == 'translation'
-    with pytest.raises(TypeError, match='task'):
-        Config(task='tagging')
-
-
 @pytest.fixture
 def circle(tmp_path: Path) -> Path:
     """A run of the task 'circle', which is no folder of `tasks/`."""
@@ -219,15 +211,3 @@ def test_a_config_of_another_class_than_its_tasks_is_refused(tmp_path: Path) -> 
     other = make_dataclass('Other', [], namespace={'task': 'circle'})
     with pytest.raises(UserError, match=r'got a Other, expected a toy_task\.CircleConfig'):
         train(other(), tmp_path / 'run')
-
-
-def test_a_config_that_inherits_from_that_of_another_task_is_found() -> None:
-    namespace = {'task': 'wide_circle', '__annotations__': {'task': ClassVar[str]}}
-    wide = make_dataclass('WideConfig', [], bases=(CircleConfig,), namespace=namespace, frozen=True, kw_only=True)
-    assert config_class('wide_circle') is wide
-    assert config_class('circle') is CircleConfig
-
-
-def test_a_missing_module_of_a_task_is_named() -> None:
-    with pytest.raises(UserError, match=r"task='translation': it has no nothing\.py; docs/how-to/tasks\.md"):
-        task_module('translation', 'nothing')

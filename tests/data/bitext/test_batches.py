@@ -2,9 +2,6 @@
 
 import itertools
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from fractions import Fraction
 
@@ -254,13 +251,6 @@ def iter_from(dataset, count):
     return iterator
 
 
-def test_two_readers_of_one_dataset_do_not_disturb_each_other():
-    dataset = packed()
-    one, two = iter(dataset), iter(dataset)
-    ahead = take(one, MANY)
-    assert_equal(take(two, MANY), ahead)
-
-
 def test_a_grain_prefetcher_keeps_order_and_state():
     """The state speaks of what was given out, not of what was read ahead."""
     plain = iter(packed())
@@ -303,10 +293,3 @@ def test_validation_keeps_over_long_sentences_and_only_grows_for_them():
 
 def test_an_empty_validation_set_has_no_batches():
     assert list(validation_batches([TokenizedPairs(flatten([]), flatten([]))], num_rows=2, **SLOTS, pad_id=PAD)) == []
-
-
-def test_a_reader_that_outlives_the_module_ends_without_a_word():
-    program = f'import test_batches as t, {PackedBatches.__module__} as module; module.kept = iter(t.packed())'
-    environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, '-c', program], env=environment, capture_output=True, text=True, check=True)
-    assert done.stderr == ''

@@ -17,7 +17,7 @@ from flax_transformer.data import lines as text_lines
 from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.cache import Settings, cached_pairs, find_cached
 from flax_transformer.data.bitext.sources import open_corpus
-from flax_transformer.data.bitext.tokenized import Side, tokenize
+from flax_transformer.data.bitext.tokenized import tokenize
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 LINES = ['one two three four five six', 'eins zwei drei vier', 'ein Satz mit süßen Äpfeln'] * 5
@@ -96,13 +96,6 @@ def test_the_cache_holds_what_tokenize_gives_in_memory(folder, tmp_path):
     assert pairs.numbers.tolist() == [i for i in range(100) if i not in (0, 17, 99, 1, 40, 98)]
     assert {pairs.source.ids.dtype, pairs.target.ids.dtype} == {np.dtype(np.uint16)}
     assert prepared_in(tmp_path / 'cache')
-
-
-def test_a_tag_begins_each_source_in_the_cache(folder, tmp_path):
-    how = Settings(24, 20, 'de')
-    pairs = cached_pairs(corpus_in(folder), TAGGED, how, tmp_path / 'cache')
-    assert_same(pairs, in_memory(folder, TAGGED, how))
-    assert (pairs.source.ids[pairs.source.offsets[:-1]] == TAGGED.tag_id('de')).all()
 
 
 @pytest.mark.parametrize(('vocab_size', 'dtype'), [(1 << 16, np.uint16), ((1 << 16) + 1, np.uint32)])
@@ -404,10 +397,3 @@ def test_what_is_mapped_outlives_its_folder_and_the_release_of_its_pages(folder,
     for _ in range(2):
         pairs.release()
         assert_same(pairs, expected)
-
-
-def test_what_is_mapped_cannot_be_written(folder, tmp_path):
-    pairs = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
-    with pytest.raises(ValueError, match='read-only'):
-        pairs.source.ids[0] = 3
-    assert isinstance(pairs.source, Side)

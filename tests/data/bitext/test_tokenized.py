@@ -22,11 +22,6 @@ def test_a_sentence_of_exactly_the_slots_eos_counted_is_kept():
     assert tokenize(Pairs(['eins'], ['one two three']), TOKENIZER, 20, length - 1).num_too_long == 1
 
 
-def test_without_slots_no_sentence_is_too_long():
-    tokenized = tokenize(Pairs(['one ' * 500, ''], ['eins', 'x']), TOKENIZER)
-    assert (len(tokenized), tokenized.num_too_long, tokenized.num_blank) == (1, 0, 1)
-
-
 texts = st.text(st.sampled_from('one two drei \t\u2028é'), max_size=25)
 
 
@@ -56,17 +51,6 @@ def test_tokenize_is_its_definition(pairs, source_slots, target_slots, language)
     for i, (source, target) in enumerate(kept):
         assert got.source.sentence(i).tolist() == source
         assert got.target.sentence(i).tolist() == target
-
-
-def test_the_tag_begins_each_source_and_takes_a_slot():
-    pairs = Pairs(['one two', 'three'], ['eins zwei', 'drei'])
-    tag = TAGGED.tag_id('de')
-    got = tokenize(pairs, TAGGED, target_language='de')
-    assert [got.source.sentence(i)[0] for i in (0, 1)] == [tag, tag]
-    assert tag not in got.target.ids
-    length = len(TAGGED.encode(['one two'])[0])
-    assert tokenize(pairs, TAGGED, length + 1, 20, target_language='de').num_too_long == 0
-    assert tokenize(pairs, TAGGED, length, 20, target_language='de').num_too_long == 1
 
 
 def test_lone_surrogates_become_question_marks_as_in_translation():

@@ -242,18 +242,3 @@ def test_remat_changes_memory_alone(params: Any) -> None:
     (grads, sums), (expected_grads, expected_sums) = found['layers'], found['none']
     np.testing.assert_allclose(sums['loss'], expected_sums['loss'], rtol=1e-6)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-7), grads, expected_grads)
-
-
-def test_the_step_for_devices_elsewhere_is_the_one_that_runs(params: Any) -> None:
-    """Lowered from shapes alone, for more devices than the config asks for."""
-    config = config_of(ParallelConfig('pmap', 1))
-    elsewhere = make_trainer(replace(config, parallel=ParallelConfig('mesh', 1, fsdp=1, tensor=1)), jax.devices()[:1])
-    compiled = elsewhere.lower().compile()
-    trainer = make_trainer(config)
-    state, batch = trainer.init_state(params), uneven_batch()
-    _, metrics = compiled(state, jax.device_put(batch, jax.devices()[0]), jax.random.key(config.seed + 1))
-    assert metrics['target_tokens'] == (batch.target_segments > 0).sum()
-    wide = make_trainer(replace(config, parallel=ParallelConfig('mesh', fsdp=4)), jax.devices())
-    assert dict(wide.devices.mesh.shape) == {'data': 2, 'fsdp': 4, 'tensor': 1}
-    assert wide.shapes.params['embedding']['table'].sharding.spec == P('tensor', 'fsdp')
-    assert compiled.memory_analysis().temp_size_in_bytes > 0

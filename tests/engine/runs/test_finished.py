@@ -12,7 +12,6 @@ from conftest import ROOT, copy_config
 
 from flax_transformer.cli.train import _print_next
 from flax_transformer.engine.runs.finished import finished
-from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
 from flax_transformer.tasks.translation.run import Run
 
 CONFIG = """from pathlib import Path
@@ -44,11 +43,6 @@ def test_what_comes_next_can_be_typed_without_a_test_set_too(test: str, files: s
     config = copy_config(Path())
     _print_next(replace(config, data=replace(config.data, test=test)), Path('run'))
     assert f'  flax-transformer evaluate run{files}\n' in capsys.readouterr().out
-
-
-def test_what_comes_next_names_a_test_file_for_a_classifier_too(capsys) -> None:
-    _print_next(ClassificationConfig(data=ClassificationDataConfig(test='')), Path('run'))
-    assert '  flax-transformer evaluate run --test test.tsv\n' in capsys.readouterr().out
 
 
 def test_what_a_start_must_look_at_is_not_called_finished(copy_run: Path, tmp_path: Path) -> None:

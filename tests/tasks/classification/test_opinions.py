@@ -17,8 +17,6 @@ from flax_transformer.tasks.classification.opinions import (
 )
 from flax_transformer.tasks.classification.reading import read_examples
 
-NEGATIONS = ('not', 'never', 'hardly', 'nothing', 'no', 'without', 'lacking', 'far', 'but')
-
 
 @pytest.fixture(scope='module')
 def train() -> tuple[list[str], list[str]]:
@@ -34,21 +32,6 @@ def test_there_are_a_hundred_pairs_half_of_them_praise() -> None:
     assert [pair.labels() for pair in pairs if pair.negated == notes] == [('pos', 'neg')]
 
 
-def test_each_negation_turns_as_much_praise_as_blame() -> None:
-    added = {
-        is_praise: Counter(
-            word
-            for pair in negation_pairs()
-            if pair.is_praise == is_praise
-            for word in set(pair.negated.split()) - set(pair.plain.split())
-            if word in NEGATIONS
-        )
-        for is_praise in (True, False)
-    }
-    assert added[True] == added[False]
-    assert set(added[True]) == set(NEGATIONS)
-
-
 def test_pairs_are_counted_where_both_labels_are_right() -> None:
     def first_word(texts):  # right for the plain blame alone
         return ['bad'] * len(texts)
@@ -61,18 +44,6 @@ def test_pairs_are_counted_where_both_labels_are_right() -> None:
 def test_an_opinion_is_a_pure_function_of_its_number() -> None:
     assert opinion(3) == opinion(3) == ('the cast was hardly tasty and hardly gripping', 'neg')
     assert opinion(3, seed=1) != opinion(3)
-
-
-def test_where_few_opinions_are_negated_words_are_hints() -> None:
-    shares = {}
-    for negated in (0.0, 0.5, 1.0):
-        found = [opinion(index, negated=negated) for index in range(600)]
-        labels = [label for text, label in found if {'good', 'funny', 'fresh', 'clever'} & set(text.split())]
-        assert len(labels) > 20
-        shares[negated] = labels.count('pos') / len(labels)
-    assert shares[0.0] == 1
-    assert 0.2 < shares[0.5] < 0.8
-    assert shares[1.0] == 0
 
 
 def test_splits_are_disjoint_balanced_and_without_the_pairs(train) -> None:

@@ -1,8 +1,6 @@
 """What a run is prepared from: lines for the tokenizer, corpora as ids, validation sets; faults come first."""
 
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -233,12 +231,3 @@ def test_runs_share_a_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert digest_of(folder / 'two', replace(config, seed=7)) == first
     for name in ('one', 'two'):
         assert not (folder / name / 'data_cache').exists()
-
-
-def test_preparing_data_imports_no_translator() -> None:
-    code = (
-        'import sys, flax_transformer.tasks.translation.preparation; '
-        'print([name for name in sys.modules if "translation.inference" in name or "transformer.model" in name])'
-    )
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
-    assert done.stdout == '[]\n'

@@ -94,16 +94,6 @@ def test_translate_ids_is_one_pure_function(translator: Translator) -> None:
     np.testing.assert_allclose(plain.scores, inside.scores[:2], atol=1e-5)
 
 
-def test_learned_positions_bound_the_length_of_a_line(copy_run: Path, tmp_path: Path) -> None:
-    """Refused by name when the option is given, not by a traceback when the line comes."""
-    run = tmp_path / 'run'
-    shutil.copytree(copy_run, run, ignore=shutil.ignore_patterns('checkpoints'))
-    config = Run(run).read_config()
-    Run(run).write_config(replace(config, model=replace(config.model, positions='learned', max_length=400)))
-    with pytest.raises(UserError, match=r'max_length=400: expected 1074 learned positions'):
-        Translator.from_run(run, max_source_tokens=1024)
-
-
 # --------------------------------------------------------------------------------------------------- results
 
 
@@ -160,15 +150,6 @@ def test_banned_texts_and_ids_do_not_come(copy_run: Path, translator: Translator
     assert found[1].text == 'd c'
     with pytest.raises(UserError, match=r'banned_ids=\(20,\): expected ids below vocab_size=20'):
         Translator.from_run(copy_run, banned_ids=(20,))
-
-
-def test_lengths_are_bounded_by_field(translator: Translator) -> None:
-    short = searching(translator, max_tokens=3, beam_width=1)(['a b c d e f g'])[0]
-    assert (short.num_tokens, short.truncated) == (3, True)
-    forced = searching(translator, max_tokens=3, force_eos=True, beam_width=1)(['a b c d e f g'])[0]
-    assert forced.token_ids[-1] == 1
-    assert forced.token_log_probs[-1] == 0.0
-    assert not forced.truncated
 
 
 def test_attention_aligns_a_copy_with_its_source(translator: Translator) -> None:
