@@ -1,5 +1,6 @@
 """Steps that make `training.epochs` passes over the data, or take `training.minutes` on these devices."""
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,14 +48,14 @@ def _with_steps(config: TaskConfig, steps: int) -> TaskConfig:
 
 
 def _passes_of_a_step(data: Any) -> float:
-    batches = iter(data)
-    for number in count(1):
-        next(batches)
-        passes = data.epoch(batches.get_state())
-        if passes is None:
-            raise UserError(f'training.epochs: {data.name} has no end to count by; expected training.steps')
-        if passes and number >= _FEWEST:
-            return passes / number
+    with contextlib.closing(iter(data)) as batches:
+        for number in count(1):
+            next(batches)
+            passes = data.epoch(batches.get_state())
+            if passes is None:
+                raise UserError(f'training.epochs: {data.name} has no end to count by; expected training.steps')
+            if passes and number >= _FEWEST:
+                return passes / number
 
 
 def _steps_in(seconds: float, trainer: 'Trainer', data: Any, validate: Any, began: float) -> float:
@@ -75,7 +76,8 @@ def _steps_in(seconds: float, trainer: 'Trainer', data: Any, validate: Any, bega
         state, sums = trainer.step(state, next(batches))
         return sums
 
-    compiling, *steps = [timed(step) for _ in range(1 + _MEASURED)]
+    with contextlib.closing(batches):
+        compiling, *steps = [timed(step) for _ in range(1 + _MEASURED)]
     evaluation = [timed(lambda: validate(state, NoReporter())) for _ in range(2 if validate else 0)][-1:]
     left = seconds - (time.perf_counter() - began) - compiling
     usual = sorted(steps)[_MEASURED // 2] + sum(evaluation) / trainer.config.training.evaluate_every
