@@ -6,8 +6,9 @@ from flax_transformer.common.errors import UserError, nearest
 
 DESCRIPTION = """usage: flax-transformer configs [NAME]
 
-List the configs that come with the package, or print one, to begin your own:
-  flax-transformer configs multi30k_en_de > my_config.py"""
+Print a config that comes with the package, to begin your own:
+  flax-transformer configs multi30k_en_de > my_config.py
+Without a NAME, list all."""
 
 
 def main(argv: list[str]) -> None:
