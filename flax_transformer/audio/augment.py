@@ -1,4 +1,4 @@
-"""What training does to waveforms and features: gain, speed, noise, and masks (SpecAugment).
+"""What training does to waveforms and features: gain, noise, and masks (SpecAugment).
 
 Pure functions of a key, or of numbers, and one recording's arrays; all compile with static shapes, and map over a batch
 by `jax.vmap`. A recording in a batch is padded: its first `num_samples` samples are its own, and padding stays 0. What
@@ -8,8 +8,6 @@ takes no key works on NumPy arrays, too, without JAX.
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-from flax_transformer.common.fields import check
 
 _ACTIVE_SHARE = 1e-3  # blocks quieter than this fraction of the loudest one's power, -30 dB, are pauses
 _BLOCKS_PER_SECOND = 50
@@ -50,22 +48,6 @@ def mixed(samples, noise, snr_db, rate: int, is_sample=None):
     wanted = active_power(samples, rate) * 10 ** (-snr_db / 10)
     scale = xp.sqrt(xp.where(noise_power > 0, wanted / xp.maximum(noise_power, 1e-30), 0))
     return samples + noise * scale.astype(samples.dtype)
-
-
-def speed(samples: jax.Array, factor, num_samples, size: int) -> tuple[jax.Array, jax.Array]:
-    """The first num_samples of [T] played `factor` times as fast: [size] padded by 0, and their number.
-
-    The pitch changes, too (Ko et al. 2015). Sample i is interpolated linearly at i * factor; what is over
-    `size` is cut. The factor, up to 2, is rounded to 1/1024, so that positions are exact. On the host
-    `data.audio.reading.resampled(samples, 11, 10)` does the same with a filter, at a factor of 1.1.
-    """
-    check(size < 1 << 20, f'size={size}: expected less than {1 << 20} samples, for 32-bit positions')
-    positions = jnp.arange(size) * jnp.round(jnp.asarray(factor) * 1024).astype(int)
-    whole, rest = positions // 1024, (positions % 1024).astype(samples.dtype) / 1024
-    last = samples.shape[-1] - 1
-    played = samples[jnp.minimum(whole, last)] * (1 - rest) + samples[jnp.minimum(whole + 1, last)] * rest
-    is_inside = positions <= (num_samples - 1) * 1024
-    return jnp.where(is_inside, played, 0), is_inside.sum()
 
 
 def spec_augment(

@@ -222,7 +222,7 @@ def options_of(changes: dict[str, Any]) -> str:
 STEPS = 3  # the fastest counts
 
 
-def step_seconds(trainer: Trainer) -> float:
+def step_seconds(trainer: Trainer, *, clock: Callable[[], float] = time.perf_counter) -> float:
     """Seconds of a trainer's step on the devices that are here, measured; compiles the step."""
     shapes = trainer.task.batch_shapes()
     batch = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)  # zeros are as much work as text
@@ -231,13 +231,13 @@ def step_seconds(trainer: Trainer) -> float:
     jax.block_until_ready(sums)
     seconds = []
     for _ in range(STEPS):
-        start = time.perf_counter()
+        start = clock()
         state, sums = trainer.step(state, batch)
         jax.block_until_ready((state, sums))
-        seconds.append(time.perf_counter() - start)
+        seconds.append(clock() - start)
     return min(seconds)
 
 
-def training_flops(trainer: Trainer) -> float:
+def training_flops(trainer: Trainer, *, clock: Callable[[], float] = time.perf_counter) -> float:
     """FLOP/s of a trainer's steps, all devices together, counting as `Task.flops_per_step` does; compiles the step."""
-    return trainer.task.flops_per_step / step_seconds(trainer)
+    return trainer.task.flops_per_step / step_seconds(trainer, clock=clock)

@@ -60,7 +60,7 @@ class LoopConfig:
 class OptimizerConfig:
     """Defaults: section 5.3 of the paper."""
 
-    # muon: Muon (Jordan et al. 2024) for the kernels of dense layers, adamw for the rest
+    # muon: Muon (Jordan et al. 2024) for matrices within layers; adamw for the rest: embeddings, outputs
     name: Literal['adam', 'adamw', 'adafactor', 'lion', 'muon'] = 'adam'
     # How the learning rate changes after its warm-up.
     schedule: Literal['noam', 'inverse_sqrt', 'linear', 'cosine', 'constant'] = 'noam'

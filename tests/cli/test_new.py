@@ -16,6 +16,7 @@ from flax_transformer.common.config_files import load_config, shipped_configs
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.config import DataConfig, TransformerConfig
 from flax_transformer.cost import step_cost
+from flax_transformer.cost.step_cost import training_flops
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.tasks import new_config as shared
@@ -108,9 +109,7 @@ def test_given_sets_are_named_and_nothing_is_copied(files: Path, capsys: pytest.
     assert capsys.readouterr().out.endswith('flax-transformer evaluate runs/mine\n')
 
 
-def test_ten_pairs_have_one_held_out_and_names_with_spaces_are_quoted(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ten_pairs_have_one_held_out_and_names_with_spaces_are_quoted(files: Path, capsys) -> None:
     for language in WORDS:
         lines = (files / f'train.{language}').read_text(encoding='utf-8').splitlines(keepends=True)
         (files / f'my train.{language}').write_text(''.join(lines[:10]), encoding='utf-8')
@@ -248,9 +247,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(('argv', 'message'), BAD.values(), ids=BAD)
-def test_a_mistake_is_explained_and_leaves_nothing(
-    argv: tuple[str, ...], message: str, files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_explained_and_leaves_nothing(argv: tuple[str, ...], message: str, files: Path, capsys) -> None:
     (files / 'short').write_text('one\n')
     for side in WORDS:
         (files / f'few.{side}').write_text('one two three\n' * 9)
@@ -268,6 +265,24 @@ def test_shipped_configs_are_printed(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out == shipped_configs()['glove'].read_text()
     assert main(['configs', 'glov']) == 2
     assert 'Did you mean glove?' in capsys.readouterr().err
+
+
+def test_speed_is_the_work_of_a_step_over_its_time() -> None:
+    class Trainer:
+        """Steps that take 4, 2 and 3 seconds after the first, which compiles."""
+
+        class task:
+            flops_per_step = 10.0
+            batch_shapes = staticmethod(lambda: ())
+
+        def init_state(self) -> int:
+            return 0
+
+        def step(self, state: int, _: object) -> tuple[int, int]:
+            return state + 1, 0
+
+    times = iter([0.0, 4.0, 4.0, 6.0, 6.0, 9.0])
+    assert training_flops(Trainer(), clock=lambda: next(times)) == 5.0
 
 
 @pytest.mark.slow

@@ -194,7 +194,7 @@ def _write_known(ids: np.ndarray, pieces: Iterable[np.ndarray], out: BinaryIO) -
 
 def _check_enough(vocabulary: Vocabulary, files: Sequence[Path], counts: np.ndarray, config: WordsConfig) -> None:
     """Raises UserError if the text has fewer than two words to learn."""
-    if len(vocabulary) >= 2 and (counts >= 0).any():
+    if len(vocabulary) >= 2:
         return
     name = str(files[0]) if len(files) == 1 else f'{files[0]} and {len(files) - 1} more'
     if not len(counts):

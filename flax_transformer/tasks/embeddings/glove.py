@@ -3,7 +3,8 @@
 Each word has two vectors, each with a bias in its last column; `glove_vectors` makes one of them.
 
 Occurrences are counted in bounded memory, in sorted runs on disk that are then merged. A pair at distance d counts
-1 / d (section 4.2). Each pair of words is kept once, the smaller id first, sorted by ids.
+1 / d (section 4.2), from both of its sides: X is symmetric, and a word next to itself counts twice. Each pair of words
+is kept once, the smaller id first, sorted by ids.
 """
 
 import shutil
@@ -101,12 +102,12 @@ def sums_of_block(params: Params, pairs: Pairs, x_max: float) -> Sums:
 def _gradients(inputs: jax.Array, outputs: jax.Array, pairs: Pairs, x_max: float) -> tuple[Params, Sums]:
     """The gradients of rows [2 P, D + 1] of both tables, and the sums (equation 8).
 
-    Each pair counts in both orders: the input of one word with the output of the other.
+    Each pair counts in both orders, the input of one word with the output of the other; two of the same have but one.
     """
     size = len(pairs.first)
     swapped = jnp.concatenate([outputs[size:], outputs[:size]])
     scores = (inputs[:, :-1] * swapped[:, :-1]).sum(axis=1) + inputs[:, -1] + swapped[:, -1]
-    count = jnp.concatenate([pairs.count, pairs.count])
+    count = jnp.concatenate([pairs.count, jnp.where(pairs.first == pairs.second, 0.0, pairs.count)])
     weight = jnp.minimum(count / x_max, 1.0) ** _EXPONENT
     difference = jnp.where(count > 0, scores - jnp.log(jnp.maximum(count, 1e-30)), 0.0)
     error = (weight * difference)[:, None]
@@ -152,7 +153,8 @@ def count_pairs(
             total = 0
             for keys, counts in _merged(runs, most):
                 pairs = np.empty(len(keys), PAIR)
-                pairs['first'], pairs['second'], pairs['count'] = keys >> _ID_BITS, keys & (2**_ID_BITS - 1), counts
+                pairs['first'], pairs['second'] = first, second = keys >> _ID_BITS, keys & (2**_ID_BITS - 1)
+                pairs['count'] = np.where(first == second, 2 * counts, counts)
                 opened.write(pairs.tobytes())
                 total += len(pairs)
         return total

@@ -2,7 +2,7 @@
 
 vocabulary.txt     `word count`, the most frequent first
 corpus.ids, .json  the text, see `corpus`; resuming reads them
-corpus.pairs       how often words occur together, see `glove`
+corpus.counts       how often words occur together, see `glove`
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.embeddings.corpus import DESCRIPTION_FILE, IDS_FILE, Vocabulary
 from flax_transformer.tasks.vocabulary import check_fits
 
-VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.pairs'
+VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.counts'
 
 
 class Run(RunDirectory[EmbeddingsConfig]):

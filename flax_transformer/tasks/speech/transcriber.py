@@ -251,14 +251,8 @@ class Transcriber:
         )
 
     def _words(self, decoded: Decoded, seconds: float) -> tuple[Word, ...]:
-        frame = self.seconds_per_frame
-        spans: list[tuple[int, int]] = []  # each word's frames
-        for (first, last), word in zip(decoded.spans, self.units.word_numbers(decoded.labels), strict=True):
-            if word == len(spans):
-                spans.append((first, last))
-            elif word >= 0:
-                spans[word] = (spans[word][0], last)
+        frame, spans = self.seconds_per_frame, decoded.spans
         return tuple(
-            Word(text, *(round(min(number * frame, seconds), 3) for number in (first, last)))
-            for text, (first, last) in zip(self.units.decode(decoded.labels).split(), spans, strict=True)
+            Word(text, *(round(min(number * frame, seconds), 3) for number in (spans[first][0], spans[last][1])))
+            for text, first, last in self.units.words(decoded.labels)
         )

@@ -57,9 +57,7 @@ def test_a_platform_that_starts_is_not_to_blame(machine, asked: str | None) -> N
     assert module.missing_platform() is None
 
 
-def test_every_command_says_it_in_place_of_a_traceback(
-    machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_says_it_in_place_of_a_traceback(machine, monkeypatch, capsys) -> None:
     def fail(argv: list[str]) -> None:
         raise AssertionError
 

@@ -115,9 +115,7 @@ def test_a_half_written_checkpoint_is_ignored(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_checkpoint_is_replaced_or_kept_whatever_happens_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_is_replaced_or_kept_whatever_happens_meanwhile(tmp_path: Path, monkeypatch) -> None:
     folder = tmp_path / 'checkpoints'
 
     def saved_score(checkpoints: Checkpoints) -> float:

@@ -205,9 +205,7 @@ def test_a_stream_can_be_awaited(translator: Translator) -> None:
     assert asyncio.run(collect()) == ['a b', '', 'c']
 
 
-def test_a_batch_that_memory_does_not_hold_is_halved(
-    translator: Translator, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_batch_that_memory_does_not_hold_is_halved(translator: Translator, capsys) -> None:
     translator = searching(translator, beam_width=1, batch_tokens=512)
     lines = random_lines(40)
     expected = [one.text for one in translator(lines)]
@@ -356,15 +354,6 @@ def run_with_a_poor_last_checkpoint(copy_run: Path, tmp_path: Path) -> Path:
     return run
 
 
-def test_the_newest_checkpoints_are_averaged_where_the_config_says_so(run_with_a_poor_last_checkpoint: Path) -> None:
-    """Point 15."""
-    run = run_with_a_poor_last_checkpoint
-    config = Run(run).read_config()
-    trained = Translator.from_run(run, step=250).params['embedding']['table']
-    Run(run).open(replace(config, training=replace(config.training, average_last=2)))
-    np.testing.assert_allclose(Translator.from_run(run).params['embedding']['table'], trained / 2, rtol=1e-6)
-
-
 def test_an_unknown_step_is_refused_with_those_there_are(copy_run: Path) -> None:
     with pytest.raises(UserError, match=r'no checkpoint of step 7; there are 125, 250'):
         Translator.from_run(copy_run, step=7)
@@ -382,3 +371,6 @@ def test_checkpoints_by_name(run_with_a_poor_last_checkpoint: Path) -> None:
     np.testing.assert_allclose(table('@average'), sum(kept) / 2, rtol=1e-6)
     with pytest.raises(UserError, match=r"no checkpoint 'lst'. Did you mean last"):
         table('@lst')
+    config = Run(run).read_config()
+    Run(run).open(replace(config, training=replace(config.training, average_last=2)))  # point 15
+    np.testing.assert_array_equal(table(''), table('@average'))
