@@ -259,12 +259,10 @@ def test_a_mistake_is_explained_and_leaves_nothing(argv: tuple[str, ...], messag
 
 
 def test_shipped_configs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(['configs']) == 0
-    assert 'glove' in capsys.readouterr().out.splitlines()
-    assert main(['configs', 'glove']) == 0
-    assert capsys.readouterr().out == shipped_configs()['glove'].read_text()
-    assert main(['configs', 'glov']) == 2
-    assert 'Did you mean glove?' in capsys.readouterr().err
+    assert [main(['configs', *name]) for name in ([], ['glove'], ['glov'])] == [0, 0, 2]
+    out, err = capsys.readouterr()
+    assert out == '\n'.join([*shipped_configs(), shipped_configs()['glove'].read_text()])
+    assert 'Did you mean glove?' in err
 
 
 def test_speed_is_the_work_of_a_step_over_its_time() -> None:
