@@ -65,7 +65,7 @@ def main(argv: list[str]) -> None:
             exit_at_second=True,
         )
     if multihost.is_first():
-        for line in advice(read_metrics(run.path)):
+        for line in advice(read_metrics(run.path), options.config.training.best_by):
             note(line)
         _print_next(options.config, run.path)
 

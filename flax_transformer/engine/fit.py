@@ -39,7 +39,9 @@ def fitted(
     else:
         steps = _steps_in(60 * config.training.minutes, trainer, data, validate, began)
     steps = int(multihost.share('the number of steps', str(max(round(steps), 1))))
-    multihost.say(f'{steps:,} steps fit training.{"epochs" if config.training.epochs else "minutes"}')
+    multihost.say(
+        f'{steps:,} step{"s" * (steps != 1)} fit training.{"epochs" if config.training.epochs else "minutes"}'
+    )
     return _with_steps(config, steps)
 
 

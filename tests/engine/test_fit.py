@@ -60,3 +60,8 @@ def records(*losses: float, **scores: float) -> list[dict[str, Any]]:
 )
 def test_what_metrics_show_is_said(found: list[dict[str, Any]], said: str | None) -> None:
     assert re.fullmatch(f'.*{said}.*' if said else '', ' '.join(advice(found)))
+
+
+def test_a_rising_loss_is_no_overfitting_while_accuracy_improves() -> None:
+    found = [each | {'accuracy': each['step'] / 100} for each in records(3.0, 2.0, 2.5, 2.7, 2.9)]
+    assert not advice(found, 'accuracy')

@@ -2,22 +2,25 @@
 
 from typing import Any
 
+from flax_transformer.engine.monitor.progress import rank
+
 FALLING = 0.05  # share by which the validation loss still falls in the last fifth of training
 RISEN = 0.03  # share by which it is above its best
 EARLY = 0.7  # share of the steps after which the best came, if it came early
 WRONG = 0.1  # error rate from which it is worth a word
 
 
-def advice(records: list[dict[str, Any]]) -> list[str]:
-    """A sentence for each thing to change; [] where metrics name none."""
+def advice(records: list[dict[str, Any]], best_by: str = 'loss') -> list[str]:
+    """A sentence for each thing to change; [] where metrics name none. `best_by` is the score that must not improve."""
     found = [each for each in records if each['kind'] == 'validation']
     losses = [(each['step'], each['loss']) for each in found if 'loss' in each]
     last_train = next((each['loss'] for each in reversed(records) if each['kind'] == 'train' and 'loss' in each), None)
     lines = []
     if len(losses) > 1 and last_train is not None:
         (step, best), (end, last) = min(losses, key=lambda each: each[1]), losses[-1]
+        scores = [(rank(each[best_by], best_by), each['step']) for each in found if best_by in each]
         before = min((loss for at, loss in losses if at <= 0.8 * end), default=0.0)
-        if last > (1 + RISEN) * best and step <= EARLY * end:
+        if last > (1 + RISEN) * best and max(scores, default=(0, end))[1] <= EARLY * end:
             lines.append(
                 f'the validation loss was best at step {step:,} ({best:.3g}) and is {last:.3g} now, that of training '
                 f'{last_train:.3g}: it overfits; more dropout (--model.dropout-rate), more data or a smaller model '
