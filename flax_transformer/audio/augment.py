@@ -68,9 +68,9 @@ def spec_augment(
     which gains least; normalized features have mean 0, as there.
     """
     band_key, frame_key = jax.random.split(key)
-    count = is_frame.sum()
+    count = is_frame.sum(dtype=jnp.int32)
     bands = features.shape[1]
-    longest = jnp.minimum(most_frames, (most_share * count).astype(int))
+    longest = jnp.minimum(most_frames, (most_share * count.astype(jnp.float32)).astype(jnp.int32))
     is_masked = run_masks(band_key, num_band_masks, min(most_bands, bands), bands, bands)[None, :]
     is_masked = is_masked | run_masks(frame_key, num_frame_masks, longest, count, features.shape[0])[:, None]
     weight = is_frame[:, None].astype(features.dtype)
@@ -81,8 +81,8 @@ def spec_augment(
 def run_masks(key: jax.Array, num_masks: int, longest, count, size: int) -> jax.Array:
     """True in num_masks random runs, bool [size]: each 0 to `longest` long, all within the first `count` positions."""
     length_key, start_key = jax.random.split(key)
-    lengths = jax.random.randint(length_key, (num_masks, 1), 0, jnp.minimum(longest, count) + 1)
-    starts = jax.random.randint(start_key, (num_masks, 1), 0, count - lengths + 1)
+    lengths = jax.random.randint(length_key, (num_masks, 1), 0, jnp.minimum(longest, count) + 1, jnp.int32)
+    starts = jax.random.randint(start_key, (num_masks, 1), 0, count - lengths + 1, jnp.int32)
     positions = jnp.arange(size)[None, :]
     return jnp.any((positions >= starts) & (positions < starts + lengths), axis=0)
 

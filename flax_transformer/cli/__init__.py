@@ -13,6 +13,7 @@ COMMANDS = {
     'check': 'check CONFIG: find damage in its corpora',
     'clean': 'clean CONFIG --output FOLDER: write its training corpora without the damaged pairs',
     'translate': 'translate RUN < lines > translations: translate line by line',
+    'serve': 'serve RUN [RUN ...]: translate over HTTP, for LibreTranslate and DeepL clients, with a page',
     'classify': 'classify RUN < lines > labels: label line by line, with a classification run',
     'transcribe': 'transcribe RUN FILE ...: write down what is said in recordings, with a speech run',
     'detect': 'detect RUN FILE ...|-: the times at which a trigger word is said, in recordings or a stream',
@@ -149,6 +150,8 @@ def _missing_device() -> str | None:
 def _fail(message: str, code: int) -> int:
     import contextlib
 
+    from flax_transformer.common.errors import visible
+
     with contextlib.suppress(OSError):  # a log on a full disk, or its reader is gone: the code still counts
-        print(f'flax-transformer: {message}', file=sys.stderr)
+        print(f'flax-transformer: {visible(message)}', file=sys.stderr)
     return code

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from flax_transformer.cli.lines import LineWriter
 from flax_transformer.cli.options import note, parse
 from flax_transformer.cli.records import Record, bar_of_lines, lines_from, read_records, write_record
+from flax_transformer.common.errors import visible
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.classification.classifier import Classification, Classifier
@@ -79,4 +80,4 @@ def _flags(record: Record, found: 'Classification') -> tuple[str, ...]:
 def _line(record: Record, found: 'Classification', flags: tuple[str, ...], form: str) -> str:
     if form == 'jsonl':
         return write_record(record, asdict(found) | {'flags': flags})
-    return f'{" ".join(found.label.split())}\t{found.probability:.4f}'  # whatever white space a label has
+    return f'{visible(" ".join(found.label.split()))}\t{found.probability:.4f}'  # whatever white space a label has

@@ -107,15 +107,21 @@ def read_config_file(name: str, task: str | None = None) -> Any:
 
 
 def open_translator(runs: list[str], options: Any) -> 'Translator':
-    """The translator of runs, with a command's fields of decoding and parallel, and its step, if it has one."""
-    from flax_transformer.engine.devices.devices import prepare_devices
+    """The translator of runs, with a command's fields of decoding and parallel, and its step, if it has one.
+
+    Notes a GPU that JAX does not use.
+    """
+    from flax_transformer.engine.devices.devices import prepare_devices, unused_gpu
 
     prepare_devices(options.parallel.num_devices)
 
     from flax_transformer.tasks.translation.inference.translator import Translator
 
     decoding, step = dataclasses.asdict(options.decoding), getattr(options, 'step', None)
-    return Translator.from_run(*runs, step=step, parallel=options.parallel, **decoding)
+    translator = Translator.from_run(*runs, step=step, parallel=options.parallel, **decoding)
+    if (unused := unused_gpu()) is not None:
+        note(unused)
+    return translator
 
 
 def trainer_on_one_device(config: Any) -> 'Trainer':

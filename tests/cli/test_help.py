@@ -51,8 +51,8 @@ def test_every_option_of_a_command_has_a_text(command: str) -> None:
     assert len({option.flag for option in listed}) == len(listed)
 
 
-def test_each_field_of_a_theme_is_an_option_of_train_or_translate() -> None:
-    known = {option.name for command in ('train', 'translate') for option in options_of_command(command)}
+def test_each_field_of_a_theme_is_an_option_of_train_translate_or_serve() -> None:
+    known = {option.name for command in ('train', 'translate', 'serve') for option in options_of_command(command)}
     known |= {f'model.{option.name}' for option in options_of(RecurrentConfig)}
     assert {name for names in THEMES.values() for name in names} <= known
 

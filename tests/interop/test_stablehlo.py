@@ -134,6 +134,17 @@ def test_an_export_says_how_it_is_called(folders: tuple[Path, Path]) -> None:
     assert (len(beside['arguments']), len(inside['arguments'])) == (2, 1)
     assert sorted(beside['sha256']) == sorted(file.name for file in folders[0].iterdir() if file.name != 'export.json')
     assert 'weights.npz' not in inside['sha256']
+    assert all(
+        b'StableHLO_v1.13.7' in (folder / 'program.bin').read_bytes() for folder in folders
+    )  # jax 0.10.0 reads it
+
+
+def test_a_jax_that_is_too_old_is_named(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax, '__version__', '0.9.2')
+    with pytest.raises(
+        ValueError, match=r'needs jax 0\.10\.0 or later; pip install jax==.*, which wrote it; this is 0\.9\.2'
+    ):
+        export_loader.load(folders[0])
 
 
 @pytest.mark.parametrize('name', ['program.bin', 'source.spm'])

@@ -84,6 +84,7 @@ def test_a_language_that_is_a_path_is_refused(language: str) -> None:
 
 AUDIO = [
     '..#text',
+    '..?speaker!=z',
     '../secret/index.tsv?speaker!=z',
     'link?speaker!=z',
     'tones/../../secret/index.tsv',

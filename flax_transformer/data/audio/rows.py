@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +14,7 @@ from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.lines import content_suffix, read_lines
 from flax_transformer.data.named_files import matching_files, named_paths, path_below
 
-PATHS = ('path', 'file', 'audio', 'audio_filepath')  # names of the column with each recording's path
+PATHS = ('path', 'file', 'audio', 'audio_filepath', 'file_name')  # names of the column with each recording's path
 _AUDIO = ('.aif', '.aiff', '.flac', '.mp3', '.oga', '.ogg', '.opus', '.wav')
 MOST_FAULTS = 10  # that a message lists
 
@@ -146,11 +147,9 @@ def _all_rows(path: str, root: Path) -> Iterator[Row]:
 def _table_rows(file: Path) -> Iterator[Row]:
     header, *lines = read_lines(file) or ['']
     names = [name.strip() for name in header.split('\t')]
-    repeated = next((name for name in names if name and names.count(name) > 1), '')
-    if repeated:
-        raise UserError(
-            f'{file}:1: {names.count(repeated)} columns are named {repeated}; expected one: rename the others'
-        )
+    repeated, count = next(iter(Counter(filter(None, names)).most_common(1)), ('', 0))
+    if count > 1:
+        raise UserError(f'{file}:1: {count} columns are named {repeated}; expected one: rename the others')
     path = column_among(PATHS, names, f'{file}:1')
     faults = []
     for number, line in enumerate(lines, start=2):
@@ -215,7 +214,8 @@ def _rows_by_name(folder: Path) -> Iterator[Row]:
     if not files:
         raise UserError(
             f'{folder} has no recordings in it or below; expected WORD/*.wav, *.wav and *.txt, a table (path, text), '
-            "or LibriSpeech's layout, SPEAKER/CHAPTER/*.trans.txt"
+            "or LibriSpeech's layout, SPEAKER/CHAPTER/*.trans.txt; write the segments of Kaldi to a .jsonl file with "
+            'audio_filepath, offset, duration and text'
         )
     for file in files:
         text = file.with_suffix('.txt')

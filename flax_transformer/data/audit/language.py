@@ -7,6 +7,7 @@ loaded on demand) then decides whether those are foreign.
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,9 +105,17 @@ def foreign_script(text: Text, own: SideModel) -> np.ndarray:
 
 @functools.cache
 def _identifier() -> Any:
+    return identifier_of(())
+
+
+def identifier_of(languages: Sequence[str]) -> Any:
+    """py3langid's identifier, limited to those of `languages` that it knows, if it knows any."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    if known := sorted({code_of(each) for each in languages} & set(identifier.labels)):
+        identifier.set_languages(known)
+    return identifier
 
 
 def code_of(language: str) -> str:

@@ -112,7 +112,7 @@ def named_params(
     if step is not None:
         if which is not None:
             raise UserError(f'{reference} names a checkpoint, and so does step={step}; expected one of them')
-        which = step
+        which = int(step) if str(step).isdecimal() else step
     average_last = training.average_last
     if which is None and average_last > 1:
         which = 'average'

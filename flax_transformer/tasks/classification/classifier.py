@@ -1,6 +1,5 @@
 """Lines of text in, labels out: one for each line, in order, independent of the other lines."""
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +9,7 @@ from typing import Any, Self, overload
 import jax
 import numpy as np
 
+from flax_transformer.common.chunks import chunks_of
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.fields import check_numbers
 from flax_transformer.tasks.classification.batches import padded
@@ -53,7 +53,11 @@ class Predictor:
 
     def __init__(self, config: ClassifierConfig) -> None:
         self.num_classes = config.num_classes
+        self._config = config
         self._compute = jax.jit(partial(probabilities, model=ClassifierModel(config)))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # another process compiles for itself
+        return type(self), (self._config,)
 
     def __call__(
         self, params: Any, ids: Sequence[Sequence[int]], progress: Callable[[int], None] | None = None
@@ -141,8 +145,7 @@ class Classifier:
 
     def stream(self, lines: Iterable[str | bytes], *, chunk: int = CHUNK) -> Iterator[Classification]:
         """`classifier(lines)` for endless lines; `chunk` of them are in memory at once."""
-        lines = iter(lines)
-        while some := list(itertools.islice(lines, chunk)):
+        for some in chunks_of(lines, chunk):
             yield from self(some)
 
     def _flags(self, ids: Sequence[int], is_replaced: bool) -> tuple[str, ...]:

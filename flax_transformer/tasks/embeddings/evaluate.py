@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, visible
 from flax_transformer.data.lines import read_lines
 from flax_transformer.data.named_files import ROOT_VARIABLE, data_root
 from flax_transformer.tasks.evaluation import only_run
@@ -185,7 +185,7 @@ def evaluate(
     if options.json:
         print(json.dumps(_object(vectors, sections, correlations), ensure_ascii=False))
     else:
-        print('\n'.join(lines_of(vectors, sections, correlations, options.among)))
+        print(visible('\n'.join(lines_of(vectors, sections, correlations, options.among))))
 
 
 def benchmark_files(analogies: Path | None, pairs: tuple[Path, ...]) -> tuple[Path | None, tuple[Path, ...]]:

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.common.files import written_whole
+from flax_transformer.common.files import naming, written_whole
 from flax_transformer.engine.task import Params, Share, Sums
 from flax_transformer.tasks.embeddings.config import EmbeddingsModelConfig
 from flax_transformer.tasks.embeddings.corpus import END_OF_LINE
@@ -60,7 +60,7 @@ class PairChunks:
 def init_glove(config: EmbeddingsModelConfig, key: jax.Array) -> Params:
     """Both vectors of each word and their biases, small at random."""
     shape = (2, config.vocab_size, config.d_model + 1)
-    tables = jax.random.uniform(key, shape, minval=-0.5, maxval=0.5) / (config.d_model + 1)
+    tables = jax.random.uniform(key, shape, jnp.float32, minval=-0.5, maxval=0.5) / (config.d_model + 1)
     return {'input': tables[0], 'output': tables[1]}
 
 
@@ -146,7 +146,8 @@ def count_pairs(
         runs, step = [], max(most // window, 1)
         for first in range(0, len(ids), step):
             file = folder / str(first)
-            _run(ids[first : first + step + window], window, step).tofile(file)
+            with naming(file), file.open('wb') as opened:  # `tofile` does not say why it failed
+                opened.write(_run(ids[first : first + step + window], window, step).tobytes())
             if file.stat().st_size:  # an empty file cannot be mapped
                 runs.append(np.memmap(file, _ENTRY, mode='r'))
         with written_whole(out) as opened:
@@ -164,7 +165,7 @@ def count_pairs(
 
 def _thinned(ids: np.ndarray, keep: np.ndarray, seed: int, file: Path) -> np.ndarray:
     """The ids that stay, mapped from `file`."""
-    with file.open('wb') as out:
+    with naming(file), file.open('wb') as out:
         for number, first in enumerate(range(0, len(ids), _PIECE)):
             piece = np.asarray(ids[first : first + _PIECE])
             drawn = np.random.default_rng([seed, number]).random(len(piece), np.float32)

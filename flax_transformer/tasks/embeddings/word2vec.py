@@ -36,8 +36,8 @@ def init_tables(config: EmbeddingsModelConfig, key: jax.Array) -> Params:
     """The vectors of words, small at random, and those that predict, zero, as in word2vec."""
     shape = (config.vocab_size, config.d_model)
     return {
-        'input': jax.random.uniform(key, shape, minval=-0.5, maxval=0.5) / config.d_model,
-        'output': jnp.zeros(shape),
+        'input': jax.random.uniform(key, shape, jnp.float32, minval=-0.5, maxval=0.5) / config.d_model,
+        'output': jnp.zeros(shape, jnp.float32),
     }
 
 

@@ -71,12 +71,16 @@ class Predictor:
     """
 
     def __init__(self, config: SpeechConfig, num_units: int) -> None:
-        self._features, self._model, self._num_units = config.features, config.model, num_units
+        self._config, self._num_units = config, num_units
+        self._features, self._model = config.features, config.model
         self.samples_per_frame = config.features.hop * config.model.stride
         gap_ms = config.strings.most_gap_ms / 2 if config.strings.most else 0
         self._gap = round(gap_ms * config.features.sample_rate / 1000)
         self._most = max((config.most_samples + self._gap) // self.samples_per_frame, 8) * self.samples_per_frame
-        self._compute = jax.jit(partial(log_probabilities, config=config))
+        self._compute = jax.jit(jax.numpy_dtype_promotion('standard')(partial(log_probabilities, config=config)))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # another process compiles for itself
+        return type(self), (self._config, self._num_units)
 
     def windows(self, num_samples: int) -> list[Window]:
         """The windows of a recording and the gap after it; one if it is not too long, none for less than a frame."""

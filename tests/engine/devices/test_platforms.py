@@ -22,9 +22,11 @@ def machine(monkeypatch: pytest.MonkeyPatch):
                 raise AssertionError  # JAX's error where CUDA is not installed
             return [SimpleNamespace(platform='cpu')]
 
-        monkeypatch.setattr(module, 'jax', SimpleNamespace(config=config, devices=devices))
-        find_spec = lambda name: object() if name in packages else None
-        monkeypatch.setattr(module, 'importlib', SimpleNamespace(util=SimpleNamespace(find_spec=find_spec)))
+        jax = SimpleNamespace(config=config, devices=devices, default_backend=lambda: 'cpu', __version__='0.11.2')
+        monkeypatch.setattr(module, 'jax', jax)
+        util = SimpleNamespace(find_spec=lambda name: object() if name in packages else None)
+        metadata = SimpleNamespace(version={'jaxlib': '0.11.2', 'jax_cuda12_plugin': '0.7.2'}.get)
+        monkeypatch.setattr(module, 'importlib', SimpleNamespace(util=util, metadata=metadata))
 
     return tell
 
@@ -41,6 +43,18 @@ def test_a_missing_device_names_what_is_here_and_what_to_install(machine, asked:
 def test_a_device_whose_package_is_installed_is_to_be_looked_for(machine) -> None:
     machine('tpu', packages=('libtpu',))
     assert module.missing_platform().endswith('look for the device and its driver: what JAX needs is installed')
+
+
+@pytest.mark.parametrize('packages', [(), ('jax_cuda12_plugin',)], ids=['no plugin', 'a plugin of another version'])
+def test_a_gpu_that_jax_does_not_use_is_said(machine, packages: tuple[str, ...], monkeypatch, tmp_path) -> None:
+    machine(None, packages)
+    monkeypatch.setattr(module, 'Path', lambda _: tmp_path)
+    assert module.unused_gpu() is None
+    (tmp_path / 'nvidia0').touch()
+    expected = f'has an NVIDIA GPU, but JAX 0.11.2 runs on the CPU: install what it needs: {install_command("cuda")} ('
+    assert expected in module.unused_gpu()
+    machine('cpu', packages)
+    assert module.unused_gpu() is None
 
 
 def test_a_misspelt_platform_gets_the_nearest(machine) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import PartitionSpec
+from jax.sharding import Mesh, PartitionSpec
 
 from flax_transformer.common.quiet import is_quiet
 from flax_transformer.engine.config import ParallelConfig
@@ -16,6 +16,7 @@ from flax_transformer.engine.devices.devices import Devices
 Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
 
 _BUCKETS = (16, 32, 64, 128, 256)  # slots; beyond, multiples of the last
+_NO_MESH = Mesh(np.empty((), object), ())
 _SIZES = (1, 8, 64)  # rows; a full batch has as many as batch_tokens allows
 
 
@@ -148,7 +149,8 @@ class Runner:
             self._shapes.add(shape)
             self.num_compilations += 1
         if len(self.devices) == 1:
-            return jax.device_get(function(params, *arrays))
+            with jax.set_mesh(_NO_MESH):  # the caller may have set one over more devices
+                return jax.device_get(function(params, *arrays))
         if function not in self._compiled:
             rows, mesh = self.devices.by_rows.spec, self.devices.mesh
             specs = (PartitionSpec(), *[rows] * len(arrays))
@@ -156,4 +158,5 @@ class Runner:
             self._compiled[function] = jax.jit(own)
         if self._replicated is None or self._replicated[0] is not params:
             self._replicated = (params, self.devices.replicate(params))
-        return jax.device_get(self._compiled[function](self._replicated[1], *map(self.devices.split, arrays)))
+        with jax.set_mesh(_NO_MESH):
+            return jax.device_get(self._compiled[function](self._replicated[1], *map(self.devices.split, arrays)))

@@ -1,13 +1,13 @@
 """Lines of text in, translations out: one for each line, in order, independent of the other lines."""
 
 import asyncio
-import itertools
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, overload
 
+from flax_transformer.common.chunks import chunks_of, chunks_of_async
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
@@ -28,7 +28,7 @@ from flax_transformer.tasks.translation.inference.result import (
 )
 from flax_transformer.tasks.translation.loading import load_ensemble
 from flax_transformer.tasks.translation.model import TranslationModel, make_model
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer, as_text
 
 CHUNK = 2048  # lines of a stream that are in memory at once
 Model = ModelConfig | TranslationModel
@@ -99,13 +99,13 @@ class Translator:
         )
 
     @classmethod
-    def from_marian(cls, folder: Path | str, **decoding: Any) -> Self:
+    def from_marian(cls, folder: Path | str, *, parallel: ParallelConfig | None = None, **decoding: Any) -> Self:
         """The translator of a Marian model in Hugging Face's format; `decoding` overrides the model's own settings."""
         from flax_transformer.marian.folder import read_marian  # its readers are needed here only
 
         use_compilation_cache()
         config, params, tokenizer, own = read_marian(folder)
-        return cls(config, params, tokenizer, override(own, decoding))
+        return cls(config, params, tokenizer, override(own, decoding), parallel=parallel)
 
     def with_params(self, params: Any, *, target_language: str | None = None) -> Self:
         """The same translator, with its compiled programs and other parameters of the same shapes."""
@@ -113,8 +113,10 @@ class Translator:
         return self._like(params, decoding, programs=self.programs)
 
     def with_decoding(self, decoding: DecodingConfig) -> Self:
-        """The same models with another search."""
-        return self._like(self.params, decoding, parallel=self.programs.parallel)
+        """The same models with another search; the compiled programs are shared if only n_best differs."""
+        is_same = replace(decoding, n_best=self.decoding.n_best) == self.decoding
+        options = {'programs': self.programs} if is_same else {'parallel': self.programs.parallel}
+        return self._like(self.params, decoding, **options)
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> Self:
         languages = {'source_language': self.source_language, 'target_language': self.target_language}
@@ -159,7 +161,7 @@ class Translator:
         self,
         lines: str | bytes | Sequence[str | bytes],
         *,
-        prefixes: str | Sequence[str] | None = None,
+        prefixes: str | Sequence[str | bytes | None] | None = None,
         alignment: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Translation | Translations:
@@ -168,7 +170,7 @@ class Translator:
         Args:
           lines: sentences without line ends; bytes are read as UTF-8, and invalid ones become U+FFFD and are flagged.
             A single line in place of a list gives a single translation.
-          prefixes: what each line's translation begins with, or ''; a line with one is not split.
+          prefixes: what each line's translation begins with, or '' or None; a line with one is not split.
           alignment: whether to say which source word each word comes from; takes a second pass.
           progress: called with the number of sentences of each finished batch.
         """
@@ -182,7 +184,8 @@ class Translator:
         begins = None
         if prefixes is not None:
             split = [line.whole() if prefix else line for line, prefix in zip(split, prefixes, strict=True)]
-            begins = self.tokenizer.encode_target(list(prefixes))
+            prefixes = [as_text(prefix or '')[0] for prefix in prefixes]
+            begins = self.tokenizer.encode_target(prefixes)
             self.programs.check_lengths('prefix', prefixes, begins)
             begins = [ids[:-1] for ids, line in zip(begins, split, strict=True) for _ in line.parts]
         sources = self._encode([part for line in split for part in line.parts])
@@ -199,27 +202,34 @@ class Translator:
 
     def stream(self, lines: Iterable[str | bytes], *, chunk: int = CHUNK, **options: Any) -> Iterator[Translation]:
         """`translator(lines)` for endless lines; `chunk` of them are in memory at once."""
-        lines = iter(lines)
-        while some := list(itertools.islice(lines, chunk)):
+        for some in chunks_of(lines, chunk):
             yield from self(some, **options)
 
     async def stream_async(
-        self, lines: Iterable[str | bytes], *, chunk: int = CHUNK, **options: Any
+        self, lines: Iterable[str | bytes] | AsyncIterable[str | bytes], *, chunk: int = CHUNK, **options: Any
     ) -> AsyncIterator[Translation]:
-        """`stream` for an event loop; the work runs in a thread of its own."""
-        lines = iter(lines)
-        while some := list(itertools.islice(lines, chunk)):
+        """`stream` for an event loop, also of asynchronous lines; the work runs in a thread of its own."""
+        async for some in chunks_of_async(lines, chunk):
             for translation in await asyncio.to_thread(partial(self, some, **options)):
                 yield translation
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], *, alignment: bool = False) -> Translations:
+    def score(
+        self,
+        sources: str | bytes | Sequence[str | bytes],
+        targets: str | bytes | Sequence[str | bytes],
+        *,
+        alignment: bool = False,
+    ) -> Translation | Translations:
         """The given targets as translations of the sources, scored as this search would rank them.
 
-        No line is split; a blank target is the empty translation.
+        No line is split; a blank target is the empty translation. A single pair in place of lists gives a single one.
         """
+        if isinstance(sources, (str, bytes)) or isinstance(targets, (str, bytes)):
+            return self.score([sources], [targets], alignment=alignment)[0]
+        sources, targets = ([as_text(text)[0] for text in side] for side in (sources, targets))
         if len(sources) != len(targets):
             raise ValueError(f'{len(sources)} sources, {len(targets)} targets; expected equal numbers')
-        columns = self._encode(sources), self.tokenizer.encode_target(list(targets))
+        columns = self._encode(sources), self.tokenizer.encode_target(targets)
         self.programs.check_lengths('source', sources, columns[0])
         self.programs.check_lengths('target', targets, columns[1])
         scored = self.runner.map(self.programs.score_ids, self.weights, columns)

@@ -1,7 +1,10 @@
 """Lines in, translations out: in order, one for each, whatever the company."""
 
 import asyncio
+import copy
+import pickle
 import shutil
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -374,3 +377,39 @@ def test_checkpoints_by_name(run_with_a_poor_last_checkpoint: Path) -> None:
     config = Run(run).read_config()
     Run(run).open(replace(config, training=replace(config.training, average_last=2)))  # point 15
     np.testing.assert_array_equal(table(''), table('@average'))
+
+
+def test_what_practitioners_pass_is_read_or_refused(translator: Translator, copy_run: Path) -> None:
+    (scored,) = translator.score(['a b'], ['a b'])
+    assert translator.score('a b', 'a b') == translator.score(b'a b', b'a b') == scored
+    begun = translator(['a b', 'c'], prefixes=['a', ''])
+    assert translator(['a b', 'c'], prefixes=[b'a', None]) == begun
+    assert Translator.from_run(copy_run, step='250', beam_width=np.int64(2)).decoding.beam_width == 2
+    for ids, wrong in (([[3, 400]], 'the id 400'), ([[3, -4]], 'the id -4'), ([3, 4], r'shape \(2,\)')):
+        with pytest.raises(UserError, match=wrong):
+            translator.translate_ids(translator.weights, np.array(ids))
+    with pytest.raises(UserError, match='chunk=0: expected at least 1'):
+        list(translator.stream(['a'], chunk=0))
+
+
+def test_asynchronous_lines_are_translated(translator: Translator) -> None:
+    async def texts() -> list[str]:
+        async def lines() -> AsyncIterator[str]:
+            for line in ('a', 'b c', 'd'):
+                yield line
+
+        return [each.text async for each in translator.stream_async(lines(), chunk=2)]
+
+    assert asyncio.run(texts()) == ['a', 'b c', 'd']
+
+
+def test_a_pickled_or_copied_translator_translates_the_same(translator: Translator) -> None:
+    for other in (pickle.loads(pickle.dumps(translator)), copy.deepcopy(translator)):
+        assert other(['a b c']) == translator(['a b c'])
+
+
+@pytest.mark.parametrize('kind', ['Auto', 'Explicit'])
+def test_a_mesh_that_the_caller_has_set_changes_nothing(kind: str, translator: Translator) -> None:
+    expected = translator(['a b c'])
+    with jax.set_mesh(jax.make_mesh((8,), ('data',), axis_types=(getattr(jax.sharding.AxisType, kind),))):
+        assert translator(['a b c']) == expected
