@@ -10,6 +10,8 @@ from flax_transformer.common.quiet import say
 from flax_transformer.data.audio.manifest import Utterance, read_manifest
 from flax_transformer.tasks.new_config import DataOptions, from_folder, parts
 
+SEGMENT = ('offset', 'duration')  # columns of an utterance that is part of its recording
+
 
 def read_recordings(options: DataOptions) -> list[Utterance]:
     """The recordings. Raises UserError where some would have to be held out of an archive."""
@@ -28,8 +30,11 @@ def fields_for(file: Path, options: DataOptions, found: list[Utterance]) -> tupl
     root, folder = file.absolute().parent, file.absolute().with_suffix('.data')
     paths = [from_folder(each.source.path, root) for each in found]
     paths = [path if os.path.isabs(path) else os.path.relpath(root / path, folder) for path in paths]
-    lines = [f'{path}\t{" ".join(each.text.split())}\t{each.speaker}' for path, each in zip(paths, found, strict=True)]
-    groups, head = [each.text for each in found], 'path\ttext\tspeaker'
+    lines = [
+        '\t'.join([path, ' '.join(each.text.split()), each.speaker, *(each.columns.get(name, '') for name in SEGMENT)])
+        for path, each in zip(paths, found, strict=True)
+    ]
+    groups, head = [each.text for each in found], '\t'.join(['path', 'text', 'speaker', *SEGMENT])
     data, held_out = parts(file, options, '.tsv', lines, keys=paths, groups=groups, head=head)
     rate = min(Counter(each.rate for each in found).most_common(1)[0][0], 16_000)
     return data | {'features.sample_rate': rate}, held_out
