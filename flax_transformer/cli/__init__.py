@@ -4,7 +4,8 @@ import os
 import sys
 
 COMMANDS = {
-    'new': 'new MY_CONFIG.py --source FILE --target FILE: write a config of a fitting size for two text files',
+    'new': 'new MY_CONFIG.py --source FILE --target FILE | DATA --task TASK: write a config of a fitting size',
+    'configs': 'configs [NAME]: list the configs that come with the package, or print one',
     'prepare': 'prepare CONFIG|multi30k|tatoeba-en-de|tfds:NAME: tokenize ahead of training, or download a corpus',
     'show': 'show CONFIG: its parameters, FLOPs, schedule and memory, before the first step',
     'plan': 'plan CONFIG [--topology v5e:4x4]: what a training step costs, on these devices or on TPUs',

@@ -1,6 +1,7 @@
 """Command-line options from dataclasses, by tyro; the first positional argument is the config or run."""
 
 import dataclasses
+import itertools
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +76,15 @@ def _defaults_of_run(options: type[T], run: str, task: str | None) -> T:
 def positional(argv: list[str]) -> list[str]:
     """The arguments before the first option; `-`, standard input, is none."""
     return argv[: next((i for i, arg in enumerate(argv) if arg.startswith('-') and arg != '-'), len(argv))]
+
+
+def value_of(option: str, argv: list[str]) -> str | None:
+    """The value of an option that is needed before parsing, because it decides what others there are."""
+    for given, value in itertools.pairwise([*argv, '']):
+        name, _, here = given.partition('=')
+        if name.replace('_', '-') == option:
+            return here or value
+    return None
 
 
 def read_config(name: str, task: str | None = None) -> Any:

@@ -183,6 +183,7 @@ class SpeechValidation(Validation):
             'too_short': int((~fits).sum()),
             'word_error_rate': rate(words),
             'character_error_rate': rate(characters),
+            'deletion_rate': float(words.deletions.sum() / max(words.length.sum(), 1)),
         }
 
 

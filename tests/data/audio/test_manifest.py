@@ -210,11 +210,12 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
         (HEADER, 'index.tsv#digit', r'index.tsv lists no recordings; expected at least one'),
         (TABLE, 'other.tsv#digit', r'other.tsv does not exist; relative paths start at'),
         (TABLE, 'index.csv', r'index.csv does not exist'),
-        (TABLE, '.', r"has no \*.trans.txt in it or below; expected LibriSpeech's layout"),
+        (TABLE, 'empty', 'empty has no recordings in it or below; expected WORD'),
     ],
 )  # fmt: skip
 def test_a_manifest_without_what_it_needs_is_refused(content: str, spec: str, message: str, tmp_path: Path) -> None:
     (tmp_path / 'index.tsv').write_text(content)
+    (tmp_path / 'empty').mkdir()
     with pytest.raises(UserError, match=message):
         read(spec, tmp_path)
 
