@@ -110,14 +110,21 @@ def _mixed_forward(
 def _mixed_backward(
     axes: str, dtype: jnp.dtype, kept: tuple[jax.Array, jax.Array], grad_result: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """The gradients of x, in its dtype, and of the weight, never rounded below float32."""
+    """The gradients of x, in its dtype, and of the weight, never rounded below float32.
+
+    The gradient of a float32 result, such as logits, is rounded to x's dtype first: products of float32 take
+    accelerators several times as long, and no sum of these products is rounded.
+    """
     x, weight = kept
-    rows, features = tuple(range(x.ndim - 1)), tuple(range(x.ndim - 1, grad_result.ndim))
     inputs = axes.partition(',')[2].index('D')  # the weight's axis that x is multiplied along
     outputs = tuple(axis for axis in range(weight.ndim) if axis != inputs)
-    grad_x = jax.lax.dot_general(grad_result, weight, ((features, outputs), ((), ())), preferred_element_type=dtype)
-    grad_weight = jax.lax.dot_general(grad_result, x, ((rows, rows), ((), ())), preferred_element_type=jnp.float32)
-    return grad_x.astype(x.dtype), jnp.moveaxis(grad_weight, -1, inputs)
+    features = tuple(range(1, weight.ndim))
+    # As rows: XLA for CPUs has no product of bfloat16 that sums over two axes.
+    rows, grad_rows = x.reshape(-1, x.shape[-1]), grad_result.reshape(-1, *(weight.shape[axis] for axis in outputs))
+    grad_rows = grad_rows.astype(x.dtype)
+    grad_x = jax.lax.dot_general(grad_rows, weight, ((features, outputs), ((), ())), preferred_element_type=dtype)
+    grad_weight = jax.lax.dot_general(grad_rows, rows, (((0,), (0,)), ((), ())), preferred_element_type=jnp.float32)
+    return grad_x.reshape(x.shape).astype(x.dtype), jnp.moveaxis(grad_weight, -1, inputs)
 
 
 _mixed_product.defvjp(_mixed_forward, _mixed_backward)
@@ -128,35 +135,45 @@ def _num_rows(x: jax.Array) -> int:
     return x.shape[0] if x.ndim == 2 and isinstance(x.shape[0], int) else 0
 
 
-def mixed_einsum(axes: str, weights: jax.Array, values: jax.Array) -> jax.Array:
-    """Returns sums of products in the dtype of values, to which float32 weights are rounded; `axes` as in einsum."""
-    if weights.dtype == values.dtype:
-        return jnp.einsum(axes, weights, values)
-    return _mixed_einsum(axes, weights, values)
+def mixed_einsum(axes: str, left: jax.Array, right: jax.Array, dtype: jnp.dtype | None = None) -> jax.Array:
+    """Returns sums of products in the dtype of `right`, to which `left` is rounded, in `dtype` or that of `right`.
+
+    `axes` as in einsum. Gradients, too, are products of arrays in the dtype of `right`.
+    """
+    dtype = jnp.dtype(dtype or right.dtype)
+    if left.dtype == right.dtype == dtype:
+        return jnp.einsum(axes, left, right)
+    return _mixed_einsum(axes, dtype, left, right)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _mixed_einsum(axes: str, weights: jax.Array, v: jax.Array) -> jax.Array:
-    return _mixed_einsum_forward(axes, weights, v)[0]
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _mixed_einsum(axes: str, dtype: jnp.dtype, left: jax.Array, right: jax.Array) -> jax.Array:
+    return _mixed_einsum_forward(axes, dtype, left, right)[0]
 
 
-def _mixed_einsum_forward(axes: str, weights: jax.Array, v: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    """The sums in the dtype of v, and what their gradients read."""
-    weights = weights.astype(v.dtype)
-    return jnp.einsum(axes, weights, v, preferred_element_type=jnp.float32).astype(v.dtype), (weights, v)
+def _mixed_einsum_forward(
+    axes: str, dtype: jnp.dtype, left: jax.Array, right: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
+    """The sums in `dtype`; what their gradients read; and nothing, in the dtype of `left`."""
+    rounded, nothing = left.astype(right.dtype), jnp.zeros((), left.dtype)
+    return jnp.einsum(axes, rounded, right, preferred_element_type=jnp.float32).astype(dtype), (rounded, right, nothing)
 
 
 def _mixed_einsum_backward(
-    axes: str, kept: tuple[jax.Array, jax.Array], grad_sums: jax.Array
+    axes: str, _: jnp.dtype, kept: tuple[jax.Array, jax.Array, jax.Array], grad_sums: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """The gradients of weights and values: products of rounded arrays, summed in float32."""
-    weights, v = kept
-    weight_axes, (value_axes, sums) = axes.split(',')[0], axes.split(',')[1].split('->')
-    einsum = partial(jnp.einsum, preferred_element_type=jnp.float32)
-    return (
-        einsum(f'{sums},{value_axes}->{weight_axes}', grad_sums, v),
-        einsum(f'{weight_axes},{sums}->{value_axes}', weights, grad_sums).astype(v.dtype),
-    )
+    """The gradients of both arrays, in their dtypes: products of rounded arrays, summed in float32."""
+    left, right, nothing = kept
+    left_axes, (right_axes, sums) = axes.split(',')[0], axes.split(',')[1].split('->')
+    einsum, grad_sums = partial(jnp.einsum, preferred_element_type=jnp.float32), grad_sums.astype(right.dtype)
+    grad_left = einsum(f'{sums},{right_axes}->{left_axes}', grad_sums, right)
+    # XLA for CPUs lacks this product of bfloat16 unless the axes that all arrays share lead in the first one.
+    shared = {*left_axes} & {*right_axes} & {*sums}
+    if shared == {*left_axes[: len(shared)]}:
+        grad_right = einsum(f'{left_axes},{sums}->{right_axes}', left, grad_sums)
+    else:
+        grad_right = einsum(f'{sums},{left_axes}->{right_axes}', grad_sums, left)
+    return grad_left.astype(nothing.dtype), grad_right.astype(right.dtype)
 
 
 _mixed_einsum.defvjp(_mixed_einsum_forward, _mixed_einsum_backward)
