@@ -16,7 +16,23 @@ from jax.sharding import PartitionSpec as P
 
 from flax_transformer.ops.int8 import Quantized, int8_product
 
-Weight = jax.Array | Quantized
+
+class Rounded(NamedTuple):
+    """A float32 weight and what products in bfloat16 read, so that a loop need not round it."""
+
+    exact: jax.Array  # first, as in `Quantized`; gets the gradient
+    rounded: jax.Array
+
+
+Weight = jax.Array | Quantized | Rounded
+
+
+def round_once(params: Any, dtype: jnp.dtype) -> Any:
+    """The tree with each matrix as a `Rounded`, unless the dtype is float32; for `product` alone."""
+    if jnp.finfo(dtype).bits == 32:
+        return params
+    rounded = lambda x: Rounded(x, jax.lax.stop_gradient(x).astype(dtype)) if x.ndim > 1 else x
+    return jax.tree.map(rounded, params)
 
 
 def resolve_dtype(config: Any, platform: str | None = None) -> Any:
@@ -34,6 +50,8 @@ def product(x: jax.Array, weight: Weight, *, axis: int = 0, dtype: jnp.dtype | N
     result = dtype or x.dtype
     if isinstance(weight, Quantized):
         return int8_product(x, weight, axis).astype(result)
+    if isinstance(weight, Rounded):
+        return _mixed_product('...D,VD->...V' if axis == 1 else '...D,DF->...F', result, x, *weight)
     if axis == 1:
         return _against_rows(x, weight, result)
     if dtype is None and _num_rows(x) == 1 and (blocks := math.gcd(len(weight), 4)) > 1:
@@ -90,27 +108,26 @@ def _against_rows(x: jax.Array, table: jax.Array, dtype: jnp.dtype) -> jax.Array
 def _product(axes: str, x: jax.Array, weight: jax.Array, dtype: jnp.dtype) -> jax.Array:
     """x [..., D] times a weight, by `axes` as in einsum, in the dtype of x; the result has `dtype`."""
     if weight.dtype == jnp.float32 and jnp.finfo(x.dtype).bits < 32:
-        return _mixed_product(axes, dtype, x, weight)
+        return _mixed_product(axes, dtype, x, *round_once(weight, x.dtype))
     return jnp.einsum(axes, x, weight.astype(x.dtype), preferred_element_type=dtype)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _mixed_product(axes: str, dtype: jnp.dtype, x: jax.Array, weight: jax.Array) -> jax.Array:
+def _mixed_product(axes: str, dtype: jnp.dtype, x: jax.Array, exact: jax.Array, rounded: jax.Array) -> jax.Array:
     """As `_product`, with a gradient of its own; so `jax.jvp` works in float32 only."""
-    return _mixed_forward(axes, dtype, x, weight)[0]
+    return _mixed_forward(axes, dtype, x, exact, rounded)[0]
 
 
 def _mixed_forward(
-    axes: str, dtype: jnp.dtype, x: jax.Array, weight: jax.Array
+    axes: str, dtype: jnp.dtype, x: jax.Array, _: jax.Array, rounded: jax.Array
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    weight = weight.astype(x.dtype)
-    return jnp.einsum(axes, x, weight, preferred_element_type=dtype), (x, weight)
+    return jnp.einsum(axes, x, rounded, preferred_element_type=dtype), (x, rounded)
 
 
 def _mixed_backward(
     axes: str, dtype: jnp.dtype, kept: tuple[jax.Array, jax.Array], grad_result: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """The gradients of x, in its dtype, and of the weight, never rounded below float32.
+) -> tuple[jax.Array, jax.Array, None]:
+    """The gradients of x, in its dtype, and of the exact weight, never rounded below float32.
 
     The gradient of a float32 result, such as logits, is rounded to x's dtype first: products of float32 take
     accelerators several times as long, and no sum of these products is rounded.
@@ -124,7 +141,7 @@ def _mixed_backward(
     grad_rows = grad_rows.astype(x.dtype)
     grad_x = jax.lax.dot_general(grad_rows, weight, ((features, outputs), ((), ())), preferred_element_type=dtype)
     grad_weight = jax.lax.dot_general(grad_rows, rows, (((0,), (0,)), ((), ())), preferred_element_type=jnp.float32)
-    return grad_x.reshape(x.shape).astype(x.dtype), jnp.moveaxis(grad_weight, -1, inputs)
+    return grad_x.reshape(x.shape).astype(x.dtype), jnp.moveaxis(grad_weight, -1, inputs), None
 
 
 _mixed_product.defvjp(_mixed_forward, _mixed_backward)

@@ -92,7 +92,7 @@ class Programs:
         return tuple(tuple(ids[:-1]) for ids in spelt if len(ids) > 1)
 
     def weights_of(self, params: Any) -> Any:
-        """The parameters as the programs take them: in int8 if decoding.weights asks for it, else as they are computed with.
+        """The parameters as the programs take them: in int8 if decoding.weights asks for it, else in the models' dtype.
 
         XLA for GPUs would round the matrices of a model in bfloat16 again for each token.
         """
