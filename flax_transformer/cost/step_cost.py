@@ -82,7 +82,8 @@ class StepCost:
     memory: Memory
     flops: float  # counts the model's matrix products, by formula
     compiled_flops: float | None  # XLA's count, with elementwise operations, and loops once
-    memory_traffic: float | None  # bytes; this and the next are None if the program is unreadable
+    memory_traffic: float | None  # bytes; this and the next two are None if the program is unreadable
+    traffic: dict[str, float] | None  # the same by kind of work, as `cost.hlo.KINDS`
     collectives: tuple[Collective, ...] | None
     times: Times | None  # None: the chip is unknown, or the program unreadable
 
@@ -129,7 +130,7 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
         if asked is None:
             raise
         memory = Memory(*kept, 0, 0, 0, float(asked[2]) * 2**30)
-        nothing = {'compiled_flops': None, 'memory_traffic': None, 'collectives': None, 'times': None}
+        nothing = dict.fromkeys(('compiled_flops', 'memory_traffic', 'traffic', 'collectives', 'times'))
         return StepCost(**common, memory=memory, needs=float(asked[1]) * 2**30, **nothing)
     sizes = compiled.memory_analysis()
     memory = Memory(
@@ -149,6 +150,7 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
         memory=memory,
         compiled_flops=compiled.cost_analysis()['flops'],
         memory_traffic=program and program.memory_bytes,
+        traffic=program and program.traffic,
         collectives=program and tuple(program.collectives),
         times=_times(flops, program, chip) if program and chip and task.dtype == 'bfloat16' else None,
     )
