@@ -133,15 +133,13 @@ def _mixed_backward(
     accelerators several times as long, and no sum of these products is rounded.
     """
     x, weight = kept
+    grad_result = grad_result.astype(x.dtype)
+    rows, features = tuple(range(x.ndim - 1)), tuple(range(x.ndim - 1, grad_result.ndim))
     inputs = axes.partition(',')[2].index('D')  # the weight's axis that x is multiplied along
     outputs = tuple(axis for axis in range(weight.ndim) if axis != inputs)
-    features = tuple(range(1, weight.ndim))
-    # As rows: XLA for CPUs has no product of bfloat16 that sums over two axes.
-    rows, grad_rows = x.reshape(-1, x.shape[-1]), grad_result.reshape(-1, *(weight.shape[axis] for axis in outputs))
-    grad_rows = grad_rows.astype(x.dtype)
-    grad_x = jax.lax.dot_general(grad_rows, weight, ((features, outputs), ((), ())), preferred_element_type=dtype)
-    grad_weight = jax.lax.dot_general(grad_rows, rows, (((0,), (0,)), ((), ())), preferred_element_type=jnp.float32)
-    return grad_x.reshape(x.shape).astype(x.dtype), jnp.moveaxis(grad_weight, -1, inputs), None
+    grad_x = jax.lax.dot_general(grad_result, weight, ((features, outputs), ((), ())), preferred_element_type=dtype)
+    grad_weight = jax.lax.dot_general(grad_result, x, ((rows, rows), ((), ())), preferred_element_type=jnp.float32)
+    return grad_x.astype(x.dtype), jnp.moveaxis(grad_weight, -1, inputs), None
 
 
 _mixed_product.defvjp(_mixed_forward, _mixed_backward)
