@@ -83,7 +83,8 @@ def lines_of(cost: StepCost) -> Iterator[str]:
     yield ''
     yield 'Work per device in a step'
     yield f"  {cost.flops / 1e12:10.3f} TFLOPs    the model's matrix products"
-    yield f'  {cost.compiled_flops / 1e12:10.3f} TFLOPs    as XLA counts: all operations, loops once'
+    if cost.compiled_flops is not None:
+        yield f'  {cost.compiled_flops / 1e12:10.3f} TFLOPs    as XLA counts: all operations, loops once'
     if cost.collectives is None:
         yield '\nNo exchanges and no estimate of time: jaxlib cannot read what this compiler wrote'
         return

@@ -77,9 +77,9 @@ def read_program(text: str) -> Program:
 
 
 KINDS = ('products', 'attention', 'loss', 'copies', 'collectives', 'other')
-# By where JAX says that an instruction comes from: the einsums and softmax of scores; the loop over chunks of logits.
-_ATTENTION = re.compile(r'_attention/(?!query|key|value|output|ND,)[^"]*"')
-_LOSS = re.compile(r'op_name="[^"]*(?:/project|logits|logsumexp|while/body)[^"]*"')
+# By the names of scopes that JAX gives: in attention all but the projections, and `engine.losses` with the logits.
+_ATTENTION = re.compile(r'op_name="[^"]*_attention\b(?![^"]*/(?:query|key|value|output|ND,))')
+_LOSS = re.compile(r'op_name="[^"]*\bloss\b')
 
 
 def _kind(each: _Instruction, computations: dict[str, list[_Instruction]]) -> str:

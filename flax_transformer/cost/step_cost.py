@@ -81,7 +81,7 @@ class StepCost:
     needs: float | None  # bytes that the compiler asked for but did not get; the fields below are then None
     memory: Memory
     flops: float  # counts the model's matrix products, by formula
-    compiled_flops: float | None  # XLA's count, with elementwise operations, and loops once
+    compiled_flops: float | None  # XLA's count, if it gives one, with elementwise operations, and loops once
     memory_traffic: float | None  # bytes; this and the next two are None if the program is unreadable
     traffic: dict[str, float] | None  # the same by kind of work, as `cost.hlo.KINDS`
     collectives: tuple[Collective, ...] | None
@@ -148,7 +148,7 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
         **common,
         needs=None,
         memory=memory,
-        compiled_flops=compiled.cost_analysis()['flops'],
+        compiled_flops=(compiled.cost_analysis() or {}).get('flops'),  # none of a GPU that is not here
         memory_traffic=program and program.memory_bytes,
         traffic=program and program.traffic,
         collectives=program and tuple(program.collectives),

@@ -130,6 +130,8 @@ def test_data_parallel_training_sums_all_gradients_once(by_pmap: StepCost) -> No
     assert by_pmap.flops == 3 * 8 * row
     assert by_pmap.fits is None  # how much a CPU may take nobody knows
     assert by_pmap.times is None
+    assert {'products', 'attention', 'loss'} < by_pmap.traffic.keys()
+    assert sum(by_pmap.traffic.values()) == by_pmap.memory_traffic
 
 
 def test_fsdp_cuts_what_stays_and_gathers_it(by_pmap: StepCost, by_fsdp: StepCost) -> None:
