@@ -122,7 +122,7 @@ def blockwise_top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
 def top_k_of_beams(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     """The k largest of each sentence's x [B, W, V] and their indices among W * V, both [B, k]; ties go to the lower
     index."""
-    flat = lambda x: tuple(blockwise_top_k(x.reshape(len(x), -1), k))
+    flat = lambda x: tuple(blockwise_top_k(x.reshape(x.shape[0], -1), k))
     return jax.lax.platform_dependent(x, tpu=partial(_top_k_by_beam, k=k), default=flat)
 
 
