@@ -1,13 +1,16 @@
 """What all searches share: the problem, the hypotheses that they find, the loop, and the largest of many numbers."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.trees import DecodeState
 from flax_transformer.decoding.scorers import Scorer, length_normalized
+
+if TYPE_CHECKING:
+    from flax_transformer.decoding.required import Required
 
 NEG_INF = -1e9  # finite, so that differences are numbers
 
@@ -34,6 +37,7 @@ class SearchProblem(NamedTuple):
     pad_id: int
     transforms: Sequence[Transform] = ()  # applied in this order
     scorer: Scorer = length_normalized()
+    required: 'Required | None' = None  # phrases that hypotheses must contain to end; for beams only
 
 
 class Hypotheses(NamedTuple):
