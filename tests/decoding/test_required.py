@@ -1,5 +1,7 @@
 """Required phrases: against all hypotheses that there are, and without effect on sentences that require nothing."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -61,14 +63,14 @@ def has_all(tokens: tuple[int, ...], case: list) -> bool:
 def searched() -> dict[int, tuple[Hypotheses, Hypotheses, list]]:
     """By width: what is found with the cases in turn, and with nothing required."""
     toys, cases = make_toys(11, BATCH), [CASES[i % len(CASES)] for i in range(BATCH)]
-    found = {}
-    for width in (4, WHOLE_SPACE):
-        problem = problem_of(toys, transforms=(ban([PAD]),))
-        required = problem._replace(required=make_required(phrases_of(cases)))
-        run = lambda problem, width=width: beam_search(toy_step, toy_state(toys), problem, width=width)
-        results = jax.jit(lambda: (run(required), run(problem)))()
-        found[width] = *jax.device_get(results), cases
-    return found
+    problem = problem_of(toys, transforms=(ban([PAD]),))
+    required = problem._replace(required=make_required(phrases_of(cases)))
+
+    @functools.partial(jax.jit, static_argnames=('width',))
+    def both(width: int) -> tuple[Hypotheses, Hypotheses]:
+        return tuple(beam_search(toy_step, toy_state(toys), each, width=width) for each in (required, problem))
+
+    return {width: (*jax.device_get(both(width=width)), cases) for width in (4, WHOLE_SPACE)}
 
 
 def test_a_beam_as_wide_as_the_space_finds_every_hypothesis_with_all_phrases(searched: dict) -> None:
