@@ -1,16 +1,24 @@
 # Two commands on a fresh machine (Python 3.11+ and make): `make quickstart` and `make test`.
-# Each builds .venv by itself, from the versions that requirements.lock pins.
+# Each builds .venv by itself: under Python 3.11 from the versions that requirements.lock pins, under another from the
+# newest. `make test PYTHON=python3.13` builds .venv-3.13 if .venv is another Python's.
 
 PYTHON ?= python3
-BIN := .venv/bin
+VENV := .venv
+ifneq ($(origin PYTHON),file)
+  VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  VENV := .venv$(if $(wildcard .venv/bin/python),$(if $(wildcard .venv/bin/python$(VERSION)),,-$(VERSION)))
+endif
+BIN := $(VENV)/bin
+LOCKED := 3.11
+INSTALL = $(BIN)/python -m pip install -q $$(test ! -e $(BIN)/python$(LOCKED) || echo -c requirements.lock)
 
-.PHONY: quickstart reproduce test test-slow lint format notebooks docs links lock clean
+.PHONY: quickstart reproduce test test-slow test-lowest smoke installed lint format notebooks docs links lock clean
 
 # Training on CPUs is faster with huge pages.
 quickstart reproduce: export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 
 # About three minutes of CPU time.
-quickstart: .venv/installed
+quickstart: $(VENV)/installed
 	$(BIN)/flax-transformer train number_words --workdir runs/number_words
 	$(BIN)/flax-transformer evaluate runs/number_words
 	@echo
@@ -23,58 +31,74 @@ quickstart: .venv/installed
 SEEDS ?= 1 2 3
 
 # Trains seeds, scores them and prints their row of RESULTS.md: make reproduce CONFIG=multi30k_en_de_tok SEEDS='1 2 3'.
-reproduce: .venv/installed
+reproduce: $(VENV)/installed
 	$(if $(CONFIG),,$(error CONFIG is missing, such as: make reproduce CONFIG=multi30k_en_de))
 	$(BIN)/python -m benchmarks.reproduce $(CONFIG) --seeds $(SEEDS) $(ARGS)
 
-test: .venv/installed-dev lint
+test: $(VENV)/installed-dev lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
-test-slow: .venv/installed-dev .venv/installed-docs
+test-slow: $(VENV)/installed-dev $(VENV)/installed-docs
 	$(BIN)/python -m pytest -q -n 2 --dist load -m slow
 
-lint: .venv/installed-dev
+# With the lowest versions that pyproject.toml allows, in .venv-lowest; uv resolves them.
+test-lowest:
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install -q uv
+	.venv-lowest/bin/uv pip compile -q --resolution lowest-direct --extra dev -o .venv-lowest/lowest.txt pyproject.toml
+	.venv-lowest/bin/python -m pip install -q -r .venv-lowest/lowest.txt
+	.venv-lowest/bin/python -m pip install -q --no-deps -e .
+	.venv-lowest/bin/python -m pytest -q -n 2 --dist loadfile tests/transformer tests/decoding tests/engine \
+		tests/test_end_to_end.py
+
+# Trains, resumes, translates, exports, trains in two processes.
+smoke: installed
+	.ci/smoke $(BIN)
+
+installed: $(VENV)/installed
+
+lint: $(VENV)/installed-dev
 	$(BIN)/ruff check -q .
 	$(BIN)/ruff format -q --check .
 
-format: .venv/installed-dev
+format: $(VENV)/installed-dev
 	$(BIN)/ruff check -q --fix .
 	$(BIN)/ruff format -q .
 
-.venv/bin/python:
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "flax_transformer needs Python 3.11 or later")'
-	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-.venv/installed: .venv/bin/python pyproject.toml requirements.lock
-	$(BIN)/python -m pip install -q -c requirements.lock -e .
+$(VENV)/installed: $(BIN)/python pyproject.toml requirements.lock
+	$(INSTALL) -e .
 	touch $@
 
-.venv/installed-dev: .venv/installed
-	$(BIN)/python -m pip install -q -c requirements.lock -e '.[dev]'
+$(VENV)/installed-dev: $(VENV)/installed
+	$(INSTALL) -e '.[dev]'
 	touch $@
 
 # Writes the badges and install cells of the notebooks, and the badge of the README; runs the notebooks that are stored with
 # their outputs, and stores them again.
-notebooks: .venv/installed-dev format
+notebooks: $(VENV)/installed-dev format
 	$(BIN)/python notebooks/parts.py
 	$(BIN)/python notebooks/run.py
 
 # The site, in build/site: from the documents, the notebooks as they are stored, and the docstrings.
-docs: .venv/installed-docs
+docs: $(VENV)/installed-docs
 	$(BIN)/sphinx-build -q -E -W --keep-going -c docs/site -d build/doctrees . build/site
 	@echo 'Open build/site/index.html'
 
 # Asks for every address that the site links to; needs a network.
-links: .venv/installed-docs
+links: $(VENV)/installed-docs
 	$(BIN)/sphinx-build -q -E -b linkcheck -c docs/site -d build/doctrees . build/links
 
-.venv/installed-docs: .venv/installed
-	$(BIN)/python -m pip install -q -c requirements.lock -e '.[docs]'
+$(VENV)/installed-docs: $(VENV)/installed
+	$(INSTALL) -e '.[docs]'
 	touch $@
 
-# Pins what is installed now; run after upgrading and testing.
-lock: .venv/installed-dev .venv/installed-docs
+# Pins what is installed now; run after upgrading and testing, under Python 3.11.
+lock: $(VENV)/installed-dev $(VENV)/installed-docs
 	$(BIN)/python -m pip freeze --exclude-editable | grep -v '@ ' > requirements.lock
 
 clean:
-	rm -rf .venv build dist .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* build dist .pytest_cache .ruff_cache

@@ -5,7 +5,7 @@ sentence, and each fault: a traceback, the death of the process, more than --sec
 above what it began with, or a line of a file outside the folder in the output.
 
 Each reader works in forks of this process, which has imported everything and touched no device, --batch folders in
-each. What a fork may allocate in all is limited to 4 GB above what it began with.
+each. What a fork may allocate in all is limited to 1.5 GB above what it began with.
 """
 
 import argparse
@@ -46,7 +46,7 @@ MODULES = (
     'flax_transformer.tasks.find',
     'safetensors.numpy',
 )
-ADDRESS_SPACE = 4 << 30
+ADDRESS_SPACE = 3 << 29
 
 
 def fuzz(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:

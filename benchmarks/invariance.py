@@ -17,7 +17,6 @@ import numpy as np
 
 from flax_transformer import Translator
 from flax_transformer.config import ParallelConfig
-from flax_transformer.tasks.translation.inference import batch_runner
 from flax_transformer.tasks.translation.inference.result import Translation
 
 LINES = 2000
@@ -59,9 +58,8 @@ def main() -> None:
     for strategy in ('pmap', 'mesh'):
         spread = Translator.from_run(run, weights=weights, parallel=ParallelConfig(strategy=strategy, num_devices=8))
         report(f'8 devices by {strategy}', spread(lines))
-    buckets, batch_runner._BUCKETS = batch_runner._BUCKETS, (128, 256)
-    report('padded to 128 slots', translator.with_decoding(translator.decoding)(lines))
-    batch_runner._BUCKETS = buckets
+    padded = translator.with_decoding(replace(translator.decoding, buckets=(128, 256)))
+    report('padded to 128 slots', padded(lines))
     report('each line alone', [translator([line])[0] for line in lines])
 
 

@@ -60,7 +60,7 @@ def read(folder: Path, reads: int) -> collections.Counter[str]:
         try:
             with contextlib.closing(Checkpoints(folder, read_only=True, say=lambda text: None)) as checkpoints:
                 if number % 3 == 2:
-                    params = checkpoints.restore_average(like, 9)
+                    params, _ = checkpoints.restore_average(like, 9)
                 elif number % 3:
                     params, _ = checkpoints.restore_params(like, 'last')
                 else:

@@ -2,7 +2,7 @@
 
     flax-transformer train cbow --workdir runs/cbow
 
-Score, mean of three seeds: 37.7 % of the 13,006 analogies (of 19,544) that are among its 30,000 most frequent words;
+Score, mean of three seeds: 37.6 % of the 13,006 analogies (of 19,544) that are among its 30,000 most frequent words;
 Spearman's correlation 0.654 on 352 pairs of WordSim-353 and 0.295 on 994 of SimLex-999.
 """
 

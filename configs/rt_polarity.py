@@ -27,7 +27,8 @@ def get_config() -> ClassificationConfig:
             d_model=16,
             dropout_rate=0.3,
         ),
-        tokenizer=VocabularyConfig(ngrams=2),
+        # The sentences have their punctuation apart already; words_and_punctuation, the default, reads "film." as well.
+        tokenizer=VocabularyConfig(algorithm='words', ngrams=2),
         data=ClassificationDataConfig(
             train='rt_polarity/train.tsv',
             validation='rt_polarity/val.tsv',

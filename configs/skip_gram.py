@@ -3,7 +3,7 @@
     flax-transformer train skip_gram --workdir runs/skip_gram
 
 Score, mean of three seeds: 35.3 % of the 13,006 analogies (of 19,544) that are among its 30,000 most frequent words;
-Spearman's correlation 0.672 on 352 pairs of WordSim-353 and 0.322 on 994 of SimLex-999.
+Spearman's correlation 0.671 on 352 pairs of WordSim-353 and 0.322 on 994 of SimLex-999.
 """
 
 from flax_transformer.config import (

@@ -24,15 +24,34 @@ _INSTALL = """\
 # Runtime > Change runtime type before you run this cell.
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 {imports}
 if importlib.util.find_spec('flax_transformer') is None:
 {places}
-    subprocess.run([sys.executable, '-m', 'pip', 'install', '-q', {package}], check=True)
+    # JAX uses a GPU or TPU only by a plugin of its own version, so the plugin is upgraded with it.
+    plugins = {{'jax_cuda12_plugin': 'jax[cuda12]', 'jax_cuda13_plugin': 'jax[cuda13]', 'libtpu': 'jax[tpu]'}}
+    jax_too = [name for plugin, name in plugins.items() if importlib.util.find_spec(plugin)]
+    if not jax_too and shutil.which('nvidia-smi'):
+        jax_too = ['jax[cuda12]']
+    packages = [{package}, *jax_too]
+    subprocess.run([sys.executable, '-m', 'pip', 'install', '-q', *packages], check=True)
+    if 'jax' in sys.modules:
+        raise SystemExit('Installed. An older JAX is loaded: restart (Runtime > Restart session), then run this again.')
 
 IS_SMALL = os.environ.get('FLAX_TRANSFORMER_NOTEBOOKS') == 'small'  # tests run the cells below with fewer steps
 %matplotlib inline"""
+_DEVICES = """
+
+import jax
+
+from flax_transformer.engine.devices.devices import unused_gpu
+
+print('JAX runs on', *sorted({device.device_kind for device in jax.devices()}))
+if note := unused_gpu():
+    print('Note:', note)"""
+_COUNTS_DEVICES = ('scaling.ipynb',)  # says itself on what it runs, once it has asked for its devices
 _LOCAL = """\
     # A clone that contains this notebook, or a wheel uploaded next to it.
     places = [folder for folder in (Path('.'), Path('..')) if (folder / 'pyproject.toml').exists()]
@@ -47,13 +66,14 @@ def repository() -> str | None:
     return project.get('urls', {}).get('Repository', '').rstrip('/') or None
 
 
-def install_source(url: str | None) -> str:
-    """The source of the cell that installs the package."""
+def install_source(url: str | None, name: str = FIRST) -> str:
+    """The source of the cell that installs the package and says on what JAX runs."""
+    says = '' if name in _COUNTS_DEVICES else _DEVICES
     if url is None:
         package = "f'{places[0].resolve()}[notebooks]'"
-        return _INSTALL.format(imports='from pathlib import Path\n', places=_LOCAL, package=package)
+        return _INSTALL.format(imports='from pathlib import Path\n', places=_LOCAL, package=package) + says
     lines = f'    package = "flax-transformer[notebooks] @ git+{url}"'
-    return _INSTALL.format(imports='', places=lines.replace('"', "'"), package='package')
+    return _INSTALL.format(imports='', places=lines.replace('"', "'"), package='package') + says
 
 
 def badge_source(url: str | None, name: str) -> str | None:
@@ -67,7 +87,7 @@ def badge_source(url: str | None, name: str) -> str | None:
 def with_parts(notebook: NotebookNode, name: str, url: str | None) -> NotebookNode:
     """A copy of a notebook with the badge as its first cell and the install cell as its first cell of code."""
     cells = [cell for cell in notebook.cells if cell.id != BADGE]
-    source, badge = install_source(url), badge_source(url, name)
+    source, badge = install_source(url, name), badge_source(url, name)
     first = next(number for number, cell in enumerate(cells) if cell.cell_type == 'code')
     if cells[first].id == INSTALL or _IS_INSTALL in cells[first].source:
         cells[first] = NotebookNode(cells[first], id=INSTALL, source=source)

@@ -22,9 +22,11 @@ os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', _COMPILED.name)
 if 'PYTEST_XDIST_WORKER' not in os.environ:  # workers share their parent's
     os.environ['XDG_STATE_HOME'] = _COMPILED.name
 os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.3')
-if version('jaxlib').startswith('0.10.'):  # XLA aborts at a flag that it does not know
-    # Compiles a step in a third of the time, and in one piece, in three quarters of that.
-    os.environ.setdefault('XLA_FLAGS', '--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1')
+# Compiles a step in one piece. jaxlib 0.10's older emitters take a third of the time; later ones lack them, and XLA
+# aborts at a flag that it does not know.
+_flags = '--xla_cpu_parallel_codegen_split_count=1'
+_flags += ' --xla_cpu_use_fusion_emitters=false' if version('jaxlib').startswith('0.10.') else ''
+os.environ.setdefault('XLA_FLAGS', _flags)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts jobs in the background so
     signal.signal(signal.SIGINT, signal.default_int_handler)

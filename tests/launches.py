@@ -71,7 +71,7 @@ def take_part(process: Process, port: int, folder: Path) -> int:
         with process_group.together():
             if process.folder:
                 run = train_circle(folder / process.folder, replace(TOY, parallel=config))
-                _, _, params = load_named(CircleRun, run.path, lambda config, key: CircleTask(config).init(key))
+                _, _, params, _ = load_named(CircleRun, run.path, lambda config, key: CircleTask(config).init(key))
                 assert all(leaf.is_fully_addressable for leaf in jax.tree.leaves(params))
                 print(json.dumps([record['loss'] for record in read_metrics(run.path)]))
             else:

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import shutil
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -265,6 +266,62 @@ def read_batch(folder: Path) -> None:
     load_batch(folder / 'batch.npz')
 
 
+def make_recordings(folder: Path) -> None:
+    import soundfile
+    from wav_files import tone, wav_bytes
+
+    (folder / 'tar').mkdir(parents=True)
+    (folder / 'a.wav').write_bytes(wav_bytes(tone(0.1)))
+    for suffix in ('flac', 'aiff', 'ogg'):
+        soundfile.write(folder / f'a.{suffix}', tone(0.1), 8000)
+    names = sorted(file.name for file in folder.iterdir() if file.is_file())
+    for name in ('m.jsonl', 'tar/m.jsonl'):
+        rows = [{'path': each, 'text': 'x', 'offset': 0.02, 'duration': 0.05} for each in names]
+        (folder / name).write_text('\n'.join(map(json.dumps, rows)))
+    with tarfile.open(folder / 'tar' / 'r.tar.gz', 'w:gz') as archive:
+        for name in names:
+            archive.add(folder / name, name)
+
+
+def read_recordings(folder: Path) -> None:
+    from flax_transformer.data.audio.manifest import read_all, read_manifest
+
+    quiet = lambda _: None
+    homes = (folder, folder / 'tar')
+    each_of(
+        *(lambda home=home: read_all(read_manifest('m.jsonl', home, say=quiet), 16_000, say=quiet) for home in homes)
+    )
+
+
+def make_words(folder: Path) -> None:
+    """Word vectors in files, a text, and the text as the ids of a run."""
+    import numpy as np
+
+    from flax_transformer.data.vector_files import write_vectors
+    from flax_transformer.tasks.embeddings.config import WordsConfig
+    from flax_transformer.tasks.embeddings.corpus import prepare_corpus
+
+    folder.mkdir()
+    for name in ('v.bin', 'v.txt', 'v.txt.gz', 'v.txt.zst', 'v.bin.xz'):
+        write_vectors(folder / name, ['a', 'b', 'c'], np.eye(3, 4, dtype=np.float32))
+    (folder / 'text.tsv').write_text('a b c\tb\nc c\ta\n' * 9)
+    _, vocabulary = prepare_corpus([folder / 'text.tsv'], WordsConfig(min_count=1), folder, vocab_size=9)
+    vocabulary.save(folder / 'vocabulary.txt')
+
+
+def read_words(folder: Path) -> None:
+    from flax_transformer.data.bitext.text_files import TsvFiles
+    from flax_transformer.data.vector_files import read_vectors
+    from flax_transformer.tasks.embeddings.corpus import Vocabulary, load_corpus
+
+    each_of(
+        *(lambda file=file: read_vectors(file) for file in sorted(folder.glob('v.*')) if is_plain(file)),
+        TsvFiles('text', [folder / 'text.tsv']).read,
+        lambda: Vocabulary.load(folder / 'vocabulary.txt'),
+        lambda: load_corpus(folder, [folder / 'text.tsv'], 9),
+    )
+
+
 def each_of(*readers: Callable[[], Any]) -> None:
     """Reads in each way; raises the first refusal at the end."""
     refused = None
@@ -297,4 +354,6 @@ READERS = {
     'cache': Reader(make_cache, read_cache),
     'export': Reader(make_export, read_export, adjust_checksums, needs_jax=True),
     'batch': Reader(make_batch, read_batch),
+    'recordings': Reader(make_recordings, read_recordings),
+    'words': Reader(make_words, read_words),
 }

@@ -30,6 +30,7 @@ FLOORS = {
     'marian': 3,  # reads and writes folders; what makes a run of one stands in interop
     'tasks': 4,
     'interop': 5,
+    'server': 5,
     'cli': 6,
 }
 FACES = ('__init__.py', '__main__.py', 'config.py')  # the only files outside of rooms; they hand names on

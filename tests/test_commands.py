@@ -40,6 +40,7 @@ NOT_RUN = {
     r'^sbatch|^ct2-|examples/|num-processes': 'wants a cluster or another program',
     r'train (?!my_config)|--init-from|--training\.profile': 'trains for minutes to days; tests train each task small',
     r'prepare |flores200': 'downloads',
+    r'new .*--task': 'wants tables and recordings; tests/cli/test_new.py makes some',
     r'--topology': 'wants libtpu',
     r'--backend ctranslate2': 'wants the extra ctranslate2',
     r'--watch': 'ends when training does',

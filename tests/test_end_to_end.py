@@ -56,13 +56,7 @@ def test_a_run_directory_holds_what_it_should(copy_run: Path) -> None:
     assert list((copy_run / 'tensorboard').glob('events*'))
 
 
-def test_a_moved_run_directory_suffices(
-    copy_run: Path,
-    copy_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_moved_run_directory_suffices(copy_run: Path, copy_folder: Path, tmp_path: Path, monkeypatch, capsys) -> None:
     """Moved elsewhere, without the corpus it was trained on and without a data root, it translates and scores files."""
     moved = tmp_path / 'moved'
     shutil.copytree(copy_run, moved)
@@ -217,9 +211,7 @@ def test_the_samples_of_an_evaluation_are_translated_into_the_languages_of_their
         assert upper.isupper()
 
 
-def test_one_model_translates_into_the_language_that_is_asked_for(
-    mixture_run: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_model_translates_into_the_language_that_is_asked_for(mixture_run: tuple[Path, str], monkeypatch) -> None:
     run, _ = mixture_run
     monkeypatch.setattr(SentencePieceTokenizer, 'sample_flat', lambda *_, **__: pytest.fail('drawn while translating'))
     code, out = translate(run, b'a b c d\n', '--decoding.target-language', 'up', monkeypatch=monkeypatch)

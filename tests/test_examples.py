@@ -66,7 +66,9 @@ def test_shellcheck_finds_nothing(file: Path) -> None:
 
 
 def test_each_recipe_is_linked_in_the_docs() -> None:
-    text = (ROOT / 'docs' / 'how-to' / 'launch.md').read_text(encoding='utf-8')
+    text = ''.join(
+        (ROOT / 'docs' / 'how-to' / f'{page}.md').read_text(encoding='utf-8') for page in ('launch', 'serve')
+    )
     for file in EXAMPLES.iterdir():
         if file.name not in ('__pycache__', 'ray_translate.py'):
             assert f'(../../examples/{file.name})' in text, file

@@ -26,7 +26,8 @@ def test_it_copies_only_what_its_context_holds() -> None:
 def test_it_installs_the_lock_and_runs_as_a_user() -> None:
     install = next(line for line in values('RUN') if ' install ' in line)
     assert '--constraint requirements.lock' in install
-    named = re.search(r'EXTRA=(\w+) .*; (\w+): for TPUs', TEXT).groups()
+    (line,) = [line for line in LINES if line.startswith('#') and 'EXTRA=' in line]
+    named = re.search(r'EXTRA=(\w+) .*; (\w+), (\w+), or both', line).groups()
     assert {*named} <= PROJECT['optional-dependencies'].keys()
     assert values('USER') == ['1000']
     assert values('ENTRYPOINT') == ['["flax-transformer"]']

@@ -1,4 +1,4 @@
-"""What training does to waveforms and features: gain, speed, noise, and masks (SpecAugment).
+"""What training does to waveforms and features: gain, noise, and masks (SpecAugment).
 
 Pure functions of a key, or of numbers, and one recording's arrays; all compile with static shapes, and map over a batch
 by `jax.vmap`. A recording in a batch is padded: its first `num_samples` samples are its own, and padding stays 0. What
@@ -8,8 +8,6 @@ takes no key works on NumPy arrays, too, without JAX.
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-from flax_transformer.common.fields import check
 
 _ACTIVE_SHARE = 1e-3  # blocks quieter than this fraction of the loudest one's power, -30 dB, are pauses
 _BLOCKS_PER_SECOND = 50
@@ -52,22 +50,6 @@ def mixed(samples, noise, snr_db, rate: int, is_sample=None):
     return samples + noise * scale.astype(samples.dtype)
 
 
-def speed(samples: jax.Array, factor, num_samples, size: int) -> tuple[jax.Array, jax.Array]:
-    """The first num_samples of [T] played `factor` times as fast: [size] padded by 0, and their number.
-
-    The pitch changes, too (Ko et al. 2015). Sample i is interpolated linearly at i * factor; what is over
-    `size` is cut. The factor, up to 2, is rounded to 1/1024, so that positions are exact. On the host
-    `data.audio.reading.resampled(samples, 11, 10)` does the same with a filter, at a factor of 1.1.
-    """
-    check(size < 1 << 20, f'size={size}: expected less than {1 << 20} samples, for 32-bit positions')
-    positions = jnp.arange(size) * jnp.round(jnp.asarray(factor) * 1024).astype(int)
-    whole, rest = positions // 1024, (positions % 1024).astype(samples.dtype) / 1024
-    last = samples.shape[-1] - 1
-    played = samples[jnp.minimum(whole, last)] * (1 - rest) + samples[jnp.minimum(whole + 1, last)] * rest
-    is_inside = positions <= (num_samples - 1) * 1024
-    return jnp.where(is_inside, played, 0), is_inside.sum()
-
-
 def spec_augment(
     key: jax.Array,
     features: jax.Array,
@@ -86,9 +68,9 @@ def spec_augment(
     which gains least; normalized features have mean 0, as there.
     """
     band_key, frame_key = jax.random.split(key)
-    count = is_frame.sum()
+    count = is_frame.sum(dtype=jnp.int32)
     bands = features.shape[1]
-    longest = jnp.minimum(most_frames, (most_share * count).astype(int))
+    longest = jnp.minimum(most_frames, (most_share * count.astype(jnp.float32)).astype(jnp.int32))
     is_masked = run_masks(band_key, num_band_masks, min(most_bands, bands), bands, bands)[None, :]
     is_masked = is_masked | run_masks(frame_key, num_frame_masks, longest, count, features.shape[0])[:, None]
     weight = is_frame[:, None].astype(features.dtype)
@@ -99,8 +81,8 @@ def spec_augment(
 def run_masks(key: jax.Array, num_masks: int, longest, count, size: int) -> jax.Array:
     """True in num_masks random runs, bool [size]: each 0 to `longest` long, all within the first `count` positions."""
     length_key, start_key = jax.random.split(key)
-    lengths = jax.random.randint(length_key, (num_masks, 1), 0, jnp.minimum(longest, count) + 1)
-    starts = jax.random.randint(start_key, (num_masks, 1), 0, count - lengths + 1)
+    lengths = jax.random.randint(length_key, (num_masks, 1), 0, jnp.minimum(longest, count) + 1, jnp.int32)
+    starts = jax.random.randint(start_key, (num_masks, 1), 0, count - lengths + 1, jnp.int32)
     positions = jnp.arange(size)[None, :]
     return jnp.any((positions >= starts) & (positions < starts + lengths), axis=0)
 

@@ -50,20 +50,6 @@ def log_mel(samples: jax.Array, config: FeatureConfig) -> jax.Array:
     return jnp.log(energies + LOG_FLOOR)
 
 
-def normalize(features: jax.Array, is_frame: jax.Array) -> jax.Array:
-    """The features [..., F, M] with mean 0 and deviation 1 over the frames where is_frame [..., F], in each band.
-
-    Other frames become 0, and so does a band that does not vary. It cancels loudness and the microphone's color. The
-    statistics are the whole utterance's: a model that listens to a stream cannot use it.
-    """
-    weight = is_frame[..., None].astype(features.dtype)
-    count = jnp.maximum(weight.sum(axis=-2, keepdims=True), 1)
-    mean = jnp.sum(features * weight, axis=-2, keepdims=True) / count
-    centered = (features - mean) * weight
-    variance = jnp.sum(jnp.square(centered), axis=-2, keepdims=True) / count
-    return centered * jax.lax.rsqrt(variance + 1e-6)
-
-
 def _like(values: np.ndarray, samples: jax.Array) -> np.ndarray:
     """Values in the samples' precision, with as many dimensions as their frames have."""
     return values.astype(samples.dtype).reshape((1,) * samples.ndim + (-1,))

@@ -8,6 +8,7 @@ import numpy as np
 from flax_transformer.common.fields import check, check_positive, check_types
 
 _LONGEST_WINDOW = 1 << 16  # samples; the filter bank has a row for each frequency of a window
+_MOST_MELS = 256
 _LINEAR_HZ = 1000.0  # Slaney's scale is linear below, 200 / 3 Hz a mel, and logarithmic above
 _LINEAR_MELS = 15.0
 _MEL_STEP = np.log(6.4) / 27.0
@@ -27,6 +28,7 @@ class FeatureConfig:
     def __post_init__(self) -> None:
         check_types(self)
         check_positive(self, 'sample_rate', 'num_mels')
+        check(self.num_mels <= _MOST_MELS, f'num_mels={self.num_mels}: expected at most {_MOST_MELS}')
         check(self.hop >= 1, f'hop_ms={self.hop_ms}: expected at least one sample of {self.sample_rate} Hz')
         check(self.window >= 2, f'window_ms={self.window_ms}: expected at least two samples of {self.sample_rate} Hz')
         check(

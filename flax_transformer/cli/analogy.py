@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from flax_transformer.cli.neighbours import neighbour_lines, open_vectors
+from flax_transformer.common.errors import visible
 
 DESCRIPTION = """What is to C as B is to A, by word vectors: `analogy RUN man woman king` begins with queen if all is
 well. Prints `score<TAB>word`, best first; the three words are no answer. RUN is a run or file, as for `neighbours`."""
@@ -21,4 +22,4 @@ class AnalogyOptions:
 def main(argv: list[str]) -> None:
     options, vectors, words = open_vectors('analogy', AnalogyOptions, argv, DESCRIPTION, words='A B C', count=3)
     found = vectors.analogy(*words, method=options.method, count=options.count, among=options.among)
-    print('\n'.join(neighbour_lines(found)))
+    print(visible('\n'.join(neighbour_lines(found))))

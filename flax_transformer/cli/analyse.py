@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flax_transformer.cli.options import open_translator, parse, positional, progress_bar
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, visible
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
@@ -68,6 +68,6 @@ def _print_examples(report: 'WidthReport', count: int) -> None:
     for kind, is_of_search in (('search', True), ('model', False)):
         for fault in [fault for fault in report.faults if fault.is_of_search is is_of_search][:count]:
             print(f'fault of the {kind}, beam {report.beam_width}')
-            print(f'  source                {fault.source}')
-            print(f'  reference  {fault.reference_score:9.4f}  {fault.reference}')
-            print(f'  output     {fault.translation_score:9.4f}  {fault.translation}\n')
+            print(f'  source                {visible(fault.source)}')
+            print(f'  reference  {fault.reference_score:9.4f}  {visible(fault.reference)}')
+            print(f'  output     {fault.translation_score:9.4f}  {visible(fault.translation)}\n')

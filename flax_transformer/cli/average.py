@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tyro
 
-from flax_transformer.cli.options import parse, trainer_on_one_device
+from flax_transformer.cli.options import parse, print_next, trainer_on_one_device
 from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.find import open_run, recipe_named
@@ -40,9 +40,7 @@ def main(argv: list[str]) -> None:
     shapes = trainer_on_one_device(run.read_config()).shapes.params
     which = {'last': options.last, 'best': options.best, 'steps': [int(step) for step in steps]}
     run, chosen = average(run, options.out, shapes, **which)
-    print(f'The mean of the checkpoints {", ".join(map(str, chosen))} is in {run.path}. Next:')
-    quoted = shlex.quote(str(run.path))
-    if run.evaluate_on:
-        print(f'  {evaluate_command(run.read_config(), run.path)}')
+    following = [evaluate_command(run.read_config(), run.path)] if run.use else []
     if recipe_named(run.read_config().task).load:
-        print(f'  flax-transformer train CONFIG --init-from {quoted} --workdir ANOTHER')
+        following.append(f'flax-transformer train CONFIG --init-from {shlex.quote(str(run.path))} --workdir ANOTHER')
+    print_next(f'The mean of the checkpoints {", ".join(map(str, chosen))} is in {run.path}', *following)

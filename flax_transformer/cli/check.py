@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Generic
@@ -38,7 +39,10 @@ def main(argv: list[str]) -> int:
             raise
         print(json.dumps({'error': str(error)}, ensure_ascii=False))
         return 2
-    print(report.to_json() if options.json else report)
+    try:
+        print(report.to_json() if options.json else report, flush=True)
+    except BrokenPipeError:  # `| head` has read enough; what was found counts all the same
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if report.errors:
         return 2
     return 1 if report.warnings and options.strict else 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from flax_transformer.cli.lines import LineWriter
 from flax_transformer.cli.options import note, parse
 from flax_transformer.cli.records import Record, bar_of_lines, lines_from, read_records, write_record
+from flax_transformer.common.errors import visible
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.classification.classifier import Classification, Classifier
@@ -20,10 +21,10 @@ Only a line feed ends a line. RUN is a run directory or one of its checkpoints: 
 RUN@average."""
 
 FLAGS = {
-    'empty': 'lines are empty: they got the shares of the labels in the training data',
-    'truncated': "lines were cut at the run's data.max_length",
-    'unknown': 'lines have no word of the training data',
-    'replaced': 'lines were not valid UTF-8; invalid bytes were read as U+FFFD',
+    'empty': 'empty lines, given the shares of the labels in the training data',
+    'truncated': "lines cut at the run's data.max_length",
+    'unknown': 'lines without a word of the training data',
+    'replaced': 'lines that were not valid UTF-8, their invalid bytes read as U+FFFD',
 }
 
 
@@ -50,7 +51,7 @@ def main(argv: list[str]) -> None:
         lines = lines_from(stream, options, done, classifier, 'classify')
         counts = _classify(classifier, options, lines, writer.write, done)
     for name, count in counts.items():
-        note(f'{count} {FLAGS[name]}')
+        note(f'{FLAGS[name]}: {count:,}')
 
 
 def _classify(
@@ -79,4 +80,4 @@ def _flags(record: Record, found: 'Classification') -> tuple[str, ...]:
 def _line(record: Record, found: 'Classification', flags: tuple[str, ...], form: str) -> str:
     if form == 'jsonl':
         return write_record(record, asdict(found) | {'flags': flags})
-    return f'{" ".join(found.label.split())}\t{found.probability:.4f}'  # whatever white space a label has
+    return f'{visible(" ".join(found.label.split()))}\t{found.probability:.4f}'  # whatever white space a label has

@@ -21,6 +21,7 @@ to a file of their own. `check` shows beforehand what would be left out."""
 class CleanOptions:
     output: Path | None = None  # the folder to write to
     overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # replace the files of an earlier clean
+    spaces: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # make one plain space of any white space
     workdir: Path | None = None  # a run directory, whose tokenizer decides what is too long
     config: Annotated[Config, tyro.conf.arg(name='')] = field(default_factory=Config)
 
@@ -43,6 +44,7 @@ def main(argv: list[str]) -> None:
             Vocabulary(config.model.vocab_size, config.tokenizer, tokenizer),
             options.output,
             overwrite=options.overwrite,
+            spaces=options.spaces,
             processes=os.cpu_count() or 1,
             progress=bar.update,
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, visible
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.translation.evaluate import check_files, read_set, tokens_of
@@ -111,12 +111,12 @@ def _print_examples(changed: 'list[ChangedLine]', most: int, lines: Lines, outpu
     for line in changed[:most]:
         print(f'\nline {line.index + 1}: chrF2 {line.baseline:.1f} -> {line.system:.1f}')
         if lines.sources is not None:
-            print(f'  source     {lines.sources[line.index]}')
+            print(f'  source     {visible(lines.sources[line.index])}')
         for reference in lines.references:
             if reference[line.index] is not None:
-                print(f'  reference  {reference[line.index]}')
+                print(f'  reference  {visible(reference[line.index])}')
         for name, output in zip(('baseline', 'system'), outputs, strict=True):
-            print(f'  {name:<9}  {output[line.index]}')
+            print(f'  {name:<9}  {visible(output[line.index])}')
 
 
 def _read(runs: list[str], options: CompareOptions) -> Lines:

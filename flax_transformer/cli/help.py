@@ -29,6 +29,10 @@ THEMES = {
         *('decoding.beam_width', 'decoding.alpha', 'decoding.max_extra_tokens', 'decoding.batch_tokens'),
         *('decoding.weights', 'decoding.target_language'),
     ),
+    'limits': (
+        *('limits.max_requests', 'limits.max_texts', 'limits.max_characters', 'limits.max_alternatives'),
+        *('limits.max_wait', 'limits.drain'),
+    ),
     'devices': ('parallel.num_devices', 'parallel.strategy', 'model.dtype'),
 }
 # Commands that take a whole config leave out these themes or fields.

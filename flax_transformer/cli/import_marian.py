@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tyro
 
-from flax_transformer.cli.options import parse
+from flax_transformer.cli.options import parse, print_next
 from flax_transformer.common.errors import UserError
 
 DESCRIPTION = """Make a run directory, RUN, from a Marian model (OPUS-MT and others) in a local FOLDER as Hugging Face's
@@ -31,7 +31,9 @@ def main(argv: list[str]) -> None:
 
     logging.set_verbosity(logging.FATAL)
     run = import_marian(argv[0], options.run)
-    print(f'The run is in {run.path}. Next:')
     quoted = shlex.quote(str(run.path))
-    print(f'  flax-transformer translate {quoted} < lines > translations')
-    print(f'  flax-transformer train CONFIG --init-from {quoted} --workdir ANOTHER')
+    print_next(
+        f'The run is in {run.path}',
+        f'flax-transformer translate {quoted} < lines > translations',
+        f'flax-transformer train CONFIG --init-from {quoted} --workdir ANOTHER',
+    )

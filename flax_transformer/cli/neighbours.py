@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from flax_transformer.cli.options import parse, positional
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, visible
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.embeddings.vectors import Neighbour, WordVectors
@@ -32,7 +32,7 @@ def main(argv: list[str]) -> None:
     for number, (word, each) in enumerate(zip(words, found, strict=True)):
         if len(words) > 1:
             print(f'{chr(10) if number else ""}{word}:')
-        print('\n'.join(each))
+        print(visible('\n'.join(each)))
 
 
 def open_vectors(

@@ -1,6 +1,7 @@
 """Command-line options from dataclasses, by tyro; the first positional argument is the config or run."""
 
 import dataclasses
+import itertools
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from tqdm import tqdm
 
 from flax_transformer.cli.help import short_help, wants_help
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.quiet import say, shows_progress
+from flax_transformer.common.quiet import is_quiet, say, shows_progress
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.find import config_class, load_config, make_trainer, read_run_config
@@ -77,6 +78,15 @@ def positional(argv: list[str]) -> list[str]:
     return argv[: next((i for i, arg in enumerate(argv) if arg.startswith('-') and arg != '-'), len(argv))]
 
 
+def value_of(option: str, argv: list[str]) -> str | None:
+    """The value of an option that is needed before parsing, because it decides what others there are."""
+    for given, value in itertools.pairwise([*argv, '']):
+        name, _, here = given.partition('=')
+        if name.replace('_', '-') == option:
+            return here or value
+    return None
+
+
 def read_config(name: str, task: str | None = None) -> Any:
     """The config of a run directory, a config file or a shipped config, of `task`; None: of any task."""
     is_run = Path(split_reference(name)[0]).is_dir()
@@ -97,15 +107,21 @@ def read_config_file(name: str, task: str | None = None) -> Any:
 
 
 def open_translator(runs: list[str], options: Any) -> 'Translator':
-    """The translator of runs, with a command's fields of decoding and parallel, and its step, if it has one."""
-    from flax_transformer.engine.devices.devices import prepare_devices
+    """The translator of runs, with a command's fields of decoding and parallel, and its step, if it has one.
+
+    Notes a GPU that JAX does not use.
+    """
+    from flax_transformer.engine.devices.devices import prepare_devices, unused_gpu
 
     prepare_devices(options.parallel.num_devices)
 
     from flax_transformer.tasks.translation.inference.translator import Translator
 
     decoding, step = dataclasses.asdict(options.decoding), getattr(options, 'step', None)
-    return Translator.from_run(*runs, step=step, parallel=options.parallel, **decoding)
+    translator = Translator.from_run(*runs, step=step, parallel=options.parallel, **decoding)
+    if (unused := unused_gpu()) is not None:
+        note(unused)
+    return translator
 
 
 def trainer_on_one_device(config: Any) -> 'Trainer':
@@ -122,6 +138,11 @@ def progress_bar(total: int | None, unit: str, *, is_shown: bool = True) -> tqdm
     return tqdm(
         total=total, unit=unit, unit_scale=is_bytes, disable=not (is_shown and shows_progress()), dynamic_ncols=True
     )
+
+
+def print_next(done: str, *commands: str) -> None:
+    """Prints what was done and, unless people asked for quiet, the commands that come next."""
+    print(f'{done}.' if is_quiet() else '\n  '.join([f'{done}. Next:', *commands]))
 
 
 def note(text: str) -> None:

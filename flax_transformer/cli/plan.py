@@ -20,7 +20,8 @@ class PlanOptions(Generic[C]):
     config: Annotated[C, tyro.conf.arg(name='')]
     topology: str = 'local'  # a TPU slice such as v5e:4x4 or v5p:2x2x1; local: this machine's devices
     memory: float | None = None  # GB (10^9 bytes) per device; None: what is known of the device
-    suggest: bool = True  # look for the smallest change that makes it fit, if it does not, by compiling
+    measure: bool = True  # run a few steps on a CPU
+    suggest: bool = True  # look for a change that makes it fit
     format: Literal['text', 'json'] = 'text'  # json: one object on one line
 
 
@@ -39,15 +40,17 @@ def main(argv: list[str]) -> int:
     available = options.memory and options.memory * 1e9
     make = lambda parallel: make_trainer(replace(config, parallel=parallel), devices)
     cost = step_cost(make(config.parallel), available=available)
+    is_measured = options.measure and devices is None and cost.device_kind == 'cpu' and cost.flops and not cost.needs
+    speed = _speed(config) if is_measured else None
     nearest = None
     if cost.fits is False and options.suggest:
         note('it does not fit; looking for a change that makes it fit')
         nearest = nearest_fit(make, config.parallel, cost, available=available)
     if options.format == 'json':
-        print(json.dumps({'config': argv[0], 'topology': options.topology} | as_json(cost, nearest)))
+        print(json.dumps({'config': argv[0], 'topology': options.topology} | as_json(cost, nearest, speed)))
         return 0
     print(f'{argv[0]} on {options.topology}: {cost.devices}, {cost.device_kind}, {cost.dtype}')
-    print('\n'.join(lines_of(cost)))
+    print('\n'.join(lines_of(cost, speed)))
     if cost.fits is False and options.suggest:
         if nearest is None:
             print('\nNeither smaller passes nor remat nor splitting over these devices makes it fit.')
@@ -56,21 +59,36 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def as_json(cost: StepCost, nearest: tuple[dict[str, Any], StepCost] | None) -> dict[str, Any]:
-    """The cost and what follows from it, in bytes, seconds and FLOPs."""
+def _speed(config: Any) -> float:
+    """FLOP/s of training on the devices here, measured with few layers and rows, as `new` does."""
+    from flax_transformer.cost.step_cost import training_flops
+
+    most = {'model': {'num_encoder_layers': 1, 'num_decoder_layers': 1}, 'training': {'tokens_per_step': 2048}}
+    for part, fields in most.items():
+        if section := getattr(config, part, None):
+            fewer = {name: min(getattr(section, name), size) for name, size in fields.items() if hasattr(section, name)}
+            config = replace(config, **{part: replace(section, **fewer)})
+    return training_flops(make_trainer(config))
+
+
+def as_json(
+    cost: StepCost, nearest: tuple[dict[str, Any], StepCost] | None, speed: float | None = None
+) -> dict[str, Any]:
+    """The cost and what follows from it, in bytes, seconds and FLOPs; `speed` in FLOP/s was measured."""
     times = cost.times and {'least': cost.times.least, 'most': cost.times.most}
     return asdict(cost) | {
         'collectives': cost.collectives and [each._asdict() for each in cost.collectives],
         'memory_total': cost.memory.total if cost.needs is None else cost.needs,
         'fits': cost.fits,
         'estimated_seconds_of_a_step': times,
+        'predicted_seconds_of_a_step': speed and cost.flops * cost.num_devices / speed,
         'estimated_utilisation': cost.utilization,
         'nearest_fit': nearest and nearest[0],
     }
 
 
-def lines_of(cost: StepCost) -> Iterator[str]:
-    """The cost as text."""
+def lines_of(cost: StepCost, speed: float | None = None) -> Iterator[str]:
+    """The cost as text; `speed` in FLOP/s, if it was measured here."""
     passes = f' in {cost.passes} passes' if cost.passes > 1 else ''
     yield f'  parameters      {cost.parameters:,}'
     yield f'  batch           {cost.rows_per_step} rows, {cost.tokens_per_step:,} target slots'
@@ -95,7 +113,7 @@ def lines_of(cost: StepCost) -> Iterator[str]:
     if not cost.collectives:
         yield '             none        exchanged with other devices'
     yield ''
-    yield from _time_lines(cost)
+    yield from _time_lines(cost) if speed is None else _predicted_lines(cost, speed)
 
 
 def memory_lines(cost: StepCost) -> Iterator[str]:
@@ -118,6 +136,13 @@ def memory_lines(cost: StepCost) -> Iterator[str]:
     else:
         is_enough = 'it fits' if cost.fits else 'it does NOT fit'
         yield f'  {memory.available / 1e9:10.3f} GB        available: {is_enough}'
+
+
+def _predicted_lines(cost: StepCost, speed: float) -> Iterator[str]:
+    seconds = cost.flops * cost.num_devices / speed
+    yield 'Time of a step, PREDICTED from steps of a smaller model on this machine, as busy as it is now'
+    rate = cost.tokens_per_step / seconds
+    yield f'  {seconds:10.3g} s         at {speed / 1e9:.0f} GFLOP/s: {rate:,.0f} target slots/s'
 
 
 def _time_lines(cost: StepCost) -> Iterator[str]:

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from flax_transformer.cli.options import note, parse, progress_bar
+from flax_transformer.cli.options import note, parse, print_next, progress_bar
 from flax_transformer.cli.train import TrainOptions, train_options
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import in_use
@@ -101,5 +101,4 @@ def _prepare_public(argv: list[str]) -> None:
             ]
             following = [f'flax-transformer new {argv[0]}.py \\', *(f'  {option} \\' for option in files)]
             following[-1] = following[-1].removesuffix(' \\')
-    print(f'{argv[0]} is in {folder}. {licence}.\nNext:')
-    print(*(f'  {line}' for line in following), sep='\n')
+    print_next(f'{argv[0]} is in {folder}. {licence}', *following)

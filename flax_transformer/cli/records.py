@@ -13,6 +13,7 @@ from tqdm import tqdm
 from flax_transformer.cli.lines import CHUNK, KEPT, chunks, to_json, without_line_breaks
 from flax_transformer.cli.options import note, progress_bar
 from flax_transformer.common.errors import BadInput
+from flax_transformer.data.lines import MOST_LINE, bounded_lines
 from flax_transformer.text.tokenizer import as_text
 
 EXPECTED = 'expected {"text": "..."}, optionally with "prefix": "..."'
@@ -121,7 +122,8 @@ def lines_from(
         with explained_if_slow('compiling'):
             model('a')
         return typed_lines(f'{getattr(model, "source_language", "")}> ', command)
-    return chunks(stream, invalid=options.invalid, size=1 if stream.isatty() else CHUNK, skip=done)
+    lines = bounded_lines(stream, MOST_LINE)
+    return chunks(lines, invalid=options.invalid, size=1 if stream.isatty() else CHUNK, skip=done)
 
 
 def bar_of_lines(options: Any) -> tqdm:

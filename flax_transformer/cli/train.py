@@ -1,6 +1,5 @@
 """`flax-transformer train CONFIG [--workdir RUN] [--init-from RUN] [--field value ...]`."""
 
-import itertools
 import os
 import shlex
 from dataclasses import dataclass, replace
@@ -10,10 +9,13 @@ from typing import Annotated, Any, Generic
 import tyro
 
 from flax_transformer.cli.huge_pages import huge_pages_hint
-from flax_transformer.cli.options import C, note, parse, read_config_file
+from flax_transformer.cli.options import C, note, parse, print_next, read_config_file, value_of
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
+from flax_transformer.engine.fit import as_begun
+from flax_transformer.engine.monitor.advice import advice
+from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.finished import finished
 from flax_transformer.engine.runs.run_directory import environment
 from flax_transformer.tasks.find import read_run_config, run_of, train
@@ -42,13 +44,14 @@ def main(argv: list[str]) -> None:
     import jax
 
     from flax_transformer.engine.devices import multihost, process_group
-    from flax_transformer.engine.devices.devices import prepare_devices
+    from flax_transformer.engine.devices.devices import prepare_devices, unused_gpu
 
     parallel = options.config.parallel
     prepare_devices(-(-parallel.least_devices // max(parallel.num_processes, 1)))
     process_group.start(parallel, lambda: _facts(options))
-    if multihost.is_first() and jax.default_backend() == 'cpu' and (hint := huge_pages_hint()):
-        note(hint)
+    if multihost.is_first() and jax.default_backend() == 'cpu':
+        for hint in filter(None, (unused_gpu(), huge_pages_hint())):
+            note(hint)
 
     from absl import logging
 
@@ -63,6 +66,8 @@ def main(argv: list[str]) -> None:
             exit_at_second=True,
         )
     if multihost.is_first():
+        for line in advice(read_metrics(run.path), options.config.training.best_by):
+            note(line)
         _print_next(options.config, run.path)
 
 
@@ -71,25 +76,22 @@ def _finished(options: TrainOptions) -> str | None:
     if options.config.parallel.num_processes != 1:  # several processes start together in any case
         return None
     run = run_of(options.config, options.workdir)
-    if not run.exists() or run.read_config() != options.config:
+    config, is_open = as_begun(options.config, run)
+    if is_open or not run.exists() or run.read_config() != config:
         return None
-    run.check(options.config)
-    return finished(run, options.config.training)
+    run.check(config)
+    return finished(run, config.training)
 
 
 def _print_next(config: Any, run: Path) -> None:
-    print(f'The run is in {run}. Next:')
     quoted, use = shlex.quote(str(run)), run_of(config, run).use
-    if not use:
-        print(f'  flax-transformer curves {quoted}')
-        return
-    print(f'  {evaluate_command(config, run)}')
-    print(f'  flax-transformer {use.format(quoted)}')
+    its_own = [evaluate_command(config, run), f'flax-transformer {use.format(quoted)}'] if use else []
+    print_next(f'The run is in {run}', *its_own, f'flax-transformer curves {quoted}')
 
 
 def evaluate_command(config: Any, run: Path) -> str:
     """The command that evaluates a run of this config; it names files if the config has no test set."""
-    files = '' if config.data.test else run_of(config, run).evaluate_on.format(config.data)
+    files = '' if getattr(config.data, 'test', '') else run_of(config, run).evaluate_on.format(config.data)
     return f'flax-transformer evaluate {shlex.quote(str(run))} {files}'.rstrip()
 
 
@@ -106,7 +108,7 @@ def _facts(options: TrainOptions) -> dict[str, Any]:
 
 def train_options(name: str, argv: list[str], task: str | None = None) -> TrainOptions:
     """The options that a config file sets, with the model of the run to start from, if any."""
-    config, start = read_config_file(name, task), _init_from(argv)
+    config, start = read_config_file(name, task), value_of('--init-from', argv)
     if start is not None:
         other = read_run_config(start)
         if other.task != config.task:
@@ -114,12 +116,3 @@ def train_options(name: str, argv: list[str], task: str | None = None) -> TrainO
         theirs = {part: getattr(other, part) for part in ('model', 'tokenizer', 'decoding') if hasattr(other, part)}
         config = replace(config, **theirs)
     return TrainOptions(config, Path('runs') / Path(name).stem, None if start is None else Path(start))
-
-
-def _init_from(argv: list[str]) -> str | None:
-    """The value of --init-from, needed before parsing because it sets the defaults of other options."""
-    for option, value in itertools.pairwise([*argv, '']):
-        name, _, here = option.partition('=')
-        if name in ('--init-from', '--init_from'):
-            return here or value
-    return None

@@ -25,10 +25,10 @@ Only a line feed ends a line. RUN is a run directory or one of its checkpoints: 
 RUN@average. Several of them vote as an ensemble."""
 
 FLAGS = {
-    'truncated': 'translations were cut at their longest permitted length: see --decoding.max-extra-tokens, max-tokens',
-    'split': 'lines were translated in parts: longer than --decoding.max-source-tokens, or by sentences',
-    'repetition': 'translations repeat themselves: see --decoding.no-repeat-ngram',
-    'replaced': 'lines were not valid UTF-8; invalid bytes were translated as U+FFFD',
+    'truncated': 'translations cut at their longest permitted length (see --decoding.max-extra-tokens, max-tokens)',
+    'split': 'lines translated in parts, by sentences or for being longer than --decoding.max-source-tokens',
+    'repetition': 'translations that repeat themselves (see --decoding.no-repeat-ngram)',
+    'replaced': 'lines that were not valid UTF-8, their invalid bytes translated as U+FFFD',
 }
 
 
@@ -63,7 +63,7 @@ def main(argv: list[str]) -> None:
 
     counts = (_translate_stream if options.shard is None else _translate_shard)(runs, options)
     for name, count in counts.items():
-        note(f'{count} {FLAGS[name]}')
+        note(f'{FLAGS[name]}: {count:,}')
 
 
 def _check(options: TranslateOptions) -> None:

@@ -9,6 +9,7 @@ import types
 from pathlib import Path
 from typing import Any
 
+from flax_transformer.common.config_tables import SUFFIXES
 from flax_transformer.common.errors import UserError, nearest
 
 
@@ -28,9 +29,10 @@ def load_config(name: str) -> Any:
     path = Path(name)
     if not path.is_file():
         if name not in shipped:
+            beside = [f'{path}{suffix}' for suffix in ('.py', *SUFFIXES) if Path(f'{path}{suffix}').is_file()]
+            hint = f' Did you mean {beside[0]}?' if beside else nearest(name, shipped)
             raise UserError(
-                f'config {name!r}: no such file, and none of the shipped configs '
-                f'({", ".join(shipped)}).{nearest(name, shipped)}'
+                f'config {name!r}: no such file, and none of the shipped configs ({", ".join(shipped)}).{hint}'
             )
         path = shipped[name]
     try:

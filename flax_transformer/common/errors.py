@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
+_MOST_NAMES = 10_000
 EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h, a temporary failure: schedulers restart the job
 
 
@@ -31,6 +32,14 @@ class BadLine(BadInput):
         self.fault, self.index = fault, index
 
 
+_CONTROL = {code: f'\\x{code:02x}' for code in (*range(32), *range(127, 160)) if chr(code) not in '\n\t'}
+
+
+def visible(text: str) -> str:
+    """The text with escapes for control characters, which may command a terminal; line breaks and tabs stay."""
+    return text.translate(_CONTROL)
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's message; its class, if it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -40,7 +49,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """` Did you mean a, b?` for the known names closest to `name`, or the empty string.
 
     Names that differ in capitals alone come first, then those of few typos, each in the order given; without any,
-    names that share long parts with it.
+    names that share long parts with it, if there are at most _MOST_NAMES.
     """
     known, folded = list(known), name.casefold()
     limit = min(2, len(folded) // 3)  # more would be another word
@@ -52,7 +61,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
         if (distance := edit_distance(folded, other)) <= limit:
             typos.append((distance, number))
     matches = [known[number] for _, number in sorted(typos)[:3]]
-    matches = matches or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if not matches and len(known) <= _MOST_NAMES:  # it takes 50 us a name
+        matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     return f' Did you mean {", ".join(matches)}?' if matches else ''
 
 

@@ -57,7 +57,8 @@ def check_numbers(*found: Any) -> None:
 def check_types(config: Any) -> None:
     """Raises UserError unless every field has its declared type; floats must also be finite."""
     for name, kind in typing.get_type_hints(type(config)).items():
-        value = getattr(config, name)
+        value = _python_numbers(getattr(config, name))
+        object.__setattr__(config, name, value)  # the sections are frozen
         if typing.get_origin(kind) is Literal:
             words = typing.get_args(kind)
             check(value in words, f'{name}={value!r}: expected one of {", ".join(words)}.{nearest(str(value), words)}')
@@ -66,6 +67,13 @@ def check_types(config: Any) -> None:
             numbers = [x for x in (value if isinstance(value, tuple) else (value,)) if isinstance(x, float)]
             wanted = 'finite numbers' if isinstance(value, tuple) else 'a finite number'
             check(all(map(math.isfinite, numbers)), f'{name}={value}: expected {wanted}')
+
+
+def _python_numbers(value: Any) -> Any:
+    """The value with numbers of Python, which JSON holds, in place of NumPy's."""
+    if type(value) is tuple:
+        return tuple(map(_python_numbers, value))
+    return value.item() if getattr(value, 'shape', None) == () else value
 
 
 def _is_instance(value: Any, kind: Any) -> bool:

@@ -26,6 +26,8 @@ MOST_TEXT = 16 << 20  # bytes of a file of settings; JSON takes some 25 times as
 _NOT_WAITING = sum(getattr(os, name, 0) for name in ('O_NONBLOCK', 'O_CLOEXEC', 'O_BINARY'))
 
 LOCK_FILE = 'lock'
+_PIECE = 1 << 20  # bytes read at a time
+_MOST_SPARSE = 1 << 29  # bytes
 
 
 def open_regular(file: Path) -> BinaryIO:
@@ -39,9 +41,12 @@ def open_regular(file: Path) -> BinaryIO:
 
 def check_regular(file: Path) -> None:
     """Raises UserError as `open_regular` does: for files that a library opens."""
-    mode = os.stat(file).st_mode
-    if not stat.S_ISREG(mode):
-        raise UserError(f'{file} is a {kind_of(mode)}, expected a regular file')
+    found = os.stat(file)
+    if not stat.S_ISREG(found.st_mode):
+        raise UserError(f'{file} is a {kind_of(found.st_mode)}, expected a regular file')
+    held = 512 * getattr(found, 'st_blocks', 0)  # 0: not known, as on some network file systems
+    if found.st_size > _MOST_SPARSE and 0 < held < found.st_size // 1000:  # it would take hours to read nothing
+        raise UserError(f'{file} has {found.st_size:,} bytes, of which {held:,} are on the disk; expected a whole file')
 
 
 def kind_of(mode: int) -> str:
@@ -52,10 +57,30 @@ def kind_of(mode: int) -> str:
 def read_limited(file: Path, most: int = MOST_TEXT) -> bytes:
     """The content of a regular file. Raises UserError for any other file, and for one of more than `most` bytes."""
     with open_regular(file) as opened:
-        content = opened.read(most + 1) or b''  # None: /proc has regular files that would wait
+        content = read_at_most(opened, most + 1)
     if len(content) > most:
         raise UserError(f'{file} is larger than {most:,} bytes; expected a small file')
     return content
+
+
+def read_at_most(opened: BinaryIO, most: int) -> bytes:
+    """The next bytes, up to `most`. Takes the memory of what is there, where `read` takes that of what is asked for."""
+    pieces: list[bytes] = []
+    # None, which ends it too: /proc has regular files that would wait.
+    while most > 0 and (piece := opened.read(min(most, _PIECE))):
+        pieces.append(piece)
+        most -= len(piece)
+    return b''.join(pieces)
+
+
+@contextlib.contextmanager
+def naming(file: Path) -> Iterator[None]:
+    """Gives an OSError the file's name: a failed write, as on a full disk, has none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(file)
+        raise
 
 
 @contextlib.contextmanager
@@ -67,12 +92,9 @@ def written_whole(file: Path, partial: Path | None = None) -> Iterator[BinaryIO]
     partial = partial or file.with_name(file.name + '.partial')
     try:
         _remove_strange(partial)
-        with partial.open('wb') as opened:
+        with naming(file), partial.open('wb') as opened:
             yield opened
         partial.replace(file)
-    except OSError as error:
-        error.filename = error.filename or str(file)  # a failed write names no file
-        raise
     finally:
         partial.unlink(missing_ok=True)
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from tqdm import tqdm
 
+from flax_transformer.common.errors import visible
+
 VARIABLE = 'FLAX_TRANSFORMER_QUIET'  # worker processes inherit the environment
 
 
@@ -24,7 +26,7 @@ def say(text: str) -> None:
     """Prints a note on standard error, above the progress bar if there is one; an error in printing is ignored."""
     if not is_quiet():
         with contextlib.suppress(OSError):  # a log on a full disk, or its reader is gone
-            tqdm.write(text, file=sys.stderr)
+            tqdm.write(visible(text), file=sys.stderr)
 
 
 @contextlib.contextmanager

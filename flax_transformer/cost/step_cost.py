@@ -222,8 +222,8 @@ def options_of(changes: dict[str, Any]) -> str:
 STEPS = 3  # the fastest counts
 
 
-def training_flops(trainer: Trainer, *, clock: Callable[[], float] = time.perf_counter) -> float:
-    """FLOP/s of a trainer's steps, all devices together, counting as `Task.flops_per_step` does; compiles the step."""
+def step_seconds(trainer: Trainer, *, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds of a trainer's step on the devices that are here, measured; compiles the step."""
     shapes = trainer.task.batch_shapes()
     batch = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)  # zeros are as much work as text
     state = trainer.init_state()
@@ -235,4 +235,9 @@ def training_flops(trainer: Trainer, *, clock: Callable[[], float] = time.perf_c
         state, sums = trainer.step(state, batch)
         jax.block_until_ready((state, sums))
         seconds.append(clock() - start)
-    return trainer.task.flops_per_step / min(seconds)
+    return min(seconds)
+
+
+def training_flops(trainer: Trainer, *, clock: Callable[[], float] = time.perf_counter) -> float:
+    """FLOP/s of a trainer's steps, all devices together, counting as `Task.flops_per_step` does; compiles the step."""
+    return trainer.task.flops_per_step / step_seconds(trainer, clock=clock)

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from flax_transformer.common import __version__
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import sha256_of
+from flax_transformer.common.files import naming, sha256_of
 
 BLOCK = 1 << 16  # bytes read at a time
 TRIES = 4  # a file is asked for again if its connection breaks
 TIMEOUT = 30.0  # seconds without a byte
+MOST = 1 << 32  # bytes of a file; an answer without an end would fill the disk
 _LOST = (urllib.error.URLError, TimeoutError, ConnectionError, ssl.SSLError, HTTPException)
 Progress = Callable[[int], object]  # called with the number of bytes that have come
 
@@ -99,13 +100,16 @@ def _fetch_once(url: str, partial: Path, begun: int, progress: Progress) -> str 
     # A new opener, for urlopen keeps the proxies of its first call.
     with urllib.request.build_opener().open(request, timeout=TIMEOUT) as response:
         is_rest = getattr(response, 'status', 200) == 206
-        expected = response.headers['Content-Length']
+        expected = getattr(response, 'length', None) or 0  # as http.client has read it: 0 for what is no number
         count = 0
-        with partial.open('ab' if is_rest else 'wb') as opened:
+        with naming(partial), partial.open('ab' if is_rest else 'wb') as opened:
             while block := response.read(BLOCK):
-                opened.write(block)
                 count += len(block)
+                if begun * is_rest + count > MOST:
+                    partial.unlink()
+                    raise Unreachable(f'{url} was not downloaded: it has more than {MOST:,} bytes')
+                opened.write(block)
                 progress(len(block))
-        if expected is not None and count < int(expected):
-            raise ConnectionError(f'the connection ended after {count:,} of {int(expected):,} bytes')
+        if count < expected:
+            raise ConnectionError(f'the connection ended after {count:,} of {expected:,} bytes')
         return response.headers['Last-Modified']

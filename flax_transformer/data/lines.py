@@ -11,15 +11,19 @@ import io
 import lzma
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from flax_transformer.common.errors import BadInput, UserError
-from flax_transformer.common.files import kind_of, sha256_of
+from flax_transformer.common.files import kind_of, open_regular, sha256_of
+from flax_transformer.data.other_kinds import check_plain
 
-CHUNK = 4096  # lines read at a time
-COMPRESSED = {'.gz': gzip.open, '.xz': lzma.open, '.bz2': bz2.open}
+CHUNK = 4096  # lines read at a time; fewer if they are long
+CHUNK_BYTES = 1 << 26  # a chunk ends after so many
+MOST_LINE = 1 << 28  # bytes; text8 is one line of 100 MB
+COMPRESSED = {'.gz': gzip.open, '.xz': partial(lzma.open, format=lzma.FORMAT_XZ), '.bz2': bz2.open}
 SUFFIXES = (*COMPRESSED, '.zst')
 Listed = dict[str, Any]  # path, bytes, mtime_ns, sha256
 
@@ -63,6 +67,8 @@ def lines_of(path: Path) -> Iterator[list[bytes]]:
     """The lines of a file as bytes, CHUNK at a time, without line ends. Raises UserError for a broken archive."""
     mark = codecs.BOM_UTF8  # dropped from the first line
     for chunk in raw_lines_of(path):
+        if mark:
+            check_plain(path, content_suffix(path), chunk)
         chunk[0], mark = chunk[0].removeprefix(mark), b''
         if chunk == [b'']:
             return
@@ -70,15 +76,24 @@ def lines_of(path: Path) -> Iterator[list[bytes]]:
 
 
 def raw_lines_of(path: Path) -> Iterator[list[bytes]]:
-    """The lines of a file as they are, CHUNK at a time. Raises BadInput, with the last line, for a broken archive."""
+    """The lines of a file as they are, some CHUNK at a time.
+
+    Raises BadInput, with the last line, for a broken archive and for a line of MOST_LINE bytes.
+    """
     broken = broken_file()
     number = 0  # lines read
     with open_binary(path) as file:
+        lines = bounded_lines(file, MOST_LINE)
         while True:
             chunk: list[bytes] = []
+            size = 0
             try:
-                chunk.extend(islice(file, CHUNK))
-            except broken as error:
+                for line in islice(lines, CHUNK):
+                    chunk.append(line)
+                    size += len(line)
+                    if size > CHUNK_BYTES:
+                        break
+            except (*broken, BadInput) as error:
                 number += len(chunk)
                 place = f' (after line {number})' if number else ''
                 raise BadInput(f'{path} could not be read: {error}{place}') from None
@@ -88,23 +103,40 @@ def raw_lines_of(path: Path) -> Iterator[list[bytes]]:
             yield chunk
 
 
+def bounded_lines(file: BinaryIO, most: int) -> Iterator[bytes]:
+    """The lines of an open file. Raises BadInput for one of `most` bytes, instead of taking all memory for it."""
+    for line in iter(partial(file.readline, most), b''):
+        if len(line) == most:
+            raise BadInput(f'a line has {most:,} bytes or more; expected text, broken into lines')
+        yield line
+
+
 def broken_file() -> tuple[type[Exception], ...]:
     """What reading a broken archive, or a broken disk, raises."""
     import zstandard
 
-    return OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError
+    # TypeError: a file in /proc that would wait gives None.
+    return OSError, EOFError, TypeError, zlib.error, lzma.LZMAError, zstandard.ZstdError
 
 
-def open_binary(path: Path) -> BinaryIO:
+@contextlib.contextmanager
+def open_binary(path: Path, suffix: str | None = None) -> Iterator[BinaryIO]:
     """The file's bytes, decompressed by its suffix. Raises BadInput if there is no such file."""
+    suffix = path.suffix if suffix is None else suffix
     if not path.is_file():
         raise BadInput(no_such_file(path))
     try:
-        if path.suffix == '.zst':
-            return io.BufferedReader(_Zstandard(path))
-        return COMPRESSED.get(path.suffix, open)(path, 'rb')
+        packed = open_regular(path)
     except OSError as error:
         raise BadInput(f'{path} could not be read: {error}') from None
+    with packed:
+        if suffix == '.zst':
+            yield io.BufferedReader(_Zstandard(packed))
+        elif suffix in COMPRESSED:
+            with COMPRESSED[suffix](packed, 'rb') as opened:
+                yield opened
+        else:
+            yield packed
 
 
 def compressing(file: BinaryIO, suffix: str) -> contextlib.AbstractContextManager[Any]:
@@ -122,8 +154,8 @@ def compressing(file: BinaryIO, suffix: str) -> contextlib.AbstractContextManage
 class _Zstandard(io.RawIOBase):
     """The bytes of a .zst file. zstandard's own reader stops after one frame and accepts a truncated file."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = path.open('rb')
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
         self._frame: Any = None  # being decompressed
         self._packed = self._unpacked = b''
 
@@ -134,7 +166,7 @@ class _Zstandard(io.RawIOBase):
         import zstandard
 
         while not self._unpacked:
-            self._packed = self._packed or self._file.read(1 << 14)
+            self._packed = self._packed or self._file.read(1 << 12)  # which may hold 128 MB
             if not self._packed:
                 if self._frame is not None:
                     raise EOFError('it ends in the middle of a frame')
@@ -147,10 +179,6 @@ class _Zstandard(io.RawIOBase):
         count = min(len(buffer), len(self._unpacked))
         buffer[:count], self._unpacked = self._unpacked[:count], self._unpacked[count:]
         return count
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 def stat(file: Path) -> Listed:

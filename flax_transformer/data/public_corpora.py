@@ -4,7 +4,6 @@ Multi30k (Elliott et al. 2016, 2017; Barrault et al. 2018) has 29,000 image capt
 everyday sentences and their translations, from the project's weekly exports, which are split without leaks.
 """
 
-import bz2
 import gzip
 import hashlib
 import json
@@ -12,12 +11,14 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.errors import BadInput, UserError, nearest
 from flax_transformer.common.files import sha256_of, written_whole
 from flax_transformer.data.download import Downloaded, Progress, Unreachable, download
+from flax_transformer.data.lines import lines_of
 
 MULTI30K_COMMIT = 'a3d2e0d26b56f3846f66a952536ffed4e401d05a'
 MULTI30K_URL = f'https://raw.githubusercontent.com/multi30k/dataset/{MULTI30K_COMMIT}/data/task1/raw'
@@ -175,7 +176,7 @@ def _code(language: str) -> str:
 
 def _pairs(sources: Path, targets: Path, links: Path) -> list[tuple[str, str]]:
     """The linked sentences, by their numbers."""
-    linked = sorted((int(row[0]), int(row[1])) for row in _rows(links) if len(row) >= 2)
+    linked = sorted({(int(row[0]), int(row[1])) for row in _rows(links) if len(row) >= 2})
     texts = []
     for side, file in enumerate((sources, targets)):
         wanted = {link[side] for link in linked}
@@ -186,13 +187,12 @@ def _pairs(sources: Path, targets: Path, links: Path) -> list[tuple[str, str]]:
 
 def _rows(file: Path) -> Iterator[list[str]]:
     try:
-        with bz2.open(file, 'rt', encoding='utf-8', newline='\n') as opened:
-            for number, line in enumerate(opened, start=1):
-                row = line.rstrip('\n').split('\t')
-                if not row[0].isdecimal():
-                    raise UserError(f'{file}, line {number}: expected a sentence number, got {row[0][:40]!r}')
-                yield row
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        for number, line in enumerate(chain.from_iterable(lines_of(file)), start=1):
+            row = line.decode('utf-8').split('\t')
+            if not re.fullmatch(r'\d{1,18}', row[0]):
+                raise UserError(f'{file}, line {number}: expected a sentence number, got {row[0][:40]!r}')
+            yield row
+    except (BadInput, UnicodeDecodeError) as error:
         raise UserError(f'{file} is damaged ({error}); remove it and run the command again') from None
 
 

@@ -1,7 +1,7 @@
 """Word vectors in files: word2vec's two formats and GloVe's, read strictly; and embeddings that start from them.
 
 binary: `V D\\n`, then for each word its UTF-8, a space and D little-endian float32; a line break after each is optional
-text:   `V D\\n`, then for each word a line: the word and D numbers, separated by single spaces
+text:   `V D\\n`, then for each word a line: the word, which may hold spaces, and D numbers
 glove:  the same lines without the first one
 
 A file may be compressed (.gz, .xz, .bz2, .zst).
@@ -34,6 +34,7 @@ _FLOAT = np.dtype('<f4')
 _LONGEST_WORD = 4096  # bytes; without a space in so many, the file is not what its header says
 _CHUNK = 1 << 20  # bytes
 _NO_WORD = re.compile('[\\0-\\x20\\x7f\\ud800-\\udfff]')  # white space and control characters; lone surrogates
+_NUMBER = re.compile(r'[-+.\deE]*\d[-+.\deE]*')
 Entry = tuple[str, str, np.ndarray]  # the place, the word, the vector [D] float32
 _FIELD = 'model.embedding_from'
 _WORD_BEGIN = '\u2581'  # SentencePiece's mark of a space
@@ -123,12 +124,15 @@ def _line(file: Path, number: int, line: bytes, width: int) -> Entry:
         fault = not_utf8(f'{file}, {place}', error)
         raise UserError(f"{fault}; or name it .bin, if it is in word2vec's binary format") from None
     numbers = rest.split(' ') if rest else []
+    more = max(len(numbers) - width, 0)
+    if more and not any(map(_NUMBER.fullmatch, numbers[:more])):  # glove.840B has words with spaces, such as `. . .`
+        word, numbers = ' '.join([word, *numbers[:more]]), numbers[more:]
     if not word or len(numbers) != width or not width:
         expected = f'a word and {width} numbers' if width else 'a word and its numbers'
         raise UserError(
             f'{file}, {place}: got {len(numbers)} numbers after {word!r}, expected {expected}, separated by spaces'
         )
-    if _NO_WORD.search(word):
+    if _NO_WORD.search(word.replace(' ', '')):
         raise UserError(f'{file}, {place}: {word!r} is no word; expected no control characters')
     try:
         with np.errstate(over='ignore'):  # an infinity is found later

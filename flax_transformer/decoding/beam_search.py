@@ -99,10 +99,10 @@ def _first_beams(state: DecodeState, problem: SearchProblem, width: int, groups:
     """Empty hypotheses. A group's would all be continued alike, so all but its first start at NEG_INF."""
     batch, length = problem.start.shape[0], problem.length
     tokens = jnp.full((batch, width, length), problem.pad_id, jnp.int32)
-    token_log_probs = jnp.zeros((batch, width, length))
-    none = jnp.full((batch, width), NEG_INF)
+    token_log_probs = jnp.zeros((batch, width, length), jnp.float32)
+    none = jnp.full((batch, width), NEG_INF, jnp.float32)
     zeros = jnp.zeros((batch, width), jnp.int32)
-    log_probs = jnp.tile(jnp.array(([0.0] + [NEG_INF] * (width // groups - 1)) * groups), (batch, 1))
+    log_probs = jnp.tile(jnp.array(([0.0] + [NEG_INF] * (width // groups - 1)) * groups, jnp.float32), (batch, 1))
     has_slots = bool(jax.tree.leaves(state.slots))
     ancestry = jnp.zeros((batch, width, length), jnp.int32) if has_slots else None
     return _Beams(
@@ -111,7 +111,7 @@ def _first_beams(state: DecodeState, problem: SearchProblem, width: int, groups:
             tokens,
             token_log_probs,
             log_probs,
-            jnp.zeros((batch, width)),
+            jnp.zeros((batch, width), jnp.float32),
             None if problem.required is None else no_counts(problem.required, width),
         ),
         finished=Hypotheses(tokens, none, none, zeros, zeros > 0, token_log_probs),
@@ -142,7 +142,7 @@ def _extend(
       parts: of each group, its hypotheses and the log-probabilities [B, W, V] of their next tokens.
     """
     batch, size, vocab_size = parts[0][2].shape
-    extended, times_chosen = [], jnp.zeros((batch, vocab_size))
+    extended, times_chosen = [], jnp.zeros((batch, vocab_size), jnp.float32)
     for group, part in enumerate(parts):
         live, finished, parents = _extend_group(*part, diversity * times_chosen, position, problem)
         extended.append((live, finished, parents + group * size))
@@ -220,11 +220,11 @@ def _with_wanted(
 def _follow(state: DecodeState, parents: jax.Array) -> DecodeState:
     """The state of hypotheses that continue parents [B, W]: caches move, ancestry points to slots."""
     batch, width = parents.shape
-    rows = (jnp.arange(batch)[:, None] * width + parents).reshape(-1)
+    rows = (jnp.arange(batch, dtype=jnp.int32)[:, None] * width + parents).reshape(-1)
     state = state._replace(cache=jax.tree.map(lambda x: x[rows], state.cache))
     if state.ancestry is None:
         return state
-    ancestry = state.ancestry.at[:, :, state.position - 1].set(jnp.arange(width))
+    ancestry = state.ancestry.at[:, :, state.position - 1].set(jnp.arange(width, dtype=jnp.int32))
     return state._replace(ancestry=gather_beams(ancestry, parents))
 
 

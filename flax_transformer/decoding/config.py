@@ -18,6 +18,7 @@ class DecodingConfig:
     max_extra_tokens: int = 50  # a translation has at most its source's tokens + this many, EOS included
     max_source_tokens: int = 256  # a longer line is split and rejoined; best no longer than a row in training
     batch_tokens: int = 4096  # source slots of a batch; bounds memory; in float32 it does not change translations
+    buckets: tuple[int, ...] = (16, 32, 64, 128, 256)  # source slots of a batch; fewer: fewer programs to compile
     weights: Literal['float32', 'int8'] = 'float32'  # the matrices; int8 is faster on CPUs and slightly different
     target_language: str | None = None  # for models with language tags; None: data.target_language of training
     max_tokens: int | None = None  # instead of source + max_extra_tokens: one limit for every line, EOS included
@@ -51,6 +52,10 @@ class DecodingConfig:
         check_positive(self, 'samples')
         for name in ('no_repeat_ngram', 'top_k', 'seed', 'word_reward', 'coverage_penalty', 'diversity'):
             check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
+        check(
+            bool(self.buckets) and self.buckets[0] >= 1 and sorted({*self.buckets}) == [*self.buckets],
+            f'buckets={self.buckets}: expected one or more numbers of slots, ascending',
+        )
         check(self.max_source_tokens >= 8, f'max_source_tokens={self.max_source_tokens}: expected at least 8')
         check(self.alpha >= 0, f'alpha={self.alpha}: expected at least 0; less would penalize long translations')
         check(

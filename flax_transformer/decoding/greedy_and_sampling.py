@@ -57,7 +57,9 @@ def sample_search(
 
     def choose(log_probs: jax.Array, transformed: jax.Array, position: jax.Array) -> tuple[jax.Array, jax.Array]:
         # The argmax under Gumbel noise is a draw (Gumbel 1954; Maddison et al. 2014).
-        draw = lambda key: jax.random.gumbel(jax.random.fold_in(key, position), transformed.shape[1:])
+        draw = lambda key: jax.random.gumbel(
+            jax.random.fold_in(key, position), transformed.shape[1:], transformed.dtype
+        )
         return blockwise_argmax(transformed + jax.vmap(draw)(hypothesis_keys)), log_probs
 
     start, max_lengths = repeat((problem.start, problem.max_lengths), samples)
@@ -106,13 +108,13 @@ def _search(step: Step, state: DecodeState, choose: Choose, problem: SearchProbl
 
     found = Hypotheses(
         tokens=jnp.full((rows, length), problem.pad_id, jnp.int32),
-        scores=jnp.zeros(rows),
-        log_probs=jnp.zeros(rows),
+        scores=jnp.zeros(rows, jnp.float32),
+        log_probs=jnp.zeros(rows, jnp.float32),
         lengths=jnp.zeros(rows, jnp.int32),
         is_finished=jnp.zeros(rows, bool),
-        token_log_probs=jnp.zeros((rows, length)),
+        token_log_probs=jnp.zeros((rows, length), jnp.float32),
     )
-    carry = _Carry(jnp.int32(0), problem.start.astype(jnp.int32), found, jnp.zeros(rows), state)
+    carry = _Carry(jnp.int32(0), problem.start.astype(jnp.int32), found, jnp.zeros(rows, jnp.float32), state)
     is_running = lambda carry: jnp.any(carry.found.lengths == 0)
     carry = run_search(advance, is_running, carry, length=length, width=width)
     found = carry.found

@@ -4,26 +4,10 @@ A phrase counts wherever its tokens stand in a row, so phrases may overlap; one 
 Shapes: B sentences, G phrases of each, A alternatives of a phrase, P tokens of an alternative, K candidates.
 """
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.decoding.problem import NEG_INF
-
-NONE = -1  # fills up `phrases`
-
-
-class Required(NamedTuple):
-    """What each sentence's translation must contain."""
-
-    phrases: jax.Array  # [B, G, A, P] ids, then NONE; an alternative, or a phrase, without ids does not exist
-    times: jax.Array  # [B, G] how often each phrase must occur: a repeated one once more each time; 0: no phrase
-
-    @property
-    def exists(self) -> jax.Array:
-        """[B] whether a sentence has any."""
-        return (self.times > 0).any(axis=1)
+from flax_transformer.decoding.problem import NEG_INF, NONE, Required
 
 
 def make_required(phrases: jax.Array) -> Required:

@@ -85,7 +85,7 @@ def with_coverage(
         logits, weights, after = step(tokens, state._replace(cache=state.cache.cache))
         return logits, after._replace(cache=Covered(after.cache, state.cache.coverage + weights))
 
-    return covering, state._replace(cache=Covered(state.cache, jnp.zeros((batch, source_slots))))
+    return covering, state._replace(cache=Covered(state.cache, jnp.zeros((batch, source_slots), jnp.float32)))
 
 
 def coverage_penalty(beta: float, is_source: jax.Array) -> Scorer:
@@ -97,7 +97,7 @@ def coverage_penalty(beta: float, is_source: jax.Array) -> Scorer:
     Args:
       is_source: [B, S] which slots are tokens, not padding.
     """
-    zero = lambda log_probs, lengths: jnp.zeros(jnp.shape(log_probs))
+    zero = lambda log_probs, lengths: jnp.zeros_like(log_probs)
 
     def state_score(state: DecodeState) -> jax.Array:
         members = (state.cache,) if isinstance(state.cache, Covered) else state.cache

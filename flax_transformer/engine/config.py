@@ -1,7 +1,7 @@
 """The config sections of the engine: the loop, the optimizer, the devices, and what the configs of all tasks share."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from flax_transformer.common.errors import UserError
@@ -21,6 +21,9 @@ class LoopConfig:
     """The training section of any task, which inherits from it."""
 
     steps: int = setting(100_000, 'resumable', kw_only=False)  # updates in total, including those of earlier starts
+    epochs: float = setting(0.0, 'resumable')  # passes over the data, instead of steps; 0: steps counts
+    # Time to train in, instead of steps; measured on the devices where training begins. 0: steps counts.
+    minutes: float = setting(0.0, 'resumable')
     log_every: int = setting(50, 'resumable', 'cosmetic')  # steps
     evaluate_every: int = setting(1000, 'resumable')  # steps between evaluations on the validation sets
     checkpoint_every: int = setting(1000, 'resumable', 'cosmetic')  # steps; the last step is always saved
@@ -49,14 +52,15 @@ class LoopConfig:
             1 <= self.average_last <= self.keep_last,
             f'average_last={self.average_last}: expected 1 to keep_last={self.keep_last}, the checkpoints there are',
         )
-        check_at_least(0, self, 'patience', 'spike_deviations', 'profile_from')
+        check_at_least(0, self, 'patience', 'spike_deviations', 'profile_from', 'epochs', 'minutes')
+        check(not (self.epochs and self.minutes), f'epochs={self.epochs}, minutes={self.minutes}: expected one of them')
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
     """Defaults: section 5.3 of the paper."""
 
-    # muon: Muon (Jordan et al. 2024) for the kernels of dense layers, adamw for the rest
+    # muon: Muon (Jordan et al. 2024) for matrices within layers; adamw for the rest: embeddings, outputs
     name: Literal['adam', 'adamw', 'adafactor', 'lion', 'muon'] = 'adam'
     # How the learning rate changes after its warm-up.
     schedule: Literal['noam', 'inverse_sqrt', 'linear', 'cosine', 'constant'] = 'noam'
@@ -177,6 +181,13 @@ class EngineConfig:
     training: LoopConfig
     parallel: ParallelConfig
     seed: int = 0
+
+    @property
+    def fitted_optimizer(self) -> OptimizerConfig:
+        """With a warm-up of a tenth of the steps at most, if these are fitted to epochs or minutes."""
+        training, warmup = self.training, self.optimizer.warmup_steps
+        most = max(training.steps // 10, 1) if training.epochs or training.minutes else warmup
+        return replace(self.optimizer, warmup_steps=min(warmup, most))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,16 @@
 """Trains by a recipe: what happens in which order, for every task."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.config_json import check_fits
 from flax_transformer.common.errors import UserError
+from flax_transformer.engine import fit
 from flax_transformer.engine import train as engine
 from flax_transformer.engine.config import TaskConfig
 from flax_transformer.engine.devices import multihost
@@ -36,7 +39,8 @@ def train(
     SIGTERM or Ctrl-C, saves and raises Interrupted; at a second Ctrl-C, stops at once (`exit_at_second`: by ending the
     process).
     """
-    run = recipe.run(workdir)
+    run, began = recipe.run(workdir), time.perf_counter()
+    config, is_open = fit.as_begun(config, run)
     run.check(config)
     check_installed(config.training.report_to)
     with engine.training_in(run, exit_at_second=exit_at_second) as stop:
@@ -54,6 +58,15 @@ def train(
                 partial(recipe.prepare, config, run, **common),
             )
             batches = recipe.batches(config, prepared, trainer)
+            validate = recipe.validation(config, prepared, trainer)
+            if is_open:
+                use_compilation_cache()
+                config = fit.fitted(config, trainer, batches, validate, began=began)
+                if multihost.is_first():
+                    run.write_config(config)
+                trainer = recipe.trainer(config)
+                batches = recipe.batches(config, prepared, trainer)
+                validate = recipe.validation(config, prepared, trainer)
         if multihost.is_first():
             run.note_environment(str(trainer.devices))
         devices = trainer.devices.devices
@@ -63,7 +76,7 @@ def train(
             run,
             batches,
             stop=stop,
-            validate=recipe.validation(config, prepared, trainer),
+            validate=validate,
             # Called once at most; popping leaves no other reference to the parameters.
             initial_params=lambda: their_params.pop() if start else recipe.initial_params(config, prepared),
             peak_flops=peak and peak * len(devices),

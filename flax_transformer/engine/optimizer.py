@@ -104,6 +104,8 @@ def make_optimizer(
 
 
 def _muon_or_adam(params):
-    """Muon for the kernels of dense layers, Adam for the rest."""
-    is_kernel = lambda path: path[-1].key == 'kernel'
-    return jax.tree_util.tree_map_with_path(lambda path, _: 'muon' if is_kernel(path) else 'adam', params)
+    """Muon for the matrices within the layers; Adam for the rest, such as convolutions and the output layer."""
+    is_within = lambda path: path[-1].key == 'kernel' and path[0].key != 'output'
+    return jax.tree_util.tree_map_with_path(
+        lambda path, x: 'muon' if is_within(path) and x.ndim == 2 else 'adam', params
+    )

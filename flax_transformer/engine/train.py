@@ -211,7 +211,7 @@ def report_start(trainer: Trainer, state: TrainState, before: EngineConfig | Non
 def report_rate_jump(trainer: Trainer, before: EngineConfig, step: int) -> None:
     """Warns if another end of a linear or cosine schedule changes the learning rate at once."""
     config = trainer.config
-    schedule = make_schedule(before.optimizer, d_model=trainer.task.d_model, steps=before.training.steps)
+    schedule = make_schedule(before.fitted_optimizer, d_model=trainer.task.d_model, steps=before.training.steps)
     old, new = (float(rate(max(step, 1))) for rate in (schedule, trainer.learning_rate))
     if old != new:
         old_end, new_end = (c.optimizer.schedule_steps or c.training.steps for c in (before, config))

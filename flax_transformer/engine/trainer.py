@@ -72,10 +72,10 @@ class Trainer:
         shapes = jax.eval_shape(task.init, jax.random.key(config.seed))
         self._num_own_rows = len(devices.own_rows(task.rows_per_step))
         self.is_frozen = frozen_by(config.optimizer.freeze, shapes) if config.optimizer.freeze else None
-        schedule = {'d_model': task.d_model, 'steps': config.training.steps}
-        self.learning_rate = make_schedule(config.optimizer, **schedule)
+        schedule, optimizer = {'d_model': task.d_model, 'steps': config.training.steps}, config.fitted_optimizer
+        self.learning_rate = make_schedule(optimizer, **schedule)
         self.tx = (
-            make_optimizer(config.optimizer, is_frozen=self.is_frozen, **schedule)
+            make_optimizer(optimizer, is_frozen=self.is_frozen, **schedule)
             if task.update is None
             else OwnUpdate(task, config, self.learning_rate)
         )

@@ -24,10 +24,14 @@ MOST_TEXT = 16 << 20  # bytes of export.json
 def load(folder):
     """A function from lines to (text, token ids, score) of each line's best translation.
 
-    Raises ValueError if a file is missing or damaged.
+    Raises ValueError if a file is missing or damaged, or if JAX is too old.
     """
+    remedy = 'copy the folder again'
     try:
         read, info = read_files(Path(folder))
+        remedy = f'pip install jax=={info["jax"]}, which wrote it; this is {jax.__version__}'
+        if version(jax.__version__) < version(info['jax_at_least']):
+            raise ValueError(f'needs jax {info["jax_at_least"]} or later')
         program = jax.jit(export.deserialize(bytearray(read['program.bin'])).call)
         weights = []
         if 'weights.npz' in read:
@@ -35,7 +39,7 @@ def load(folder):
         source, target = (sentencepiece.SentencePieceProcessor(model_proto=read[f'{s}.spm']) for s in SIDES)
         pieces = json.loads(read['pieces.json'])
     except Exception as error:  # a damaged file can raise anything
-        raise ValueError(f'{folder}: {error or type(error).__name__}; copy the folder again') from error
+        raise ValueError(f'{folder}: {error or type(error).__name__}; {remedy}') from error
 
     def translate(lines):
         rows = [[pieces['source'].get(p, info['unk_id']) for p in source.encode(line, out_type=str)] for line in lines]
@@ -52,6 +56,11 @@ def load(folder):
         return list(zip(texts, best, found['scores'][:, 0].tolist(), strict=True))
 
     return translate
+
+
+def version(text):
+    """The first two numbers of a version, to compare."""
+    return tuple(int(number) for number in text.split('.')[:2])
 
 
 def read_files(folder):

@@ -22,6 +22,7 @@ import jax
 import jaxlib
 import numpy as np
 from jax import export as jax_export
+from jax.extend import mlir
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves, refuse_non_finite
@@ -35,6 +36,8 @@ from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
 
 FORMAT = 1
+JAX_AT_LEAST = '0.10.0'  # to read programs
+_STABLEHLO = '1.13.7'  # which that JAX reads
 PLATFORMS = ('cpu', 'cuda', 'tpu')
 _MOST_INSIDE = 2 * 10**9  # bytes; a serialised program can hold 2 GiB
 
@@ -153,9 +156,13 @@ def lower(
     shape = jax_export.symbolic_shape('b, s', constraints=('b >= 1', 's >= 1', f's <= {most}'))
     source = jax.ShapeDtypeStruct(shape, np.int32)
     if inside:
-        return jax_export.export(jax.jit(lambda source: translate(flat, source)), platforms=platforms)(source)
-    shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in flat.items()}
-    return jax_export.export(jax.jit(translate), platforms=platforms)(shapes, source)
+        program = jax_export.export(jax.jit(lambda source: translate(flat, source)), platforms=platforms)(source)
+    else:
+        shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in flat.items()}
+        program = jax_export.export(jax.jit(translate), platforms=platforms)(shapes, source)
+    # JAX writes the StableHLO of four weeks ago, which its releases of half a year ago do not read.
+    older = mlir.serialize_portable_artifact(program.mlir_module(), _STABLEHLO, True)
+    return replace(program, mlir_module_serialized=older)
 
 
 _OUTPUTS = {
@@ -176,6 +183,7 @@ def _description(translator: Translator, model: ModelConfig, program: Exported) 
         'format': FORMAT,
         'jax': jax.__version__,
         'jaxlib': jaxlib.__version__,
+        'jax_at_least': JAX_AT_LEAST,  # to read the program
         'calling_convention': program.calling_convention_version,  # jax.export's
         'platforms': list(program.platforms),
         'dtype': model.dtype,

@@ -68,6 +68,7 @@ class MarianTokenizer:
         if missing := [name for name in (SOURCE_FILE, TARGET_FILE, VOCABULARY_FILE) if not (folder / name).is_file()]:
             raise UserError(f'{folder} has no {", ".join(missing)}; expected the files of a Marian tokenizer')
         settings = read_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).is_file() else {}
+        settings = {name: value for name, value in settings.items() if value is not None}  # as if it were not there
         _check_settings(folder / SETTINGS_FILE, settings)
         vocabulary = _read_vocabulary(folder / VOCABULARY_FILE)
         target_vocabulary = None
@@ -120,7 +121,7 @@ class MarianTokenizer:
         return self._target_vocabulary[self._specials[2]]
 
     def portable(self) -> Portable:
-        """As in Tokenizer; special pieces spelled out in a line are text there."""
+        """As in Tokenizer; special pieces spelled out in a line are text there, and spaces are not cleaned up."""
         ids = {piece: id_ for piece, id_ in self._vocabulary.items() if piece not in self._specials}
         pieces = (self._pieces.get(id_, '') for id_ in range(self.target_vocab_size))
         return Portable(*self._models, ids, ['' if piece in self._specials else piece for piece in pieces])
@@ -206,10 +207,18 @@ class MarianTokenizer:
                 end = match.end()
 
     def decode(self, ids: Sequence[int]) -> str:
-        """As in Tokenizer; other special pieces give nothing either, and space at the ends is dropped."""
+        """As in Tokenizer; other special pieces give nothing either, and space at the ends is dropped.
+
+        With `clean_up_tokenization_spaces`, which transformers before 4.45 wrote unasked, English punctuation and
+        contractions lose the space before them.
+        """
         pieces = (self.piece(id_) for id_ in ids)
         text = self._target.decode_pieces([piece for piece in pieces if piece not in self._specials])
-        return text.replace('\u2581', ' ').replace('\n', ' ').strip()
+        text = text.replace('\u2581', ' ').replace('\n', ' ').strip()
+        if self.settings.get('clean_up_tokenization_spaces'):
+            for spaced in _CLEANED:
+                text = text.replace(spaced, spaced.strip())
+        return text
 
 
 def _flat(ids: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -217,6 +226,7 @@ def _flat(ids: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
 
 
+_CLEANED = (' .', ' ?', ' !', ' ,', " ' ", " n't", " 'm", " 's", " 've", " 're")  # as transformers does, in its order
 _SPECIALS = (('pad', '<pad>'), ('eos', '</s>'), ('unk', '<unk>'))
 
 
@@ -250,8 +260,8 @@ def _check_settings(file: Path, settings: dict[str, Any]) -> None:
         added += settings.get(name) or []
     strange += [token for token in map(_content, added) if token not in known]
     faults = [f'added token {token!r}' for token in strange]
-    unsupported = ('sp_model_kwargs', 'clean_up_tokenization_spaces')
-    faults += [f'{name}={settings[name]!r}' for name in unsupported if settings.get(name)]
+    if settings.get('sp_model_kwargs'):
+        faults.append(f'sp_model_kwargs={settings["sp_model_kwargs"]!r}')
     if settings.get('tokenizer_class', 'MarianTokenizer') != 'MarianTokenizer':
         faults.append(f'tokenizer_class={settings["tokenizer_class"]!r}, expected MarianTokenizer')
     if faults:

@@ -226,4 +226,4 @@ def _at_ends(mask: jax.Array) -> jax.Array:
     """What `final_states` reads, as attention [B, T, S]: half of the first and half of the last visible position."""
     size = mask.shape[-1]
     first, last = jnp.argmax(mask, axis=-1), size - 1 - jnp.argmax(mask[..., ::-1], axis=-1)
-    return (jax.nn.one_hot(first, size) + jax.nn.one_hot(last, size)) / 2
+    return (jax.nn.one_hot(first, size, dtype=jnp.float32) + jax.nn.one_hot(last, size, dtype=jnp.float32)) / 2

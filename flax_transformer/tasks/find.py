@@ -7,7 +7,7 @@ config         a TaskConfig; its `task` is the folder's name
 recipe         `RECIPE`, all that training needs
 run            the class `Run`, its run directory; without one, the recipe's
 
-and, if the task has these commands, `evaluate` and `corpus_checks` (docs/how-to/tasks.md).
+and, if the task has these commands, `evaluate`, `corpus_checks` and `new_config` (docs/how-to/tasks.md).
 """
 
 import importlib
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FIRST_TASK = 'translation'  # the task of a config in JSON or YAML that names none
 MODULES_VARIABLE = 'FLAX_TRANSFORMER_TASKS'  # names modules with tasks of your own, separated by commas
-_MAIN_NAMES = {'recipe': 'RECIPE', 'evaluate': 'evaluate', 'corpus_checks': 'report_of'}
+_MAIN_NAMES = {'recipe': 'RECIPE', 'evaluate': 'evaluate', 'corpus_checks': 'report_of', 'new_config': 'propose'}
 
 
 def train(
@@ -83,6 +83,12 @@ def make_trainer(config: TaskConfig, devices: 'Sequence[jax.Device] | None' = No
 def task_names() -> list[str]:
     found = [each.name for each in pkgutil.iter_modules(tasks.__path__) if each.ispkg]
     return sorted(found, key=lambda name: (name != FIRST_TASK, name))
+
+
+def task_called(name: str) -> str:
+    """The name of a task, which may be written with hyphens, or as the documents call it."""
+    name = name.replace('-', '_')
+    return {'word_vectors': 'embeddings'}.get(name, name)
 
 
 def config_class(task: str) -> type[TaskConfig]:
@@ -191,7 +197,8 @@ def open_run(path: Path | str, task: str | None = None) -> RunDirectory:
     except UserError as error:
         raise UserError(f'{Path(path) / CONFIG_FILE}: {error}') from None
     if task not in (None, found):
-        raise UserError(f'{path}: a run of the task {found!r}; expected one of {task!r}')
+        use = f'; use `flax-transformer {run_class.use.format(path)}`' if run_class.use else ''
+        raise UserError(f'{path}: a run of the task {found!r}; expected one of {task!r}{use}')
     return run_class(path)
 
 

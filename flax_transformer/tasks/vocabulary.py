@@ -51,13 +51,15 @@ class Vocabulary:
 
     first_id: ClassVar[int]  # the first unit's; smaller ids are special
     file: ClassVar[str]  # has the units
-    kinds: ClassVar[dict[str, str]]  # what joins two units in a text, by their kind; pieces join themselves
+    kinds: ClassVar[tuple[str, ...]]  # of units; pieces are none of them
 
-    def __init__(self, source: Sequence[str] | SentencePieceTokenizer, *, joint: str = '', lower_case: bool) -> None:
-        """`joint`: what is between two units of a text."""
+    def __init__(
+        self, source: Sequence[str] | SentencePieceTokenizer, *, kind: str | None = None, lower_case: bool
+    ) -> None:
+        """`kind`: of the units, one of `kinds`; None: the first."""
         self.pieces = source if isinstance(source, SentencePieceTokenizer) else None
         self.units = () if self.pieces else tuple(source)
-        self.joint, self.lower_case = joint, lower_case
+        self.kind, self.lower_case = kind or self.kinds[0], lower_case
         self.ids = {unit: number for number, unit in enumerate(self.units, start=self.first_id)}
 
     @property
@@ -83,8 +85,7 @@ class Vocabulary:
             self.pieces.save(folder)
             return
         write_whole(folder / self.file, self.written())
-        kind = next(kind for kind, joint in self.kinds.items() if joint == self.joint)
-        description = {'kind': kind, 'vocab_size': self.size, 'sha256': self.digest}
+        description = {'kind': self.kind, 'vocab_size': self.size, 'sha256': self.digest}
         write_whole(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + '\n')
 
     @classmethod
@@ -96,7 +97,7 @@ class Vocabulary:
             if kind not in cls.kinds:
                 return cls(SentencePieceTokenizer.load(folder), lower_case=lower_case)
             units = cls.read(read_limited(folder / cls.file, most=_MOST).decode('utf-8'))
-            found = cls(units, joint=cls.kinds[kind], lower_case=lower_case)
+            found = cls(units, kind=kind, lower_case=lower_case)
             if found.digest == parse_json(read_limited(folder / DESCRIPTION_FILE)).get('sha256'):
                 return found
         except FileNotFoundError as error:

@@ -52,9 +52,11 @@ class Segmenter:
     def sample(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """Ids [tokens] int32 of one segmentation of each line, without EOS, and their lengths [lines].
 
-        Each is a pure function of its line and seed ([lines] uint64). alpha: for BPE the rate of dropped merges
-        (Provilkov et al. 2020, section 3.1), for unigram the power of the probabilities (Kudo 2018, section 3.2, with
-        l = infinity).
+        Each is a pure function of its line and seed ([lines] uint64). alpha: for BPE the rate of dropped merges, for
+        unigram the power of the probabilities (Kudo 2018, section 3.2, with l = infinity).
+
+        As in SentencePiece, BPE does not try a dropped merge again before a neighbor changes. Provilkov et al. 2020,
+        algorithm 1, draw for all pairs anew before each merge, so that the same rate splits less.
         """
         words = [self._words_of(self._processor.normalize(line)) for line in lines]
         counts = np.fromiter(map(len, words), np.int64, len(words))

@@ -18,6 +18,10 @@ from flax_transformer.transformer.cache import KVCache
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.variants import additive, fused_attention
 
+# Scores of a head; where there are more, they are computed for some queries at a time. No sentence has so many, but a
+# line of a validation set may be a whole document: with 8,000 tokens it would take gigabytes.
+MOST_SCORES = 1 << 21
+
 Score = Callable[[jax.Array, jax.Array], jax.Array]  # (q [B, T, H, K], k [B, S, H, K]) -> float32 [B, H, T, S]
 
 
@@ -64,6 +68,22 @@ def attention(
     """
     weights = masked_softmax(score(q, k), mask)
     return weighted_values(weights if dropout is None else dropout(weights), v)
+
+
+def attention_by_parts(
+    q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, width: int, score: Score
+) -> jax.Array:
+    """Returns `attention` with the scores of only `width` queries in memory at once, at most all of them."""
+    length = q.shape[1]
+
+    def add(number: jax.Array, out: jax.Array) -> jax.Array:
+        first = jnp.minimum(number * width, length - width)
+        part = lambda x, axis: jax.lax.dynamic_slice_in_dim(x, first, width, axis)
+        own_mask = mask if mask is None or mask.shape[2] == 1 else part(mask, 2)
+        some = attention(part(q, 1), k, v, own_mask, score=score)
+        return jax.lax.dynamic_update_slice_in_dim(out, some, first, 1)
+
+    return jax.lax.fori_loop(0, -(-length // width), add, jnp.zeros((*q.shape[:3], v.shape[3]), v.dtype))
 
 
 def padding_mask(tokens: jax.Array, pad_id: int) -> jax.Array:
@@ -163,6 +183,10 @@ class MultiHeadAttention(nn.Module):
     ) -> jax.Array:
         if self.is_fused:
             return self._join(fused_attention(q, k, v, mask))
+        lengths = q.shape[1], k.shape[1]
+        if deterministic and all(isinstance(n, int) for n in lengths) and lengths[0] * lengths[1] > MOST_SCORES:
+            width = min(max(MOST_SCORES // lengths[1], 1), lengths[0])
+            return self._join(attention_by_parts(q, k, v, mask, width, self.score_function))
         dropout = partial(self.weight_dropout, deterministic=deterministic)
         return self._join(attention(q, k, v, mask, score=self.score_function, dropout=dropout))
 

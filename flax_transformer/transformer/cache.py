@@ -50,8 +50,8 @@ class KVCache(NamedTuple):
         """Returns the cache with k, v [B, W, H, K] at `position`, which must be below L (unchecked: it is traced)."""
         first = position * k.shape[1]
         k, v = _keys_first(k.astype(self.k.dtype)), _heads_first(v.astype(self.v.dtype))
-        update = jax.lax.dynamic_update_slice
-        return KVCache(update(self.k, k, (0, 0, first)), update(self.v, v, (0, first, 0)))
+        update = jax.lax.dynamic_update_slice_in_dim
+        return KVCache(update(self.k, k, first, axis=2), update(self.v, v, first, axis=1))
 
 
 def visible_slots(length: int, position: jax.Array, ancestry: jax.Array | None, width: int) -> jax.Array:

@@ -62,9 +62,7 @@ def test_bad_arguments_are_found_before_anything_is_run(
     assert message in err
 
 
-def test_an_experiment_that_cannot_be_worked_on_leaves_the_others(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_experiment_that_cannot_be_worked_on_leaves_the_others(monkeypatch, tmp_path: Path, capsys) -> None:
     asked = []
 
     def train(self: Runs, seed: int) -> bool:
@@ -80,9 +78,7 @@ def test_an_experiment_that_cannot_be_worked_on_leaves_the_others(
     assert '| half |' in out
 
 
-def test_rows_are_written_and_the_log_is_kept_with_all_scores_and_checksums(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_rows_are_written_and_the_log_is_kept_with_all_scores_and_checksums(monkeypatch, tmp_path: Path) -> None:
     document = tmp_path / 'RESULTS.md'
     document.write_text('<!-- model: begin -->\n<!-- model: end -->\n')
     monkeypatch.setattr(command, 'RESULTS_FILE', document)

@@ -112,9 +112,7 @@ def test_a_student_is_not_trained_after_a_teacher_that_failed(
     assert (runs.folder / 'train.de').read_text() == 'de 1\nde 2\nEN 1\nEN 2\nde 1\nde 2\n'
 
 
-def test_a_run_that_other_teachers_taught_is_not_finished_and_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_other_teachers_taught_is_not_finished_and_is_refused(tmp_path: Path, monkeypatch) -> None:
     from flax_transformer.tasks.translation.run import Run
 
     monkeypatch.setattr(training, 'finished', lambda *_: 1)

@@ -33,9 +33,7 @@ def test_finished_seeds_are_not_trained_and_scores_are_kept(finished_seeds: set[
     assert len(fake.asked) == 5
 
 
-def test_a_run_that_has_changed_is_scored_again(
-    finished_seeds: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_has_changed_is_scored_again(finished_seeds: set[int], tmp_path: Path, monkeypatch) -> None:
     fake = Fake()
     runs = Runs(TINY, tmp_path, run=fake)
     finished_seeds.add(1)

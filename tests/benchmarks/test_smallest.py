@@ -51,6 +51,7 @@ SMALLEST = {
     'rt_polarity': Smallest(
         '{out} rt_polarity --folds 1 --linear --training.steps 2', ('sklearn',), 'rt_polarity', ('accuracy',)
     ),
+    'serve': Smallest('{golden} {lines} --clients 1 2 --requests 4 --rounds 1', result=('1', '2')),
     'speech': Smallest('{out} --only official --training.steps 2', ('jiwer',), 'fsdd', ('ten_minutes',)),
     'start_up': Smallest('{golden} --rounds 1', result=('ratio',)),
     'train': Smallest('--batches 1 --rounds 1 --peers {python}', result=('tokens_per_second', 'skipped')),

@@ -107,6 +107,17 @@ def test_clean_writes_what_passes_and_says_why_the_rest_does_not(folder, capsys)
     assert '0 errors, 0 warnings, 0 notes' in capsys.readouterr().out
 
 
+def test_clean_makes_plain_spaces_as_check_offers(folder, capsys):
+    mend(folder)
+    lines = (folder / 'train.de').read_text().split('\n')
+    lines[3] = ' ' + lines[3].replace(' ', '\u00a0', 1).replace(' ', '\u202f\t', 1)
+    (folder / 'train.de').write_text('\n'.join(lines))
+    assert main(['check', 'mine.py']) == 0
+    assert 'Remedy: `clean --spaces`' in capsys.readouterr().out
+    assert main(['clean', 'mine.py', '--output', 'new', '--spaces']) == 0
+    assert (folder / 'new' / 'train.de').read_text().split('\n')[3] == ' '.join(lines[3].split())
+
+
 def test_clean_takes_held_out_sentences_out_of_the_training_data(folder, capsys):
     corpus = clean_corpus()
     corpus['train'][0][7] = corpus['test'][0][3].upper()

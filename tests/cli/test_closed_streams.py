@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from conftest import ROOT
 
 CODE = """
@@ -14,23 +13,20 @@ code = main(['--help'])
 assert os.open('file', os.O_CREAT | os.O_WRONLY) > 2
 print('text')
 print('text', file=sys.stderr)
-if {writes}:
-    from flax_transformer.cli.lines import LineWriter
-    try:
-        LineWriter(None)
-    except ValueError as error:
-        code = 0 if 'standard output is closed; give --output' in str(error) else 99
-    else:
-        code = 98
+from flax_transformer.cli.lines import LineWriter
+try:
+    LineWriter(None)
+except ValueError as error:
+    code = 0 if 'standard output is closed; give --output' in str(error) else 99
+else:
+    code = 98
 sys.exit(code)
 """
 
 
-@pytest.mark.parametrize('closed', ['<&-', '<&- >&- 2>&-'])
-def test_a_closed_stream_is_the_null_device(closed: str, tmp_path: Path) -> None:
+def test_a_closed_stream_is_the_null_device(tmp_path: Path) -> None:
     """The first file that is opened would have its number, and get what is written to the stream."""
-    code = CODE.format(writes=' >&-' in f' {closed}')
-    command = ['sh', '-c', f'exec "$0" -c "$1" {closed}', sys.executable, code]
+    command = ['sh', '-c', 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, CODE]
     done = subprocess.run(
         command, cwd=tmp_path, env={'PYTHONPATH': str(ROOT)}, capture_output=True, text=True, check=False
     )

@@ -33,12 +33,7 @@ def from_run() -> Callable[..., Detector]:
 
 
 @pytest.fixture
-def call(
-    tiny_detector: Path,
-    from_run: Callable[..., Detector],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Call:
+def call(tiny_detector: Path, from_run: Callable[..., Detector], monkeypatch, capsys) -> Call:
     monkeypatch.setattr(Detector, 'from_run', from_run)
 
     def run(*arguments: object, stream: bytes = b'', options: tuple[str, ...] = ()) -> tuple[int, list[str], str]:

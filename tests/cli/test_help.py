@@ -3,6 +3,7 @@
 import dataclasses
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -50,8 +51,8 @@ def test_every_option_of_a_command_has_a_text(command: str) -> None:
     assert len({option.flag for option in listed}) == len(listed)
 
 
-def test_each_field_of_a_theme_is_an_option_of_train_or_translate() -> None:
-    known = {option.name for command in ('train', 'translate') for option in options_of_command(command)}
+def test_each_field_of_a_theme_is_an_option_of_train_translate_or_serve() -> None:
+    known = {option.name for command in ('train', 'translate', 'serve') for option in options_of_command(command)}
     known |= {f'model.{option.name}' for option in options_of(RecurrentConfig)}
     assert {name for names in THEMES.values() for name in names} <= known
 
@@ -83,9 +84,7 @@ def test_short_help_shows_the_values_of_a_config(capsys: pytest.CaptureFixture[s
         ('compare', '--data.test ', ['--data.train ']),
     ],
 )
-def test_a_command_shows_only_the_fields_that_it_reads(
-    command: str, shown: str, left_out: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_shows_only_the_fields_that_it_reads(command: str, shown: str, left_out: list[str], capsys) -> None:
     assert shown in (text := output_of(capsys, command, '-h'))
     assert not any(name in text for name in left_out)
 
@@ -114,9 +113,7 @@ def test_the_version_is_that_of_the_package_and_starts_no_device(capsys: pytest.
     assert done.stdout.splitlines()[-1] == 'False'
 
 
-def test_quiet_leaves_out_notes_and_bars_but_not_errors(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_quiet_leaves_out_notes_and_bars_but_not_errors(capsys, monkeypatch) -> None:
     monkeypatch.delenv(quiet.VARIABLE, raising=False)
 
     def command(_: list[str]) -> None:
@@ -191,3 +188,10 @@ def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None
     assert main(['completion', 'bsh']) == 2
     assert "got 'bsh', expected one of bash, zsh, fish" in capsys.readouterr().err
     assert 'bash-completion' in output_of(capsys, 'completion', '--help')
+
+
+def test_pressing_tab_starts_no_python(complete) -> None:
+    start = time.monotonic()
+    complete('train', 'x', '--')
+    assert 'python' not in bash()
+    assert time.monotonic() - start < 5

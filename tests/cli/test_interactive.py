@@ -109,9 +109,7 @@ def test_in_a_terminal_lines_are_asked_for_with_editing(monkeypatch: pytest.Monk
     assert list(interactive.typed_lines('en> ')) == [[b'a\xff'], [b'b\xff'], ['']]
 
 
-def test_a_wait_is_explained_only_where_it_is_long(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wait_is_explained_only_where_it_is_long(monkeypatch, capsys) -> None:
     with interactive.explained_if_slow('thinking'):
         pass
     monkeypatch.setattr(interactive, 'SLOW', 0.0)

@@ -1,18 +1,28 @@
 """`new` writes a config that fits the files, parses, and can be trained."""
 
+import contextlib
 import gzip
+import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
+import toy_task
+from wav_files import tone, wav_bytes
 
 from flax_transformer.cli import main
-from flax_transformer.common.config_files import load_config
-from flax_transformer.config import DataConfig
+from flax_transformer.cli.config_text import config_text
+from flax_transformer.common.config_files import load_config, shipped_configs
+from flax_transformer.common.config_json import flat_fields
+from flax_transformer.config import DataConfig, TransformerConfig
+from flax_transformer.cost import step_cost
+from flax_transformer.cost.step_cost import training_flops
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_corpus
+from flax_transformer.tasks import new_config as shared
+from flax_transformer.tasks.new_config import fit, held_out
 from flax_transformer.tasks.translation.corpus_facts import Facts, Pieces, hold_out, language_of
-from flax_transformer.tasks.translation.new_config import Corpora, config_text, sizes_of, tier_of
+from flax_transformer.tasks.translation.new_config import TABLE, candidates_for, row_for
 
 WORDS = {'en': ['red', 'blue', 'green', 'house', 'tree', 'river', 'old', 'new', 'small', 'big']}
 WORDS['de'] = ['rot', 'blau', 'grün', 'Haus', 'Baum', 'Fluss', 'alt', 'neu', 'klein', 'groß']
@@ -43,15 +53,15 @@ def test_a_config_fits_its_files_and_holds_pairs_out(files: Path, capsys: pytest
     config = load_config('mine.py')
     assert (config.data.source_language, config.data.target_language) == ('en', 'de')
     assert 300 < config.model.vocab_size < 10_000
-    assert config.model.d_model == 128
+    assert config.model.d_model == 192
     everything = read_corpus(f'{files}/train.{{lang}}', DataConfig())
-    kept, held_out = (read_corpus(name, config.data) for name in (config.data.train, config.data.validation))
-    assert config.data.train == f'{files}/mine.data/train.{{lang}}.gz'
-    assert len(kept) + len(held_out) == 2000
-    assert len(held_out) == 200
+    kept, out = (read_corpus(name, config.data) for name in (config.data.train, config.data.validation))
+    assert config.data.train == 'mine.data/train.{lang}.gz'
+    assert len(kept) + len(out) == 2000
+    assert len(out) == 200
     both = lambda pairs: set(zip(pairs.sources, pairs.targets, strict=True))
-    assert both(kept) | both(held_out) == both(everything)
-    assert not both(kept) & both(held_out)
+    assert both(kept) | both(out) == both(everything)
+    assert not both(kept) & both(out)
     assert main([*NEW, '--source', 'train.en', '--target', 'train.de']) == 2
     assert 'mine.py exists; give another name, or remove it' in capsys.readouterr().err
 
@@ -94,42 +104,121 @@ def test_given_sets_are_named_and_nothing_is_copied(files: Path, capsys: pytest.
     assert main([*NEW, *given, '--source-language', 'en-GB']) == 0
     data = load_config('mine.py').data
     assert data.source_language == 'en-GB'
-    assert data.train == data.test == f'{files}/train.en,{files}/train.de'
+    assert data.train == data.test == 'train.en,train.de'
     assert not (files / 'mine.data').exists()
     assert capsys.readouterr().out.endswith('flax-transformer evaluate runs/mine\n')
 
 
-def test_ten_pairs_have_one_held_out_and_names_with_spaces_are_quoted(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ten_pairs_have_one_held_out_and_names_with_spaces_are_quoted(files: Path, capsys) -> None:
     for language in WORDS:
         lines = (files / f'train.{language}').read_text(encoding='utf-8').splitlines(keepends=True)
         (files / f'my train.{language}').write_text(''.join(lines[:10]), encoding='utf-8')
     assert main(['new', 'my own.py', '--no-measure', '--source', 'my train.en', '--target', 'my train.de']) == 0
     out = capsys.readouterr().out
-    assert "flax-transformer train 'my own.py' --workdir runs/'my own'\n" in out
+    assert "flax-transformer train 'my own.py' --workdir 'runs/my own'\n" in out
     assert "flax-transformer train 'my own.py' --workdir" in Path('my own.py').read_text()
     config = load_config('my own.py')
     assert len(read_corpus(config.data.validation, config.data)) == 1
 
 
-@pytest.mark.parametrize('pairs', [40, 5_000, 29_000, 300_000, 5_000_000])
-@pytest.mark.parametrize('validation', ['', 'valid.{lang}'])
-def test_every_text_is_a_config_of_its_sizes(pairs: int, validation: str, tmp_path: Path) -> None:
-    facts = Facts(pairs, (12 * pairs, 11 * pairs), 100 * pairs, Pairs([], []))
-    sizes = sizes_of(facts, Pieces(4000, np.full((2, 100), 15)))
-    corpora = Corpora('a "quoted" train.{lang}', validation, '')
-    text = config_text('x/mi\\ne".py', 'a\\x and b"""', ('en', 'zh_TW'), corpora, facts, sizes)
-    (tmp_path / 'mine.py').write_text(text)
-    config = load_config(str(tmp_path / 'mine.py'))
-    assert config.data.train == corpora.train
-    assert config.model.d_model == sizes.tier.d_model
-    assert config.training.steps == sizes.steps
-    assert config.training.steps * config.training.tokens_per_step * 0.95 == pytest.approx(15 * pairs * sizes.epochs)
+def made(pairs: int) -> list[shared.Candidate]:
+    """The candidates for so many pairs of 15 tokens a side."""
+    data = {'data.train': 'a "quoted" train.{lang}', 'data.root': 'x'}
+    facts, pieces = Facts(pairs, (12 * pairs, 11 * pairs), 100 * pairs, Pairs([], [])), np.full((2, 100), 15)
+    return candidates_for(facts, Pieces(4000, pieces), row_for(pairs), data)
+
+
+@pytest.mark.parametrize('pairs', [40, 5_000, 300_000, 5_000_000])
+def test_every_text_is_its_config(pairs: int, tmp_path: Path) -> None:
+    """As are the passes that it names, and one in the smallest candidate."""
+    for candidate in made(pairs):
+        config = candidate.config
+        text = config_text(config, 'a\\x and b"""', {'training.steps': 'a remark'})
+        (tmp_path / 'mine.py').write_text(text)
+        given = load_config(str(tmp_path / 'mine.py'))
+        assert given.data.root == str(tmp_path)
+        assert shared.changed(given, {'data.root': 'x'}) == config
+        tokens = config.training.steps * config.training.tokens_per_step * 0.95
+        assert tokens / (15 * pairs) == pytest.approx(candidate.passes)
     assert max(map(len, text.splitlines())) <= 120
-    expected = {40: 200 * 0.95 * 1024 / (15 * 40), 5_000: 3000 * 0.95 * 1024 / (15 * 5_000)}
-    assert sizes.epochs == pytest.approx(expected.get(pairs, sizes.tier.epochs), rel=0.05)
-    assert sizes.tier.tokens_per_step == tier_of(pairs).tokens_per_step // (2 if pairs in expected else 1)
+
+
+def test_sizes_are_those_of_the_table_and_change_without_a_jump() -> None:
+    for row in TABLE:
+        assert row_for(row.pairs) == row
+    paper, largest = TransformerConfig(), made(5_000_000)[-1].config.model
+    names = ('d_model', 'num_heads', 'd_ff', 'num_encoder_layers')
+    assert [getattr(largest, name) for name in names] == [getattr(paper, name) for name in names]
+    found = [row_for(round(1000 * 1.2**power)) for power in range(50)]
+    for before, after in itertools.pairwise(found):
+        assert 0.6 <= min(np.divide(after[1:], before[1:])) <= max(np.divide(after[1:], before[1:])) <= 1.6
+
+
+def test_more_time_buys_a_larger_model_and_dropout_follows_the_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_cost, 'step_seconds', lambda trainer: trainer.task.flops_per_step / 1e10)
+    short, long, endless = (fit(made(29_000), minutes * 60)[0] for minutes in (10, 600, 60_000))
+    assert (short.config.model.d_model, long.config.model.d_model) == (128, 192)
+    assert 500 < short.total <= 600
+    assert short.config.model.dropout_rate < long.config.model.dropout_rate == 0.3
+    assert endless.steps == 3 * made(29_000)[-1].steps
+    assert fit(made(29_000), 600, 3_600_000)[1].steps == endless.steps
+
+
+def test_held_out_examples_are_of_every_group_and_not_in_training() -> None:
+    keys = [f'{number % 90}' for number in range(100)]
+    groups = ['ab'[key < '4'] for key in keys]
+    marked = set(zip(groups, keys, held_out(keys, groups), strict=True))
+    assert sum(is_out for *_, is_out in marked) == 20
+    assert {group for group, _, is_out in marked if is_out} == {'a', 'b'}
+    assert len(marked) == 90  # equal keys are on one side
+
+
+@pytest.fixture
+def own_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    candidate = shared.Candidate(toy_task.CircleConfig(hidden=8), 50, 0.1)
+    propose = lambda file, options: (['points'], [candidate])
+    monkeypatch.setattr(toy_task, 'NewOptions', shared.NewOptions, raising=False)
+    monkeypatch.setattr(toy_task, 'propose', propose, raising=False)
+
+
+OTHERS = {
+    'classification': (('texts.tsv',), 'model.num_classes', 2, ('few.tsv', 'got 3 texts with 2 different labels')),
+    'speech': (('words',), 'model.hidden_size', 48, ('words/yes', '16 recordings with 0 different words')),
+    'trigger-word': (('words', '--word', 'yes'), 'data.trigger', 'yes', ('words', "got 0 recordings of --word ''")),
+    'word-vectors': (('text',), 'tokenizer.min_count', 2, ('few.tsv', 'got 9 words in 3 lines')),
+    'circle': ((), 'hidden', 8, ('few.tsv', 'nrecognized')),
+}
+
+
+@pytest.mark.parametrize(('task', 'case'), OTHERS.items(), ids=OTHERS)
+def test_every_task_has_new_and_its_folder_can_be_moved(
+    task, case, tmp_path: Path, monkeypatch, capsys, own_task
+) -> None:
+    argv, name, value, (bad, message) = case
+    here = tmp_path / 'here'
+    for word, hz in (('yes', 300), ('no', 900)):
+        (here / 'words' / word).mkdir(parents=True)
+        for number in range(16):
+            (here / 'words' / word / f'{number}.wav').write_bytes(wav_bytes(tone(0.5, hz=hz + number)))
+    (here / 'texts.tsv').write_text(''.join(f'{number % 2}\ttext {number} is {number % 2}\n' for number in range(40)))
+    (here / 'few.tsv').write_text('a\tone two\n' * 2 + 'b\tone two\n')
+    (here / 'text').write_text(''.join(f'{number} is the word of line {number}\n' for number in range(2000)))
+    monkeypatch.chdir(here)
+    before = sorted(here.iterdir())
+    with contextlib.suppress(SystemExit):
+        assert main(['new', 'mine.py', '--no-measure', '--task', task, bad]) == 2
+    said = capsys.readouterr()
+    assert message in said.err + said.out
+    assert sorted(here.iterdir()) == before
+    assert main(['new', 'mine.py', '--no-measure', '--task', task, *argv]) == 0
+    assert 'flax-transformer train mine.py --workdir runs/mine' in capsys.readouterr().out
+    monkeypatch.chdir(tmp_path)
+    here.rename(tmp_path / 'there')
+    config = load_config('there/mine.py')
+    assert flat_fields(config)[name] == value
+    if task != 'circle':
+        assert main(['check', 'there/mine.py']) == 0
+        assert 'validation (' in capsys.readouterr().out
 
 
 def test_languages_come_from_names_then_from_text() -> None:
@@ -158,9 +247,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(('argv', 'message'), BAD.values(), ids=BAD)
-def test_a_mistake_is_explained_and_leaves_nothing(
-    argv: tuple[str, ...], message: str, files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_explained_and_leaves_nothing(argv: tuple[str, ...], message: str, files: Path, capsys) -> None:
     (files / 'short').write_text('one\n')
     for side in WORDS:
         (files / f'few.{side}').write_text('one two three\n' * 9)
@@ -171,10 +258,35 @@ def test_a_mistake_is_explained_and_leaves_nothing(
     assert sorted(files.iterdir()) == before
 
 
+def test_shipped_configs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [main(['configs', *name]) for name in ([], ['glove'], ['glov'])] == [0, 0, 2]
+    out, err = capsys.readouterr()
+    assert out == '\n'.join([*shipped_configs(), shipped_configs()['glove'].read_text()])
+    assert 'Did you mean glove?' in err
+
+
+def test_speed_is_the_work_of_a_step_over_its_time() -> None:
+    class Trainer:
+        """Steps that take 4, 2 and 3 seconds after the first, which compiles."""
+
+        class task:
+            flops_per_step = 10.0
+            batch_shapes = staticmethod(lambda: ())
+
+        def init_state(self) -> int:
+            return 0
+
+        def step(self, state: int, _: object) -> tuple[int, int]:
+            return state + 1, 0
+
+    times = iter([0.0, 4.0, 4.0, 6.0, 6.0, 9.0])
+    assert training_flops(Trainer(), clock=lambda: next(times)) == 5.0
+
+
 @pytest.mark.slow
 def test_a_written_config_is_trained(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(['new', 'mine.py', '--source', 'train.en', '--target', 'train.de']) == 0
-    assert 'Training will take ' in capsys.readouterr().out
+    assert ' on this machine' in capsys.readouterr().out
     assert main(['check', 'mine.py']) == 0
     few = ('--training.steps', '3', '--training.evaluate-every', '3', '--training.sample-translations', '0')
     assert main(['train', 'mine.py', '--workdir', 'run', *few]) == 0

@@ -19,9 +19,7 @@ def get_config():
 """
 
 
-def test_training_goes_on_from_what_was_prepared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_training_goes_on_from_what_was_prepared(tmp_path: Path, monkeypatch, capsys) -> None:
     copy_corpus(tmp_path)
     (tmp_path / 'config.json').write_text(to_json(copy_config(tmp_path, steps=2, evaluate_every=2)))
     (tmp_path / 'tiny.py').write_text(CONFIG)
@@ -40,9 +38,7 @@ def test_training_goes_on_from_what_was_prepared(
     assert 'the run is in' in capsys.readouterr().out.lower()
 
 
-def test_a_file_that_has_changed_since_a_run_began_is_an_error_of_the_check(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_has_changed_since_a_run_began_is_an_error_of_the_check(tmp_path: Path, capsys) -> None:
     copy_corpus(tmp_path)
     (tmp_path / 'config.json').write_text(to_json(copy_config(tmp_path)))
     (tmp_path / 'tiny.py').write_text(CONFIG)

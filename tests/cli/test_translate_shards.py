@@ -226,9 +226,7 @@ def test_records_are_numbered_within_their_file(translator: UpperCase, call: Cal
         (('--input', 'in/part-*', '--output', 'out', '--shard', '0/2'), 'shards are numbered from 1'),
     ],
 )
-def test_unfit_options_are_refused(
-    files: Path, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], message: str
-) -> None:
+def test_unfit_options_are_refused(files: Path, capsys, argv: tuple[str, ...], message: str) -> None:
     assert main(['translate', str(RUN), '--shard', '1/2', *argv]) == 2
     assert message in capsys.readouterr().err
     assert not Path('out').exists()

@@ -45,9 +45,11 @@ def test_a_file_beside_you_comes_before_a_shipped_config_of_its_name(tmp_path, m
 
 @pytest.mark.parametrize(
     ('name', 'near'),
-    [('number_word', 'number_words'), ('multi30k', 'multi30k_en_de')],
+    [('number_word', 'number_words'), ('multi30k', 'multi30k_en_de'), ('fr', r'fr\.yaml\?')],
 )
-def test_a_missing_config_names_the_nearest_shipped_one(name, near):
+def test_a_missing_config_names_the_nearest_shipped_one_or_the_file_beside_you(name, near, tmp_path, monkeypatch):
+    (tmp_path / 'fr.yaml').write_text('seed: 1')
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=rf"config '{name}': no such file.*Did you mean {near}"):
         load_config(name)
 

@@ -187,6 +187,13 @@ def test_bad_value_is_refused_by_name(section, values, expected):
         section(**values)
 
 
+def test_training_takes_its_first_three_fields_without_names_and_no_more():
+    """As earlier versions ordered them; a fourth would be another field now."""
+    assert TrainingConfig(7, 128, 0.2) == TrainingConfig(steps=7, tokens_per_step=128, label_smoothing=0.2)
+    with pytest.raises(TypeError, match='positional'):
+        TrainingConfig(7, 128, 0.2, 50)
+
+
 def test_defaults_are_the_papers():
     """Each a named field. Points 1, 2, 3, 4, 5, 6, 8, 9, 11, 12 and 13; the base model of table 3."""
     config = Config()

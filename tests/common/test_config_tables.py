@@ -97,7 +97,7 @@ def test_an_error_names_the_line_and_the_nearest_field(text: str, message: str, 
 
 
 def test_json_errors_name_the_line(refusal) -> None:
-    assert refusal('{\n  "seed": 1,\n}', '.json').startswith(', line 3: not JSON: ')
+    assert refusal('{\n  "seed": 1\n  "task": 2}', '.json').startswith(', line 3: not JSON: ')
     assert refusal('{\n\t"model": {\n\t\t"d_modell": 1}}', '.json').startswith(
         ', line 3: model.d_modell: no such field'
     )

@@ -20,3 +20,11 @@ def test_a_misspelt_name_gets_the_names_of_few_typos(name: str, known: list[str]
 
 def test_an_error_without_a_message_has_a_first_line() -> None:
     assert [first_line(error) for error in (ValueError(), ValueError('one\ntwo'))] == ['ValueError', 'one']
+
+
+def test_among_many_names_those_of_few_typos_alone_are_sought() -> None:
+    """Likeness of long parts takes up to 50 us a name: 16 s among 300,000 words."""
+    names = ['a sentence and its parts', *(f'{number:x}word' for number in range(20_000))]
+    assert nearest('1ffwrod', names).startswith(' Did you mean 1ffword')
+    assert nearest('a sentence and its pieces', names[:9]) == ' Did you mean a sentence and its parts?'
+    assert nearest('a sentence and its pieces', names) == ''

@@ -65,9 +65,7 @@ def test_two_in_one_process_keep_each_other_out(tmp_path: Path) -> None:
         in_use(tmp_path / 'run', say=print).__enter__()
 
 
-def test_a_lock_on_a_file_that_was_removed_keeps_nobody_out_and_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_on_a_file_that_was_removed_keeps_nobody_out_and_is_not_taken(tmp_path: Path, monkeypatch) -> None:
     """Between opening and locking, the process before removes its file: the next one is locked."""
     file, lock, calls = tmp_path / 'run' / LOCK_FILE, fcntl.flock, []
 

@@ -36,7 +36,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         fault = self.faults.pop(0) if self.faults else ''
         file = self.folder / self.path.lstrip('/')
         if fault.isdecimal() or not file.is_file():
-            self.send_error(int(fault or 404))
+            self.send_error(int(fault or 404), '\x1b[31mred' if fault == '418' else None)
             return
         content = file.read_bytes()
         first = int(begun.removeprefix('bytes=').rstrip('-'))
@@ -44,7 +44,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_error(416)
             return
         self.send_response(206 if first else 200)
-        self.send_header('Content-Length', str(len(content) - first))
+        self.send_header('Content-Length', fault[7:] or str(len(content) - first))
         self.send_header('ETag', '"1"')
         self.send_header('Last-Modified', 'Sat, 21 Nov 2026 06:00:00 GMT')
         self.end_headers()
@@ -140,6 +140,25 @@ def test_a_server_that_refuses_is_named(faults: list[str], why: str, server: Ser
     assert len(server.asked) == (1 if '404' in faults else downloading.TRIES)
 
 
+@pytest.mark.parametrize('length', ['abc', '9' * 5000, '-5'])
+def test_a_length_that_is_no_number_does_not_matter(length: str, server: Server, file: Path) -> None:
+    server.faults.append(f'length {length}')
+    assert download(f'{server.url}/file', file, sha256=SUM).bytes == len(CONTENT)
+
+
+def test_an_answer_without_an_end_is_cut_off(server: Server, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloading, 'MOST', 100_000)
+    with pytest.raises(UserError, match='it has more than 100,000 bytes'):
+        download(f'{server.url}/file', file)
+    assert list(file.parent.iterdir()) == []
+
+
+def test_a_reason_phrase_does_not_command_the_terminal(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    server.faults.append('418')
+    assert main(['prepare', 'tatoeba-en-de', '--mirror', server.url]) == 2
+    assert 'the server says 418 \\x1b[31mred' in capsys.readouterr().err
+
+
 def test_a_silent_server_is_given_up(server: Server, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
@@ -154,7 +173,7 @@ def test_a_silent_server_is_given_up(server: Server, file: Path, monkeypatch: py
 def test_a_full_disk_is_no_matter_of_the_network(server: Server, file: Path) -> None:
     file.parent.mkdir()
     file.with_name('file.partial').symlink_to('/dev/full')
-    with pytest.raises(OSError, match='No space left on device'):
+    with pytest.raises(OSError, match=r'No space left on device.*file.partial'):
         download(f'{server.url}/file', file, sha256=SUM)
     assert len(server.asked) == 1
 

@@ -64,6 +64,7 @@ TEXTS = {
     'nan': (b'1 2\na 1 nan\n', "line 2: the vector of 'a' has the value nan; expected finite numbers"),
     'letters': (b'a 1 2\nb x 4\n', "line 2: the vector of 'b': could not convert string to float: 'x'"),
     'a control character in a word': (b'a 1 2\nb\0 3 4\n', r"line 2: 'b\\x00' is no word"),
+    'pickle': (b'\x80\x04\x95', 'is a pickle .*save_word2vec_format'),
     'tabs': (b'a\t1\t2\n', 'separated by spaces'),
     'not UTF-8': (b'a 1 2\nb\xff 3 4\n', r'line 2: byte 0xff is not valid UTF-8.*or name it \.bin'),
 }
@@ -137,3 +138,11 @@ def test_a_word_that_no_reader_would_find_again_is_not_written(word: str, tmp_pa
     with pytest.raises(UserError, match='cannot be written'):
         write_vectors(tmp_path / 'a.txt', ['a', word], np.zeros((2, 3), np.float32))
     assert not list(tmp_path.iterdir())
+
+
+def test_words_of_glove_840b_that_hold_spaces_are_read(tmp_path: Path) -> None:
+    file = tmp_path / 'glove.txt'
+    file.write_text('the 1 2\n. . . 3 4\nat a@b.com 5 6\n')
+    words, matrix = read_vectors(file)
+    assert words == ['the', '. . .', 'at a@b.com']
+    assert matrix.tolist() == [[1, 2], [3, 4], [5, 6]]

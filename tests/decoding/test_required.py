@@ -21,8 +21,8 @@ from decoding_toys import (
 )
 
 from flax_transformer.decoding.beam_search import beam_search
-from flax_transformer.decoding.problem import Hypotheses
-from flax_transformer.decoding.required import NONE, make_required
+from flax_transformer.decoding.problem import NONE, Hypotheses
+from flax_transformer.decoding.required import make_required
 from flax_transformer.decoding.transforms import ban
 
 # Phrases of alternatives; the toys' words are 2 and 3.

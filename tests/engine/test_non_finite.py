@@ -144,9 +144,7 @@ def config_of(**training: Any) -> CircleConfig:
     return CircleConfig(training=LoopConfig(**settings), optimizer=optimizer)
 
 
-def test_single_bad_steps_are_counted_reported_and_survived(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_single_bad_steps_are_counted_reported_and_survived(tmp_path: Path, monkeypatch, capsys) -> None:
     poison_steps(monkeypatch, lambda step: step in (3, 5, 6))
     config = config_of(steps=10, log_every=4, max_skipped_steps=3)
     train_circle(tmp_path, config)
@@ -158,9 +156,7 @@ def test_single_bad_steps_are_counted_reported_and_survived(
     assert capsys.readouterr().err.count('are not finite; the update is skipped') == 3
 
 
-def test_too_many_in_a_row_stop_training_with_a_report_and_the_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_in_a_row_stop_training_with_a_report_and_the_batch(tmp_path: Path, monkeypatch) -> None:
     poison_steps(monkeypatch, lambda step: step >= 4)
     config = config_of(steps=20, log_every=50, max_skipped_steps=3)
     with pytest.raises(UserError) as caught:

@@ -2,6 +2,7 @@
 
 import contextlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,23 +69,38 @@ def test_every_optimizer_lowers_the_loss_and_its_state_comes_back(name: str, tmp
 
 
 def test_muon_is_for_the_kernels_and_adam_for_the_rest() -> None:
-    """Its updates have equal singular values; of Adam's first one every element has the size of the rate."""
-    config = OptimizerConfig(name='muon', schedule='constant', warmup_steps=0, learning_rate=1e-2, beta1=0.9)
+    """Its updates have equal singular values; Adam's first one divides each element by its size and epsilon."""
+    config = OptimizerConfig(
+        name='muon', schedule='constant', warmup_steps=0, learning_rate=1e-2, epsilon=0.5, weight_decay=0.1
+    )
     tx = make_optimizer(config, d_model=16, steps=9)
     rng = np.random.default_rng(0)
-    params = {
-        'dense': {'kernel': jnp.array(rng.normal(size=(8, 32)), jnp.float32), 'bias': jnp.ones(32)},
-        'embedding': {'table': jnp.array(rng.normal(size=(9, 8)), jnp.float32)},
-        'projection': jnp.array(rng.normal(size=(8, 9)), jnp.float32),
+    normal = lambda *shape: jnp.array(rng.normal(size=shape), jnp.float32)
+    others = {
+        'embedding': {'table': normal(9, 8)},
+        'projection': normal(8, 9),
+        'convolution': {'kernel': normal(3, 3, 1, 4), 'bias': jnp.ones(4)},
+        'output': {'kernel': normal(8, 2)},
     }
-    updates, state = tx.update(params, tx.init(params), params)
-    values = np.linalg.svd(np.asarray(updates['dense']['kernel']), compute_uv=False)
+    params = others | {'dense': {'output': {'kernel': normal(8, 32)}}}
+    updates, state = jax.jit(tx.update)(params, jax.jit(tx.init)(params), params)
+    by_muon = updates.pop('dense')['output']['kernel'] + 1e-2 * 0.1 * params['dense']['output']['kernel']
     # 0.2 * sqrt(larger side), by Newton and Schulz to some 30 %.
-    np.testing.assert_allclose(values, 1e-2 * 0.2 * 32**0.5, rtol=0.35)
-    for other in (updates['dense']['bias'], updates['embedding']['table'], updates['projection']):
-        np.testing.assert_allclose(np.abs(other), 1e-2, rtol=1e-3)
+    np.testing.assert_allclose(np.linalg.svd(by_muon, compute_uv=False), 1e-2 * 0.2 * 32**0.5, rtol=0.35)
+    by_adam = jax.tree.map(lambda x: -1e-2 * (x / (abs(x) + 0.5) + 0.1 * x * (x.ndim > 1)), others)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4), updates, by_adam)
     # Muon keeps one moment of a kernel, Adam two of the others.
-    assert sum(leaf.size for leaf in jax.tree.leaves(state) if leaf.ndim) - 3 == 8 * 32 + 2 * (32 + 9 * 8 + 8 * 9)
+    moments = 8 * 32 + 2 * sum(x.size for x in jax.tree.leaves(others))
+    assert sum(leaf.size for leaf in jax.tree.leaves(state) if leaf.ndim) - 3 == moments
+
+
+def test_a_state_of_another_optimizer_is_refused_and_named(tmp_path: Path) -> None:
+    """Orbax leaves None where a checkpoint has no such array, and drops what the state has no place for."""
+    with contextlib.closing(Checkpoints(tmp_path / 'run' / 'checkpoints')) as checkpoints:
+        checkpoints.save(circle_trainer(name='lion').init_state(), {}, {})
+        checkpoints.wait()
+        with pytest.raises(UserError, match=r'(?s)--init-from \S+/run@0 --workdir.*/nu/first: absent there, \(\d'):
+            checkpoints.restore(circle_trainer().init_state())
 
 
 @pytest.mark.parametrize(('strategy', 'num_devices'), [('pmap', 2), ('mesh', 4)])

@@ -118,9 +118,7 @@ def train_records(run: CircleRun) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize('parallel', [ParallelConfig(), ParallelConfig('mesh', 2, fsdp=2)])
-def test_a_resumed_run_holds_one_state(
-    parallel: ParallelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resumed_run_holds_one_state(parallel: ParallelConfig, tmp_path: Path, monkeypatch) -> None:
     """None but the checkpoint's is ever made, and its arrays are placed as those of a new run."""
     config = replace(of_training(steps=2), parallel=parallel)
     new, made, restore = [], [], Checkpoints.restore

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import TESTS, corpus
@@ -10,7 +11,7 @@ from hostile_lines import HOSTILE
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import read_lines
-from flax_transformer.marian.folder import as_marian
+from flax_transformer.marian.folder import as_marian, read_marian
 from flax_transformer.marian.tokenizer import MarianTokenizer
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -48,6 +49,18 @@ def test_decoding_leaves_out_special_pieces(tokenizer: MarianTokenizer) -> None:
     ids = tokenizer.encode_target(['hundert eins'])[0]
     assert tokenizer.decode([135, 1, *ids, 0, 135]) == 'hundert eins'
     assert tokenizer.decode([]) == ''
+
+
+def test_a_folder_of_an_older_transformers_decodes_as_that_does(tmp_path: Path) -> None:
+    """What save_pretrained of 4.40 writes unasked; its decode gave the same for these lines."""
+    folder = Path(shutil.copytree(FIXTURE, tmp_path / 'old'))
+    settings = {'clean_up_tokenization_spaces': True, 'model_max_length': None, 'tokenizer_class': None}
+    (folder / 'tokenizer_config.json').write_text(json.dumps(settings | {'separate_vocabs': False}))
+    _, _, tokenizer, decoding = read_marian(folder)
+    assert decoding.max_source_tokens == 512
+    tokenizer._target, line = SimpleNamespace(decode_pieces=''.join), "really ? he is n't , I 'm . we 've , ' x ' 's"
+    tokenizer._pieces = dict(enumerate(line))
+    assert tokenizer.decode(range(len(line))) == "really? he isn't, I'm. we've,'x''s"
 
 
 def test_what_is_saved_loads_as_the_same(tokenizer: MarianTokenizer, tmp_path: Path) -> None:

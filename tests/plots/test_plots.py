@@ -48,6 +48,12 @@ def test_tokens_of_any_script_are_drawn_without_a_warning() -> None:
     assert readable('▁Γειά') == '▁Γειά'
 
 
+def test_right_to_left_is_reversed_where_matplotlib_does_not_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('matplotlib.__version_info__', (3, 10, 0, 'final', 0))
+    assert readable('▁שלום') == '▁שלום'[::-1]
+    assert readable('▁мир') == '▁мир'
+
+
 def test_links_and_masks_are_where_they_were_given() -> None:
     axes = plot_alignment([(2, 0)], SOURCE, TARGET, reference=[(1, 1), (2, 0)]).axes[0]
     assert [each.get_offsets().tolist() for each in axes.collections] == [[[1, 1], [2, 0]], [[2, 0]]]
@@ -102,6 +108,12 @@ def test_the_best_path_of_a_beam_tree_is_coloured() -> None:
     assert steps[0] == steps[1] < steps[2] < steps[3]
     with pytest.raises(ValueError, match='and every node after its parent'):
         plot_beam_tree(['a', 'b'], [1, -1], [0.0, 0.0])
+
+
+def test_a_long_title_leaves_room_for_the_beam_tree() -> None:
+    figure = plot_beam_tree(['a'], [-1], [-0.5], title=f'short\n{"hundred " * 60}')
+    figure.draw_without_rendering()  # warns, and so fails, where the axes have no room
+    assert figure.axes[0].get_title(loc='left').startswith('short\nhundred')
 
 
 def test_the_tokens_of_a_beam_tree_do_not_cover_each_other() -> None:

@@ -7,6 +7,7 @@ import sys
 from dataclasses import make_dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import toy_task
@@ -20,7 +21,7 @@ from flax_transformer.common.config_json import from_json, task_of, to_json
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.tasks.find import open_run, read_run_config
+from flax_transformer.tasks.find import config_class, open_run, read_run_config, task_module
 from flax_transformer.tasks.translation.run import Run
 
 
@@ -89,9 +90,7 @@ def test_a_config_of_another_task_is_refused_with_both_names(run: Path) -> None:
 
 
 @pytest.mark.parametrize('command', ['show', 'evaluate', 'translate', 'curves'])
-def test_a_command_names_the_file_of_an_unknown_task(
-    run: Path, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_names_the_file_of_an_unknown_task(run: Path, command: str, capsys) -> None:
     rewrite(run, task='../x')
     assert main([command, str(run)]) == 2
     assert f"{run / 'config.json'}: task='../x': expected one of {TASKS}" in capsys.readouterr().err
@@ -111,9 +110,7 @@ def get_config():
 
 
 @pytest.mark.parametrize(('command', 'task'), [('train', 'tagging'), ('show', 'translation'), ('prepare', 'tagging')])
-def test_a_config_file_of_no_task_here_is_refused_by_name(
-    command: str, task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_config_file_of_no_task_here_is_refused_by_name(command: str, task: str, tmp_path: Path, capsys) -> None:
     file = tmp_path / 'strange.py'
     file.write_text(STRANGE.replace('TASK', repr(task)))
     assert main([command, str(file)]) == 2
@@ -121,6 +118,13 @@ def test_a_config_file_of_no_task_here_is_refused_by_name(
     if command == 'train':
         expected = f"task='tagging': expected one of {TASKS}"
     assert f'{file}: {expected}' in capsys.readouterr().err
+
+
+def test_a_replaced_config_keeps_its_task() -> None:
+    """It is of the class: a run cannot change it."""
+    assert replace(Config(), seed=1).task == 'translation'
+    with pytest.raises(TypeError, match='task'):
+        Config(task='tagging')
 
 
 @pytest.fixture
@@ -131,16 +135,12 @@ def circle(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize('command', ['translate', 'score', 'export', 'warmup'])
-def test_a_translation_command_refuses_a_run_of_another_task(
-    circle: Path, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_translation_command_refuses_a_run_of_another_task(circle: Path, command: str, capsys) -> None:
     assert main([command, str(circle)]) == 2
     assert f"{circle}: a run of the task 'circle'; expected one of 'translation'" in capsys.readouterr().err
 
 
-def test_evaluate_is_what_the_module_of_the_task_has_under_that_name(
-    circle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluate_is_what_the_module_of_the_task_has_under_that_name(circle: Path, monkeypatch, capsys) -> None:
     assert main(['evaluate', str(circle)]) == 2
     assert "task='circle': it has no evaluate in toy_task; docs/how-to/tasks.md" in capsys.readouterr().err
 
@@ -159,9 +159,7 @@ def test_evaluate_is_what_the_module_of_the_task_has_under_that_name(
     assert capsys.readouterr().out == f"['{circle}', '{circle}@last'] 7\n"
 
 
-def test_a_run_of_another_task_is_averaged_wherever_it_was_trained(
-    circle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_another_task_is_averaged_wherever_it_was_trained(circle: Path, tmp_path: Path, capsys) -> None:
     config = CircleConfig(training=replace(toy_task.TRAINING, steps=2, checkpoint_every=1, evaluate_every=2))
     train(config, tmp_path / 'trained')
     CircleRun(tmp_path / 'trained').write_config(replace(config, parallel=ParallelConfig(num_devices=1000)))
@@ -172,9 +170,7 @@ def test_a_run_of_another_task_is_averaged_wherever_it_was_trained(
     assert CircleRun(tmp_path / 'mean').exists()
 
 
-def test_a_task_without_batch_shapes_is_shown_without_the_memory_of_a_step(
-    circle: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_task_without_batch_shapes_is_shown_without_the_memory_of_a_step(circle: Path, capsys) -> None:
     assert main(['show', str(circle)]) == 0
     out, err = capsys.readouterr()
     assert 'in total' in out
@@ -211,3 +207,15 @@ def test_a_config_of_another_class_than_its_tasks_is_refused(tmp_path: Path) -> 
     other = make_dataclass('Other', [], namespace={'task': 'circle'})
     with pytest.raises(UserError, match=r'got a Other, expected a toy_task\.CircleConfig'):
         train(other(), tmp_path / 'run')
+
+
+def test_a_config_that_inherits_from_that_of_another_task_is_found() -> None:
+    namespace = {'task': 'wide_circle', '__annotations__': {'task': ClassVar[str]}}
+    wide = make_dataclass('WideConfig', [], bases=(CircleConfig,), namespace=namespace, frozen=True, kw_only=True)
+    assert config_class('wide_circle') is wide
+    assert config_class('circle') is CircleConfig
+
+
+def test_a_missing_module_of_a_task_is_named() -> None:
+    with pytest.raises(UserError, match=r"task='translation': it has no nothing\.py; docs/how-to/tasks\.md"):
+        task_module('translation', 'nothing')

@@ -84,6 +84,7 @@ def test_a_language_that_is_a_path_is_refused(language: str) -> None:
 
 AUDIO = [
     '..#text',
+    '..?speaker!=z',
     '../secret/index.tsv?speaker!=z',
     'link?speaker!=z',
     'tones/../../secret/index.tsv',
@@ -153,9 +154,7 @@ def test_what_the_user_names_is_read(tmp_path: Path) -> None:
     assert read(french, root=str(tmp_path / 'elsewhere')) == ['elsewhere']
 
 
-def test_what_the_user_names_may_lie_next_to_what_the_stranger_names(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_the_user_names_may_lie_next_to_what_the_stranger_names(tmp_path: Path, capsys) -> None:
     data = {'test': ('a.tsv',), 'test_background': ('../bad.tsv',)}
     _, evaluate = call('trigger_word', tmp_path, '--data.test', f'{tmp_path}/mine.tsv', **data)
     assert evaluate() == 2

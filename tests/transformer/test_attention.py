@@ -17,6 +17,7 @@ from flax_transformer.config import TransformerConfig
 from flax_transformer.transformer.attention import (
     MultiHeadAttention,
     attention,
+    attention_by_parts,
     causal_mask,
     dot,
     masked_softmax,
@@ -88,6 +89,24 @@ def test_attention_equals_equation_1_by_each_kind_of_score(masked, kind):
             np.testing.assert_allclose(
                 got[b, :, h], numpy_transformer.attention(*args, visible[b, h], kind, WEIGHT[h]), **SUMS
             )
+
+
+@pytest.mark.parametrize(
+    'mask', [None, jnp.arange(7)[None, None, None] < 5, jnp.tril(jnp.ones((7, 7), bool))[None, None]]
+)
+def test_attention_by_parts_equals_attention_at_once(mask):
+    q, k, v = jax.random.normal(jax.random.key(0), (3, 2, 7, 4, 8))
+    for width in (1, 3, 7):
+        by_parts = attention_by_parts(q, k, v, mask, width, scaled_dot)
+        np.testing.assert_allclose(by_parts, attention(q, k, v, mask), rtol=1e-5, atol=1e-6)  # another order of sums
+
+
+def test_a_long_row_never_holds_all_of_its_scores():
+    config = TransformerConfig(vocab_size=9, d_model=8, num_heads=2, d_ff=8, num_encoder_layers=1, num_decoder_layers=1)
+    ids = jax.ShapeDtypeStruct((1, 4000), jnp.int32)
+    model = Transformer(config)
+    text = jax.jit(model.apply).lower(jax.eval_shape(model.init, jax.random.key(0), ids, ids), ids, ids).as_text()
+    assert '4000x4000xf32' not in text
 
 
 def test_weights_sum_to_one_and_hidden_keys_get_exactly_none():

@@ -1,80 +1,22 @@
 """Manifests: recordings with transcripts, in files or in a tar archive next to them."""
 
-import io
 import os
-import posixpath
-import tarfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from flax_transformer.common.errors import BadInput, UserError, nearest
-from flax_transformer.common.files import open_regular
+from flax_transformer.data.audio.archive import SUFFIXES, Source, members_of
 from flax_transformer.data.audio.reading import Audio, Header, read_audio, read_header
 from flax_transformer.data.audio.rows import PATHS, Row, Spec, column_among, raise_faults, read_rows
-from flax_transformer.data.lines import broken_file
 
-SUFFIXES = ('.tar', '.tar.gz', '.tgz', '.tar.xz', '.tar.bz2')
-MOST_UNPACKED = 1 << 30  # bytes of a compressed archive's files that are held in memory
+_SLACK = 0.1  # seconds by which a segment may reach beyond its recording: manifests round
 TEXTS = ('text', 'transcript', 'transcription', 'sentence')  # names of columns
 SPEAKERS = ('speaker', 'speaker_id', 'client_id')
 Say = Callable[[str], None]
-
-
-class Source(NamedTuple):
-    """A recording's bytes: a file, a part of a file, or memory."""
-
-    path: Path
-    name: str  # messages show it; 'recordings.tar:a/b.wav' in an archive
-    start: int = 0
-    size: int | None = None  # bytes; None: all
-    content: bytes | None = None  # unpacked from a compressed archive
-
-    def open(self) -> BinaryIO:
-        """The recording's bytes. Raises BadInput if the file is not there."""
-        if self.content is not None:
-            return io.BytesIO(self.content)
-        opened = open_regular(self.path)
-        if self.size is None:
-            return opened
-        with opened:
-            opened.seek(self.start)
-            return io.BytesIO(opened.read(self.size))
-
-
-def members_of(archive: Path, wanted: Collection[str]) -> dict[str, Source]:
-    """The files of an archive that are wanted, by name; those that it lacks are left out.
-
-    Raises BadInput for a damaged archive, UserError for a compressed one with too much in it.
-    """
-    spellings: dict[str, list[str]] = {}  # a member may be called a.wav and ./a.wav
-    for name in wanted:
-        spellings.setdefault(posixpath.normpath(name), []).append(name)
-    is_plain = archive.name.endswith('.tar')
-    found: dict[str, Source] = {}
-    held = 0
-    try:
-        with tarfile.open(archive, 'r:' if is_plain else 'r|*') as opened:
-            for member in opened:
-                names = spellings.get(posixpath.normpath(member.name), [])
-                if not names or not member.isreg() or member.issparse():
-                    continue
-                source = Source(archive, f'{archive}:{names[0]}', member.offset_data, member.size)
-                if not is_plain:
-                    held += member.size
-                    if held > MOST_UNPACKED:
-                        raise UserError(
-                            f'{archive} is compressed, and its recordings take more than {MOST_UNPACKED / 2**30:g} GiB '
-                            f'of memory; unpack it where it is: tar -xf {archive} -C {archive.parent}'
-                        )
-                    source = source._replace(content=opened.extractfile(member).read())
-                found |= dict.fromkeys(names, source)
-    except (tarfile.TarError, *broken_file()) as error:
-        raise BadInput(f'{archive} could not be read: {error}; expected a whole tar archive') from None
-    return found
 
 
 class Utterance(NamedTuple):
@@ -83,10 +25,11 @@ class Utterance(NamedTuple):
     source: Source
     text: str
     speaker: str  # '' if the manifest has none
-    seconds: float  # by the recording's header
+    seconds: float  # by the recording's header, or the segment's
     rate: int  # Hz
     columns: dict[str, str]  # its whole row
     place: str  # its file and line, such as 'index.tsv:12'
+    segment: tuple[float, float] | None = None  # where it begins in the recording and how long it is, in seconds
 
 
 def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
@@ -99,7 +42,8 @@ def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
         train-clean-5  a folder in LibriSpeech's layout: SPEAKER/CHAPTER/*.trans.txt, with the recordings next to them
 
     and, of the first two, a selection of rows and the text's column: `index.tsv?split=train&speaker!=lucas,theo#digit`.
-    Paths start at the manifest's folder; what is not there is looked for in the only tar archive next to it.
+    Paths start at the manifest's folder; what is not there is looked for in its folder clips (Common Voice), then in
+    the only tar archive next to it. `offset` and `duration`, in seconds, make an utterance a segment of its recording.
 
     The header of each recording is read. Raises one UserError for all that are missing, damaged or cut off, and for a
     manifest without the columns that it needs. `say` gets the number, duration and rates, and what is odd.
@@ -112,14 +56,16 @@ def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
     text = column_among((parts.text,) if parts.text else TEXTS, names, parts.path, remedy)
     speaker = next((name for name in SPEAKERS if name in names), '')
     utterances, faults = [], []
-    for row, (source, reason) in zip(rows, _sources(rows), strict=True):
+    for row, source in zip(rows, _sources(rows), strict=True):
         try:
             said, who = row.cell(text).strip(), row.columns.get(speaker, '').strip()
-            header = _header(row, source, reason)
+            header = _header(row, source)
+            segment = _segment(row, header.seconds)
         except UserError as error:
             faults.append(str(error))
             continue
-        utterances.append(Utterance(source, said, who, header.seconds, header.rate, row.columns, row.place))
+        seconds = segment[1] if segment else header.seconds
+        utterances.append(Utterance(source, said, who, seconds, header.rate, row.columns, row.place, segment))
     raise_faults(faults, len(rows), 'recordings')
     _describe(utterances, spec, say)
     return utterances
@@ -155,29 +101,38 @@ def read_all(utterances: Iterable[Utterance], rate: int, *, say: Say) -> list[np
 def _read(utterance: Utterance, rate: int) -> Audio:
     try:
         with utterance.source.open() as opened:
-            return read_audio(opened, rate, name=utterance.source.name)
+            return read_audio(opened, rate, name=utterance.source.name, segment=utterance.segment)
     except OSError as error:
         raise BadInput(f'{utterance.place}: {utterance.source.name} could not be read: {error.strerror}') from None
     except BadInput as error:
         raise BadInput(f'{utterance.place}: {error}') from None
 
 
-def _sources(rows: list[Row]) -> list[tuple[Source | None, str]]:
+def _sources(rows: list[Row]) -> list[Source | str]:
     """Where the recording of each row is, or why it is nowhere."""
     missing: dict[Path, set[str]] = {}
-    are_there = [os.path.isfile(row.path) for row in rows]  # False for a name that is too long, where Path raises
-    for row, is_there in zip(rows, are_there, strict=True):
-        if not is_there:
+    files = list(map(_file, rows))
+    for row, file in zip(rows, files, strict=True):
+        if file is None:
             missing.setdefault(row.folder, set()).add(row.name)
     archived = {folder: _archived(folder, names) for folder, names in missing.items()}
     found = []
-    for row, is_there in zip(rows, are_there, strict=True):
+    for row, file in zip(rows, files, strict=True):
         members, reason = archived.get(row.folder, ({}, ''))
-        found.append((Source(row.path, str(row.path)), '') if is_there else (members.get(row.name), reason))
+        found.append(Source(file, str(file)) if file else members.get(row.name, reason))
     return found
 
 
-def _archived(folder: Path, names: set[str]) -> tuple[dict[str, Source], str]:
+def _file(row: Row) -> Path | None:
+    """What a row names, itself or in the folder where Common Voice keeps its clips; None if it is not there."""
+    for path in (row.path, row.folder / 'clips' / row.name):
+        # False for a name that is too long, where Path raises. A FIFO is there, and refused when it is opened.
+        if os.path.exists(path) and not os.path.isdir(path):
+            return path
+    return None
+
+
+def _archived(folder: Path, names: set[str]) -> tuple[dict[str, Source | str], str]:
     """The recordings of the only archive in a folder, and the reason why others are missing."""
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     archives = [file for file in files if file.name.endswith(SUFFIXES) and file.is_file()]
@@ -189,11 +144,11 @@ def _archived(folder: Path, names: set[str]) -> tuple[dict[str, Source], str]:
     return {}, f'not there, nor is there an archive ({", ".join(SUFFIXES)}) in {folder}'
 
 
-def _header(row: Row, source: Source | None, reason: str) -> Header:
-    if source is None:
+def _header(row: Row, source: Source | str) -> Header:
+    if isinstance(source, str):
         if os.path.isdir(row.path):
             raise BadInput(f'{row.place}: {row.name} is a folder, expected a recording')
-        raise BadInput(f'{row.place}: {row.name} is {reason}')
+        raise BadInput(f'{row.place}: {row.name} is {source}')
     try:
         with source.open() as opened:
             header = read_header(opened, name=source.name)
@@ -210,6 +165,29 @@ def _header(row: Row, source: Source | None, reason: str) -> Header:
     return header
 
 
+def _segment(row: Row, whole: float) -> tuple[float, float] | None:
+    """Where a row's segment begins in a recording of `whole` seconds, and how long it is; None if it is all of it.
+
+    As in NeMo; but a duration without an offset that is longer than the recording is in another unit, or a guess.
+    """
+    offset, duration = (_number(row.columns.get(name, '')) for name in ('offset', 'duration'))
+    start = offset or 0.0
+    end = whole if duration is None else start + duration
+    if (offset is None and not start < end) or (start == 0 and end >= whole):
+        return None
+    if not 0 <= start < end <= whole + _SLACK or start >= whole:
+        at = f'offset {start:g}' if duration is None else f'offset {start:g} and duration {duration:g}'
+        raise BadInput(f'{row.place}: {at} (seconds); expected a part of the recording, which has {whole:.2f}')
+    return start, min(end, whole) - start
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def _describe(utterances: list[Utterance], spec: str, say: Say) -> None:
     """Says how much there is, at which rates, and what is odd."""
     seconds = sum(utterance.seconds for utterance in utterances)
@@ -217,11 +195,13 @@ def _describe(utterances: list[Utterance], spec: str, say: Say) -> None:
     by = f' of {len(speakers):,} speakers' if speakers else ''
     rates = Counter(utterance.rate for utterance in utterances)
     at = ', '.join(f'{rate:,} Hz' + f' ({count:,})' * (len(rates) > 1) for rate, count in sorted(rates.items()))
-    say(f'{spec}: {len(utterances):,} recordings{by}, {_duration(seconds)} at {at}')
-    places: dict[str, str] = {}
+    parts = sum(utterance.segment is not None for utterance in utterances)
+    segments = f' ({parts:,} are segments, by offset and duration)' if parts else ''
+    say(f'{spec}: {len(utterances):,} recordings{by}{segments}, {_duration(seconds)} at {at}')
+    places: dict[tuple[str, tuple[float, float] | None], str] = {}
     repeated = []
     for utterance in utterances:
-        first = places.setdefault(utterance.source.name, utterance.place)
+        first = places.setdefault((utterance.source.name, utterance.segment), utterance.place)
         if first != utterance.place:
             repeated.append(f'{utterance.place} as {first}')
     if repeated:

@@ -3,7 +3,8 @@
 import contextlib
 import io
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from math import gcd
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -17,10 +18,12 @@ from flax_transformer.data.audio.wav import Wav, decoded, read_wav_header
 from flax_transformer.data.lines import no_such_file
 
 MOST_HOURS = 4  # a recording is read whole: 0.9 GB at 16 kHz, and as much while it is resampled
+MOST_SAMPLES = 1 << 28  # of one channel, which take 1.1 GB; 4 hours at up to 18 kHz, 93 minutes at 48 kHz
 RATES = range(1_000, 768_001)  # Hz
 SILENCE = 1e-4  # peak; -80 dB of full scale
 SHORTEST = 0.02  # seconds; less is too short for any sound of speech
 _BLOCK = 1 << 12  # frames decoded at a time: as many are lost before damage
+_BLOCK_VALUES = 1 << 18  # fewer frames if they have more values
 _UNKNOWN_FRAMES = 1 << 40
 _COMPRESSED_AUDIO = {b'fLaC': 'FLAC', b'OggS': 'OGG', b'ID3\x02': 'MP3', b'ID3\x03': 'MP3', b'ID3\x04': 'MP3'}
 
@@ -32,6 +35,7 @@ class Header(NamedTuple):
     rate: int  # Hz
     channels: int
     missing: int = 0  # frames that it promises and the file does not hold
+    remarks: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -46,20 +50,28 @@ class Audio(NamedTuple):
     remarks: tuple[str, ...]
 
 
-def read_audio(file: Path | str | BinaryIO, rate: int, *, name: str = '') -> Audio:
+def read_audio(
+    file: Path | str | BinaryIO, rate: int, *, name: str = '', segment: tuple[float, float] | None = None
+) -> Audio:
     """The samples of a recording at `rate` Hz, and remarks.
 
     WAV of any rate, width and number of channels; by soundfile where it is installed, FLAC, OGG, MP3 and more. Channels
     are averaged. A file that was cut is read as far as it goes, with a remark; so are silent and clipped ones.
 
-    `name` is what messages call an open file. Raises BadInput, in one line with the name, for a file that is missing,
-    empty, damaged, not audio, or longer than MOST_HOURS, and for samples that are not finite.
+    `name` is what messages call an open file. `segment`, its beginning and length in seconds, is read alone. Raises
+    BadInput, in one line with the name, for a file that is missing, empty, damaged, not audio, longer than MOST_HOURS
+    or MOST_SAMPLES, and for samples that are not finite.
     """
     if file == '':  # as a Path it would be the folder
         raise BadInput("got the name '' (empty); expected a recording")
     with _opened(file, name) as (opened, name):
         header, blocks = _open_audio(opened)
-        samples, remarks = _mixed_down(header, blocks)
+        first = 0
+        if segment:
+            first = round(segment[0] * header.rate)
+            frames = min(round(segment[1] * header.rate), header.frames - first)
+            header = header._replace(frames=max(frames, 0), missing=0)
+        samples, remarks = _mixed_down(header, blocks(first, header.frames))
     if header.channels > 1:
         remarks.append(f'mixed down from {header.channels} channels')
     if header.rate != rate:
@@ -105,8 +117,11 @@ def _opened(file: Path | BinaryIO, name: str) -> Iterator[tuple[BinaryIO, str]]:
         raise BadInput(str(error)) from None
 
 
-def _open_audio(file: BinaryIO) -> tuple[Header, Iterator[np.ndarray]]:
-    """The header, and blocks of samples [frames, channels]; raises BadInput without the name."""
+Blocks = Callable[[int, int], Iterator[np.ndarray]]  # of so many frames, from one on: samples [frames, channels]
+
+
+def _open_audio(file: BinaryIO) -> tuple[Header, Blocks]:
+    """The header, and what reads the samples; raises BadInput without the name."""
     file.seek(0)
     start = file.read(12)
     if not start:
@@ -115,7 +130,8 @@ def _open_audio(file: BinaryIO) -> tuple[Header, Iterator[np.ndarray]]:
     if start[:4] in (b'RIFF', b'RF64') and start[8:] == b'WAVE':
         wav = read_wav_header(file)
     if wav is not None:
-        header, blocks = Header(wav.frames, wav.rate, wav.channels, wav.missing), _wav_blocks(file, wav)
+        header = Header(wav.frames, wav.rate, wav.channels, wav.missing, wav.remarks)
+        blocks = partial(_wav_blocks, file, wav)
     else:
         header, blocks = _open_soundfile(file, start)
     if header.rate not in RATES:
@@ -125,14 +141,20 @@ def _open_audio(file: BinaryIO) -> tuple[Header, Iterator[np.ndarray]]:
     return header, blocks
 
 
-def _wav_blocks(file: BinaryIO, wav: Wav) -> Iterator[np.ndarray]:
-    file.seek(wav.start)
+def _wav_blocks(file: BinaryIO, wav: Wav, first: int, frames: int) -> Iterator[np.ndarray]:
     size = wav.channels * wav.width
-    for first in range(0, wav.frames, _BLOCK):
-        yield decoded(file.read(min(_BLOCK, wav.frames - first) * size), wav)
+    file.seek(wav.start + first * size)
+    most = _most_frames(wav.channels)
+    for done in range(0, frames, most):
+        yield decoded(file.read(min(most, frames - done) * size), wav)
 
 
-def _open_soundfile(file: BinaryIO, start: bytes) -> tuple[Header, Iterator[np.ndarray]]:
+def _most_frames(channels: int) -> int:
+    """How many frames are decoded at a time."""
+    return max(1, min(_BLOCK, _BLOCK_VALUES // channels))
+
+
+def _open_soundfile(file: BinaryIO, start: bytes) -> tuple[Header, Blocks]:
     kind = 'this coding of WAV' if start[8:] == b'WAVE' else _COMPRESSED_AUDIO.get(start[:4])
     try:
         import soundfile  # noqa: F401
@@ -143,21 +165,20 @@ def _open_soundfile(file: BinaryIO, start: bytes) -> tuple[Header, Iterator[np.n
             else f'is no WAV file (it starts with {start[:4]!r}); for other formats: {install_command("speech")}'
         ) from None
     opened = _soundfile(file, start)
-    frames, block = opened.frames, _BLOCK
+    frames, block = opened.frames, _most_frames(opened.channels)
     if frames > _UNKNOWN_FRAMES:  # a FLAC file that was written as a stream: count
-        block = 256  # the last one, which is not whole, cannot be read
+        block = min(block, 256)  # the last one, which is not whole, cannot be read
         most = MOST_HOURS * 3600 * opened.samplerate // block + 1
-        frames = sum(map(len, itertools.islice(_soundfile_blocks(opened, block, frames), most)))
+        frames = sum(map(len, itertools.islice(_soundfile_blocks(opened, block, 0, frames), most)))
         opened = _soundfile(file, start)
-    return Header(frames, opened.samplerate, opened.channels), _soundfile_blocks(opened, block, frames)
+    return Header(frames, opened.samplerate, opened.channels), partial(_soundfile_blocks, opened, block)
 
 
 def _soundfile(file: BinaryIO, start: bytes) -> Any:
     import soundfile
 
-    file.seek(0)
     try:
-        return soundfile.SoundFile(file)
+        return soundfile.SoundFile(_Rewinding(file))
     except (soundfile.LibsndfileError, TypeError) as error:  # TypeError: headerless formats, which go by a file's name
         raise BadInput(
             f'is not audio that can be read ({_reason(error)}; it starts with {start[:4]!r}); expected WAV, FLAC, OGG '
@@ -165,13 +186,28 @@ def _soundfile(file: BinaryIO, start: bytes) -> Any:
         ) from None
 
 
-def _soundfile_blocks(opened: Any, block: int, frames: int) -> Iterator[np.ndarray]:
-    """The samples, up to where the file is damaged. Raises BadInput if that is at the beginning."""
+class _Rewinding:
+    """A file for libsndfile: seeking before its beginning leads there, as an error of Python's would be printed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.tell, self.read, self.readinto = file, file.tell, file.read, file.readinto
+        file.seek(0, io.SEEK_END)  # fails here, not in the callback, for what is no file of bytes
+        file.seek(0)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = 0 if whence == io.SEEK_SET else self._file.seek(0, whence)
+        return self._file.seek(max(start + offset, 0))
+
+
+def _soundfile_blocks(opened: Any, block: int, first: int, frames: int) -> Iterator[np.ndarray]:
+    """The samples from a frame on, up to where the file is damaged. Raises BadInput if that is the first of them."""
     import soundfile
 
     with opened:
         for start in range(0, frames, block):
             try:
+                if first and not start:
+                    opened.seek(first)
                 samples = opened.read(min(block, frames - start), dtype='float32', always_2d=True)
             except soundfile.LibsndfileError as error:
                 if start:
@@ -192,7 +228,13 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
     """The mean of the channels [T], and what is odd about the samples."""
     if header.seconds > MOST_HOURS * 3600:
         raise BadInput(f'lasts {header.seconds / 3600:.1f} hours; expected at most {MOST_HOURS}: cut it into parts')
-    parts, clipped, peak, not_finite = [], 0, 0.0, 0
+    if header.frames > MOST_SAMPLES:
+        raise BadInput(
+            f'holds {header.frames:,} samples at {header.rate:,} Hz; expected at most {MOST_SAMPLES:,}: cut it into '
+            'parts, or resample it to 16,000 Hz'
+        )
+    samples = np.empty(header.frames, np.float32)
+    size, clipped, peak, not_finite = 0, 0, 0.0, 0
     for block in blocks:
         not_finite += block.size - np.count_nonzero(np.isfinite(block))
         if not_finite:
@@ -200,13 +242,15 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
         peak = max(peak, float(np.max(np.abs(block), initial=0)))
         clipped += num_clipped(block)
         wide = np.float64 if peak > 1 else np.float32  # the sum of huge channels would overflow
-        parts.append(block[:, 0] if block.shape[1] == 1 else block.mean(axis=1, dtype=wide).astype(np.float32))
+        samples[size : size + len(block)] = block[:, 0] if block.shape[1] == 1 else block.mean(axis=1, dtype=wide)
+        size += len(block)
     if not_finite:
         raise BadInput(f'{not_finite:,} samples are NaN or infinite; expected numbers: write the file again')
-    samples = np.concatenate(parts) if parts else np.zeros(0, np.float32)
-    if not len(samples):
+    samples = samples[:size]
+    if not size:
         raise BadInput('holds no samples; expected a recording')
     samples, remarks = in_full_scale(samples, header.rate, peak=peak, clipped=clipped)
+    remarks += header.remarks
     if header.missing or len(samples) < header.frames:
         remarks.insert(0, 'cut off or damaged: the header promises more samples')
     return samples, remarks
@@ -238,11 +282,11 @@ def in_full_scale(samples: np.ndarray, rate: int, *, peak: float, clipped: int) 
         remarks.append('scaled down: the samples exceeded full scale')
     elif clipped > len(samples) / 1000:
         remarks.append('clipped: more than 0.1 % of the samples are at full scale')
-    if np.max(np.abs(samples), initial=0) < SILENCE:
+    if max(np.max(samples, initial=0), -np.min(samples, initial=0)) < SILENCE:
         remarks.append('silent: nothing above -80 dB of full scale')
     if len(samples) < SHORTEST * rate:
         remarks.append(f'shorter than {1000 * SHORTEST:g} ms')
-    return samples.astype(np.float32), remarks
+    return samples.astype(np.float32, copy=False), remarks
 
 
 def num_clipped(block: np.ndarray) -> int:

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +14,7 @@ from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.lines import content_suffix, read_lines
 from flax_transformer.data.named_files import matching_files, named_paths, path_below
 
-PATHS = ('path', 'file', 'audio', 'audio_filepath')  # names of the column with each recording's path
+PATHS = ('path', 'file', 'audio', 'audio_filepath', 'file_name')  # names of the column with each recording's path
 _AUDIO = ('.aif', '.aiff', '.flac', '.mp3', '.oga', '.ogg', '.opus', '.wav')
 MOST_FAULTS = 10  # that a message lists
 
@@ -125,15 +126,19 @@ def _selected(rows: list[Row], condition: Condition, path: str) -> list[Row]:
 
 
 def _all_rows(path: str, root: Path) -> Iterator[Row]:
-    if path_below(path, root).is_dir():
-        yield from _librispeech_rows(path_below(path, root))
+    if (folder := path_below(path, root)).is_dir():
+        tables = [file for file in sorted(folder.iterdir()) if content_suffix(file) in ('.tsv', '.jsonl')]
+        if len(tables) == 1:
+            yield from _all_rows(str(tables[0]), root)
+        else:
+            yield from _librispeech_rows(folder) if any(folder.rglob('*.trans.txt')) else _rows_by_name(folder)
         return
     suffix = content_suffix(Path(path))
     if suffix not in ('.tsv', '.jsonl'):
         matching_files(path, root)  # if nothing is there, says where it was looked for
         raise UserError(
             f'{path!r}: expected a .tsv file with a header (path, text, speaker), a .jsonl file with those keys, or a '
-            "folder in LibriSpeech's layout"
+            "folder in LibriSpeech's layout, or of WORD/*.wav"
         )
     for file in matching_files(path, root):
         yield from (_table_rows if suffix == '.tsv' else _json_rows)(file)
@@ -142,11 +147,9 @@ def _all_rows(path: str, root: Path) -> Iterator[Row]:
 def _table_rows(file: Path) -> Iterator[Row]:
     header, *lines = read_lines(file) or ['']
     names = [name.strip() for name in header.split('\t')]
-    repeated = next((name for name in names if name and names.count(name) > 1), '')
-    if repeated:
-        raise UserError(
-            f'{file}:1: {names.count(repeated)} columns are named {repeated}; expected one: rename the others'
-        )
+    repeated, count = next(iter(Counter(filter(None, names)).most_common(1)), ('', 0))
+    if count > 1:
+        raise UserError(f'{file}:1: {count} columns are named {repeated}; expected one: rename the others')
     path = column_among(PATHS, names, f'{file}:1')
     faults = []
     for number, line in enumerate(lines, start=2):
@@ -192,12 +195,7 @@ def _json_rows(file: Path) -> Iterator[Row]:
 
 
 def _librispeech_rows(folder: Path) -> Iterator[Row]:
-    files = sorted(folder.rglob('*.trans.txt'))
-    if not files:
-        raise UserError(
-            f"{folder} has no *.trans.txt in it or below; expected LibriSpeech's layout, SPEAKER/CHAPTER/*.trans.txt"
-        )
-    for file in files:
+    for file in sorted(folder.rglob('*.trans.txt')):
         present = {
             audio.stem: audio.name
             for audio in sorted(file.parent.iterdir(), key=lambda audio: (audio.suffix.lower() == '.flac', audio.name))
@@ -208,3 +206,19 @@ def _librispeech_rows(folder: Path) -> Iterator[Row]:
             if name:
                 columns = {'path': f'{name}.flac', 'text': text.strip(), 'speaker': name.partition('-')[0]}
                 yield Row(f'{file}:{number}', file.parent, present.get(name, columns['path']), columns)
+
+
+def _rows_by_name(folder: Path) -> Iterator[Row]:
+    """Recordings with a .txt of the same name, or in a folder that is named after what is said."""
+    files = [file for file in sorted(folder.rglob('*')) if file.suffix.lower() in _AUDIO]
+    if not files:
+        raise UserError(
+            f'{folder} has no recordings in it or below; expected WORD/*.wav, *.wav and *.txt, a table (path, text), '
+            "or LibriSpeech's layout, SPEAKER/CHAPTER/*.trans.txt; write the segments of Kaldi to a .jsonl file with "
+            'audio_filepath, offset, duration and text'
+        )
+    for file in files:
+        text = file.with_suffix('.txt')
+        said = ' '.join(read_lines(text)) if text.is_file() else '' if file.parent == folder else file.parent.name
+        name = str(file.relative_to(folder))
+        yield Row(str(file), folder, name, {'path': name, 'text': said})

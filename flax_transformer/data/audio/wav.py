@@ -26,6 +26,7 @@ class Wav(NamedTuple):
     start: int  # byte where the samples begin
     frames: int  # samples of each channel that the file holds
     missing: int  # frames that the header promises and the file does not hold
+    remarks: tuple[str, ...]
 
 
 def read_wav_header(file: BinaryIO) -> Wav | None:
@@ -55,16 +56,18 @@ def read_wav_header(file: BinaryIO) -> Wav | None:
     tag, channels, rate, block, bits = found
     if tag not in (PCM, FLOAT):
         return None
-    if channels < 1 or block % channels or (block // channels) not in ((4, 8) if tag == FLOAT else (1, 2, 3, 4)):
-        raise BadInput(f'the WAV file has {channels} channels in {block} bytes; expected 8, 16, 24 or 32 bits a sample')
-    if bits > 8 * block // channels:
-        raise BadInput(f'the WAV file has {bits} bits in {block // channels} bytes a sample; expected room for them')
+    width = -(-bits // 8)
+    if channels < 1 or width not in ((4, 8) if tag == FLOAT else (1, 2, 3, 4)):
+        raise BadInput(f'the WAV file has {channels} channels of {bits} bits; expected 8, 16, 24 or 32 bits a sample')
+    # Some recorders write any number there.
+    remarks = () if block == channels * width else ('the WAV header is wrong about the bytes of a frame',)
+    block = channels * width
     if declared == 0xFFFFFFFF and wide_size is not None:
         declared = wide_size
     elif declared >= _UNKNOWN_SIZE or (declared == 0 and riff_size in (0, 0xFFFFFFFF)):
         declared = size - start
     frames = min(declared, max(size - start, 0)) // block
-    return Wav(rate, channels, block // channels, tag == FLOAT, start, frames, declared // block - frames)
+    return Wav(rate, channels, width, tag == FLOAT, start, frames, declared // block - frames, remarks)
 
 
 def _format(content: bytes) -> tuple[int, int, int, int, int]:

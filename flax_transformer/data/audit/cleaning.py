@@ -40,6 +40,7 @@ def clean(
     output: Path,
     *,
     overwrite: bool = False,
+    spaces: bool = False,
     processes: int = 1,
     progress: Callable[[int], object] | None = None,
 ) -> tuple[list[Cleaned], Report]:
@@ -47,7 +48,8 @@ def clean(
 
     NAME.LANGUAGE are the aligned files; NAME.rejected.tsv has the reason, place, source and target of every other pair.
     A file gets its name once it is complete. Text is written unchanged, except that a line feed inside a sentence
-    becomes a space. The report describes the corpora before cleaning.
+    becomes a space; with `spaces`, all white space becomes single U+0020, and none is left at the ends. The report
+    describes the corpora before cleaning.
 
     Raises UserError, before anything is read, if a file exists and `overwrite` is False.
     """
@@ -68,7 +70,7 @@ def clean(
             _widen_shifts(facts.reasons)
     output.mkdir(parents=True, exist_ok=True)
     training = [facts for facts in corpora if facts.role == 'train']
-    return [_write(facts, paths) for facts, paths in zip(training, planned, strict=True)], report
+    return [_write(facts, paths, spaces) for facts, paths in zip(training, planned, strict=True)], report
 
 
 def _planned(data: DataConfig, output: Path) -> list[tuple[Path, Path, Path]]:
@@ -99,7 +101,7 @@ def _paths(output: Path, name: str, languages: tuple[str, str]) -> tuple[Path, P
     return output / f'{name}.{first}', output / f'{name}.{second}', output / f'{name}.rejected.tsv'
 
 
-def _write(facts: CorpusFacts, paths: tuple[Path, Path, Path]) -> Cleaned:
+def _write(facts: CorpusFacts, paths: tuple[Path, Path, Path], spaces: bool) -> Cleaned:
     counts: Counter[str] = Counter()
     index = 0
     with contextlib.ExitStack() as stack:
@@ -113,8 +115,9 @@ def _write(facts: CorpusFacts, paths: tuple[Path, Path, Path]) -> Cleaned:
                     cells = kind, facts.corpus.place(index, 0), shown(source), shown(target)
                     rejected.write('\t'.join(' '.join(cell.split()) for cell in cells).encode() + b'\n')
                 else:
-                    sources.write(source.replace(b'\n', b' ') + b'\n')
-                    targets.write(target.replace(b'\n', b' ') + b'\n')
+                    for file, line in ((sources, source), (targets, target)):
+                        plain = ' '.join(line.decode('utf-8').split()).encode() if spaces else line
+                        file.write(plain.replace(b'\n', b' ') + b'\n')
                 index += 1
     first, second = facts.languages
     sides = [str(path.resolve()) for path in paths[:2]]

@@ -85,7 +85,7 @@ KINDS = table(
         'too_long',
         'share',
         'pairs with more tokens on a side than a row has slots (without a tokenizer: more words)',
-        'leaves them out',
+        'leaves them out, but evaluates on those of a validation or test set',
         'raise data.source_length and target_length, or split the lines',
     ),
     (
@@ -182,7 +182,7 @@ KINDS = table(
         'note',
         'lines with leading or trailing spaces, tabs, or spaces other than U+0020',
         'trains on them as they are; translations will have them too',
-        'none needed',
+        '`clean --spaces` makes plain ones of them',
     ),
     (
         'changed',

@@ -7,6 +7,7 @@ loaded on demand) then decides whether those are foreign.
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ MARGIN = 12.0  # nats by which a line must look like the other side
 UNLIKELY = 3.0
 FEWEST_LETTERS = 20  # the library is unreliable on shorter lines
 CERTAIN = 0.7  # the library's confidence
+ASKED = 200  # lines at most by which a side's language is found
 ALIKE = ({'no', 'nb', 'nn', 'da'}, {'hr', 'sr', 'bs', 'sh'}, {'id', 'ms'}, {'cs', 'sk'}, {'gl', 'pt'})
 
 
@@ -103,9 +105,17 @@ def foreign_script(text: Text, own: SideModel) -> np.ndarray:
 
 @functools.cache
 def _identifier() -> Any:
+    return identifier_of(())
+
+
+def identifier_of(languages: Sequence[str]) -> Any:
+    """py3langid's identifier, limited to those of `languages` that it knows, if it knows any."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    if known := sorted({code_of(each) for each in languages} & set(identifier.labels)):
+        identifier.set_languages(known)
+    return identifier
 
 
 def code_of(language: str) -> str:
@@ -137,12 +147,12 @@ def is_foreign(line: str, expected: str) -> bool:
     return confidence > CERTAIN and not is_language(found, expected)
 
 
-def language_of_side(lines: list[str], *, at_most: int = 200) -> tuple[str, float] | None:
+def language_of_side(lines: list[str]) -> tuple[str, float] | None:
     """The most frequent language among some lines of at least four words, and its share; None: too few lines."""
     long_enough = [line for line in lines if len(line) >= FEWEST_LETTERS and line.count(' ') >= 3]
     if len(long_enough) < 10:
         return None
-    chosen = long_enough[:: max(1, len(long_enough) // at_most)][:at_most]
+    chosen = long_enough[:: max(1, len(long_enough) // ASKED)][:ASKED]
     found = [identify(line)[0] for line in chosen]
     best = max(sorted(set(found)), key=found.count)
     return best, found.count(best) / len(found)

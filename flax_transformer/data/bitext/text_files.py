@@ -55,8 +55,12 @@ class AlignedFiles(TextFiles):
         sources, targets = map(lines_of, files)
         if _has_columns(files[1]):
             targets = ([_references(line)[0] for line in lines] for lines in targets)
-        while count := max(len(source := next(sources, [])), len(target := next(targets, []))):
-            yield Records(*(lines + [None] * (count - len(lines)) for lines in (source, target)))
+        source, target = next(sources, []), next(targets, [])
+        while source or target:
+            # A chunk of long lines is shorter; None stands for the lines of a file that has ended.
+            count = min(len(source), len(target)) or max(len(source), len(target))
+            yield Records(*(lines[:count] or [None] * count for lines in (source, target)))
+            source, target = source[count:] or next(sources, []), target[count:] or next(targets, [])
 
     def more_references(self) -> list[References]:
         """The further references in the columns of .tsv files: None where a line has fewer."""

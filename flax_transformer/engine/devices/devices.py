@@ -5,9 +5,11 @@ the sums of all devices with psum. Batches are trees of [rows, ...]; rows are sp
 """
 
 import contextlib
+import importlib.metadata
 import importlib.util
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -190,6 +192,7 @@ class Devices:
         `state` and `result` are shardings; None: a whole copy on every device.
         """
         donate = (0,) if donate_state else ()
+        step = jax.numpy_dtype_promotion('standard')(step)  # optax multiplies integers by floats
         if self.strategy == 'pmap':
             step = partial(step, axis_name=AXIS)
             return self.pmap(step, in_axes=(None, 0, None), out_axes=None, donate_argnums=donate)
@@ -254,6 +257,24 @@ def _remedy(names: list[str]) -> str:
     extra = next((_EXTRAS[name] for name in names if name in _EXTRAS), None)
     if extra is None:
         return "install that platform's plugin for JAX"
-    if any(importlib.util.find_spec(package) for package in _PACKAGES[extra]):
+    if any(_is_usable(package) for package in _PACKAGES[extra]):
         return 'look for the device and its driver: what JAX needs is installed'
     return f'install what it needs: {install_command(extra)}'
+
+
+def _is_usable(package: str) -> bool:
+    """Whether a package of an extra is installed and, if it is a plugin, of jaxlib's version: JAX uses no other."""
+    if importlib.util.find_spec(package) is None:
+        return False
+    version = importlib.metadata.version
+    return package not in _PACKAGES['cuda'] or version(package) == version('jaxlib')
+
+
+def unused_gpu() -> str | None:
+    """Says that JAX does not use the NVIDIA GPU that is here, and the remedy; None if it does, or the user chose."""
+    if jax.config.jax_platforms or jax.default_backend() != 'cpu' or not any(Path('/dev').glob('nvidia[0-9]*')):
+        return None
+    return (
+        f'this machine has an NVIDIA GPU, but JAX {jax.__version__} runs on the CPU: {_remedy(["cuda"])} '
+        '(JAX_PLATFORMS=cpu chooses the CPU)'
+    )

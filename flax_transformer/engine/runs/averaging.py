@@ -88,15 +88,21 @@ def _choose(
 
 def load_named(
     kind: type[R], reference: Path | str, init: Callable[[Any, jax.Array], Params], *, step: int | None = None
-) -> tuple[R, Any, Params]:
-    """The run that a reference names, its config, and `named_params`, on the first device of this process.
+) -> tuple[R, Any, Params, list[dict[str, Any]]]:
+    """The run that a reference names, its config, `named_params` on the first device of this process, and the scores
+    of each checkpoint that they come from: one, or several for a mean.
 
     `init` makes parameters of a config and a key.
     """
     run = kind(split_reference(reference)[0])
     config = run.read_config()
     like = shapes_on_one_device(jax.eval_shape(partial(init, config), jax.random.key(0)))
-    return run, config, named_params(reference, run, config.training, like, step=step)
+    params, steps, checkpoints = _named(reference, run, config.training, like, step)
+    scores = []
+    for each in steps:
+        with contextlib.suppress(FileNotFoundError):  # training has deleted it meanwhile
+            scores.append(checkpoints.metrics(each))
+    return run, config, params, scores
 
 
 def named_params(
@@ -108,15 +114,22 @@ def named_params(
     1. `@average` is that mean, or the mean of all kept checkpoints. Raises UserError if both name one, or if there is
     no such checkpoint.
     """
+    return _named(reference, run, training, like, step)[0]
+
+
+def _named(
+    reference: Path | str, run: RunDirectory, training: LoopConfig, like: Params, step: int | None
+) -> tuple[Params, Sequence[int], CheckpointReader]:
     _, which = split_reference(reference)
     if step is not None:
         if which is not None:
             raise UserError(f'{reference} names a checkpoint, and so does step={step}; expected one of them')
-        which = step
+        which = int(step) if str(step).isdecimal() else step
     average_last = training.average_last
     if which is None and average_last > 1:
         which = 'average'
     checkpoints = CheckpointReader(run.checkpoints, best_by=training.best_by)
     if which == 'average':
-        return checkpoints.restore_average(like, average_last if average_last > 1 else 0)
-    return checkpoints.restore_params(like, None if which == 'best' else which)[0]
+        return *checkpoints.restore_average(like, average_last if average_last > 1 else 0), checkpoints
+    params, step = checkpoints.restore_params(like, None if which == 'best' else which)
+    return params, [step], checkpoints

@@ -131,7 +131,7 @@ def _differences(configs: Sequence[Any]) -> list[list[str]]:
     names = {name for other in configs[1:] for name in changed_fields(configs[0], other)} - cosmetic
     rows, fields = [], [flat_fields(config) for config in configs]
     for name in sorted(names):
-        values = [repr(each.get(name)) for each in fields]
+        values = ['-' if each.get(name) is None else repr(each[name]) for each in fields]
         rows.append([name, *(each if len(each) <= 40 else each[:37] + '...' for each in values)])
     return rows
 

@@ -102,6 +102,9 @@ class CheckpointReader:
                 f'--init-from {self.folder.parent} --workdir ANOTHER'
             )
         self._is_verifiable(step)
+        remedy = f'to go on from its parameters, --init-from {self.folder.parent}@{step} --workdir ANOTHER'
+        how = f"with another optimizer than this version's ({remedy})"
+        self._refuse_other_shapes(training_part(like), step, 'training', how)
         items = _read(
             checkpoint,
             params=ocp.args.StandardRestore(like.params_to_keep),
@@ -131,12 +134,12 @@ class CheckpointReader:
             raise UserError(f'{self.folder} has no checkpoint of step {step}; there are {", ".join(map(str, steps))}')
         self._check(step)
         # Orbax would raise while other reads go on, whose callbacks then find its event loop closed.
-        self._refuse_other_shapes(like, step)
+        self._refuse_other_shapes(like, step, 'params', 'by another model than the config describes')
         return _read(folder_of(self.folder, step), params=ocp.args.StandardRestore(like))['params']
 
-    def restore_average(self, like: Any, count: int) -> Any:
-        """The mean of the newest `count` checkpoints' parameters, or of all if there are fewer or the count is 0."""
-        return self.restore_mean(like, lambda: self.steps()[-count:])[0]
+    def restore_average(self, like: Any, count: int) -> tuple[Any, Sequence[int]]:
+        """`restore_mean` of the newest `count` checkpoints, or of all if there are fewer or the count is 0."""
+        return self.restore_mean(like, lambda: self.steps()[-count:])
 
     @_retried
     def restore_mean(self, like: Any, choose: Callable[[], Sequence[int]]) -> tuple[Any, Sequence[int]]:
@@ -188,12 +191,12 @@ class CheckpointReader:
         )
         return False
 
-    def _refuse_other_shapes(self, like: Any, step: int) -> None:
-        """Raises UserError if the checkpoint's parameters do not have the names and shapes of `like`."""
+    def _refuse_other_shapes(self, like: Any, step: int, part: str, how: str) -> None:
+        """Raises UserError if a part of the checkpoint does not have the names and shapes of `like`."""
         flat = lambda tree: {path: tuple(leaf.shape) for path, leaf in named_leaves(tree)}
         checkpoint = folder_of(self.folder, step).absolute()
         with reading(f'checkpoint {step} in {self.folder}'), ocp.StandardCheckpointer() as reader:
-            there = flat(reader.metadata(checkpoint / 'params').item_metadata.tree)
+            there = flat(reader.metadata(checkpoint / part).item_metadata.tree)
         expected = flat(like)
         names = [name for name in sorted(expected | there) if expected.get(name) != there.get(name)]
         if names:
@@ -201,7 +204,7 @@ class CheckpointReader:
                 f'  {name}: {there.get(name, "absent")} there, {expected.get(name, "none")} here' for name in names
             ]
             raise UserError(
-                f'checkpoint {step} in {self.folder} was made by another model than the config describes:\n'
+                f'checkpoint {step} in {self.folder} was made {how}:\n'
                 + '\n'.join(lines[:5] + ['  ...'] * (len(lines) > 5))
             )
 

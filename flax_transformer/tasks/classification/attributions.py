@@ -14,11 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.tasks.classification.batches import padded
 from flax_transformer.tasks.classification.classifier import Classifier, slots_for
 from flax_transformer.tasks.classification.config import ClassifierConfig
 from flax_transformer.tasks.classification.model import ClassifierModel
-from flax_transformer.tasks.classification.vocabulary import PAD_ID
+from flax_transformer.tasks.classification.vocabulary import PAD_ID, padded
 
 
 class Attributions(NamedTuple):

@@ -1,7 +1,7 @@
 """Labelled texts as ids, and the endless batches of training."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -10,7 +10,6 @@ import numpy as np
 
 from flax_transformer.data.order import Order
 from flax_transformer.engine.batches import NumberedBatches, with_empty_rows
-from flax_transformer.tasks.classification.vocabulary import PAD_ID
 
 
 class Batch(NamedTuple):
@@ -45,14 +44,6 @@ class EncodedTexts:
         for array in (self.tokens, self.labels, self.weight):
             found.update(f'{array.dtype} {array.shape}\n'.encode() + np.ascontiguousarray(array).tobytes())
         return found.hexdigest()
-
-
-def padded(ids: Sequence[Sequence[int]], slots: int) -> np.ndarray:
-    """Ids as [N, slots] int32; what is longer is cut."""
-    out = np.full((len(ids), slots), PAD_ID, np.int32)
-    for row, text in zip(out, ids, strict=True):
-        row[: len(text)] = text[:slots]
-    return out
 
 
 class TrainingBatches(NumberedBatches):

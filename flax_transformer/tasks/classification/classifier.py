@@ -1,7 +1,6 @@
 """Lines of text in, labels out: one for each line, in order, independent of the other lines."""
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,13 +9,13 @@ from typing import Any, Self, overload
 import jax
 import numpy as np
 
+from flax_transformer.common.chunks import Streams
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.fields import check_numbers
-from flax_transformer.tasks.classification.batches import padded
 from flax_transformer.tasks.classification.config import ClassifierConfig
 from flax_transformer.tasks.classification.model import ClassifierModel, probabilities
 from flax_transformer.tasks.classification.run import Labels, load_run
-from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary
+from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary, padded
 from flax_transformer.text.tokenizer import as_text
 
 
@@ -53,7 +52,11 @@ class Predictor:
 
     def __init__(self, config: ClassifierConfig) -> None:
         self.num_classes = config.num_classes
+        self._config = config
         self._compute = jax.jit(partial(probabilities, model=ClassifierModel(config)))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # another process compiles for itself
+        return type(self), (self._config,)
 
     def __call__(
         self, params: Any, ids: Sequence[Sequence[int]], progress: Callable[[int], None] | None = None
@@ -72,10 +75,7 @@ class Predictor:
         return out
 
 
-CHUNK = 2048  # lines of a stream that are in memory at once
-
-
-class Classifier:
+class Classifier(Streams):
     """`classifier(lines)` labels lines of text, `classifier(line)` one."""
 
     def __init__(
@@ -91,11 +91,14 @@ class Classifier:
     def from_run(cls, path: Path | str, *, step: int | None = None) -> Self:
         """The classifier of a run directory's best checkpoint, or of the mean that training.average_last asks for.
 
-        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another.
+        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another. Its
+        probabilities are calibrated by the temperature that the validation set gave the checkpoint.
         """
         use_compilation_cache()
         run = load_run(path, step=step)
-        return cls(run.config.model, run.params, run.vocabulary, run.labels, max_length=run.config.data.max_length)
+        # Logits are linear in the last layer, so dividing that calibrates whatever is computed from the parameters.
+        params = run.params | {'output': jax.tree.map(lambda x: x / run.temperature, run.params['output'])}
+        return cls(run.config.model, params, run.vocabulary, run.labels, max_length=run.config.data.max_length)
 
     @overload
     def __call__(self, lines: str | bytes, **options: Any) -> Classification: ...
@@ -138,12 +141,6 @@ class Classifier:
         found[[not text for text in ids]] = self._prior
         check_numbers(found)
         return found
-
-    def stream(self, lines: Iterable[str | bytes], *, chunk: int = CHUNK) -> Iterator[Classification]:
-        """`classifier(lines)` for endless lines; `chunk` of them are in memory at once."""
-        lines = iter(lines)
-        while some := list(itertools.islice(lines, chunk)):
-            yield from self(some)
 
     def _flags(self, ids: Sequence[int], is_replaced: bool) -> tuple[str, ...]:
         found = {

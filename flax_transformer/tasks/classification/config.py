@@ -54,19 +54,20 @@ class ClassifierConfig:
 class VocabularyConfig:
     """How text becomes tokens; learned from the training texts and kept in the run directory."""
 
-    # words: whatever white space separates; bpe and unigram: pieces, by SentencePiece.
-    algorithm: Literal['words', 'bpe', 'unigram'] = 'words'
+    # words: whatever white space separates; words_and_punctuation: the same, and each sign of punctuation that is not
+    # within a word is one of its own, so that "Aspen?" is "Aspen ?"; bpe and unigram: pieces, by SentencePiece.
+    algorithm: Literal['words_and_punctuation', 'words', 'bpe', 'unigram'] = 'words_and_punctuation'
     lower_case: bool = True  # lower the text before anything else
-    min_count: int = 1  # words: rarer words become unk
-    # words: 2: pairs of neighbors are tokens, too; 3: and triples. For an average, which knows no order (Joulin et al.
-    # 2017).
+    min_count: int = 1  # of words: rarer ones become unk
+    # Of words; 2: pairs of neighbors are tokens, too; 3: and triples. For an average, which knows no order (Joulin et
+    # al. 2017).
     ngrams: int = 1
 
     def __post_init__(self) -> None:
         check_types(self)
         check_positive(self, 'min_count', 'ngrams')
         check(
-            self.ngrams == 1 or self.algorithm == 'words',
+            self.ngrams == 1 or self.algorithm in ('words', 'words_and_punctuation'),
             f'ngrams={self.ngrams} needs tokens that are words: got algorithm={self.algorithm!r}',
         )
 

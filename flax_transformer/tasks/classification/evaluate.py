@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flax_transformer.common.errors import visible
 from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
 from flax_transformer.tasks.classification.metrics import BINS, Scores, most_wrong, scores
 from flax_transformer.tasks.classification.reading import Examples, read_examples, test_files
@@ -53,7 +54,7 @@ def evaluate(
     if options.json:
         print(json.dumps({'set': name, **asdict(found), 'flags': flags, 'most_wrong': wrong}, ensure_ascii=False))
     else:
-        print('\n'.join(_lines(name, found, flags, wrong)))
+        print(visible('\n'.join(_lines(name, found, flags, wrong))))
 
 
 def read_set(run: str, test: str | None, data: ClassificationDataConfig, *, trust: bool) -> tuple[str, Examples]:

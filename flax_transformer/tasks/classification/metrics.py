@@ -7,6 +7,7 @@ import numpy as np
 from flax_transformer.tasks.evaluation import bootstrap_interval
 
 BINS = 15  # for the calibration error
+_TEMPERATURES = (0.05, 20.0)  # the least and the greatest that is looked for
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,28 @@ def calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int =
     numbers = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
     gaps = np.bincount(numbers, weights=right - confidence, minlength=bins)  # each bin's gap times its texts
     return float(np.abs(gaps).sum() / len(labels))
+
+
+def fitted_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """The number by which to divide logits so that their softmax fits the labels best (Guo et al. 2017, section 4.2).
+
+    One text, in all, counts as each of the labels (Platt 1999), so that it stays finite where all answers are right.
+
+    Args:
+      probabilities: [N, C], the softmax of the logits.
+      labels: [N], each below C.
+    """
+    logits = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny)).astype(np.float64)  # but for a constant each
+    count, num_classes = logits.shape
+    right = logits[np.arange(count), labels].sum()
+    wanted = (count * right + logits.sum()) / (count + num_classes)
+    low, high = np.log(_TEMPERATURES)
+    for _ in range(24):  # the sum of the logits that a softmax expects falls as the temperature rises
+        middle = (low + high) / 2
+        scaled = np.exp((logits - logits.max(axis=1, keepdims=True)) / np.exp(middle))
+        expected = (scaled * logits).sum(axis=1) @ (1 / scaled.sum(axis=1))
+        low, high = (middle, high) if expected > wanted else (low, middle)
+    return float(np.exp((low + high) / 2))
 
 
 def negative_log_likelihood(probabilities: np.ndarray, labels: np.ndarray) -> float:

@@ -16,10 +16,10 @@ from flax_transformer.ops.product import resolve_dtype
 from flax_transformer.tasks.classification.batches import Batch, TrainingBatches
 from flax_transformer.tasks.classification.classifier import Predictor
 from flax_transformer.tasks.classification.config import ClassificationConfig
-from flax_transformer.tasks.classification.metrics import accuracy, confusion_matrix, macro_f1
+from flax_transformer.tasks.classification.metrics import accuracy, confusion_matrix, fitted_temperature, macro_f1
 from flax_transformer.tasks.classification.model import ClassifierModel, init_params
 from flax_transformer.tasks.classification.preparation import Prepared, initial_params, keep, prepare_run
-from flax_transformer.tasks.classification.run import Run, load_run
+from flax_transformer.tasks.classification.run import TEMPERATURE, Run, load_run
 from flax_transformer.tasks.classification.vocabulary import PAD_ID
 
 
@@ -80,7 +80,11 @@ class ClassificationValidation(Validation):
     def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, float]:
         found, labels = self._predictor(params, self._ids), self._texts.labels
         confusion = confusion_matrix(found.argmax(axis=1), labels, self._predictor.num_classes)
-        return {'accuracy': accuracy(found, labels), 'macro_f1': macro_f1(confusion)}
+        return {
+            'accuracy': accuracy(found, labels),
+            'macro_f1': macro_f1(confusion),
+            TEMPERATURE: fitted_temperature(found, labels),
+        }
 
 
 def _make_task(config: ClassificationConfig, devices: Devices) -> ClassificationTask:

@@ -6,6 +6,8 @@ labels.json        the labels, and how many training examples have each
 """
 
 import json
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +19,7 @@ from flax_transformer.tasks.classification.vocabulary import Vocabulary
 from flax_transformer.tasks.vocabulary import VocabularyRun
 
 LABELS_FILE = 'labels.json'
+TEMPERATURE = 'temperature'  # the validation score, kept with each checkpoint, that logits are divided by
 
 
 class Labels(NamedTuple):
@@ -63,6 +66,7 @@ class LoadedRun(NamedTuple):
     params: Any
     vocabulary: Vocabulary
     labels: Labels
+    temperature: float  # fitted on the validation set; 1: there was none, or an earlier version trained the run
 
 
 def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
@@ -71,7 +75,7 @@ def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
     from flax_transformer.tasks.classification.model import init_params
 
     init = lambda config, key: init_params(config.model, key)
-    run, config, params = load_named(Run, reference, init, step=step)
+    run, config, params, scores = load_named(Run, reference, init, step=step)
     vocabulary, labels = run.read_vocabulary(), run.read_labels()
     vocabulary.check_fits(config.model.vocab_size)
     if len(labels.names) != config.model.num_classes:
@@ -79,4 +83,11 @@ def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
             f'{run.path} has {len(labels.names)} labels, but model.num_classes={config.model.num_classes}; restore the '
             'labels.json that the run was trained with'
         )
-    return LoadedRun(config, params, vocabulary, labels)
+    return LoadedRun(config, params, vocabulary, labels, _temperature(scores))
+
+
+def _temperature(scores: Sequence[dict[str, Any]]) -> float:
+    """The checkpoint's, or the geometric mean of those that were averaged; 1 if one lacks it."""
+    found = [each.get(f'validation_{TEMPERATURE}') for each in scores if isinstance(each, dict)]
+    is_known = found and all(isinstance(each, float) and 0 < each < math.inf for each in found)
+    return math.exp(sum(map(math.log, found)) / len(found)) if is_known else 1.0

@@ -1,34 +1,41 @@
 """Text to ids for classifiers: words, or SentencePiece's pieces."""
 
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+
+import numpy as np
 
 from flax_transformer.tasks import vocabulary
 from flax_transformer.tasks.classification.config import VocabularyConfig
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 PAD_ID, UNK_ID = 0, 1
+# What may be punctuation or a symbol, except within a number or a word. Marks and joiners match too; they stay.
+_SIGN = re.compile(r"(?<=\d)[.,:/](?=\d)|(?<=\w)['’-](?=\w)|(([^\w\s])\2*)")
 
 
 class Vocabulary(vocabulary.Vocabulary):
     """The words, or pieces, that a classifier knows; `encode` gives the ids of texts."""
 
-    first_id, file, kinds = 2, 'words.txt', {'words': ''}
+    first_id, file, kinds = 2, 'words.txt', ('words', 'words_and_punctuation')
 
     @classmethod
     def learn(cls, texts: Iterable[str], config: VocabularyConfig, size: int) -> 'Vocabulary':
         """The vocabulary of texts: the most frequent words and n-grams, at most `size` with pad and unk; or pieces."""
         texts = [text.lower() if config.lower_case else text for text in texts]
-        if config.algorithm != 'words':
+        if config.algorithm not in cls.kinds:
             made = SentencePieceTokenizer.train(
                 texts, vocab_size=size, algorithm=config.algorithm, pad_id=PAD_ID, unk_id=UNK_ID, eos_id=2
             )
             return cls(made, lower_case=config.lower_case)
-        counts = Counter(word for text in texts for word in _ngrams(text.split(), config.ngrams))
+        split = _SPLITS[config.algorithm]
+        counts = Counter(word for text in texts for word in _ngrams(split(text), config.ngrams))
         words = sorted(counts, key=lambda word: (-counts[word], word))
         words = [word for word in words if counts[word] >= config.min_count][: size - cls.first_id]
-        return cls(words, lower_case=config.lower_case)
+        return cls(words, kind=config.algorithm, lower_case=config.lower_case)
 
     @cached_property
     def _longest(self) -> int:
@@ -40,8 +47,9 @@ class Vocabulary(vocabulary.Vocabulary):
         if self.pieces:
             ids = self.pieces.encode(texts)
             return [each[:-1] if text.strip() else [] for each, text in zip(ids, texts, strict=True)]  # without EOS
+        split = _SPLITS[self.kind]
         ids = (
-            (self.ids.get(word, None if ' ' in word else UNK_ID) for word in _ngrams(text.split(), self._longest))
+            (self.ids.get(word, None if ' ' in word else UNK_ID) for word in _ngrams(split(text), self._longest))
             for text in texts
         )
         return [[i for i in text if i is not None] for text in ids]
@@ -54,7 +62,7 @@ class Vocabulary(vocabulary.Vocabulary):
         return [names[i] for i in ids]
 
     def hashed(self) -> str:
-        return '\n'.join(self.units)
+        return '\n'.join(self.units if self.kind == 'words' else (self.kind, *self.units))
 
     def written(self) -> str:
         return ''.join(f'{word}\n' for word in self.units)
@@ -62,6 +70,32 @@ class Vocabulary(vocabulary.Vocabulary):
     @staticmethod
     def read(text: str) -> list[str]:
         return text.split('\n')[:-1]
+
+
+def words_and_punctuation(text: str) -> list[str]:
+    """The words of a text, and the signs of punctuation and other symbols that are not within one; equal ones in a row
+    are one.
+
+    >>> words_and_punctuation("Aspen? Isn't it well-known? $1,000.50...")
+    ['Aspen', '?', "Isn't", 'it', 'well-known', '?', '$', '1,000.50', '...']
+    """
+    return _SIGN.sub(_set_apart, text).split()
+
+
+def _set_apart(found: re.Match[str]) -> str:
+    is_sign = found[2] and unicodedata.category(found[2])[0] in 'PS'
+    return f' {found[1]} ' if is_sign else found[0]
+
+
+_SPLITS = {'words': str.split, 'words_and_punctuation': words_and_punctuation}
+
+
+def padded(ids: Sequence[Sequence[int]], slots: int) -> np.ndarray:
+    """Ids as [N, slots] int32; what is longer is cut."""
+    out = np.full((len(ids), slots), PAD_ID, np.int32)
+    for row, text in zip(out, ids, strict=True):
+        row[: len(text)] = text[:slots]
+    return out
 
 
 def _ngrams(words: list[str], longest: int) -> list[str]:

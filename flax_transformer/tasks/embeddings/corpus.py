@@ -17,12 +17,21 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import own_partial, read_limited, sha256_of, write_whole, written_whole
+from flax_transformer.common.files import (
+    naming,
+    open_regular,
+    own_partial,
+    read_limited,
+    sha256_of,
+    write_whole,
+    written_whole,
+)
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.data.lines import lines_of, listed, not_utf8, unchanged
+from flax_transformer.data.lines import bounded_lines, lines_of, listed, not_utf8, unchanged
 from flax_transformer.tasks.embeddings.config import WordsConfig
 
-_MOST = 1 << 32  # bytes of a file that is read
+_MOST_WORD = 1 << 20  # bytes
+_MOST_COUNT = 1 << 62  # of all words, so that sums of counts are exact in int64
 
 
 class Vocabulary:
@@ -57,15 +66,21 @@ class Vocabulary:
     def load(cls, file: Path) -> 'Vocabulary':
         """The vocabulary that `save` wrote. Raises UserError if the file is missing or damaged."""
         try:
-            rows = [line.rsplit(' ', 1) for line in read_limited(file, most=_MOST).decode('utf-8').split('\n')[:-1]]
-            found = cls((word for word, _ in rows), (int(count) for _, count in rows))
+            with open_regular(file) as opened:
+                lines = [line.decode('utf-8') for line in bounded_lines(opened, _MOST_WORD)]
+            if not all(line.endswith('\n') for line in lines[-1:]):
+                raise ValueError('expected a line break at its end')
+            rows = [line[:-1].rsplit(' ', 1) for line in lines]
+            words, counts = [word for word, _ in rows], [int(count) for _, count in rows]
+            if len(set(words)) < max(len(words), 2):
+                raise ValueError('expected two or more words, each once')
+            if min(counts) < 1 or sum(counts) > _MOST_COUNT:
+                raise ValueError(f'expected counts of at least 1, and at most {_MOST_COUNT:,} together')
         except FileNotFoundError:
             raise UserError(f'{file} is missing: a run directory keeps its vocabulary there') from None
         except ValueError as error:
             raise UserError(f'{file} is damaged ({error}); copy it from the run again') from None
-        if len(found.ids) < max(len(found), 2):
-            raise UserError(f'{file} is damaged: expected two or more words, each once; copy it from the run again')
-        return found
+        return cls(words, counts)
 
 
 IDS_FILE, DESCRIPTION_FILE = 'corpus.ids', 'corpus.json'
@@ -82,6 +97,7 @@ class Corpus:
     num_known: int  # words that the vocabulary has
     digest: str  # SHA-256 of corpus.ids
     sources: list[dict[str, Any]]  # the text files
+    pairs: list[Any] | None = None  # size and SHA-256 of corpus.pairs, once they are counted
 
     @property
     def ids(self) -> np.ndarray:
@@ -142,18 +158,30 @@ def prepare_corpus(
         raw.unlink(missing_ok=True)
     file = folder / IDS_FILE
     corpus = Corpus(file, num_lines, num_words, file.stat().st_size // 4 - num_lines, sha256_of(file), listed(files))
-    write_whole(folder / DESCRIPTION_FILE, json.dumps({**asdict(corpus), 'file': IDS_FILE}, indent=2) + '\n')
+    describe(corpus)
     return corpus, vocabulary
 
 
-def load_corpus(folder: Path, files: Sequence[Path]) -> Corpus | None:
+def describe(corpus: Corpus) -> None:
+    description = {**asdict(corpus), 'file': IDS_FILE}
+    write_whole(corpus.file.with_name(DESCRIPTION_FILE), json.dumps(description, indent=2) + '\n')
+
+
+def is_as_noted(file: Path, noted: Any) -> bool:
+    """Whether a file has the size and SHA-256 that were noted; the size first, as a sparse file takes hours to hash."""
+    is_size = isinstance(noted, list) and noted[:1] == [file.stat().st_size]
+    return is_size and noted[1:] == [sha256_of(file)]
+
+
+def load_corpus(folder: Path, files: Sequence[Path], vocab_size: int) -> Corpus | None:
     """The corpus that `prepare_corpus` wrote from these files; None if it is missing or damaged, or they changed."""
     try:
         found = parse_json(read_limited(folder / DESCRIPTION_FILE))
         corpus = Corpus(**{**found, 'file': folder / IDS_FILE})
-        is_whole = corpus.file.stat().st_size == 4 * (corpus.num_known + corpus.num_lines)
+        is_whole = is_as_noted(corpus.file, [4 * (corpus.num_known + corpus.num_lines), corpus.digest])
+        is_whole = is_whole and corpus.ids.min() >= END_OF_LINE and corpus.ids.max() < vocab_size
         return corpus if is_whole and unchanged(corpus.sources, files) is not None else None
-    except (FileNotFoundError, ValueError, TypeError, LookupError, UserError):
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return None
 
 
@@ -162,7 +190,7 @@ def _write_numbers(files: Sequence[Path], config: WordsConfig, out: Path) -> tup
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     total, piece = 0, []
-    with out.open('wb') as opened:
+    with naming(out), out.open('wb') as opened:
         for words in lines_of_words(files, config):
             piece += [*map(numbers.__getitem__, words), END_OF_LINE]
             total += len(words)
@@ -194,7 +222,7 @@ def _write_known(ids: np.ndarray, pieces: Iterable[np.ndarray], out: BinaryIO) -
 
 def _check_enough(vocabulary: Vocabulary, files: Sequence[Path], counts: np.ndarray, config: WordsConfig) -> None:
     """Raises UserError if the text has fewer than two words to learn."""
-    if len(vocabulary) >= 2 and (counts >= 0).any():
+    if len(vocabulary) >= 2:
         return
     name = str(files[0]) if len(files) == 1 else f'{files[0]} and {len(files) - 1} more'
     if not len(counts):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, visible
 from flax_transformer.data.lines import read_lines
 from flax_transformer.data.named_files import ROOT_VARIABLE, data_root
 from flax_transformer.tasks.evaluation import only_run
@@ -98,17 +98,17 @@ def read_pairs(file: Path) -> list[tuple[str, str, float]]:
 def score_analogies(vectors: 'WordVectors', file: Path, *, among: int | None = AMONG) -> list[SectionScore]:
     """The score of each section by 3CosAdd; questions and answers are `among` the first so many words (None: all).
 
-    Equals gensim's evaluate_word_analogies.
+    Equals gensim's evaluate_word_analogies, which looks no further than the five best words.
     """
     spelled = _by_spelling(vectors, among)
     sections = read_analogies(file)
     known = {
-        name: [ids for words in questions if None not in (ids := [spelled.get(word.lower()) for word in words])]
+        name: [ids for words in questions if None not in (ids := [spelled.get(word.upper()) for word in words])]
         for name, questions in sections.items()
     }
     rows = np.array([row for asked in known.values() for row in asked], np.int32).reshape(-1, 4)
     given = vectors.answers(rows[:, :3], among=among)
-    is_right = [vectors.words[i].lower() == vectors.words[j].lower() for i, j in zip(given, rows[:, 3], strict=True)]
+    is_right = [vectors.words[i].upper() == vectors.words[j].upper() for i, j in zip(given, rows[:, 3], strict=True)]
     found, start = [], 0
     for name, asked in known.items():
         stop = start + len(asked)
@@ -122,13 +122,13 @@ def total_of(sections: Sequence[SectionScore], name: str = TOTAL) -> SectionScor
     return SectionScore(name, *(sum(column) for column in zip(*(each[1:] for each in sections), strict=True)))
 
 
-def score_pairs(vectors: 'WordVectors', file: Path, *, among: int | None = None) -> PairScore:
+def score_pairs(vectors: 'WordVectors', file: Path) -> PairScore:
     """Spearman's rank correlation of cosines with people's judgements, over the pairs whose words are both known."""
     from scipy.stats import spearmanr  # which takes half a second to import
 
-    spelled = _by_spelling(vectors, among)
+    spelled = _by_spelling(vectors, None)
     pairs = read_pairs(file)
-    rows = [(spelled.get(first.lower()), spelled.get(second.lower()), score) for first, second, score in pairs]
+    rows = [(spelled.get(first.upper()), spelled.get(second.upper()), score) for first, second, score in pairs]
     rows = [row for row in rows if None not in row]
     first, second, judged = (np.array(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
     correlation = float('nan')
@@ -140,9 +140,8 @@ def score_pairs(vectors: 'WordVectors', file: Path, *, among: int | None = None)
 
 
 def _by_spelling(vectors: 'WordVectors', among: int | None) -> dict[str, int]:
-    """The first word of each spelling in lower case, among the first so many."""
-    words = vectors.words[:among]
-    return {words[i].lower(): i for i in reversed(range(len(words)))}
+    """The first word of each spelling in upper case, among the first so many."""
+    return {spelling: ids[0] for spelling, ids in vectors.by_spelling.items() if among is None or ids[0] < among}
 
 
 DESCRIPTION = """Score word vectors, of a run or a file as for `neighbours`: analogies by section (3CosAdd), and
@@ -186,7 +185,7 @@ def evaluate(
     if options.json:
         print(json.dumps(_object(vectors, sections, correlations), ensure_ascii=False))
     else:
-        print('\n'.join(lines_of(vectors, sections, correlations, options.among)))
+        print(visible('\n'.join(lines_of(vectors, sections, correlations, options.among))))
 
 
 def benchmark_files(analogies: Path | None, pairs: tuple[Path, ...]) -> tuple[Path | None, tuple[Path, ...]]:

@@ -3,7 +3,8 @@
 Each word has two vectors, each with a bias in its last column; `glove_vectors` makes one of them.
 
 Occurrences are counted in bounded memory, in sorted runs on disk that are then merged. A pair at distance d counts
-1 / d (section 4.2). Each pair of words is kept once, the smaller id first, sorted by ids.
+1 / d (section 4.2), from both of its sides: X is symmetric, and a word next to itself counts twice. Each pair of words
+is kept once, the smaller id first, sorted by ids.
 """
 
 import shutil
@@ -15,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.common.files import written_whole
+from flax_transformer.common.files import naming, written_whole
 from flax_transformer.engine.task import Params, Share, Sums
 from flax_transformer.tasks.embeddings.config import EmbeddingsModelConfig
 from flax_transformer.tasks.embeddings.corpus import END_OF_LINE
@@ -59,7 +60,7 @@ class PairChunks:
 def init_glove(config: EmbeddingsModelConfig, key: jax.Array) -> Params:
     """Both vectors of each word and their biases, small at random."""
     shape = (2, config.vocab_size, config.d_model + 1)
-    tables = jax.random.uniform(key, shape, minval=-0.5, maxval=0.5) / (config.d_model + 1)
+    tables = jax.random.uniform(key, shape, jnp.float32, minval=-0.5, maxval=0.5) / (config.d_model + 1)
     return {'input': tables[0], 'output': tables[1]}
 
 
@@ -101,12 +102,12 @@ def sums_of_block(params: Params, pairs: Pairs, x_max: float) -> Sums:
 def _gradients(inputs: jax.Array, outputs: jax.Array, pairs: Pairs, x_max: float) -> tuple[Params, Sums]:
     """The gradients of rows [2 P, D + 1] of both tables, and the sums (equation 8).
 
-    Each pair counts in both orders: the input of one word with the output of the other.
+    Each pair counts in both orders, the input of one word with the output of the other; two of the same have but one.
     """
     size = len(pairs.first)
     swapped = jnp.concatenate([outputs[size:], outputs[:size]])
     scores = (inputs[:, :-1] * swapped[:, :-1]).sum(axis=1) + inputs[:, -1] + swapped[:, -1]
-    count = jnp.concatenate([pairs.count, pairs.count])
+    count = jnp.concatenate([pairs.count, jnp.where(pairs.first == pairs.second, 0.0, pairs.count)])
     weight = jnp.minimum(count / x_max, 1.0) ** _EXPONENT
     difference = jnp.where(count > 0, scores - jnp.log(jnp.maximum(count, 1e-30)), 0.0)
     error = (weight * difference)[:, None]
@@ -145,14 +146,16 @@ def count_pairs(
         runs, step = [], max(most // window, 1)
         for first in range(0, len(ids), step):
             file = folder / str(first)
-            _run(ids[first : first + step + window], window, step).tofile(file)
+            with naming(file), file.open('wb') as opened:  # `tofile` does not say why it failed
+                opened.write(_run(ids[first : first + step + window], window, step).tobytes())
             if file.stat().st_size:  # an empty file cannot be mapped
                 runs.append(np.memmap(file, _ENTRY, mode='r'))
         with written_whole(out) as opened:
             total = 0
             for keys, counts in _merged(runs, most):
                 pairs = np.empty(len(keys), PAIR)
-                pairs['first'], pairs['second'], pairs['count'] = keys >> _ID_BITS, keys & (2**_ID_BITS - 1), counts
+                pairs['first'], pairs['second'] = first, second = keys >> _ID_BITS, keys & (2**_ID_BITS - 1)
+                pairs['count'] = np.where(first == second, 2 * counts, counts)
                 opened.write(pairs.tobytes())
                 total += len(pairs)
         return total
@@ -162,7 +165,7 @@ def count_pairs(
 
 def _thinned(ids: np.ndarray, keep: np.ndarray, seed: int, file: Path) -> np.ndarray:
     """The ids that stay, mapped from `file`."""
-    with file.open('wb') as out:
+    with naming(file), file.open('wb') as out:
         for number, first in enumerate(range(0, len(ids), _PIECE)):
             piece = np.asarray(ids[first : first + _PIECE])
             drawn = np.random.default_rng([seed, number]).random(len(piece), np.float32)

@@ -1,18 +1,28 @@
 """Preparation of a training run: the vocabulary, and the text as ids."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import sha256_of
 from flax_transformer.data.named_files import data_root, matching_files
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.tasks.embeddings.batches import Chunks
 from flax_transformer.tasks.embeddings.blocks import BlockMaker, TextBlocks, TextChunks, keep_probabilities
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
-from flax_transformer.tasks.embeddings.corpus import Corpus, Vocabulary, encode, load_corpus, prepare_corpus
+from flax_transformer.tasks.embeddings.corpus import (
+    Corpus,
+    Vocabulary,
+    describe,
+    encode,
+    is_as_noted,
+    load_corpus,
+    prepare_corpus,
+)
 from flax_transformer.tasks.embeddings.glove import PAIR, PairChunks, count_pairs
 from flax_transformer.tasks.embeddings.run import LoadedRun, Run
 from flax_transformer.tasks.vocabulary import check_fits
@@ -35,7 +45,7 @@ def prepare_run(config: EmbeddingsConfig, run: Run, start: LoadedRun | None = No
     files = matching_files(config.data.train, root)
     validation = matching_files(config.data.validation, root) if config.data.validation else []
     vocabulary = run.read_vocabulary() if run.is_prepared() else start and start.vocabulary
-    corpus = load_corpus(run.path, files) if run.is_prepared() else None
+    corpus = load_corpus(run.path, files, len(vocabulary)) if run.is_prepared() else None
     if corpus is None:
         run.path.mkdir(parents=True, exist_ok=True)
         run.pairs_file.unlink(missing_ok=True)
@@ -57,7 +67,7 @@ def keep(run: Run, config: EmbeddingsConfig, prepared: Prepared) -> None:
 
 
 def _pairs(corpus: Corpus, vocabulary: Vocabulary, config: EmbeddingsConfig, run: Run) -> PairChunks:
-    if not run.pairs_file.is_file():
+    if not run.pairs_file.is_file() or not is_as_noted(run.pairs_file, corpus.pairs):
         keep = keep_probabilities(vocabulary.counts, config.data.sample) if config.data.sample else None
         count = count_pairs(corpus.ids, config.model.window, run.pairs_file, keep=keep, seed=config.seed)
         if not count:
@@ -66,6 +76,7 @@ def _pairs(corpus: Corpus, vocabulary: Vocabulary, config: EmbeddingsConfig, run
                 f'{config.data.train}: data.sample={config.data.sample} leaves out so many words that none has a '
                 'neighbor; use more text, or set --data.sample 0'
             )
+        describe(replace(corpus, pairs=[count * PAIR.itemsize, sha256_of(run.pairs_file)]))
         steps = count / config.training.blocks_per_step / config.training.block_size
         say(
             f'  {count:,} pairs of words at most {config.model.window} apart (model.window), which makes an epoch some '

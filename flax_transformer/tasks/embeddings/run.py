@@ -2,7 +2,7 @@
 
 vocabulary.txt     `word count`, the most frequent first
 corpus.ids, .json  the text, see `corpus`; resuming reads them
-corpus.pairs       how often words occur together, see `glove`
+corpus.counts       how often words occur together, see `glove`
 """
 
 from pathlib import Path
@@ -15,11 +15,13 @@ from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.embeddings.corpus import DESCRIPTION_FILE, IDS_FILE, Vocabulary
 from flax_transformer.tasks.vocabulary import check_fits
 
-VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.pairs'
+VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.counts'
 
 
 class Run(RunDirectory[EmbeddingsConfig]):
     config_class = EmbeddingsConfig
+    use = 'neighbours {} WORD ...'
+    evaluate_on = '--analogies questions-words.txt'
     model_files = (VOCABULARY_FILE,)
     leftovers = (*RunDirectory.leftovers, IDS_FILE, DESCRIPTION_FILE, PAIRS_FILE)
 
@@ -61,7 +63,7 @@ def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
     from flax_transformer.tasks.embeddings.word2vec import init_tables
 
     init = lambda config, key: (init_glove if config.model.method == 'glove' else init_tables)(config.model, key)
-    run, config, params = load_named(Run, reference, init, step=step)
+    run, config, params, _ = load_named(Run, reference, init, step=step)
     vocabulary = run.read_vocabulary()
     check_fits(len(vocabulary), config.model.vocab_size, 'words')
     return LoadedRun(config, params, vocabulary)

@@ -6,6 +6,7 @@ ids.
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
@@ -157,6 +158,14 @@ class WordVectors:
         use_compilation_cache()
         return jax.device_put(self.units)
 
+    @cached_property
+    def by_spelling(self) -> dict[str, list[int]]:
+        """The ids of the words that are the same in upper case, in order."""
+        found: dict[str, list[int]] = {}
+        for number, word in enumerate(self.words):
+            found.setdefault(word.upper(), []).append(number)
+        return found
+
     def __len__(self) -> int:
         return len(self.words)
 
@@ -225,14 +234,19 @@ class WordVectors:
         return self._named(*nearest_by_product(self._units, *parts, excluded, among, count=count))
 
     def answers(self, questions: np.ndarray, *, among: int | None = None) -> np.ndarray:
-        """The best word's id [N] for analogies [N, 3] of ids a, b, c, by 3CosAdd; the three are no answer."""
+        """The best word's id [N] for analogies [N, 3] of ids a, b, c, by 3CosAdd.
+
+        No answer is spelled as one of the three, ignoring case.
+        """
+        same = [[i for word in row for i in self.by_spelling[self.words[word].upper()]] for row in questions.tolist()]
+        excluded = np.array([*zip(*zip_longest(*same, fillvalue=len(self)), strict=True)], np.int32)
         found = []
         for start in range(0, len(questions), _CHUNK):
-            part = questions[start : start + _CHUNK]
-            full = np.resize(part, (_CHUNK, 3)) if len(questions) > _CHUNK else part  # one shape, compiled once
-            a, b, c = (self.units[full[:, column]] for column in range(3))
-            _, ids = self._nearest(b - a + c, full, 1, among)
-            found.append(np.asarray(ids)[: len(part), 0])
+            # One shape, compiled once.
+            chosen = np.resize(np.arange(len(questions))[start : start + _CHUNK], min(len(questions), _CHUNK))
+            a, b, c = self.units[questions[chosen].T]
+            _, ids = self._nearest(b - a + c, excluded[chosen], 1, among)
+            found.append(np.asarray(ids)[: len(questions) - start, 0])
         return np.concatenate(found) if found else np.zeros(0, np.int32)
 
     def _nearest(

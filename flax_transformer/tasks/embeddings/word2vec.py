@@ -3,9 +3,9 @@
 word2vec updates after every pair. A block's updates are computed from the same vectors, as matrix products.
 
 With negative sampling (equation 4) a block's words share their negatives: N words stand for the `negatives` that each
-pair would draw, with the weight negatives / N. As in word2vec's code, a score outside of +-MAX_SCORE changes nothing,
-which also keeps blocks from overshooting. With hierarchical softmax (equation 3) a word is predicted as the branches of
-its path in a Huffman tree, by a vector for each inner node.
+pair would draw, with the weight negatives / N. With hierarchical softmax (equation 3) a word is predicted as the
+branches of its path in a Huffman tree, by a vector for each inner node. As in word2vec's code, the sigmoid of a score
+outside of +-MAX_SCORE is 0 or 1, but in a tree such a score changes nothing.
 
 L words of a block, C with `window` more on either side, N negatives, P inner nodes of the longest path, D d_model.
 """
@@ -36,8 +36,8 @@ def init_tables(config: EmbeddingsModelConfig, key: jax.Array) -> Params:
     """The vectors of words, small at random, and those that predict, zero, as in word2vec."""
     shape = (config.vocab_size, config.d_model)
     return {
-        'input': jax.random.uniform(key, shape, minval=-0.5, maxval=0.5) / config.d_model,
-        'output': jnp.zeros(shape),
+        'input': jax.random.uniform(key, shape, jnp.float32, minval=-0.5, maxval=0.5) / config.d_model,
+        'output': jnp.zeros(shape, jnp.float32),
     }
 
 
@@ -116,8 +116,15 @@ def cbow(params: Params, block: Blocks, rate: jax.Array, config: EmbeddingsModel
 
 def logistic(scores: jax.Array, is_true: Any, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The weighted gradient of the log likelihood by the scores, and the negative log likelihood."""
-    gradient = weights * (is_true - jax.nn.sigmoid(scores))
+    is_far = jnp.abs(scores) > MAX_SCORE
+    gradient = weights * (is_true - jnp.where(is_far, scores > 0, jax.nn.sigmoid(scores)))
     loss = (weights * (jax.nn.softplus(scores) - is_true * scores)).sum()
+    return gradient, loss
+
+
+def tree_logistic(scores: jax.Array, is_true: Any, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """As `logistic`, without a gradient where the score is outside of +-MAX_SCORE."""
+    gradient, loss = logistic(scores, is_true, weights)
     return jnp.where(jnp.abs(scores) < MAX_SCORE, gradient, 0.0), loss
 
 
@@ -143,7 +150,7 @@ def skip_gram_tree(
     inputs, outputs = rows_of(params['input'], block.words), rows_of(params['output'], block.nodes)
     around = inputs[columns]
     weights = (block.signs != NO_NODE).astype(jnp.float32)[:, :, None] * is_neighbor[:, None, :]
-    gradient, loss = logistic(jnp.einsum('LPD,LWD->LPW', outputs, around), block.signs[:, :, None], weights)
+    gradient, loss = tree_logistic(jnp.einsum('LPD,LWD->LPW', outputs, around), block.signs[:, :, None], weights)
     of_around = jnp.einsum('LPW,LPD->LWD', gradient, outputs)
     of_inputs = jnp.zeros_like(inputs)
     for number, offset in enumerate(offsets):
@@ -162,7 +169,7 @@ def cbow_tree(
     inputs, outputs = rows_of(params['input'], block.words), rows_of(params['output'], block.nodes)
     means = is_neighbor @ inputs / jnp.maximum(pairs, 1.0)[:, None]
     weights = (block.signs != NO_NODE) * has_any[:, None]
-    gradient, loss = logistic(jnp.einsum('LPD,LD->LP', outputs, means), block.signs, weights)
+    gradient, loss = tree_logistic(jnp.einsum('LPD,LD->LP', outputs, means), block.signs, weights)
     of_inputs = is_neighbor.T @ jnp.einsum('LP,LPD->LD', gradient, outputs)
     of_outputs = gradient[:, :, None] * means[:, None, :]
     return _updates(block, rate * of_inputs, rate * of_outputs, loss), sums_of(loss, is_neighbor, has_any.sum())

@@ -94,15 +94,15 @@ def prefix_beam(log_probs: np.ndarray, beam_size: int) -> list[int]:
 _FIRST = 0x10000  # the character for unit 0: above the surrogates there is room for a million
 
 
+@np.errstate(divide='ignore', invalid='ignore')
 def log_probability(log_probs: np.ndarray, labels: Sequence[int]) -> float:
-    """log p(labels), in nats, summed over all paths of log_probs [T, V]; -inf if there is none."""
+    """log p(labels), in nats, summed over all paths of log_probs [T, V]; -inf if there is none, NaN for NaN."""
     trellis = _Trellis(labels)
     score = trellis.start
     for number, emitted in enumerate(log_probs):
         before = trellis.before(score) if number else score[None]
-        with np.errstate(divide='ignore'):
-            highest = np.maximum(before.max(axis=0), _LEAST)
-            score = highest + np.log(np.exp(before - highest).sum(axis=0)) + emitted[trellis.units]
+        highest = np.maximum(before.max(axis=0), _LEAST)
+        score = highest + np.log(np.exp(before - highest).sum(axis=0)) + emitted[trellis.units]
     ends = score[-2:] if len(log_probs) else score[:1] if not labels else score[:0]
     return float(np.logaddexp.reduce(ends)) if len(ends) else -np.inf
 

@@ -10,7 +10,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.evaluation import RESAMPLES, aligned, check_examples, only_run, test_set
 from flax_transformer.tasks.speech.config import SpeechConfig, SpeechDataConfig, StringsConfig
-from flax_transformer.tasks.speech.metrics import confusion, errors, scores
+from flax_transformer.tasks.speech.metrics import check_installed, confusion, errors, scores
 from flax_transformer.tasks.speech.recordings import Corpus, Recording, Strings, read_corpus, test_files
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def evaluate(
 ) -> None:
     run = only_run(runs, 'speech-to-text models')
     check_examples(options.examples)
+    check_installed()
     if not 0 <= options.count <= MOST_STRINGS:
         raise UserError(f'--count {options.count}: expected 0 to {MOST_STRINGS:,}')
     source, data = test_set(run, options.test, options.data, test_files, trust=options.trust_data)

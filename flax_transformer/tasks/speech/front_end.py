@@ -60,7 +60,7 @@ def training_features(
     samples = jax.vmap(change)(jax.random.split(keys['waveform'], rows), samples, is_sample)
     features = log_mel(samples, config)
     if perturbation.vocal_tract > 1:
-        exponents = jax.random.uniform(keys['tract'], (rows,), minval=-1, maxval=1)
+        exponents = jax.random.uniform(keys['tract'], (rows,), jnp.float32, minval=-1, maxval=1)
         features = warped(features, perturbation.vocal_tract**exponents, config)
     if perturbation.color_db:
         features = features + _colors(keys['color'], rows, perturbation.color_db, config.num_mels)
@@ -86,20 +86,21 @@ def _changed(
 ) -> jax.Array:
     gain_key, noise_key, snr_key, color_key = jax.random.split(key, 4)
     if config.lowest_snr_db is not None:
-        white = jax.random.normal(noise_key, samples.shape)
+        white = jax.random.normal(noise_key, samples.shape, jnp.float32)
         # From white to about as dull as the noise of rooms.
-        color = jax.random.uniform(color_key)
+        color = jax.random.uniform(color_key, dtype=jnp.float32)
         noise = white + color * (jnp.roll(white, 1) + jnp.roll(white, 2))
-        ratio = config.lowest_snr_db + jax.random.uniform(snr_key, maxval=_QUIETEST_NOISE)
+        ratio = config.lowest_snr_db + jax.random.uniform(snr_key, (), jnp.float32, maxval=_QUIETEST_NOISE)
         samples = augment.mixed(samples, noise, ratio, rate, is_sample)
-    return augment.gain(samples, config.gain_db * jax.random.uniform(gain_key, minval=-1, maxval=1))
+    loudness = jax.random.uniform(gain_key, (), jnp.float32, minval=-1, maxval=1)
+    return augment.gain(samples, config.gain_db * loudness)
 
 
 def _colors(key: jax.Array, rows: int, deviation_db: float, num_mels: int) -> jax.Array:
     """Smooth random curves over the bands [rows, 1, M], to be added to log-mel features: sums of four cosines."""
     waves = np.cos(np.pi * np.arange(1, 5)[:, None] * np.arange(num_mels) / num_mels)
-    nats = deviation_db * np.log(10) / 10
-    return (nats * jax.random.normal(key, (rows, 4)) @ waves.astype(np.float32))[:, None]
+    nats = float(deviation_db * np.log(10) / 10)
+    return (nats * jax.random.normal(key, (rows, 4), jnp.float32) @ waves.astype(np.float32))[:, None]
 
 
 def warped(features: jax.Array, factors: jax.Array, config: FeatureConfig) -> jax.Array:
@@ -118,8 +119,8 @@ def warped(features: jax.Array, factors: jax.Array, config: FeatureConfig) -> ja
     fraction = jnp.clip(bands - low, 0, 1)
     low = low.astype(jnp.int32)
     # As one product: a gather of bands is slow on CPUs.
-    weights = jax.nn.one_hot(low, config.num_mels) * (1 - fraction)[..., None]
-    weights = weights + jax.nn.one_hot(low + 1, config.num_mels) * fraction[..., None]
+    weights = jax.nn.one_hot(low, config.num_mels, dtype=jnp.float32) * (1 - fraction)[..., None]
+    weights = weights + jax.nn.one_hot(low + 1, config.num_mels, dtype=jnp.float32) * fraction[..., None]
     return jnp.einsum('BFM,BNM->BFN', features, weights)
 
 

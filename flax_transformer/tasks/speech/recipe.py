@@ -165,7 +165,10 @@ class SpeechValidation(Validation):
         self._references = [units.normalized(examples.recording(i).text) for i in range(count)]
 
     def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, float]:
-        """Loss, in nats a label, and word and character error rate; shows some transcripts."""
+        """Loss, in nats a label, and word and character error rate; shows some transcripts.
+
+        As in training, recordings that are too short for their labels are counted, and weigh nothing in the loss.
+        """
         log_probs = self._predictor(params, self._waveforms)
         transcripts = [self._units.decode(decode(each).labels) for each in log_probs]
         for reference, transcript in list(zip(self._references, transcripts, strict=True))[:SHOWN]:
@@ -174,10 +177,13 @@ class SpeechValidation(Validation):
         characters = errors(self._references, transcripts, of='characters')
         labels = [self._units.encode(reference) for reference in self._references]
         costs = np.array([-log_probability(*each) for each in zip(log_probs, labels, strict=True)])
+        fits = costs != np.inf  # not isfinite: a broken model's loss is not a number
         return {
-            'loss': float(costs[np.isfinite(costs)].sum() / max(sum(map(len, labels)), 1)),
+            'loss': float(costs[fits].sum() / max(np.array([*map(len, labels)])[fits].sum(), 1)),
+            'too_short': int((~fits).sum()),
             'word_error_rate': rate(words),
             'character_error_rate': rate(characters),
+            'deletion_rate': float(words.deletions.sum() / max(words.length.sum(), 1)),
         }
 
 

@@ -31,7 +31,7 @@ def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
     from flax_transformer.tasks.speech.model import init_params
 
     init = lambda config, key: init_params(config.model, config.features.num_mels, key)
-    run, config, params = load_named(Run, reference, init, step=step)
+    run, config, params, _ = load_named(Run, reference, init, step=step)
     units = run.read_vocabulary()
     units.check_fits(config.model.vocab_size)
     return LoadedRun(config, params, units)

@@ -71,12 +71,16 @@ class Predictor:
     """
 
     def __init__(self, config: SpeechConfig, num_units: int) -> None:
-        self._features, self._model, self._num_units = config.features, config.model, num_units
+        self._config, self._num_units = config, num_units
+        self._features, self._model = config.features, config.model
         self.samples_per_frame = config.features.hop * config.model.stride
         gap_ms = config.strings.most_gap_ms / 2 if config.strings.most else 0
         self._gap = round(gap_ms * config.features.sample_rate / 1000)
         self._most = max((config.most_samples + self._gap) // self.samples_per_frame, 8) * self.samples_per_frame
-        self._compute = jax.jit(partial(log_probabilities, config=config))
+        self._compute = jax.jit(jax.numpy_dtype_promotion('standard')(partial(log_probabilities, config=config)))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # another process compiles for itself
+        return type(self), (self._config, self._num_units)
 
     def windows(self, num_samples: int) -> list[Window]:
         """The windows of a recording and the gap after it; one if it is not too long, none for less than a frame."""
@@ -251,14 +255,8 @@ class Transcriber:
         )
 
     def _words(self, decoded: Decoded, seconds: float) -> tuple[Word, ...]:
-        frame = self.seconds_per_frame
-        spans: list[tuple[int, int]] = []  # each word's frames
-        for (first, last), word in zip(decoded.spans, self.units.word_numbers(decoded.labels), strict=True):
-            if word == len(spans):
-                spans.append((first, last))
-            elif word >= 0:
-                spans[word] = (spans[word][0], last)
+        frame, spans = self.seconds_per_frame, decoded.spans
         return tuple(
-            Word(text, *(round(min(number * frame, seconds), 3) for number in (first, last)))
-            for text, (first, last) in zip(self.units.decode(decoded.labels).split(), spans, strict=True)
+            Word(text, *(round(min(number * frame, seconds), 3) for number in (spans[first][0], spans[last][1])))
+            for text, first, last in self.units.words(decoded.labels)
         )

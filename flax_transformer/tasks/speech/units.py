@@ -1,7 +1,9 @@
 """Transcripts to ids and back: words, characters, or SentencePiece's pieces. Id 0 is the blank of CTC."""
 
 import json
+import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.tasks.speech.config import UnitConfig
@@ -9,13 +11,14 @@ from flax_transformer.tasks.vocabulary import Vocabulary
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 BLANK_ID = 0
-_SPACES = ' \u2581'  # how units write a space
+_JOINTS = {'words': ' ', 'characters': ''}
+_WORD = re.compile(r'\S+')
 
 
 class Units(Vocabulary):
     """What transcripts are written in; `encode` gives the ids of one, `decode` its text."""
 
-    first_id, file, kinds = 1, 'units.json', {'words': ' ', 'characters': ''}
+    first_id, file, kinds = 1, 'units.json', tuple(_JOINTS)
 
     @classmethod
     def learn(cls, transcripts: Iterable[str], config: UnitConfig, size: int) -> 'Units':
@@ -33,9 +36,13 @@ class Units(Vocabulary):
                 eos_id=2,
             )
             return cls(source, lower_case=config.lower_case)
-        joint = cls.kinds[config.algorithm]
-        found = sorted({unit for text in texts for unit in _split(text, joint)})
-        return cls(found, joint=joint, lower_case=config.lower_case)
+        found = sorted({unit for text in texts for unit in _split(text, _JOINTS[config.algorithm])})
+        return cls(found, kind=config.algorithm, lower_case=config.lower_case)
+
+    @property
+    def joint(self) -> str:
+        """What is between two units of a text; pieces join themselves."""
+        return '' if self.pieces else _JOINTS[self.kind]
 
     @property
     def names(self) -> list[str]:
@@ -64,23 +71,26 @@ class Units(Vocabulary):
         return {unit for unit in _split(text, self.joint) if unit not in self.ids}
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids without blanks."""
-        if self.pieces:
-            return self.pieces.decode(ids).strip()
-        return ' '.join(self.joint.join(self.units[i - 1] for i in ids).split())
+        """The text of ids without blanks, one space between words."""
+        return ' '.join(word for word, _, _ in self.words(ids))
 
-    def word_numbers(self, ids: Sequence[int]) -> list[int]:
-        """For each id, the number of the word of `decode(ids)` that it belongs to; -1 for a space."""
-        if self.joint:
-            return list(range(len(ids)))
-        numbers, words, is_inside = [], 0, False
-        for name in map(self.names.__getitem__, ids):
-            letters = name.strip(_SPACES)
-            if letters and (not is_inside or name[0] in _SPACES):
-                words += 1
-            is_inside = bool(letters)
-            numbers.append(words - 1 if letters else -1)
-        return numbers
+    def words(self, ids: Sequence[int]) -> list[tuple[str, int, int]]:
+        """The words of ids without blanks: each one's text, and where the first and the last of its ids are in `ids`.
+
+        Ids that no text has can come out of a model too: EOS of pieces is nothing, unk a word of its own.
+        """
+        texts = [self._texts[i] for i in ids]
+        owners = [number for number, text in enumerate(texts) for _ in text]
+        return [(word[0], owners[word.start()], owners[word.end() - 1]) for word in _WORD.finditer(''.join(texts))]
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        """What each unit writes, by id, with the spaces next to it."""
+        if self.pieces:
+            pieces = [piece.replace('\u2581', ' ') for piece in self.pieces.portable().target_pieces]
+            pieces[self.pieces.unk_id] = ' \u2047 '  # as SentencePiece decodes it
+            return pieces
+        return ['', *(unit + self.joint for unit in self.units)]
 
     def hashed(self) -> str:
         return json.dumps([self.joint, *self.units])

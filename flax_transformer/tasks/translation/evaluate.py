@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, visible
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.named_files import data_root
 from flax_transformer.decoding.config import DecodingConfig
@@ -142,7 +142,7 @@ def _print_scores(
     for source, reference, translation in list(zip(pairs.sources, pairs.targets, translations, strict=True))[
         : options.examples
     ]:
-        print(f'source       {source}\nreference    {reference}\ntranslation  {translation.text}\n')
+        print(visible(f'source       {source}\nreference    {reference}\ntranslation  {translation.text}\n'))
     print(f'{name}, beam {options.decoding.beam_width}')
     print(scores)
     smoothed = f'loss {loss["loss"]:.4f} (with label smoothing)  ' if 'loss' in loss else ''

@@ -80,11 +80,30 @@ def attention_text(translator: Translator, line: str, translation: Translation, 
     """Draws what each piece of a translation attended to (`attend_ids`); None for a blank line or one in parts."""
     if translation.split or not translation.token_ids:
         return None
-    (source,) = translator.tokenizer.encode([line], target_language=translator.decoding.target_language)
-    columns = [[source], [translation.token_ids]]
+    return draw(*attended_ids(translator, line, translation.token_ids), width)
+
+
+def attended(translator: Translator, line: str, translation: str) -> tuple[list[str], list[str], np.ndarray]:
+    """The pieces of a line [S] and of its translation [T], each with EOS, and the attention between them [T, S].
+
+    Word alignments are made of it (`attend_ids`). Raises BadLine if either is longer than the model's positions.
+    """
+    (ids,) = translator.tokenizer.encode_target([translation])
+    translator.programs.check_lengths('translation', [translation], [ids])
+    return attended_ids(translator, line, ids)
+
+
+def attended_ids(
+    translator: Translator, line: str, translation: Sequence[int]
+) -> tuple[list[str], list[str], np.ndarray]:
+    """`attended` of a translation's ids."""
+    tokenizer = translator.tokenizer
+    (source,) = tokenizer.encode([line], target_language=translator.decoding.target_language)
+    translator.programs.check_lengths('line', [line], [source])
+    columns = [[source], [translation]]
     (weights,) = translator.runner.map(translator.programs.attend_ids, translator.weights, columns)
-    pieces = [translator.tokenizer.source_piece(i) for i in source]
-    return draw(pieces, translation.tokens, weights[: len(translation.tokens), : len(source)], width)
+    pieces = list(map(tokenizer.source_piece, source)), list(map(tokenizer.piece, translation))
+    return *pieces, weights[: len(translation), : len(source)]
 
 
 def draw(source: Sequence[str], target: Sequence[str], weights: np.ndarray, width: int) -> str:

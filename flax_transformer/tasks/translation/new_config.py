@@ -1,199 +1,182 @@
-"""A config of a fitting size: how large a model a corpus can feed, for how long to train it, and its text."""
+"""A config of a fitting size for two aligned files: how large a model, and for how long, by pairs and time."""
 
-import math
-import shlex
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.tasks.translation.corpus_facts import Facts, Pieces
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.quiet import say
+from flax_transformer.data.audit.config import CheckConfig
+from flax_transformer.tasks import new_config as shared
+from flax_transformer.tasks.new_config import Candidate, Proposal, between
+from flax_transformer.tasks.translation.corpus_facts import (
+    Facts,
+    Pieces,
+    fit_vocabulary,
+    hold_out,
+    language_of,
+    read_facts,
+)
 
+HELD_OUT = 1000  # pairs, but at most one in ten
+LEAST = 10  # pairs
 FILL = 0.95  # share of a packed row that tokens take
 ROWS = (64, 128, 256)  # slots of a row
 LEFT_OUT = 0.002  # share of pairs that may be too long for a row
-FEW_STEPS = 3000  # a model learns little in fewer: then batches are halved, and passes added up to this
-MOST_EPOCHS = 100
+LEAST_WIDTH, LEAST_STEPS = 128, 1500  # the narrowest model that was measured; a wider one should have so many steps
+MORE = 3  # times as many passes as were measured
 
 
-class Tier(NamedTuple):
-    """Sizes for corpora of fewer than `pairs` pairs."""
+class Row(NamedTuple):
+    """The sizes that were trained on so many pairs. Between two rows each number follows a power of the pairs."""
 
-    name: str
-    pairs: float
+    pairs: int
+    pieces: int
     d_model: int
-    num_heads: int
-    d_ff: int
-    layers: int
-    dropout_rate: float
-    vocab_size: int
-    tokens_per_step: int
-    epochs: int
+    layers: int  # a side
+    weight_decay: float
     learning_rate: float
-    why: str
+    tokens_per_step: int
+    passes: float
 
 
-TIERS = (
-    Tier(
-        *('tiny', 100_000, 128, 4, 256, 4, 0.3, 10_000, 2048, 25, 2e-3),
-        'Transformer-Tiny of Wu et al. 2021 (arXiv 2105.14462): on 29,000 pairs larger models score worse',
-    ),
-    Tier(
-        *('small', 1_000_000, 256, 4, 1024, 4, 0.2, 16_000, 4096, 15, 1e-3),
-        "half the base model's width: the base model overfits on fewer than a million pairs",
-    ),
-    Tier(
-        *('base', math.inf, 512, 8, 2048, 6, 0.1, 32_000, 24_576, 10, 7e-4),
-        'the base model of Vaswani et al. 2017 (table 3)',
-    ),
+TABLE = (  # RESULTS.md, "How much text is needed" and "Translation"; the last row is the paper's, which nobody ran here
+    Row(1_000, 1_000, 192, 3, 1.0, 5e-3, 2048, 80),
+    Row(4_000, 2_000, 192, 3, 1.0, 5e-3, 2048, 40),
+    Row(16_000, 4_000, 192, 3, 0.5, 5e-3, 2048, 25),
+    Row(64_000, 8_000, 192, 3, 0.2, 5e-3, 2048, 12),
+    Row(162_000, 8_000, 192, 3, 0.1, 3e-3, 2048, 5),
+    Row(4_500_000, 37_000, 512, 6, 0.1, 7e-4, 24_576, 5),
 )
+# Dropout by passes: tatoeba_en_de and the ablations' best, 64k and 16k pairs.
+DROPOUT = (np.log([1, 5, 12, 25]), [0.0, 0.1, 0.2, 0.3])
 
 
 @dataclass(frozen=True)
-class Sizes:
-    tier: Tier
-    vocab_size: int
-    row: int  # slots, of source and target
-    steps: int
-    warmup_steps: int
-    evaluate_every: int
-    ema_decay: float
-    epochs: float
-    left_out: float  # share of the pairs that are longer than a row
+class NewOptions(shared.NewOptions):
+    source: Path | None = None  # a text file, one sentence a line, plain or compressed
+    target: Path | None = None  # its translations, line by line
+    valid_source: Path | None = None  # another text file, to choose the best checkpoint by
+    valid_target: Path | None = None  # its translations
+    test_source: Path | None = None  # another text file, for the final score
+    test_target: Path | None = None  # its translations
+    source_language: str | None = None  # such as en; None: from the end of the file's name, else from the text
+    target_language: str | None = None  # such as de; None: likewise
 
 
-def tier_of(pairs: int) -> Tier:
-    """The sizes that fit a number of pairs.
+def row_for(pairs: int) -> Row:
+    """The sizes for a number of pairs.
 
-    >>> [tier_of(pairs).name for pairs in (29_000, 160_000, 4_500_000)]
-    ['tiny', 'small', 'base']
+    >>> [(row.d_model, row.pieces) for row in map(row_for, (100, 29_000, 99_999, 100_001, 1_000_000))]
+    [(192, 1000), (192, 5400), (192, 8000), (192, 8000), (320, 18800)]
     """
-    return next(tier for tier in TIERS if pairs < tier.pairs)
+    known, *columns = zip(*TABLE, strict=True)
+    found = Row(pairs, *(between(pairs, *zip(known, column, strict=True)) for column in columns))
+    return found._replace(
+        pieces=round(found.pieces / 100) * 100,
+        d_model=round(found.d_model / 64) * 64,
+        layers=round(found.layers),
+        weight_decay=float(f'{found.weight_decay:.2g}'),
+        learning_rate=float(f'{found.learning_rate:.2g}'),
+        tokens_per_step=round(found.tokens_per_step / 1024) * 1024,
+        passes=round(found.passes, 2),
+    )
 
 
-def sizes_of(facts: Facts, pieces: Pieces, *, held_out: int = 0) -> Sizes:
-    """The sizes for a corpus: steps are epochs times its target tokens, divided by those of a step.
+def propose(file: Path, options: NewOptions) -> Proposal:
+    """The candidates for the given files; holds out validation pairs if none are given. Raises UserError."""
+    _check(file, options)
+    facts = read_facts(options.source, options.target)
+    languages, notes = zip(
+        language_of(options.source, facts.sample.sources, 'source', options.source_language),
+        language_of(options.target, facts.sample.targets, 'target', options.target_language),
+        strict=True,
+    )
+    for line in filter(None, notes):
+        say(f'flax-transformer: {line}')
+    if languages[0] == languages[1]:
+        raise UserError(
+            f'{options.source} and {options.target}: got {languages[0]} on both sides, expected two languages; '
+            'give --source-language and --target-language'
+        )
+    if facts.pairs < LEAST:
+        raise UserError(f'{options.source}: got {facts.pairs} sentence pairs, expected at least {LEAST}')
+    held_out = min(HELD_OUT, facts.pairs // 10) if options.valid_source is None else 0
+    row = row_for(facts.pairs - held_out)
+    pieces = fit_vocabulary(facts, row.pieces, CheckConfig().characters_per_piece, held_out=held_out)
+    data = _data(file, options, languages, held_out)
+    files = f'{options.source.name} and {options.target.name}'
+    found = [f'{files}: {facts.pairs:,} pairs {"-".join(languages)}']
+    for name, words, tokens in zip(('source', 'target'), facts.words, pieces.per_pair, strict=True):
+        found.append(f'  {name}  {words:,} words, {words / facts.pairs:.1f} a line, {tokens:.1f} tokens')
+    if held_out:
+        found.append(f'  {held_out:,} validation pairs are held out in {file.with_suffix(".data")}')
+    candidates = candidates_for(facts, pieces, row, data, held_out=held_out)
+    if pieces.vocab_size < row.pieces:
+        found.append(f'  {row.pieces:,} pieces would be usual, but the text is too short: {pieces.vocab_size:,}')
+    left_out = (pieces.lengths.max(0) > (slots := candidates[0].config.data.source_length)).mean()
+    found.append(f'  {left_out:.1%} of the pairs are longer than a row of {slots} slots, and left out')
+    return found, candidates
 
-    If that makes few steps, batches are smaller, and passes more. `held_out` of the pairs are not for training.
-    """
-    tier = tier_of(facts.pairs)
+
+def candidates_for(
+    facts: Facts, pieces: Pieces, row: Row, data: dict[str, str], *, held_out: int = 0
+) -> list[Candidate]:
+    """Models from the narrowest to that of the table."""
     long = np.quantile(pieces.lengths.max(0), 1 - LEFT_OUT)
-    row = next((row for row in ROWS if long <= row), ROWS[-1])
-    tokens = (facts.pairs - held_out) * pieces.per_pair[1]
-    steps = tier.epochs * tokens / (tier.tokens_per_step * FILL)
-    if steps < FEW_STEPS:
-        tier = tier._replace(tokens_per_step=tier.tokens_per_step // 2)
-        steps = max(2 * steps, min(FEW_STEPS, 2 * steps * MOST_EPOCHS / tier.epochs))
-    steps = max(200, _rounded(steps))
-    return Sizes(
-        tier,
-        pieces.vocab_size,
-        row,
-        steps,
-        warmup_steps=min(4000, max(50, _rounded(steps / 10))),
-        evaluate_every=max(50, _rounded(steps / 10)),
-        ema_decay=0.999 if steps >= 3000 else 0.99,
-        epochs=steps * tier.tokens_per_step * FILL / tokens,
-        left_out=float((pieces.lengths.max(0) > row).mean()),
-    )
+    slots = next((slots for slots in ROWS if long <= slots), ROWS[-1])
+    per_step = max(row.tokens_per_step, slots)
+    passes_of_a_step = per_step * FILL / ((facts.pairs - held_out) * pieces.per_pair[1])
+    steps = max(round(row.passes / passes_of_a_step), 200)
+    fields = data | {
+        'model.vocab_size': pieces.vocab_size,
+        'data.source_length': slots,
+        'data.target_length': slots,
+        'optimizer.learning_rate': row.learning_rate,
+        'optimizer.weight_decay': row.weight_decay,
+        'training.tokens_per_step': per_step,
+        'decoding.max_source_tokens': slots,
+    }
+    evaluation = 2 + min(held_out or HELD_OUT, HELD_OUT) * pieces.per_pair[1] / per_step / 3  # a pass forward; samples
+    dropout = lambda passes: {'model.dropout_rate': round(float(np.interp(np.log(passes), *DROPOUT)), 2)}
+    candidates = []
+    for width in sorted({min(LEAST_WIDTH, row.d_model), *range(LEAST_WIDTH, row.d_model + 1, 64)}):
+        depth = row.layers if width == row.d_model else TABLE[0].layers
+        sizes = {'num_heads': 4 if width <= 256 else 8, 'num_encoder_layers': depth, 'num_decoder_layers': depth}
+        sizes = {f'model.{name}': value for name, value in {'d_model': width, 'd_ff': 4 * width, **sizes}.items()}
+        rest = (steps, passes_of_a_step, MORE, min(LEAST_STEPS, steps), evaluation)
+        candidates.append(Candidate.like('tatoeba_en_de', fields | sizes, *rest, adapted=dropout))
+    return candidates
 
 
-def _rounded(number: float) -> int:
-    """With two digits, as a person would write it.
-
-    >>> _rounded(6873)
-    6900
-    """
-    return int(round(number, 1 - math.floor(math.log10(max(number, 1)))))
-
-
-_TEXT = '''\
-"""{languages[0]} to {languages[1]}: {facts.pairs:,} pairs of {files}.
-
-    flax-transformer check {name}
-    flax-transformer train {name} --workdir runs/{stem}
-
-{facts.words[0]:,} source and {facts.words[1]:,} target words. Nobody has trained this config yet: when you have, write
-down here what it scored, on what machine, and how long it took.
-"""
-
-from flax_transformer.config import (
-    Config,
-    DataConfig,
-    DecodingConfig,
-    OptimizerConfig,
-    TrainingConfig,
-    TransformerConfig,
-)
+def _check(file: Path, options: NewOptions) -> None:
+    """Raises UserError before anything is read."""
+    if options.source is None or options.target is None:
+        raise UserError(f'new: give --source and --target, as in: new {file} --source train.en --target train.de')
+    for kind in ('valid', 'test'):
+        given = [getattr(options, f'{kind}_{side}') is not None for side in ('source', 'target')]
+        if any(given) and not all(given):
+            raise UserError(f'got one of --{kind}-source and --{kind}-target, expected both or neither')
+    for given in (file, *(getattr(options, name) for name in vars(options))):
+        if isinstance(given, Path):
+            if given != file and not given.is_file():
+                raise UserError(f'{given} does not exist, or is not a file')
+            if ',' in str(given.absolute()) or '{lang}' in str(given.absolute()):
+                raise UserError(f'{given.absolute()}: a comma or {{lang}} has a meaning in names of corpora; rename it')
 
 
-def get_config() -> Config:
-    return Config(
-        # {why}.
-        model=TransformerConfig(
-            vocab_size={sizes.vocab_size},  # {why_vocab}
-            d_model={tier.d_model},
-            num_heads={tier.num_heads},
-            d_ff={tier.d_ff},
-            num_encoder_layers={tier.layers},
-            num_decoder_layers={tier.layers},
-            dropout_rate={tier.dropout_rate},  # less for more text, more for less
-        ),
-        data=DataConfig(
-            source_language={languages[0]!r},
-            target_language={languages[1]!r},
-            train={corpora.train!r},
-            validation={corpora.validation!r},{no_validation}
-            test={corpora.test!r},
-            # Slots of a packed row; {sizes.left_out:.1%} of the pairs are longer and are left out.
-            source_length={sizes.row},
-            target_length={sizes.row},
-        ),
-        # The rate rises to its peak, then falls to 0 at the last step.
-        optimizer=OptimizerConfig(
-            schedule='linear',
-            learning_rate={tier.learning_rate},
-            warmup_steps={sizes.warmup_steps},
-            ema_decay={sizes.ema_decay},
-        ),
-        training=TrainingConfig(
-            steps={sizes.steps},  # some {sizes.epochs:.0f} passes over the text; more may help, at the price of time
-            tokens_per_step={tier.tokens_per_step},
-            log_every=50,
-            evaluate_every={sizes.evaluate_every},
-            checkpoint_every={sizes.evaluate_every},
-        ),
-        # A longer line is split into parts of what the model has seen.
-        decoding=DecodingConfig(alpha=1.0, max_source_tokens={sizes.row}),
-    )
-'''
-
-
-@dataclass(frozen=True)
-class Corpora:
-    train: str
-    validation: str
-    test: str
-
-
-def config_text(name: str, files: str, languages: tuple[str, str], corpora: Corpora, facts: Facts, sizes: Sizes) -> str:
-    wanted = sizes.tier.vocab_size
-    short = f'shared pieces; {wanted} would be usual, but this text has too few characters for them'
-    long = 'shared pieces, learned from both sides'
-    return _TEXT.format(
-        name=_in_docstring(shlex.quote(name)),
-        stem=_in_docstring(shlex.quote(name.rpartition('/')[2].removesuffix('.py'))),
-        files=_in_docstring(files),
-        languages=languages,
-        corpora=corpora,
-        facts=facts,
-        sizes=sizes,
-        tier=sizes.tier,
-        why=sizes.tier.why[0].upper() + sizes.tier.why[1:],
-        why_vocab=long if sizes.vocab_size >= wanted else short,
-        no_validation='' if corpora.validation else '  # none: the last checkpoint counts as the best',
-    )
-
-
-def _in_docstring(text: str) -> str:
-    return text.replace('\\', '\\\\').replace('"', '\\"')
+def _data(file: Path, options: NewOptions, languages: tuple[str, str], held_out: int) -> dict[str, str]:
+    """The fields of the section data; holds out validation pairs if none are given."""
+    root = file.absolute().parent
+    name = lambda *paths: ','.join(shared.from_folder(path, root) for path in paths if path)
+    train, validation = name(options.source, options.target), name(options.valid_source, options.valid_target)
+    if held_out:
+        folder = file.absolute().with_suffix('.data')
+        held_out_names = hold_out(options.source, options.target, folder, languages, held_out)
+        train, validation = (str(Path(part).relative_to(root)) for part in held_out_names)
+    test = name(options.test_source, options.test_target)
+    fields = {'source_language': languages[0], 'target_language': languages[1], 'train': train}
+    fields |= {'validation': validation, 'test': test, 'root': str(root)}
+    return {f'data.{name}': value for name, value in fields.items()}

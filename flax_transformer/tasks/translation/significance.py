@@ -96,30 +96,45 @@ def _compare(
     trials: int,
 ) -> Comparison:
     # [lines, counts]: what sacreBLEU sums over lines before it computes a score. Its own tests use the same methods.
-    ours, others = (
-        np.array(metric._extract_corpus_statistics(lines, references), np.float64) for lines in (baseline, system)
-    )
-    score = lambda sums: metric._compute_score_from_stats(sums.tolist())
-    lines = len(baseline)
+    def statistics(lines: list[str]) -> np.ndarray:
+        """Of each line; equal ones are counted once."""
+        rows = list(zip(lines, *references, strict=True))
+        places = {row: place for place, row in enumerate(dict.fromkeys(rows))}
+        once, *theirs = map(list, zip(*places, strict=True))
+        found = np.array(metric._extract_corpus_statistics(once, theirs), np.float64)
+        return found[[places[row] for row in rows]]
 
-    def differences(count: int, draw: Callable[[int], np.ndarray], exchange: Callable[[np.ndarray], np.ndarray]):
-        """[count]: `draw` says how often each line counts for its own system, `exchange` for the other one."""
-        found, block = [], max(1, _BLOCK // lines)
+    ours, others = statistics(baseline), statistics(system)
+    score = lambda sums: metric._compute_score_from_stats(sums.tolist())
+    lines, width = ours.shape
+    # Equal lines are drawn together, and exchanging what is equal changes nothing.
+    kinds, counts = np.unique(np.concatenate([ours, others], axis=1), axis=0, return_counts=True)
+    changes = (others - ours)[(others != ours).any(axis=1)]
+
+    def differences(count: int, size: int, draw: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        """[count]: of the sums of both systems that `draw` makes some of at a time, of `size` numbers each."""
+        found, block = [], max(1, _BLOCK // max(size, 1))
         for first in range(0, count, block):
-            own = draw(min(block, count - first)).astype(np.float64)
-            exchanged = exchange(own)
-            pairs = zip(own @ ours + exchanged @ others, own @ others + exchanged @ ours, strict=True)
+            pairs = zip(*draw(min(block, count - first)), strict=True)
             found += [score(b).score - score(a).score for a, b in pairs]
         return np.array(found)
+
+    def resample(count: int) -> tuple[np.ndarray, np.ndarray]:
+        """As many lines as there are, drawn with replacement."""
+        sums = rng.multinomial(lines, counts / lines, count).astype(np.float64) @ kinds
+        return sums[:, :width], sums[:, width:]
+
+    def randomise(count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Each line's two translations, exchanged with probability 1/2."""
+        moved = rng.integers(2, size=(count, len(changes)), dtype=np.uint8).astype(np.float64) @ changes
+        return ours.sum(0) + moved, others.sum(0) - moved
 
     one, other = score(ours.sum(0)), score(others.sum(0))
     difference = other.score - one.score
     seed = os.environ.get('SACREBLEU_SEED', '12345')
     rng = np.random.default_rng(None if seed.lower() == 'none' else int(seed))
-    # As many lines as there are, drawn with replacement.
-    resampled = differences(resamples, lambda n: rng.multinomial(lines, np.full(lines, 1 / lines), n), np.zeros_like)
-    # Each line's two translations, exchanged with probability 1/2.
-    randomised = differences(trials, lambda n: rng.integers(2, size=(n, lines)), lambda own: 1 - own)
+    resampled = differences(resamples, len(kinds), resample)
+    randomised = differences(trials, len(changes), randomise)
     low, high = np.quantile(resampled, [0.025, 0.975])
     return Comparison(
         metric=one.name,

@@ -39,6 +39,9 @@ class Detector:
         self._model = TriggerWordModel(model, features)
         self._advance = jax.jit(partial(_advance, model=self._model))
 
+    def __reduce__(self) -> tuple[Any, ...]:  # another process compiles for itself
+        return type(self), (self.params, self._model.config, self._model.features, self.rule)
+
     @classmethod
     def from_run(cls, path: Path | str, *, step: int | None = None, threshold: float | None = None) -> Self:
         """The detector of a run directory's best checkpoint, or of the mean that training.average_last asks for.

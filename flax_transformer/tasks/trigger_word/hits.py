@@ -7,6 +7,8 @@ import numpy as np
 
 from flax_transformer.tasks.trigger_word.config import HitConfig
 
+EARLY, LATE = 0.3, 1.0  # seconds around the end of a word in which a hit is of it
+
 
 class Hit(NamedTuple):
     seconds: float  # from the start of the stream to the end of the output frame that decided
@@ -58,14 +60,14 @@ class Matched(NamedTuple):
         return sum(delay is None for delay in self.delays)
 
 
-def matched(hits: Iterable[Hit], ends: Sequence[float], *, early: float = 0.3, late: float = 1.0) -> Matched:
-    """Gives each word the first hit from `early` seconds before its end to `late` seconds after it.
+def matched(hits: Iterable[Hit], ends: Sequence[float]) -> Matched:
+    """Gives each word the first hit from EARLY seconds before its end to LATE after it.
 
     `ends` are the ends of words, seconds, ascending. A further hit in that time is a false accept, too.
     """
     hits, delays, taken = list(hits), [], set()
     for end in ends:
-        own = (i for i, hit in enumerate(hits) if i not in taken and -early <= hit.seconds - end <= late)
+        own = (i for i, hit in enumerate(hits) if i not in taken and -EARLY <= hit.seconds - end <= LATE)
         first = next(own, None)
         delays.append(None if first is None else hits[first].seconds - end)
         taken.add(first)

@@ -122,9 +122,9 @@ def recolored(key: jax.Array, frames: jax.Array) -> jax.Array:
     scenes, _, bands = frames.shape
     height = np.linspace(-1, 1, bands)
     curves = np.stack([np.cos(np.pi * height), height, np.sin(np.pi * height)]) * np.array(_COLOR)[:, None]
-    color = jax.random.normal(color_key, (scenes, len(_COLOR))) @ curves.astype(np.float32)
-    first = jax.random.randint(first_key, (scenes, 1), 0, bands)
-    count = jax.random.randint(count_key, (scenes, 1), 0, min(_MOST_MASKED, bands) + 1)
+    color = jax.random.normal(color_key, (scenes, len(_COLOR)), jnp.float32) @ curves.astype(np.float32)
+    first = jax.random.randint(first_key, (scenes, 1), 0, bands, jnp.int32)
+    count = jax.random.randint(count_key, (scenes, 1), 0, min(_MOST_MASKED, bands) + 1, jnp.int32)
     band = np.arange(bands)[None]
     is_masked = (band >= first) & (band < first + count)
     return jnp.where(is_masked[:, None], 0, frames + color[:, None])

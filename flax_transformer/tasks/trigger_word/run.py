@@ -24,5 +24,5 @@ def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
     from flax_transformer.tasks.trigger_word.model import init_params
 
     init = lambda config, key: init_params(config.model, config.features, key)
-    _, config, params = load_named(Run, reference, init, step=step)
+    _, config, params, _ = load_named(Run, reference, init, step=step)
     return LoadedRun(config, params)

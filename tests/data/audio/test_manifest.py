@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import tarfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from wav_files import tone, wav_bytes
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.audio import manifest
+from flax_transformer.data.audio import archive
 from flax_transformer.data.audio.manifest import Utterance, open_audio, read_all, read_manifest
 
 HEADER = 'file\tdigit\tspeaker\tsplit\n'
@@ -134,7 +136,7 @@ def test_files_in_the_folder_come_before_those_of_the_archive(tmp_path: Path) ->
 def test_a_compressed_archive_of_too_much_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / 'index.tsv').write_text(TABLE)
     write_tar(tmp_path / 'a.tar.gz', mode='w:gz')
-    monkeypatch.setattr(manifest, 'MOST_UNPACKED', 5 * len(clip(ROWS[0][0])))
+    monkeypatch.setattr(archive, 'MOST_UNPACKED', 5 * len(clip(ROWS[0][0])))
     with pytest.raises(
         UserError, match=r'a.tar.gz is compressed, and its recordings take more than .* tar -xf .*a.tar.gz -C'
     ):
@@ -208,11 +210,12 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
         (HEADER, 'index.tsv#digit', r'index.tsv lists no recordings; expected at least one'),
         (TABLE, 'other.tsv#digit', r'other.tsv does not exist; relative paths start at'),
         (TABLE, 'index.csv', r'index.csv does not exist'),
-        (TABLE, '.', r"has no \*.trans.txt in it or below; expected LibriSpeech's layout"),
+        (TABLE, 'empty', 'empty has no recordings in it or below; expected WORD'),
     ],
 )  # fmt: skip
 def test_a_manifest_without_what_it_needs_is_refused(content: str, spec: str, message: str, tmp_path: Path) -> None:
     (tmp_path / 'index.tsv').write_text(content)
+    (tmp_path / 'empty').mkdir()
     with pytest.raises(UserError, match=message):
         read(spec, tmp_path)
 
@@ -258,7 +261,7 @@ def test_each_row_needs_a_text(second: dict, message: str, is_first: bool, tmp_p
 @pytest.mark.parametrize('encoding', ['latin-1', 'utf-16'])
 def test_a_table_in_another_encoding_is_refused(encoding: str, tmp_path: Path) -> None:
     (tmp_path / 'index.tsv').write_bytes((HEADER + 'ä.wav\tx\tann\ttest\n').encode(encoding))
-    with pytest.raises(UserError, match=r'index.tsv, line .: byte 0x.. is not valid UTF-8; convert the file'):
+    with pytest.raises(UserError, match=r'index.tsv(, line .: byte 0x.. is not valid UTF-8; convert| is in UTF-16)'):
         read('index.tsv#digit', tmp_path)
 
 
@@ -306,3 +309,12 @@ def test_each_spelling_of_a_path_finds_the_archives_recording(name: str, mode: s
     utterances, said = read('index.tsv', tmp_path)
     assert [each.text for each in utterances] == ['one', 'two']
     assert 'index.tsv: 1 recordings are listed again' in said[1]
+
+
+def test_a_fifo_is_named_and_a_wide_table_is_read_soon(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / 'a.wav')
+    (tmp_path / 'm.tsv').write_text('path\ttext\t' + '\t'.join(map(str, range(20_000))) + '\na.wav\tx' + '\t' * 20_000)
+    began = time.process_time()
+    with pytest.raises(UserError, match=r'a.wav is a FIFO, expected a regular file'):
+        read('m.tsv', tmp_path)
+    assert time.process_time() - began < 3

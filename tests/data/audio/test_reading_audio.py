@@ -95,8 +95,8 @@ def test_a_recorder_that_wrote_into_a_pipe_knows_no_size(declared: int) -> None:
 
 def test_the_header_says_what_the_file_holds() -> None:
     content = wav_bytes(TONE)
-    assert read_header(io.BytesIO(content)) == (4000, 8000, 1, 0)
-    assert read_header(io.BytesIO(content[:-1001])) == (3499, 8000, 1, 501)
+    assert read_header(io.BytesIO(content))[:4] == (4000, 8000, 1, 0)
+    assert read_header(io.BytesIO(content[:-1001]))[:4] == (3499, 8000, 1, 501)
 
 
 def test_an_open_file_may_be_a_pipe() -> None:

@@ -294,6 +294,14 @@ def test_odd_spaces_are_a_note(tmp_path):
     assert (found['odd_spaces'].severity, found['odd_spaces'].count) == ('note', 4)
 
 
+def test_one_consistent_unicode_form_is_no_fault_whichever_it_is(tmp_path):
+    corpus = clean_corpus()
+    for lines in [lines for sides in corpus.values() for lines in sides]:
+        lines[:] = [unicodedata.normalize('NFD', line.decode()).encode() for line in lines]
+    write_corpus(tmp_path, corpus)
+    assert 'normalization' not in {found.kind for found in audit_of(config_of(tmp_path)).findings}
+
+
 def test_files_that_changed_since_a_run_began_are_an_error(tmp_path):
     write_corpus(tmp_path, clean_corpus())
     files = sorted(tmp_path.iterdir())
@@ -350,6 +358,12 @@ def test_several_processes_and_chunks_find_what_one_finds(tmp_path, monkeypatch)
     assert audit_of(config, processes=2) == whole
     snowman = next(found for found in whole.findings if found.kind == 'uncovered').examples[0]
     assert snowman.place == f'{tmp_path / "train.de"}, line 306'
+
+
+def test_number_words_give_nothing():
+    """Numbers in their order resemble their neighbours; that is no shift."""
+    few = DataConfig(numbers_train=20_000)
+    assert audit_of(Config(model=TransformerConfig(vocab_size=400), data=few)).findings == ()
 
 
 def test_a_mixture_is_checked_part_by_part(tmp_path):

@@ -251,6 +251,13 @@ def iter_from(dataset, count):
     return iterator
 
 
+def test_two_readers_of_one_dataset_do_not_disturb_each_other():
+    dataset = packed()
+    one, two = iter(dataset), iter(dataset)
+    ahead = take(one, MANY)
+    assert_equal(take(two, MANY), ahead)
+
+
 def test_a_grain_prefetcher_keeps_order_and_state():
     """The state speaks of what was given out, not of what was read ahead."""
     plain = iter(packed())

@@ -17,7 +17,7 @@ from flax_transformer.data import lines as text_lines
 from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.cache import Settings, cached_pairs, find_cached
 from flax_transformer.data.bitext.sources import open_corpus
-from flax_transformer.data.bitext.tokenized import tokenize
+from flax_transformer.data.bitext.tokenized import Side, tokenize
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 LINES = ['one two three four five six', 'eins zwei drei vier', 'ein Satz mit süßen Äpfeln'] * 5
@@ -378,7 +378,7 @@ def test_a_fault_at_the_end_of_a_corpus_leaves_no_half_of_it(folder, tmp_path):
     read = []
     with pytest.raises(UserError, match=r'has 101 lines, .* has 100; expected equal counts'):
         cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache', progress=read.append)
-    assert sum(read) == 96  # of whole chunks
+    assert sum(read) == 100  # all that both files have
     assert prepared_in(tmp_path / 'cache') == set()
 
 
@@ -397,3 +397,10 @@ def test_what_is_mapped_outlives_its_folder_and_the_release_of_its_pages(folder,
     for _ in range(2):
         pairs.release()
         assert_same(pairs, expected)
+
+
+def test_what_is_mapped_cannot_be_written(folder, tmp_path):
+    pairs = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    with pytest.raises(ValueError, match='read-only'):
+        pairs.source.ids[0] = 3
+    assert isinstance(pairs.source, Side)

@@ -22,9 +22,11 @@ def machine(monkeypatch: pytest.MonkeyPatch):
                 raise AssertionError  # JAX's error where CUDA is not installed
             return [SimpleNamespace(platform='cpu')]
 
-        monkeypatch.setattr(module, 'jax', SimpleNamespace(config=config, devices=devices))
-        find_spec = lambda name: object() if name in packages else None
-        monkeypatch.setattr(module, 'importlib', SimpleNamespace(util=SimpleNamespace(find_spec=find_spec)))
+        jax = SimpleNamespace(config=config, devices=devices, default_backend=lambda: 'cpu', __version__='0.11.2')
+        monkeypatch.setattr(module, 'jax', jax)
+        util = SimpleNamespace(find_spec=lambda name: object() if name in packages else None)
+        metadata = SimpleNamespace(version={'jaxlib': '0.11.2', 'jax_cuda12_plugin': '0.7.2'}.get)
+        monkeypatch.setattr(module, 'importlib', SimpleNamespace(util=util, metadata=metadata))
 
     return tell
 
@@ -43,6 +45,18 @@ def test_a_device_whose_package_is_installed_is_to_be_looked_for(machine) -> Non
     assert module.missing_platform().endswith('look for the device and its driver: what JAX needs is installed')
 
 
+@pytest.mark.parametrize('packages', [(), ('jax_cuda12_plugin',)], ids=['no plugin', 'a plugin of another version'])
+def test_a_gpu_that_jax_does_not_use_is_said(machine, packages: tuple[str, ...], monkeypatch, tmp_path) -> None:
+    machine(None, packages)
+    monkeypatch.setattr(module, 'Path', lambda _: tmp_path)
+    assert module.unused_gpu() is None
+    (tmp_path / 'nvidia0').touch()
+    expected = f'has an NVIDIA GPU, but JAX 0.11.2 runs on the CPU: install what it needs: {install_command("cuda")} ('
+    assert expected in module.unused_gpu()
+    machine('cpu', packages)
+    assert module.unused_gpu() is None
+
+
 def test_a_misspelt_platform_gets_the_nearest(machine) -> None:
     machine('cudo')
     found = module.missing_platform()
@@ -57,9 +71,7 @@ def test_a_platform_that_starts_is_not_to_blame(machine, asked: str | None) -> N
     assert module.missing_platform() is None
 
 
-def test_every_command_says_it_in_place_of_a_traceback(
-    machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_says_it_in_place_of_a_traceback(machine, monkeypatch, capsys) -> None:
     def fail(argv: list[str]) -> None:
         raise AssertionError
 

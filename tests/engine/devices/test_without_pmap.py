@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from conftest import TESTS
 
 
+@pytest.mark.slow
 def test_without_pmap_every_module_is_imported_and_meshes_train_and_translate(tmp_path: Path) -> None:
     run = TESTS / 'golden' / 'number_words'
     # The program itself makes two devices, as `--parallel.num-devices` does.

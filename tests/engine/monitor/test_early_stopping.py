@@ -98,9 +98,7 @@ def test_in_pieces_it_ends_where_it_would_end_at_once(stop_at: int) -> None:
     assert saved[14][1]['window']['steps'] == 4  # since the report of step 10: none is lost where it ends
 
 
-def test_a_run_that_ended_early_says_so_and_goes_on_with_more_patience(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_ended_early_says_so_and_goes_on_with_more_patience(tmp_path: Path, capsys) -> None:
     config = CircleConfig(training=LoopConfig(steps=12, evaluate_every=3, checkpoint_every=12, patience=2))
     go_on = lambda config: train_circle(tmp_path / 'run', config, lambda *_: {'loss': 1.5})
     go_on(config)

@@ -139,5 +139,5 @@ def test_a_run_of_several_devices_is_loaded_on_one(tmp_path: Path) -> None:
     """A machine that has only one loads it too: Orbax would look for the devices that saved it."""
     training = replace(TRAINING, steps=1, checkpoint_every=1, evaluate_every=1)
     train_circle(tmp_path / 'run', CircleConfig(training=training, parallel=ParallelConfig('mesh', 2)))
-    _, _, params = load_named(CircleRun, tmp_path / 'run', lambda config, key: CircleTask(config).init(key))
+    _, _, params, _ = load_named(CircleRun, tmp_path / 'run', lambda config, key: CircleTask(config).init(key))
     assert {tuple(leaf.devices()) for leaf in jax.tree.leaves(params)} == {(jax.devices()[0],)}

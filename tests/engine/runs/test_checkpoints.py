@@ -75,8 +75,8 @@ def test_the_newest_checkpoints_are_averaged(tmp_path: Path) -> None:
         checkpoints.save(make_state(step), {}, {})
     checkpoints.wait()
     like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), make_state(0).params)
-    np.testing.assert_allclose(checkpoints.restore_average(like, 3)['b'], 4.0)
-    np.testing.assert_allclose(checkpoints.restore_average(like, 9)['b'], 13 / 4)
+    np.testing.assert_allclose(checkpoints.restore_average(like, 3)[0]['b'], 4.0)
+    np.testing.assert_allclose(checkpoints.restore_average(like, 9)[0]['b'], 13 / 4)
     checkpoints.close()
 
 
@@ -115,9 +115,7 @@ def test_a_half_written_checkpoint_is_ignored(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_checkpoint_is_replaced_or_kept_whatever_happens_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_is_replaced_or_kept_whatever_happens_meanwhile(tmp_path: Path, monkeypatch) -> None:
     folder = tmp_path / 'checkpoints'
 
     def saved_score(checkpoints: Checkpoints) -> float:

@@ -11,7 +11,10 @@ import pytest
 from conftest import ROOT, copy_config
 
 from flax_transformer.cli.train import _print_next
+from flax_transformer.common.quiet import quiet
 from flax_transformer.engine.runs.finished import finished
+from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
+from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.translation.run import Run
 
 CONFIG = """from pathlib import Path
@@ -43,6 +46,18 @@ def test_what_comes_next_can_be_typed_without_a_test_set_too(test: str, files: s
     config = copy_config(Path())
     _print_next(replace(config, data=replace(config.data, test=test)), Path('run'))
     assert f'  flax-transformer evaluate run{files}\n' in capsys.readouterr().out
+
+
+def test_what_comes_next_are_the_commands_of_the_task_and_nothing_if_quiet(capsys) -> None:
+    for config, following in (
+        (ClassificationConfig(data=ClassificationDataConfig(test='')), 'evaluate run --test test.tsv'),
+        (EmbeddingsConfig(), 'neighbours run WORD ...'),
+    ):
+        _print_next(config, Path('run'))
+        assert f'  flax-transformer {following}\n' in capsys.readouterr().out
+        with quiet():
+            _print_next(config, Path('run'))
+        assert capsys.readouterr().out == 'The run is in run.\n'
 
 
 def test_what_a_start_must_look_at_is_not_called_finished(copy_run: Path, tmp_path: Path) -> None:

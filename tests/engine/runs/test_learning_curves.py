@@ -85,6 +85,14 @@ def test_the_curves_have_a_line_for_each_run(runs: list[Path]) -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == list(map(str, runs))
 
 
+def test_equal_curves_are_dashed_so_that_each_shows(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / name, [5.0, 4.0, 3.5], []) for name in 'abc']
+    runs.append(make_run(tmp_path / 'd', [4.0, 3.0, 2.5], []))
+    figure = plot_curves(runs)
+    styles = [line.get_linestyle() for line in figure.axes[0].get_lines() if len(line.get_xdata())]
+    assert styles == ['-', '--', '--', '-']
+
+
 def test_watching_shows_what_is_new_until_the_runs_are_finished(tmp_path: Path, monkeypatch, capsys) -> None:
     run = make_run(tmp_path / 'a', [5.0], [], steps=60)
     picture = tmp_path / 'curves.svg'

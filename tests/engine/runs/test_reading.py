@@ -70,9 +70,7 @@ def test_the_best_stays_the_best_while_it_is_replaced(run: Path, monkeypatch: py
     assert reader_of(run).best() == 1
 
 
-def test_a_step_that_was_asked_for_and_is_deleted_meanwhile_is_said_to_be_gone(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_that_was_asked_for_and_is_deleted_meanwhile_is_said_to_be_gone(run: Path, monkeypatch) -> None:
     once_before_reading(monkeypatch, lambda: shutil.rmtree(run / 'checkpoints' / '1'))
     with pytest.raises(UserError, match=r'has no checkpoint of step 1; there are 2$'):
         reader_of(run).restore_params(like(), 1)

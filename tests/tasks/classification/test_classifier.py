@@ -11,7 +11,7 @@ from flax_transformer import Classifier
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.classification.config import ClassificationConfig, ClassifierConfig, VocabularyConfig
 from flax_transformer.tasks.classification.run import Run, load_run
-from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary
+from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary, words_and_punctuation
 
 
 @pytest.fixture(scope='module')
@@ -25,7 +25,7 @@ def test_it_tells_good_from_bad(classifier: Classifier, texts_folder: Path) -> N
     )
     found = classifier(texts)
     assert [each.label for each in found] == list(labels)
-    assert all(each.probability > 0.9 and not each.flags for each in found)
+    assert all(each.probability > 0.8 and not each.flags for each in found)
 
 
 def test_a_line_gets_the_same_numbers_in_any_company(classifier: Classifier) -> None:
@@ -61,14 +61,40 @@ def test_what_was_cut_unknown_or_replaced_is_flagged(classifier: Classifier) -> 
 
 
 def test_parameters_that_are_no_numbers_are_reported(classifier: Classifier, tiny_classifier: Path) -> None:
-    config, params, vocabulary, labels = load_run(tiny_classifier)
+    config, params, vocabulary, labels, _ = load_run(tiny_classifier)
     broken = jax.tree.map(lambda x: x * np.nan, params)
     with pytest.raises(UserError, match='computes no numbers'):
         Classifier(config.model, broken, vocabulary, labels, max_length=16)(['good'])
 
 
+def test_logits_are_divided_by_the_temperature_of_the_checkpoint(tiny_classifier: Path, tmp_path: Path) -> None:
+    """For a mean of checkpoints by their geometric mean; by 1 in a run that has none."""
+    run = Path(shutil.copytree(tiny_classifier, tmp_path / 'run'))
+    config, params, vocabulary, labels, temperature = load_run(f'{run}@60')
+    lines = ['the plot is dull']
+    plain = Classifier(config.model, params, vocabulary, labels, max_length=16).probabilities(lines)
+    expected = plain ** (1 / temperature)
+    found = Classifier.from_run(f'{run}@60').probabilities(lines)
+    np.testing.assert_allclose(found, expected / expected.sum(), rtol=1e-5)
+    both = [load_run(f'{run}@{which}').temperature for which in ('30', '60')]
+    assert load_run(f'{run}@average').temperature == pytest.approx(np.sqrt(both[0] * both[1]))
+    for file in run.glob('checkpoints/*/metrics/metrics'):
+        file.write_text('{"validation_accuracy": 1.0}')
+        (file.parents[1] / 'manifest.json').unlink()
+    assert (1 in both, load_run(run).temperature) == (False, 1)
+
+
+def test_punctuation_is_a_word_of_its_own_unless_the_vocabulary_is_of_words(tmp_path: Path) -> None:
+    spaced = "« Où va-t-il ? » ' It's 1,000.50 at 10:30 ' ... हिन्दी , e\u0301te\u0301"  # marks are parts of words
+    assert words_and_punctuation("«Où va-t-il ?»'It's 1,000.50 at 10:30'... हिन्दी, e\u0301te\u0301") == spaced.split()
+    for algorithm, expected in (('words_and_punctuation', ['aspen', '?']), ('words', ['<unk>'])):
+        Vocabulary.learn(['Aspen ?'], VocabularyConfig(algorithm=algorithm), 10).save(tmp_path / algorithm)
+        found = Vocabulary.load(tmp_path / algorithm)
+        assert found.tokens(found.encode(['Aspen?'])[0]) == expected
+
+
 def test_a_checkpoint_can_be_chosen(tiny_classifier: Path) -> None:
-    chosen = [Classifier.from_run(f'{tiny_classifier}@{which}')('good') for which in ('30', 'last')]
+    chosen = [Classifier.from_run(f'{tiny_classifier}@{which}')('the plot is dull') for which in ('30', 'last')]
     assert chosen[0].probability < chosen[1].probability
     with pytest.raises(UserError, match='names a checkpoint, and so does step=60'):
         Classifier.from_run(f'{tiny_classifier}@30', step=60)

@@ -16,7 +16,7 @@ from flax_transformer import train
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
-from flax_transformer.tasks.classification.batches import Batch, EncodedTexts, padded
+from flax_transformer.tasks.classification.batches import Batch, EncodedTexts
 from flax_transformer.tasks.classification.config import (
     ClassificationTrainingConfig,
     ClassifierConfig,
@@ -24,6 +24,7 @@ from flax_transformer.tasks.classification.config import (
 from flax_transformer.tasks.classification.model import ClassifierModel, parameter_shapes, probabilities
 from flax_transformer.tasks.classification.preparation import class_weights, log_ratios, with_naive_bayes
 from flax_transformer.tasks.classification.run import Labels, Run
+from flax_transformer.tasks.classification.vocabulary import padded
 from flax_transformer.tasks.find import make_trainer
 
 

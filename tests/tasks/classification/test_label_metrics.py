@@ -6,6 +6,7 @@ import pytest
 from flax_transformer.tasks.classification.metrics import (
     calibration_error,
     confusion_matrix,
+    fitted_temperature,
     macro_f1,
     most_wrong,
     scores,
@@ -66,6 +67,18 @@ def test_a_confidence_on_the_edge_of_a_bin_is_in_the_lower_one() -> None:
     # 0.5 is in (0, 0.5], 0.6 in (0.5, 1]: two bins of one text, whose gaps of 0.5 and -0.6 must not cancel.
     probabilities = np.array([[0.5, 0.5], [0.6, 0.4]])
     assert calibration_error(probabilities, np.array([0, 1]), bins=2) == pytest.approx((0.5 + 0.6) / 2)
+
+
+@pytest.mark.parametrize('temperature', [0.4, 1.0, 3.0])
+def test_the_temperature_undoes_what_logits_were_multiplied_by(temperature: float) -> None:
+    generator = np.random.default_rng(0)
+    logits = generator.normal(size=(4000, 5))
+    softmax = lambda z: np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    labels = (softmax(logits).cumsum(axis=1) < generator.random((4000, 1))).sum(axis=1)
+    # Its standard error from 4,000 texts is some 3 %.
+    assert fitted_temperature(softmax(logits * temperature), labels) == pytest.approx(temperature, rel=0.1)
+    few = fitted_temperature(np.array([[0.99, 0.01]] * 18), np.zeros(18, int))
+    assert 1 / (1 + (0.01 / 0.99) ** (1 / few)) == pytest.approx(19 / 20)  # as if each label had come once more
 
 
 def test_the_bootstrap_interval_is_that_of_a_binomial() -> None:

@@ -17,6 +17,8 @@ from flax_transformer.tasks.classification.opinions import (
 )
 from flax_transformer.tasks.classification.reading import read_examples
 
+NEGATIONS = ('not', 'never', 'hardly', 'nothing', 'no', 'without', 'lacking', 'far', 'but')
+
 
 @pytest.fixture(scope='module')
 def train() -> tuple[list[str], list[str]]:
@@ -30,6 +32,21 @@ def test_there_are_a_hundred_pairs_half_of_them_praise() -> None:
     assert len({text for pair in pairs for text in pair[:2]}) == 200
     notes = 'completely lacking in good taste , good service and good ambience'
     assert [pair.labels() for pair in pairs if pair.negated == notes] == [('pos', 'neg')]
+
+
+def test_each_negation_turns_as_much_praise_as_blame() -> None:
+    added = {
+        is_praise: Counter(
+            word
+            for pair in negation_pairs()
+            if pair.is_praise == is_praise
+            for word in set(pair.negated.split()) - set(pair.plain.split())
+            if word in NEGATIONS
+        )
+        for is_praise in (True, False)
+    }
+    assert added[True] == added[False]
+    assert set(added[True]) == set(NEGATIONS)
 
 
 def test_pairs_are_counted_where_both_labels_are_right() -> None:

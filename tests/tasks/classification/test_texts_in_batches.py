@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flax_transformer.tasks.classification.batches import EncodedTexts, TrainingBatches, padded
+from flax_transformer.tasks.classification.batches import EncodedTexts, TrainingBatches
+from flax_transformer.tasks.classification.vocabulary import padded
 
 
 def texts(count: int) -> EncodedTexts:

@@ -64,20 +64,24 @@ def test_bad_text_is_named(tmp_path: Path, text: str | bytes, message: str) -> N
 def test_a_changed_text_or_damaged_ids_are_noticed(tmp_path: Path) -> None:
     corpus, _ = prepared(tmp_path)
     file = tmp_path / 'text.txt'
-    assert load_corpus(tmp_path, [file]) == corpus
+    assert load_corpus(tmp_path, [file], 9) == corpus
     file.write_text(TEXT.replace('cat', 'dog'))
-    assert load_corpus(tmp_path, [file]) is None
+    assert load_corpus(tmp_path, [file], 9) is None
     file.write_text(TEXT)
-    assert load_corpus(tmp_path, [file]) == corpus
+    assert load_corpus(tmp_path, [file], 9) == corpus
     corpus.file.write_bytes(corpus.file.read_bytes()[:-4])
-    assert load_corpus(tmp_path, [file]) is None
+    assert load_corpus(tmp_path, [file], 9) is None
+    prepared(tmp_path)
+    assert load_corpus(tmp_path, [file], 1) is None, 'an id beyond the vocabulary'
+    corpus.file.write_bytes(bytes(corpus.file.stat().st_size))
+    assert load_corpus(tmp_path, [file], 9) is None
 
 
 def test_a_damaged_vocabulary_is_named(tmp_path: Path) -> None:
     file = tmp_path / 'vocabulary.txt'
     Vocabulary(['a', 'b'], [2, 1]).save(file)
     assert Vocabulary.load(file).words == ('a', 'b')
-    for text in ('a 2\n', 'a 2\na 1\n', 'a\nb 1\n', 'a 2\nb x\n'):
+    for text in ('a 2\n', 'a 2\na 1\n', 'a\nb 1\n', 'a 2\nb x\n', f'a {2**63}\nb 1\n', 'a 2\nb -5\n', 'a 22\nb 1'):
         file.write_text(text)
         with pytest.raises(UserError, match='damaged'):
             Vocabulary.load(file)
@@ -91,7 +95,7 @@ def test_pairs_are_counted_by_their_distance_within_lines(tmp_path: Path, most: 
     expected: Counter[tuple[int, int]] = Counter()
     for i, j in itertools.combinations(range(len(ids)), 2):
         if j - i <= 4 and (ids[i : j + 1] != END_OF_LINE).all():
-            expected[tuple(sorted(ids[[i, j]].tolist()))] += 1 / (j - i)
+            expected[tuple(sorted(ids[[i, j]].tolist()))] += (1 + (ids[i] == ids[j])) / (j - i)  # from both sides
     out = tmp_path / 'pairs'
     assert count_pairs(ids, 4, out, most=most) == len(expected)
     found = np.fromfile(out, PAIR)

@@ -56,6 +56,18 @@ def test_text_of_which_sampling_leaves_no_pair_is_refused(tmp_path: Path) -> Non
             train(config, tmp_path / 'run')
 
 
+def test_damaged_pairs_are_counted_again(text_folder: Path, tmp_path: Path) -> None:
+    config, run = tiny_config(text_folder, 'glove'), Run(tmp_path / 'run')
+    run.path.mkdir()
+    whole = prepare_run(config, run)
+    run.write_vocabulary(whole.vocabulary)
+    content = run.pairs_file.read_bytes()
+    for damaged in (content[: len(content) // 24 * 12], content[:8] + b'\xff' * 4 + content[12:]):
+        run.pairs_file.write_bytes(damaged)
+        prepare_run(config, run)
+        assert run.pairs_file.read_bytes() == content
+
+
 def test_tables_are_updated_in_place(text_folder: Path) -> None:
     """XLA copies a table that it cannot update in place: the step would need room for one."""
     for method in ('skip_gram', 'glove'):

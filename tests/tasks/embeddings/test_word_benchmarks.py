@@ -51,6 +51,15 @@ def test_analogies_are_counted_by_section(vectors: WordVectors, tmp_path: Path) 
     assert score_analogies(vectors, file, among=None)[1].asked == 1
 
 
+def test_an_answer_is_not_a_question_word_in_another_case(tmp_path: Path) -> None:
+    """gensim drops every word whose spelling in upper case is that of a, b or c."""
+    file = tmp_path / 'questions.txt'
+    file.write_text(': family\nman woman king queen\nman woman uncle aunt\n')
+    words = WORDS | {'King': [0.4, 0.7, 0.7, 0], 'KING': [0.4, 0.7, 0.7, 0.1], 'uncle': [0.4, 0.7, 0, 0.7]}
+    cased = WordVectors(words, np.array(list(words.values())))
+    assert score_analogies(cased, file)[0].right == 2
+
+
 def test_correlations_are_of_ranks(vectors: WordVectors, tmp_path: Path) -> None:
     file = tmp_path / 'pairs.tsv'
     file.write_text('# a comment\nMan\twoman\t9\nman\tking\t9\nman\tgirl\t2\nman\tqueen\t5\nman\tAthens\t1\n\n')

@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -16,8 +17,10 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.speech.batches import Batch, fill
-from flax_transformer.tasks.speech.config import SpeechConfig
+from flax_transformer.tasks.speech.config import SpeechConfig, UnitConfig
+from flax_transformer.tasks.speech.recipe import SpeechValidation
 from flax_transformer.tasks.speech.run import Run
+from flax_transformer.tasks.speech.units import Units
 
 SLOTS = 6_400  # of the only length of the tiny config's batches
 ROWS = 32
@@ -59,6 +62,18 @@ def test_empty_rows_and_those_too_short_for_their_labels_weigh_nothing() -> None
         'utterances': 2,
         'too_short': 1,
     }
+
+
+@pytest.mark.parametrize(('log_prob', 'loss'), [(np.log(1 / 3), np.log(3)), (np.nan, np.nan)])
+def test_validation_leaves_out_what_is_too_short_and_no_broken_model(log_prob: float, loss: float) -> None:
+    """Of two frames, three paths of nine collapse to one label and none to three; a loss of 0 would be the best."""
+    units = Units.learn(['a b'], UnitConfig(algorithm='words'), 3)
+    validation = object.__new__(SpeechValidation)
+    validation._units, validation._references, validation._waveforms = units, ['a', 'a b a'], []
+    validation._predictor = lambda params, waveforms: [np.full((2, 3), log_prob)] * 2
+    found = validation.predict({}, 1, SimpleNamespace(say=lambda text: None))
+    assert found['loss'] == pytest.approx(loss, nan_ok=True)
+    assert np.isnan(loss) or found['too_short'] == 1
 
 
 def test_a_run_does_not_resume_with_other_recordings_and_starts_from_another(

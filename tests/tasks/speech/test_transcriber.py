@@ -1,6 +1,7 @@
 """Transcribing: arrays and files, long recordings in windows, times of words, and recordings that are bad."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -208,6 +209,12 @@ def test_evaluate_scores_by_speaker_and_confuses_single_words(
     assert 'by speaker' in shown
     assert main(['evaluate', str(tiny_transcriber), '--count', '99999999999999999999']) == 2
     assert 'expected 0 to 1,000,000' in capsys.readouterr().err
+
+
+def test_evaluate_asks_for_its_package_before_it_reads_anything(tiny_transcriber: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setitem(sys.modules, 'jiwer', None)
+    assert main(['evaluate', str(tiny_transcriber), '--test', 'nowhere.tsv']) == 2
+    assert 'error rates need jiwer' in capsys.readouterr().err
 
 
 def test_word_error_rates_need_words(

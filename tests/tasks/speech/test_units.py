@@ -23,14 +23,23 @@ def test_units_come_back_as_text_and_from_a_folder(algorithm: str, tmp_path: Pat
         assert 0 not in ids, '0 is the blank'
         assert units.decode(ids) == units.normalized(text)
         assert max(ids) < units.size == len(units.names)
-        words = [units.names[i].strip(' \u2581') for i in ids]
-        numbers = units.word_numbers(ids)
-        for number, word in enumerate(units.normalized(text).split()):
-            assert ''.join(name for name, own in zip(words, numbers, strict=True) if own == number) == word
+        for word, first, last in units.words(ids):
+            assert units.decode(ids[first : last + 1]) == word
     units.save(tmp_path)
     again = Units.load(tmp_path)
     assert (again.digest, again.names) == (units.digest, units.names)
     assert again.encode(TEXTS[0]) == units.encode(TEXTS[0])
+
+
+def test_ids_that_no_text_has_are_words_of_their_own_or_nothing() -> None:
+    """A softmax has rows for unk (1) and EOS (2); U+2581 is a space in pieces alone."""
+    units = learned('bpe')
+    h, s = (units.names.index(letter) for letter in 'hs')
+    assert units.words([h, s, 1]) == [('hs', 0, 1), ('\u2047', 2, 2)]
+    assert units.words([1, h, 2, s, 1, 1]) == [('\u2047', 0, 0), ('hs', 1, 3), ('\u2047', 4, 4), ('\u2047', 5, 5)]
+    assert units.words([2]) == []
+    letters = Units.learn(['a \u2581'], UnitConfig(algorithm='characters'), 24)
+    assert letters.words(letters.encode('a \u2581')) == [('a', 0, 0), ('\u2581', 2, 2)]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_the_loss_leaves_no_pair_out_and_does_not_depend_on_the_batches(copy_run
     config = Run(copy_run).read_config()
     translator = Translator.from_run(copy_run)
     long = ' '.join('abcdefgh' * 8)
-    pairs = Pairs(['a b', 'c', long, 'h h h'], ['a b', 'c', long, 'h h h'])
+    pairs = Pairs(['a b', long, 'h h h'], ['a b', long, 'h h h'])
     measured = evaluate_loss(config, translator.params, translator.tokenizer, pairs)
     assert measured['target_tokens'] == sum(len(ids) for ids in translator.tokenizer.encode(pairs.targets))
     log_prob = 0.0

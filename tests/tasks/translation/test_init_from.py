@@ -40,7 +40,7 @@ def config_file(copy_folder: Path, tmp_path: Path) -> Path:
 
 def test_a_run_starts_where_the_other_stands(copy_run: Path, copy_folder: Path, tmp_path: Path) -> None:
     config = copy_config(copy_folder, steps=1, log_every=1)
-    config = replace(config, data=replace(config.data, validation=''), model=replace(config.model, dropout_rate=0.2))
+    config = replace(config, data=replace(config.data, validation=''))
     run = train(config, tmp_path / 'run', init_from=copy_run)
     before = [record['loss'] for record in read_metrics(copy_run) if record['kind'] == 'train']
     first = next(record['loss'] for record in read_metrics(run.path))

@@ -31,7 +31,7 @@ def test_the_map_of_a_copy_is_a_diagonal(copy_run: Path) -> None:
     )
 
 
-def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, tmp_path: Path, monkeypatch) -> None:
+def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, monkeypatch) -> None:
     """Into TensorBoard, of the parameters that are evaluated; without matplotlib it says so, once."""
     from flax_transformer.data.bitext.corpus import Pairs
     from flax_transformer.engine.monitor.reporter import Reporter
@@ -53,6 +53,7 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, t
     training = replace(config.training, draw_attention=True, sample_translations=1)
     prepared = Prepared(tokenizer, [], [each], {})
     validation = TranslationValidation(replace(config, training=training), prepared, SimpleNamespace())
+    validation._translate = lambda params: {('train', 0): 'a b'}
     validation._translate_and_score(7, params, told)
     ((step, name, png),) = pictures
     assert (step, name) == (7, 'attention')

@@ -130,9 +130,7 @@ def test_the_tokenizer_learns_from_every_corpus_and_has_its_languages(folder: Pa
     assert other.unk_id in other.encode([TEXTS['de']])[0]  # it saw none of that
 
 
-def test_each_set_is_tokenized_with_its_tag_and_validation_is_never_drawn(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_set_is_tokenized_with_its_tag_and_validation_is_never_drawn(folder: Path, monkeypatch) -> None:
     config, said, drawn = mixture(folder), [], []
     monkeypatch.setattr(SentencePieceTokenizer, 'sample_flat', lambda *_, **__: drawn.append(0))
     prepared = prepare(config, None, folder / 'cache', say=said.append)
@@ -169,9 +167,7 @@ def test_training_batches_mix_by_the_weights_with_the_tags_of_their_corpora(fold
     assert all(rows.source.sentence(i)[0] == tags[corpus] for i, corpus in enumerate(rows.corpora))
 
 
-def test_a_fault_in_a_validation_set_comes_before_any_corpus_is_tokenized(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_in_a_validation_set_comes_before_any_corpus_is_tokenized(folder: Path, monkeypatch) -> None:
     (folder / 'validation.ru').write_text('\n' * 5)
     monkeypatch.setattr(cache, 'cached_pairs', lambda *_, **__: pytest.fail('tokenized'))
     with pytest.raises(UserError, match=r'each of the 5 pairs of validation\.\{lang\} has a blank side'):
@@ -195,9 +191,7 @@ def digest_of(run: Path, config: Config) -> list[str]:
     return [pairs.fingerprint for pairs in prepare_run(config, Run(run)).corpora]
 
 
-def test_a_fault_after_all_was_tokenized_keeps_that_and_the_run_can_begin_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_after_all_was_tokenized_keeps_that_and_the_run_can_begin_again(folder: Path, monkeypatch) -> None:
     config = mixture(folder)
     learned = replace(config.model, positions='learned', max_length=90)
     decoding = replace(config.decoding, max_source_tokens=32)

@@ -74,9 +74,7 @@ def test_codes_of_all_kinds_are_understood(languages: str, tokenizer: str) -> No
 
 
 @pytest.mark.parametrize(('languages', 'extra'), [('ja ja_JP jpn_Jpan', 'ja'), ('ko ko-KR kor_Hang', 'ko')])
-def test_without_a_package_characters_are_counted_and_a_note_says_so(
-    languages: str, extra: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_package_characters_are_counted_and_a_note_says_so(languages: str, extra: str, monkeypatch) -> None:
     module.score_tokens.cache_clear()
     missing = f"its package is not installed: pip install 'sacrebleu[{extra}]'"
     with monkeypatch.context() as patch:

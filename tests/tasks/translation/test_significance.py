@@ -99,3 +99,9 @@ def test_systems_of_unequal_length_are_refused() -> None:
         paired_tests(LINES[:5], LINES[:4], LINES[:5])
     with pytest.raises(UserError, match='got no lines'):
         paired_tests([], [], [])
+
+
+def test_equal_lines_are_drawn_together() -> None:
+    lines = [''] * 20_000
+    found = paired_tests(lines, [*lines[1:], 'a'], lines, resamples=20, trials=20)
+    assert all(one.p_randomisation > 0.2 for one in found)

@@ -27,9 +27,7 @@ def config(copy_folder: Path, tmp_path: Path) -> Config:
     return replace(config, data=data, model=replace(config.model, embedding_from=str(tmp_path / 'vectors.txt')))
 
 
-def test_pieces_of_the_source_start_from_vectors(
-    config: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pieces_of_the_source_start_from_vectors(config: Config, tmp_path: Path, capsys, monkeypatch) -> None:
     run = Run(tmp_path / 'run')
     prepared = prepare(module.RECIPE, config, run)
     assert ' start at random (' in capsys.readouterr().err

@@ -92,9 +92,7 @@ def test_evaluate_scores_the_test_recordings(tiny_detector: Path, capsys: pytest
     assert 'detectors form no ensemble' in capsys.readouterr().err
 
 
-def test_show_check_curves_and_average_serve_a_detector(
-    tiny_detector: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_check_curves_and_average_serve_a_detector(tiny_detector: Path, tmp_path: Path, capsys) -> None:
     assert main(['show', str(tiny_detector), '--no-compile']) == 0
     assert 'rows of 4 seconds' in capsys.readouterr().out
     assert main(['curves', str(tiny_detector)]) == 0

@@ -6,23 +6,25 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import PartitionSpec
+from jax.sharding import Mesh, PartitionSpec
 
 from flax_transformer.common.quiet import is_quiet
+from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import Devices
 
 Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
 
-_BUCKETS = (16, 32, 64, 128, 256)  # slots; beyond, multiples of the last
+BUCKETS = DecodingConfig.buckets
+_NO_MESH = Mesh(np.empty((), object), ())
 _SIZES = (1, 8, 64)  # rows; a full batch has as many as batch_tokens allows
 
 
-def bucket(length: int) -> int:
-    """The slots for a sentence of `length` tokens."""
-    last = _BUCKETS[-1]
-    return next((slots for slots in _BUCKETS if length <= slots), -(-length // last) * last)
+def bucket(length: int, buckets: Sequence[int] = BUCKETS) -> int:
+    """The slots for a sentence of `length` tokens: a bucket, or for longer ones a multiple of the last."""
+    last = buckets[-1]
+    return next((slots for slots in buckets if length <= slots), -(-length // last) * last)
 
 
 def sizes(slots: int, batch_tokens: int, multiple_of: int = 1) -> list[int]:
@@ -31,15 +33,16 @@ def sizes(slots: int, batch_tokens: int, multiple_of: int = 1) -> list[int]:
     return sorted({*(-(-size // multiple_of) * multiple_of for size in _SIZES if size < full), full})
 
 
-def shapes(max_slots: int, batch_tokens: int, multiple_of: int = 1) -> list[tuple[int, int]]:
+def shapes(
+    max_slots: int, batch_tokens: int, multiple_of: int = 1, buckets: Sequence[int] = BUCKETS
+) -> list[tuple[int, int]]:
     """All (rows, slots) in which lines of up to max_slots tokens are translated."""
-    buckets = [slots for slots in _BUCKETS if slots < max_slots]
-    buckets += [min(bucket(max_slots), max_slots)]
-    return [(rows, slots) for slots in buckets for rows in sizes(slots, batch_tokens, multiple_of)]
+    reached = sorted({min(bucket(length, buckets), max_slots) for length in range(1, max_slots + 1)})
+    return [(rows, slots) for slots in reached for rows in sizes(slots, batch_tokens, multiple_of)]
 
 
 def plan(
-    lengths: Sequence[int], max_slots: int, batch_tokens: int, multiple_of: int = 1
+    lengths: Sequence[int], max_slots: int, batch_tokens: int, multiple_of: int = 1, buckets: Sequence[int] = BUCKETS
 ) -> Iterator[tuple[list[int], int, int]]:
     """(indices, rows, slots) of each batch of sentences with these lengths.
 
@@ -50,13 +53,21 @@ def plan(
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     used: dict[int, int] = {}
     while order:
-        slots = min(bucket(lengths[order[0]]), max(max_slots, lengths[order[0]]))
+        slots = min(bucket(lengths[order[0]], buckets), max(max_slots, lengths[order[0]]))
         if slots not in used:
             *smaller, full = sizes(slots, batch_tokens, multiple_of)
             used[slots] = next((rows for rows in smaller if len(order) <= rows), full)
         rows = used[slots]
         yield order[:rows], rows, slots
         order = order[rows:]
+
+
+def filled(ids: Sequence[Sequence[int]], slots: int, pad_id: int) -> np.ndarray:
+    """Ids as [N, slots] int32, padded."""
+    out = np.full((len(ids), slots), pad_id, np.int32)
+    for row, tokens in zip(out, ids, strict=True):
+        row[: len(tokens)] = tokens
+    return out
 
 
 class Runner:
@@ -73,13 +84,15 @@ class Runner:
         parallel: ParallelConfig | None = None,
         *,
         max_positions: int | None = None,
+        buckets: Sequence[int] = BUCKETS,
     ) -> None:
         """
         Args:
           max_slots: of a line of text; longer sentences get a slot for each token.
           max_positions: most slots that the functions take; None: any number.
+          buckets: slots that lines are padded to, ascending.
         """
-        self.max_positions = max_positions
+        self.max_positions, self.buckets = max_positions, buckets
         self.batch_tokens, self.max_slots, self.pad_id = batch_tokens, max_slots, pad_id
         # Each device holds the whole model, however it was trained; each of several processes uses one device.
         if multihost.count() > 1:
@@ -97,36 +110,54 @@ class Runner:
         params: Any,
         columns: Sequence[Sequence[Sequence[int]]],
         progress: Callable[[int], None] | None = None,
+        *,
+        last: np.ndarray | None = None,
     ) -> list[Any]:
         """The result of `function(params, *arrays)` for each sentence, a tree of NumPy arrays, in order.
 
         Args:
           columns: for each array, such as sources and targets, the ids of every sentence.
           progress: called with the number of sentences of each finished batch.
+          last: an array [sentences, ...] that comes after those of the columns; -1 in rows without a sentence.
         """
         lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
         done: list[Any] = [None] * len(lengths)
-        for chosen, rows, slots in plan(lengths, self.max_slots, self.batch_tokens, len(self.devices)):
+        for chosen, rows, slots in self._plan(lengths):
             rest = [self._slots(column, chosen) for column in columns[1:]]
-            for i, result in self._batch(function, params, columns, chosen, rows, [slots, *rest]):
+            for i, result in self._batch(function, params, columns, chosen, rows, [slots, *rest], last):
                 done[i] = result
             if progress:
                 progress(len(chosen))
         return done
+
+    def shapes(self) -> list[tuple[int, int]]:
+        """All (rows, slots) in which lines of text are translated."""
+        return shapes(self.max_slots, self.batch_tokens, len(self.devices), self.buckets)
+
+    def padded(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+        """Ids as [B, S] int32; S is the bucket of the longest."""
+        return filled(ids, self._slots(ids, range(len(ids))), self.pad_id)
+
+    def _plan(self, lengths: Sequence[int]) -> Iterator[tuple[list[int], int, int]]:
+        return plan(lengths, self.max_slots, self.batch_tokens, len(self.devices), self.buckets)
 
     def release(self) -> None:
         """Drops the copies of the last parameters, which are kept for the next lines."""
         self._replicated = None
 
     def _slots(self, column: Sequence[Sequence[int]], chosen: Sequence[int]) -> int:
-        slots = bucket(max(len(column[i]) for i in chosen))
+        slots = bucket(max((len(column[i]) for i in chosen), default=1), self.buckets)
         return slots if self.max_positions is None else min(slots, self.max_positions)
 
-    def _batch(self, function, params, columns, chosen, rows, slots) -> list[tuple[int, Any]]:
-        arrays = [np.full((rows, n), self.pad_id, np.int32) for n in slots]
-        for array, column in zip(arrays, columns, strict=True):
-            for row, i in enumerate(chosen):
-                array[row, : len(column[i])] = column[i]
+    def _batch(self, function, params, columns, chosen, rows, slots, last=None) -> list[tuple[int, Any]]:
+        empty = [[]] * (rows - len(chosen))
+        arrays = [
+            filled([*(column[i] for i in chosen), *empty], n, self.pad_id)
+            for column, n in zip(columns, slots, strict=True)
+        ]
+        if last is not None:
+            nothing = np.full((len(empty), *last.shape[1:]), -1, last.dtype)
+            arrays.append(np.concatenate([last[list(chosen)], nothing]))
         try:
             result = self._call(function, params, arrays)
         except jax.errors.JaxRuntimeError as error:
@@ -138,7 +169,7 @@ class Runner:
                 print(f'flax-transformer: {found}; going on with {half}', file=sys.stderr)
             self.batch_tokens = half * slots[0]
             parts = [chosen[i : i + half] for i in range(0, len(chosen), half)]
-            return [pair for part in parts for pair in self._batch(function, params, columns, part, half, slots)]
+            return [pair for part in parts for pair in self._batch(function, params, columns, part, half, slots, last)]
         return [(i, jax.tree.map(lambda x, row=row: x[row], result)) for row, i in enumerate(chosen)]
 
     def _call(self, function: Function, params: Any, arrays: Sequence[np.ndarray]) -> Any:
@@ -148,7 +179,8 @@ class Runner:
             self._shapes.add(shape)
             self.num_compilations += 1
         if len(self.devices) == 1:
-            return jax.device_get(function(params, *arrays))
+            with jax.set_mesh(_NO_MESH):  # the caller may have set one over more devices
+                return jax.device_get(function(params, *arrays))
         if function not in self._compiled:
             rows, mesh = self.devices.by_rows.spec, self.devices.mesh
             specs = (PartitionSpec(), *[rows] * len(arrays))
@@ -156,4 +188,5 @@ class Runner:
             self._compiled[function] = jax.jit(own)
         if self._replicated is None or self._replicated[0] is not params:
             self._replicated = (params, self.devices.replicate(params))
-        return jax.device_get(self._compiled[function](self._replicated[1], *map(self.devices.split, arrays)))
+        with jax.set_mesh(_NO_MESH):
+            return jax.device_get(self._compiled[function](self._replicated[1], *map(self.devices.split, arrays)))

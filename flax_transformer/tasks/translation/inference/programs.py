@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from flax_transformer.common.errors import BadLine, UserError
 from flax_transformer.decoding.config import DecodingConfig
@@ -51,11 +52,31 @@ class Programs:
         self.max_positions = max_positions(models)  # the longest source or target; None: any
         self.max_source_tokens = min(decoding.max_source_tokens, self.max_positions or decoding.max_source_tokens)
 
+    def __reduce__(self) -> tuple[Any, ...]:  # another process compiles for itself
+        return type(self), (self.models, self.tokenizer, self.decoding, self.parallel)
+
     @cached_property
     def translate_ids(self) -> Callable[..., Hypotheses]:
-        """`translate_ids(weights, source, prefix=None)`, jitted; see `ids.translate_ids`."""
+        """`translate_ids(weights, source, prefix=None, required=None)`, jitted; see `ids.translate_ids`.
+
+        Raises UserError for ids beyond the vocabulary, unless it is called while another program is traced.
+        """
         banned = {'banned': tuple(self.banned), 'banned_sequences': self.banned_sequences}
-        return self._jitted(translate_ids, decoding=self.decoding, **banned)
+        search = self._jitted(translate_ids, decoding=self.decoding, **banned)
+
+        def checked(
+            weights: Any, source: jax.Array, prefix: jax.Array | None = None, required: jax.Array | None = None
+        ) -> Hypotheses:
+            check_ids('source', source, self.tokenizer.vocab_size)
+            check_ids('prefix', prefix, self.tokenizer.target_vocab_size)
+            return search(weights, source, prefix, required=required)
+
+        return checked
+
+    @cached_property
+    def translate_required(self) -> Callable[..., Hypotheses]:
+        """`translate_ids` for a runner, which gives what is required as the last array."""
+        return lambda weights, source, *rest: self.translate_ids(weights, source, *rest[:-1], required=rest[-1])
 
     @cached_property
     def score_ids(self) -> Callable[..., tuple[jax.Array, jax.Array]]:
@@ -71,7 +92,8 @@ class Programs:
         return self._jitted(attend_ids)
 
     def _jitted(self, function: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
-        return jax.jit(partial(function, models=self.models, vocabulary=self.vocabulary, **settings))
+        pure = partial(function, models=self.models, vocabulary=self.vocabulary, **settings)
+        return jax.jit(jax.numpy_dtype_promotion('standard')(pure))  # whatever the caller has set
 
     @cached_property
     def runner(self) -> Runner:
@@ -81,6 +103,7 @@ class Programs:
             self.vocabulary.pad_id,
             self.parallel,
             max_positions=self.max_positions,
+            buckets=self.decoding.buckets,
         )
 
     @cached_property
@@ -114,3 +137,14 @@ class Programs:
                 'the model computes no numbers (NaN): its parameters are damaged, or its training diverged; choose '
                 'another checkpoint, as in RUN@12000'
             )
+
+
+def check_ids(name: str, ids: Any, size: int) -> None:
+    """Raises UserError unless ids [B, slots], if they are given and known, are pieces of a vocabulary."""
+    if ids is None or isinstance(ids, jax.core.Tracer):
+        return
+    ids = np.asarray(ids)
+    if ids.ndim != 2 or ids.dtype.kind not in 'iu':
+        raise UserError(f'{name}: got {ids.dtype} of shape {ids.shape}; expected integers of shape [sentences, slots]')
+    if wrong := ids[(ids < 0) | (ids >= size)].tolist():
+        raise UserError(f'{name} has the id {wrong[0]}; expected ids from 0 to {size - 1}, the vocabulary')

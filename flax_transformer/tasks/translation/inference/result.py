@@ -32,6 +32,7 @@ class Translation:
     repetition: bool = False  # a few tokens come again and again, unlike in the source
     untranslated: bool = False  # equal to the source, or empty
     replaced: bool = False  # the line was not valid Unicode: what was not became U+FFFD before translation
+    missing: tuple[str, ...] = ()  # required phrases that it lacks
     token_ids: tuple[int, ...] = ()  # EOS included; a split line has those of all parts
     tokens: tuple[str, ...] = ()  # the pieces of token_ids
     token_log_probs: tuple[float, ...] = ()  # nats; their sum is log_prob
@@ -104,6 +105,7 @@ def joined(parts: Sequence[Translation], line: Line) -> Translation:
         num_tokens=sum(part.num_tokens for part in parts),
         truncated=any(part.truncated for part in parts),
         split=len(parts) > 1,
+        missing=tuple(phrase for part in parts for phrase in part.missing),
         token_ids=tuple(i for part in parts for i in part.token_ids),
         tokens=tuple(token for part in parts for token in part.tokens),
         token_log_probs=tuple(x for part in parts for x in part.token_log_probs),
@@ -126,12 +128,23 @@ def distinct(translations: Sequence[Translation]) -> tuple[Translation, ...]:
     return tuple(first.values())
 
 
+def text_of(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """The text of target ids, which no reader takes for two lines."""
+    return tokenizer.decode(ids).translate(_LINE_BREAKS)
+
+
+def texts_of(tokenizer: Tokenizer, tokens: np.ndarray) -> list[str]:
+    """The text of each row of target ids [B, L], up to EOS."""
+    eos_id, rows = tokenizer.eos_id, np.asarray(tokens).tolist()
+    return [text_of(tokenizer, row[: row.index(eos_id)] if eos_id in row else row) for row in rows]
+
+
 def make_translation(
     tokenizer: Tokenizer, ids: Sequence[int], score: float, gains: Sequence[float], *, is_finished: bool
 ) -> Translation:
     """The translation of these ids; `gains` are their log-probabilities in nats."""
     return Translation(
-        text=tokenizer.decode(ids).translate(_LINE_BREAKS),  # no reader takes it for two lines
+        text=text_of(tokenizer, ids),
         score=float(score),
         log_prob=float(np.sum(gains, dtype=np.float64)),
         num_tokens=len(ids),
@@ -252,6 +265,16 @@ def align_words(weights: np.ndarray, source: Sequence[str], target: Sequence[str
         row[num_source] += weights[t, len(source)]
     best = {word: int(np.argmax(row)) for word, row in mass.items()}
     return tuple((source_word, word) for word, source_word in sorted(best.items()) if source_word < num_source)
+
+
+def align_ids(
+    weights: np.ndarray, source: Sequence[int], target: Sequence[int], tokenizer: Tokenizer
+) -> tuple[tuple[int, int], ...]:
+    """`align_words` of ids."""
+    tags = set(tokenizer.languages.values())
+    source_piece = lambda i: '' if i in tags else tokenizer.source_piece(i)  # a tag is no word
+    pieces = [tokenizer.piece(i) for i in target if i != tokenizer.eos_id]
+    return align_words(weights, [source_piece(i) for i in source[:-1]], pieces)
 
 
 def pharaoh(alignment: Sequence[tuple[int, int]]) -> str:

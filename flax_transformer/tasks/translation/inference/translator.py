@@ -1,40 +1,43 @@
 """Lines of text in, translations out: one for each line, in order, independent of the other lines."""
 
-import asyncio
-import itertools
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, overload
 
+import numpy as np
+
+from flax_transformer.common.chunks import Streams
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.ops.int8 import to_int8
 from flax_transformer.tasks.translation.config import ModelConfig
-from flax_transformer.tasks.translation.inference.batch_runner import Runner, shapes
+from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.result import (
     Translation,
     Translations,
-    align_words,
+    align_ids,
     best_of,
     joined,
     make_translation,
+    texts_of,
     with_flags,
 )
+from flax_transformer.tasks.translation.inference.terms import Phrase, missing_in, require_beam, spelled, wanted_of
 from flax_transformer.tasks.translation.loading import load_ensemble
 from flax_transformer.tasks.translation.model import TranslationModel, make_model
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import Tokenizer, as_text
 
-CHUNK = 2048  # lines of a stream that are in memory at once
 Model = ModelConfig | TranslationModel
 
 
-class Translator:
+class Translator(Streams):
     """`translator(lines)` translates lines of text, `translator(line)` one."""
 
     def __init__(
@@ -99,13 +102,13 @@ class Translator:
         )
 
     @classmethod
-    def from_marian(cls, folder: Path | str, **decoding: Any) -> Self:
+    def from_marian(cls, folder: Path | str, *, parallel: ParallelConfig | None = None, **decoding: Any) -> Self:
         """The translator of a Marian model in Hugging Face's format; `decoding` overrides the model's own settings."""
         from flax_transformer.marian.folder import read_marian  # its readers are needed here only
 
         use_compilation_cache()
         config, params, tokenizer, own = read_marian(folder)
-        return cls(config, params, tokenizer, override(own, decoding))
+        return cls(config, params, tokenizer, override(own, decoding), parallel=parallel)
 
     def with_params(self, params: Any, *, target_language: str | None = None) -> Self:
         """The same translator, with its compiled programs and other parameters of the same shapes."""
@@ -113,8 +116,10 @@ class Translator:
         return self._like(params, decoding, programs=self.programs)
 
     def with_decoding(self, decoding: DecodingConfig) -> Self:
-        """The same models with another search."""
-        return self._like(self.params, decoding, parallel=self.programs.parallel)
+        """The same models with another search; the compiled programs are shared if only n_best differs."""
+        is_same = replace(decoding, n_best=self.decoding.n_best) == self.decoding
+        options = {'programs': self.programs} if is_same else {'parallel': self.programs.parallel}
+        return self._like(self.params, decoding, **options)
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> Self:
         languages = {'source_language': self.source_language, 'target_language': self.target_language}
@@ -159,7 +164,9 @@ class Translator:
         self,
         lines: str | bytes | Sequence[str | bytes],
         *,
-        prefixes: str | Sequence[str] | None = None,
+        prefixes: str | Sequence[str | bytes | None] | None = None,
+        required: Sequence[Sequence[Phrase] | None] | None = None,
+        glossary: Glossary | None = None,
         alignment: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Translation | Translations:
@@ -168,28 +175,37 @@ class Translator:
         Args:
           lines: sentences without line ends; bytes are read as UTF-8, and invalid ones become U+FFFD and are flagged.
             A single line in place of a list gives a single translation.
-          prefixes: what each line's translation begins with, or ''; a line with one is not split.
+          prefixes: what each line's translation begins with, or '' or None; a line with one is not split.
+          required: phrases that each line's translation must contain; a list in place of a phrase gives alternatives. A
+            line with some is not split. What a translation lacks all the same is in its `missing`.
+          glossary: terms, which are required where they are found.
           alignment: whether to say which source word each word comes from; takes a second pass.
           progress: called with the number of sentences of each finished batch.
         """
         prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
         if isinstance(lines, (str, bytes)):
-            return self([lines], prefixes=prefixes, alignment=alignment, progress=progress)[0]
-        if prefixes is not None and len(prefixes) != len(lines):
-            raise ValueError(f'{len(prefixes)} prefixes, {len(lines)} lines; expected equal numbers')
+            options = {'glossary': glossary, 'alignment': alignment, 'progress': progress}
+            return self([lines], prefixes=prefixes, required=required and [required], **options)[0]
+        for name, given in (('prefixes', prefixes), ('lists of required phrases', required)):
+            if given is not None and len(given) != len(lines):
+                raise ValueError(f'{len(given)} {name}, {len(lines)} lines; expected equal numbers')
         before = self.runner.num_compilations
         split = [self._split(line) for line in lines]
         begins = None
         if prefixes is not None:
             split = [line.whole() if prefix else line for line, prefix in zip(split, prefixes, strict=True)]
-            begins = self.tokenizer.encode_target(list(prefixes))
+            prefixes = [as_text(prefix or '')[0] for prefix in prefixes]
+            begins = self.tokenizer.encode_target(prefixes)
             self.programs.check_lengths('prefix', prefixes, begins)
             begins = [ids[:-1] for ids, line in zip(begins, split, strict=True) for _ in line.parts]
+        if required is not None:
+            split = [line.whole() if phrases else line for line, phrases in zip(split, required, strict=True)]
+        wanted = wanted_of(split, required, glossary)
         sources = self._encode([part for line in split for part in line.parts])
         each = iter(sources)
         longest = [max((next(each) for _ in line.parts), key=len, default=[]) for line in split]
         self.programs.check_lengths('line', [line.text for line in split], longest)
-        translated = iter(zip(self._translate(sources, begins, alignment, progress), sources, strict=True))
+        translated = iter(zip(self._translate(sources, begins, wanted, alignment, progress), sources, strict=True))
         out = Translations()
         for line in split:
             parts, ids = zip(*[next(translated) for _ in line.parts], strict=True) if line.parts else ((), ())
@@ -197,29 +213,23 @@ class Translator:
         out.num_compilations = self.runner.num_compilations - before
         return out
 
-    def stream(self, lines: Iterable[str | bytes], *, chunk: int = CHUNK, **options: Any) -> Iterator[Translation]:
-        """`translator(lines)` for endless lines; `chunk` of them are in memory at once."""
-        lines = iter(lines)
-        while some := list(itertools.islice(lines, chunk)):
-            yield from self(some, **options)
-
-    async def stream_async(
-        self, lines: Iterable[str | bytes], *, chunk: int = CHUNK, **options: Any
-    ) -> AsyncIterator[Translation]:
-        """`stream` for an event loop; the work runs in a thread of its own."""
-        lines = iter(lines)
-        while some := list(itertools.islice(lines, chunk)):
-            for translation in await asyncio.to_thread(partial(self, some, **options)):
-                yield translation
-
-    def score(self, sources: Sequence[str], targets: Sequence[str], *, alignment: bool = False) -> Translations:
+    def score(
+        self,
+        sources: str | bytes | Sequence[str | bytes],
+        targets: str | bytes | Sequence[str | bytes],
+        *,
+        alignment: bool = False,
+    ) -> Translation | Translations:
         """The given targets as translations of the sources, scored as this search would rank them.
 
-        No line is split; a blank target is the empty translation.
+        No line is split; a blank target is the empty translation. A single pair in place of lists gives a single one.
         """
+        if isinstance(sources, (str, bytes)) or isinstance(targets, (str, bytes)):
+            return self.score([sources], [targets], alignment=alignment)[0]
+        sources, targets = ([as_text(text)[0] for text in side] for side in (sources, targets))
         if len(sources) != len(targets):
             raise ValueError(f'{len(sources)} sources, {len(targets)} targets; expected equal numbers')
-        columns = self._encode(sources), self.tokenizer.encode_target(list(targets))
+        columns = self._encode(sources), self.tokenizer.encode_target(targets)
         self.programs.check_lengths('source', sources, columns[0])
         self.programs.check_lengths('target', targets, columns[1])
         scored = self.runner.map(self.programs.score_ids, self.weights, columns)
@@ -231,9 +241,24 @@ class Translator:
             out.append(replace(one, text=target, alignment=link))
         return out
 
+    def encode(self, lines: Sequence[str | bytes]) -> np.ndarray:
+        """Source ids [B, S] int32 of B lines, as `translate_ids` takes them: EOS last, then padding.
+
+        S is the bucket of the longest line; none is split. A model with tags gets that of the target language first.
+        Raises BadLine for a line that is longer than the model can read.
+        """
+        texts = [as_text(line)[0] for line in lines]
+        ids = self._encode(texts)
+        self.programs.check_lengths('line', texts, ids)
+        return self.runner.padded(ids)
+
+    def decode(self, tokens: Any) -> list[str]:
+        """The text, up to EOS, of each row of target ids [B, L], such as `translate_ids(...).tokens[:, 0]`."""
+        return texts_of(self.tokenizer, tokens)
+
     def warm_up(self) -> int:
         """Compiles, or loads, every shape in which lines are translated; returns their number."""
-        every = shapes(self.programs.max_source_tokens, self.runner.batch_tokens, len(self.runner.devices))
+        every = self.runner.shapes()
         for rows, slots in every:
             self.runner.map(self.translate_ids, self.weights, [[[self.tokenizer.eos_id] * slots] * rows])
         return len(every)
@@ -251,28 +276,26 @@ class Translator:
         self,
         sources: list[list[int]],
         prefixes: list[list[int]] | None,
+        wanted: list[list[tuple[str, ...]]],
         alignment: bool,
         progress: Callable[[int], None] | None,
     ) -> list[Translation]:
         columns = [sources] if prefixes is None else [sources, prefixes]
-        found = self.runner.map(self.translate_ids, self.weights, columns, progress)
+        function, phrases = self.translate_ids, None
+        if any(wanted):
+            require_beam(self.decoding)
+            function, phrases = self.programs.translate_required, spelled(self.tokenizer, wanted)
+        found = self.runner.map(function, self.weights, columns, progress, last=phrases)
         self.programs.check_numbers(self.params, (hypotheses.scores[0] for hypotheses in found))
         best = [best_of(hypotheses, self.tokenizer, self.decoding, self.target_language) for hypotheses in found]
+        if phrases is not None:
+            lacking = [missing_in(*each) for each in zip([one.token_ids for one in best], wanted, phrases, strict=True)]
+            best = [replace(one, missing=some) if some else one for one, some in zip(best, lacking, strict=True)]
         if not alignment:
             return best
         links = self._links(sources, [list(translation.token_ids) for translation in best])
         return [replace(translation, alignment=link) for translation, link in zip(best, links, strict=True)]
 
     def _links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
-        tokenizer = self.tokenizer
-        tags = set(tokenizer.languages.values())
-        source_piece = lambda i: '' if i in tags else tokenizer.source_piece(i)  # a tag is no word
         weights = self.runner.map(self.programs.attend_ids, self.weights, [sources, targets])
-        return [
-            align_words(
-                seen,
-                [source_piece(i) for i in source[:-1]],
-                [tokenizer.piece(i) for i in target if i != tokenizer.eos_id],
-            )
-            for seen, source, target in zip(weights, sources, targets, strict=True)
-        ]
+        return [align_ids(*each, self.tokenizer) for each in zip(weights, sources, targets, strict=True)]

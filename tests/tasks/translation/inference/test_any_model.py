@@ -61,7 +61,7 @@ def test_greedy_takes_the_most_probable_token_each_time(translator: Translator) 
             continue
         source = jnp.asarray(translator.tokenizer.encode([line]))
         target_in = jnp.asarray([[0, *one.token_ids[:-1]]])
-        logits = jax.jit(translator.model.apply)({'params': translator.params}, source, target_in)[0]
+        logits = translator.model.apply({'params': translator.params}, source, target_in)[0]
         # Never padding nor the unknown piece.
         allowed = logits.at[:, jnp.array([0, 2])].set(-jnp.inf)
         assert tuple(np.asarray(allowed.argmax(-1)).tolist()) == one.token_ids

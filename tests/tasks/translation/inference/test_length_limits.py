@@ -22,7 +22,7 @@ from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import Transformer, init_params
 
 LIMIT = 37  # positions; buckets are 16, 32 and 64 slots
-LENGTHS = (1, 2, 16, 17, 37, 38)  # tokens, EOS included
+LENGTHS = (1, 17, 37, 38)  # tokens, EOS included
 MODEL = TransformerConfig(
     vocab_size=20, d_model=8, num_heads=2, d_ff=8, num_encoder_layers=1, num_decoder_layers=1, dtype='float32'
 )
@@ -83,7 +83,7 @@ def test_a_line_of_any_length_is_translated_within_the_positions(tokenizer, mode
 
 
 def test_a_pair_of_any_length_is_scored_or_named(learned: Translator) -> None:
-    pairs = [(n, m) for n in LENGTHS for m in (1, 17, n)]
+    pairs = [(n, m) for n in LENGTHS for m in (1, n)]
     for source, target in {*pairs, *(pair[::-1] for pair in pairs)}:
         if max(source, target) <= LIMIT:
             assert len(learned.score([text(source)], [text(target)], alignment=True)[0].token_ids) == target

@@ -1,7 +1,10 @@
 """Lines in, translations out: in order, one for each, whatever the company."""
 
 import asyncio
+import copy
+import pickle
 import shutil
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,23 +78,37 @@ def test_what_is_no_line_is_refused(translator: Translator) -> None:
         translator(['a', None])
 
 
-def test_translate_ids_is_one_pure_function(translator: Translator) -> None:
+def test_translate_ids_is_one_pure_function_between_encode_and_decode(translator: Translator) -> None:
     """Jitted inside another program, and the same on padded sources."""
     translator = searching(translator, beam_width=1)
-    ids = translator.tokenizer.encode(['a b c', 'h'])
-    batch = np.zeros((2, 16), np.int32)
-    wide = np.zeros((3, 32), np.int32)
-    for i, sentence in enumerate(ids):
-        batch[i, : len(sentence)] = wide[i, : len(sentence)] = sentence
+    eos_id, pad_id = translator.tokenizer.eos_id, translator.tokenizer.pad_id
+    source = translator.encode(['a b c', b'h', ''])
+    assert (source.shape, source.dtype, source[2].tolist()) == ((3, 16), np.int32, [eos_id] + [pad_id] * 15)
+    wide = np.pad(source[:2], ((0, 1), (0, 16)), constant_values=pad_id)
 
     @jax.jit
     def program(params, source):
         return translator.translate_ids(params, source)
 
-    plain, inside = translator.translate_ids(translator.params, batch), program(translator.params, wide)
+    plain, inside = translator.translate_ids(translator.weights, source), program(translator.weights, wide)
     length = min(plain.tokens.shape[-1], inside.tokens.shape[-1])
-    np.testing.assert_array_equal(plain.tokens[..., :length], inside.tokens[:2, :, :length])
-    np.testing.assert_allclose(plain.scores, inside.scores[:2], atol=1e-5)
+    np.testing.assert_array_equal(plain.tokens[:2, :, :length], inside.tokens[:2, :, :length])
+    np.testing.assert_allclose(plain.scores[:2], inside.scores[:2], atol=1e-5)
+    assert translator.decode(plain.tokens[:2, 0]) == [str(each) for each in translator(['a b c', 'h'])]
+    assert translator.decode(source) == ['a b c', 'h', '']  # one vocabulary for both sides
+    assert translator.decode([[eos_id, *source[0]]]) == ['']
+
+
+def test_fewer_buckets_are_fewer_programs_and_the_same_translations(translator: Translator) -> None:
+    lines = random_lines(9)
+    coarse = searching(translator, beam_width=1, buckets=(48,), batch_tokens=96, max_source_tokens=48)
+    assert coarse.runner.shapes() == [(1, 48), (2, 48)]
+    assert coarse.warm_up() == coarse.runner.num_compilations == 2
+    assert [str(each) for each in coarse(lines)] == [str(each) for each in searching(translator, beam_width=1)(lines)]
+    coarse(lines[0])
+    assert coarse.runner.num_compilations == 2
+    with pytest.raises(UserError, match=r'buckets=\(64, 16\): expected one or more numbers of slots, ascending'):
+        searching(translator, buckets=(64, 16))
 
 
 # --------------------------------------------------------------------------------------------------- results
@@ -205,9 +222,7 @@ def test_a_stream_can_be_awaited(translator: Translator) -> None:
     assert asyncio.run(collect()) == ['a b', '', 'c']
 
 
-def test_a_batch_that_memory_does_not_hold_is_halved(
-    translator: Translator, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_batch_that_memory_does_not_hold_is_halved(translator: Translator, capsys) -> None:
     translator = searching(translator, beam_width=1, batch_tokens=512)
     lines = random_lines(40)
     expected = [one.text for one in translator(lines)]
@@ -356,15 +371,6 @@ def run_with_a_poor_last_checkpoint(copy_run: Path, tmp_path: Path) -> Path:
     return run
 
 
-def test_the_newest_checkpoints_are_averaged_where_the_config_says_so(run_with_a_poor_last_checkpoint: Path) -> None:
-    """Point 15."""
-    run = run_with_a_poor_last_checkpoint
-    config = Run(run).read_config()
-    trained = Translator.from_run(run, step=250).params['embedding']['table']
-    Run(run).open(replace(config, training=replace(config.training, average_last=2)))
-    np.testing.assert_allclose(Translator.from_run(run).params['embedding']['table'], trained / 2, rtol=1e-6)
-
-
 def test_an_unknown_step_is_refused_with_those_there_are(copy_run: Path) -> None:
     with pytest.raises(UserError, match=r'no checkpoint of step 7; there are 125, 250'):
         Translator.from_run(copy_run, step=7)
@@ -382,3 +388,42 @@ def test_checkpoints_by_name(run_with_a_poor_last_checkpoint: Path) -> None:
     np.testing.assert_allclose(table('@average'), sum(kept) / 2, rtol=1e-6)
     with pytest.raises(UserError, match=r"no checkpoint 'lst'. Did you mean last"):
         table('@lst')
+    config = Run(run).read_config()
+    Run(run).open(replace(config, training=replace(config.training, average_last=2)))  # point 15
+    np.testing.assert_array_equal(table(''), table('@average'))
+
+
+def test_what_practitioners_pass_is_read_or_refused(translator: Translator, copy_run: Path) -> None:
+    (scored,) = translator.score(['a b'], ['a b'])
+    assert translator.score('a b', 'a b') == translator.score(b'a b', b'a b') == scored
+    begun = translator(['a b', 'c'], prefixes=['a', ''])
+    assert translator(['a b', 'c'], prefixes=[b'a', None]) == begun
+    assert Translator.from_run(copy_run, step='250', beam_width=np.int64(2)).decoding.beam_width == 2
+    for ids, wrong in (([[3, 400]], 'the id 400'), ([[3, -4]], 'the id -4'), ([3, 4], r'shape \(2,\)')):
+        with pytest.raises(UserError, match=wrong):
+            translator.translate_ids(translator.weights, np.array(ids))
+    with pytest.raises(UserError, match='chunk=0: expected at least 1'):
+        list(translator.stream(['a'], chunk=0))
+
+
+def test_asynchronous_lines_are_translated(translator: Translator) -> None:
+    async def texts() -> list[str]:
+        async def lines() -> AsyncIterator[str]:
+            for line in ('a', 'b c', 'd'):
+                yield line
+
+        return [each.text async for each in translator.stream_async(lines(), chunk=2)]
+
+    assert asyncio.run(texts()) == ['a', 'b c', 'd']
+
+
+def test_a_pickled_or_copied_translator_translates_the_same(translator: Translator) -> None:
+    for other in (pickle.loads(pickle.dumps(translator)), copy.deepcopy(translator)):
+        assert other(['a b c']) == translator(['a b c'])
+
+
+@pytest.mark.parametrize('kind', ['Auto', 'Explicit'])
+def test_a_mesh_that_the_caller_has_set_changes_nothing(kind: str, translator: Translator) -> None:
+    expected = translator(['a b c'])
+    with jax.set_mesh(jax.make_mesh((8,), ('data',), axis_types=(getattr(jax.sharding.AxisType, kind),))):
+        assert translator(['a b c']) == expected

@@ -1,0 +1,164 @@
+"""A server under load, against the translator called directly, in turn.
+
+    python benchmarks/serve.py RUN LINES [--clients 1 8 64] [--requests 512] [--rounds 3] [--ctranslate2 FOLDER]
+
+`direct` translates the lines in their order, as many at a time as there are clients, with a warm Translator in another
+process. `server` is `flax-transformer serve RUN`, asked for one line at a time by that many clients, each with a
+connection that it keeps. With --ctranslate2, `peer` is a bare application (`peer_app` below) that calls CTranslate2 on
+that export of the same model, as LibreTranslate does: each request by itself, with the beam of the run.
+
+Prints one line of JSON: for each number of clients the median lines a second of each, the server's share of `direct`,
+milliseconds of a request at the median and the 99th percentile, and the CPU seconds of the clients.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from measuring import Worker
+
+DIRECT = """
+import json, sys, time
+from flax_transformer import Translator
+translator = Translator.from_run(sys.argv[1])
+lines = open(sys.argv[2], encoding='utf-8').read().splitlines()
+translator.warm_up()
+for asked in sys.stdin:
+    size, count = map(int, asked.split())
+    times = []
+    for first in range(0, count, size):
+        began = time.perf_counter()
+        translator(lines[first : first + size])
+        times.append(time.perf_counter() - began)
+    print(json.dumps(times), flush=True)
+"""
+
+
+def peer_app() -> Any:
+    """CTranslate2 behind Starlette, for uvicorn; the export's folder is in $CTRANSLATE2_MODEL."""
+    import ctranslate2
+    import sentencepiece
+    from starlette.applications import Starlette
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    folder = Path(os.environ['CTRANSLATE2_MODEL'])
+    translator = ctranslate2.Translator(str(folder), intra_threads=0)
+    pieces = sentencepiece.SentencePieceProcessor(str(folder / 'source.spm'))
+
+    def translate(line: str) -> str:
+        (found,) = translator.translate_batch([[*pieces.encode(line, out_type=str), '</s>']], beam_size=4)
+        return pieces.decode(found.hypotheses[0])
+
+    async def endpoint(request: Any) -> Any:
+        return JSONResponse({'translatedText': await asyncio.to_thread(translate, (await request.json())['q'])})
+
+    return Starlette(routes=[Route('/translate', endpoint, methods=['POST'])])
+
+
+async def load(port: int, lines: list[str], clients: int, fields: dict[str, str]) -> list[float]:
+    """Seconds of each request; every client asks for the next line that none has asked for."""
+    left, seconds = iter(lines), []
+
+    async def client() -> None:
+        reader, writer = await asyncio.open_connection('127.0.0.1', port)
+        for line in left:
+            body = json.dumps({'q': line, **fields}).encode()
+            began = time.perf_counter()
+            writer.write(b'POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n')
+            writer.write(b'Content-Length: %d\r\n\r\n%b' % (len(body), body))
+            head = await reader.readuntil(b'\r\n\r\n')
+            length = next(int(each[15:]) for each in head.lower().split(b'\r\n') if each.startswith(b'content-length:'))
+            reply = await reader.readexactly(length)
+            seconds.append(time.perf_counter() - began)
+            if b' 200 ' not in head[:16]:
+                sys.exit(f'{head.decode()}{reply.decode()}')
+        writer.close()
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('run')
+    parser.add_argument('lines', type=Path)
+    parser.add_argument('--clients', type=int, nargs='+', default=[1, 8, 64])
+    parser.add_argument('--requests', type=int, default=512)
+    parser.add_argument('--rounds', type=int, default=3)
+    parser.add_argument('--ctranslate2', type=Path)
+    parser.add_argument('--languages', nargs=2, default=['en', 'de'])
+    arguments = parser.parse_args()
+    lines = arguments.lines.read_text(encoding='utf-8').splitlines()[: arguments.requests]
+    fields = dict(zip(('source', 'target'), arguments.languages, strict=True))
+    direct = Worker(sys.executable, '-c', DIRECT, arguments.run, str(arguments.lines))
+    servers = {'server': ['-m', 'flax_transformer', 'serve', arguments.run, '--port', '5601']}
+    if arguments.ctranslate2:
+        servers['peer'] = ['-m', 'uvicorn', '--factory', 'serve:peer_app', '--port', '5602', '--no-access-log']
+    environment = {**os.environ, 'CTRANSLATE2_MODEL': str(arguments.ctranslate2)}
+    here = Path(__file__).parent
+    environment['PYTHONPATH'] = os.pathsep.join([str(here), str(here.parent)])
+    processes = [subprocess.Popen([sys.executable, *each], env=environment) for each in servers.values()]
+    ports = {name: int(each[each.index('--port') + 1]) for name, each in servers.items()}
+    try:
+        print(
+            json.dumps(
+                {
+                    str(clients): measure(direct, ports, lines, clients, fields, arguments.rounds)
+                    for clients in arguments.clients
+                }
+            )
+        )
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait()
+        direct.close()
+
+
+def measure(
+    direct: Worker, ports: dict[str, int], lines: list[str], clients: int, fields: dict[str, str], rounds: int
+) -> dict[str, Any]:
+    """The figures of a number of clients."""
+    rates, waits, cpu = {name: [] for name in ('direct', *ports)}, {name: [] for name in ('direct', *ports)}, 0.0
+    for turn in range(rounds + 1):
+        times = direct.ask(f'{clients} {len(lines)}')
+        found = {'direct': (sum(times), times)}
+        for name, port in ports.items():
+            wait_until_ready(port, lines[0], fields)
+            began, cpu_before = time.perf_counter(), time.process_time()
+            seconds = asyncio.run(load(port, lines, clients, fields))
+            found[name] = (time.perf_counter() - began, seconds)
+            cpu += time.process_time() - cpu_before if turn and name == 'server' else 0.0
+        for name, (total, each) in found.items() if turn else ():  # the first turn is to warm up
+            rates[name].append(len(lines) / total)
+            waits[name] += each
+    medians = {name: statistics.median(values) for name, values in rates.items()}
+    return {
+        'lines_per_second': {name: round(value, 1) for name, value in medians.items()},
+        'share_of_direct': round(medians['server'] / medians['direct'], 3),
+        'median_ms': {name: round(1000 * statistics.median(each), 1) for name, each in waits.items()},
+        'p99_ms': {name: round(1000 * sorted(each)[int(0.99 * len(each))], 1) for name, each in waits.items()},
+        'client_cpu_share': round(cpu / sum(len(lines) / rate for rate in rates['server']), 3),
+    }
+
+
+def wait_until_ready(port: int, line: str, fields: dict[str, str]) -> None:
+    for _ in range(600):
+        try:
+            asyncio.run(load(port, [line], 1, fields))
+            return
+        except OSError:
+            time.sleep(0.5)
+    sys.exit(f'nothing answers on port {port}')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,69 @@
+"""`flax-transformer serve RUN [RUN ...]`."""
+
+import dataclasses
+import signal
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flax_transformer.cli.options import note, parse, positional
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.fields import check
+from flax_transformer.common.installing import install_command
+from flax_transformer.data.lines import read_lines
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.engine.devices.devices import prepare_devices
+
+try:
+    from flax_transformer.server.app import Server
+except ImportError as error:
+    raise UserError(f'serve needs the package {error.name}: {install_command("serve")}') from None
+
+from flax_transformer.server.served import Served, load
+from flax_transformer.server.service import Limits, Service
+
+DESCRIPTION = """Serve translations over HTTP, by the APIs of LibreTranslate and DeepL, and with a page to type in.
+RUN is a run directory, one of its checkpoints (RUN@12000), or a Marian model's folder; several serve the languages of
+all."""
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    host: str = '127.0.0.1'  # 0.0.0.0: every machine that can reach this one
+    port: int = 5000  # 0: any that is free
+    keys: Path | None = None  # a file of keys, one a line, that requests must bring; None: no keys
+    cors_origins: tuple[str, ...] = ()  # web sites whose pages may call this server; *: all
+    limits: Limits = field(default_factory=Limits)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
+
+    def __post_init__(self) -> None:
+        check(0 <= self.port < 1 << 16, f'port={self.port}: expected 0 to 65535')
+
+
+def main(argv: list[str]) -> None:
+    options = parse('serve', ServeOptions, argv, DESCRIPTION, default=lambda run: ServeOptions(), most=None)
+    keys = [] if options.keys is None else list(filter(None, map(str.strip, read_lines(options.keys))))
+    if options.keys is not None and not keys:
+        raise UserError(f'{options.keys} has no keys; expected one a line')
+    with _listen(options.host, options.port) as listener:
+        prepare_devices(options.parallel.num_devices)
+        # Each model keeps its own settings, but for what is given here.
+        given, default = (dataclasses.asdict(each) for each in (options.decoding, DecodingConfig()))
+        changes = {name: value for name, value in given.items() if value != default[name]}
+        served = Served(load(positional(argv), changes, options.parallel))
+        host, port = listener.getsockname()[:2]
+        note(f'{served.pairs} on http://{f"[{host}]" if ":" in host else host}:{port}')
+        # Uvicorn sends itself the signals that it has caught once it has stopped: this one has done its work then.
+        signal.signal(signal.SIGTERM, lambda number, frame: None)
+        Server(Service(served, options.limits, keys), cors_origins=options.cors_origins).run([listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket, before models are loaded: an address that is in use shows at once."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        raise UserError(f'cannot listen on {host}:{port}: {error}; choose another --host or --port') from None

@@ -1,0 +1,86 @@
+"""Steps that make `training.epochs` passes over the data, or take `training.minutes` on these devices."""
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine.config import TaskConfig
+from flax_transformer.engine.runs.finished import steps_of
+from flax_transformer.engine.runs.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from flax_transformer.engine.trainer import Trainer
+
+_MEASURED = 5  # steps
+_FEWEST = 20  # batches that are counted
+
+
+def as_begun(config: TaskConfig, run: RunDirectory) -> tuple[TaskConfig, bool]:
+    """The config with the steps that its run was given when it began; and whether steps are to be fitted now."""
+    asked = lambda config: (config.training.epochs, config.training.minutes)
+    known = run.read_config() if any(asked(config)) and run.exists() and steps_of(run.checkpoints) else None
+    if known is None or asked(known) != asked(config):
+        return config, any(asked(config))
+    return _with_steps(config, known.training.steps), False
+
+
+def fitted(
+    config: TaskConfig, trainer: 'Trainer', data: Any, validate: Callable[..., Any] | None, *, began: float
+) -> TaskConfig:
+    """The config with steps for its epochs or minutes, these counted from `began`, by time.perf_counter."""
+    from flax_transformer.engine.devices import multihost
+
+    if config.training.epochs:
+        steps = config.training.epochs / _passes_of_a_step(data)
+    else:
+        steps = _steps_in(60 * config.training.minutes, trainer, data, validate, began)
+    steps = int(multihost.share('the number of steps', str(max(round(steps), 1))))
+    multihost.say(
+        f'{steps:,} step{"s" * (steps != 1)} fit training.{"epochs" if config.training.epochs else "minutes"}'
+    )
+    return _with_steps(config, steps)
+
+
+def _with_steps(config: TaskConfig, steps: int) -> TaskConfig:
+    return replace(config, training=replace(config.training, steps=steps))
+
+
+def _passes_of_a_step(data: Any) -> float:
+    with contextlib.closing(iter(data)) as batches:
+        for number in count(1):
+            next(batches)
+            passes = data.epoch(batches.get_state())
+            if passes is None:
+                raise UserError(f'training.epochs: {data.name} has no end to count by; expected training.steps')
+            if passes and number >= _FEWEST:
+                return passes / number
+
+
+def _steps_in(seconds: float, trainer: 'Trainer', data: Any, validate: Any, began: float) -> float:
+    """Measures a few steps and two evaluations; the first of each compiles, as the first step of training will."""
+    import jax
+
+    from flax_transformer.engine.monitor.reporter import NoReporter
+
+    def timed(run: Callable[[], Any]) -> float:
+        start = time.perf_counter()
+        jax.block_until_ready(run())
+        return time.perf_counter() - start
+
+    state, batches = trainer.init_state(), iter(data)
+
+    def step() -> Any:
+        nonlocal state
+        state, sums = trainer.step(state, next(batches))
+        return sums
+
+    with contextlib.closing(batches):
+        compiling, *steps = [timed(step) for _ in range(1 + _MEASURED)]
+    evaluation = [timed(lambda: validate(state, NoReporter())) for _ in range(2 if validate else 0)][-1:]
+    left = seconds - (time.perf_counter() - began) - compiling
+    usual = sorted(steps)[_MEASURED // 2] + sum(evaluation) / trainer.config.training.evaluate_every
+    return (left - sum(evaluation)) / usual  # there is one after the last step, too

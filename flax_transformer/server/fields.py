@@ -1,0 +1,112 @@
+"""The fields of a request, whichever way a client sends them, and the two ways in which a request ends early."""
+
+import asyncio
+import json
+import re
+import time
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+
+_SECONDS_TO_READ = 10  # for the body of a request
+_DISCARDED = 1 << 24  # bytes of a body that is too long, read before it is refused
+_FORMS = ('application/x-www-form-urlencoded', 'multipart/form-data')
+
+
+class Refused(Exception):
+    """A request that is not served: its status, and what was got, what was expected and what to do."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+
+
+class Gone(Exception):
+    """The client has left; there is nobody to reply to."""
+
+
+class Fields:
+    """Values by name: a form or a query may repeat a name, and JSON may give a list."""
+
+    def __init__(self, pairs: dict[str, Any]) -> None:
+        self._values = pairs
+
+    def has(self, name: str) -> bool:
+        return self._values.get(name) is not None
+
+    def is_list(self, name: str) -> bool:
+        return isinstance(self._values.get(name), list)
+
+    def texts(self, name: str) -> list[str]:
+        """All values of a field that must be there, as text. Raises Refused."""
+        value = self._values.get(name)
+        values = value if isinstance(value, list) else [value]
+        if value is None:
+            raise Refused(400, f'Invalid request: missing {name} parameter')
+        if not values or not all(isinstance(each, str) for each in values):
+            raise Refused(400, f'{name}: expected a string or a list of strings')
+        return [each.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace') for each in values]
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """The value of a field, or the default. Raises Refused."""
+        if default is not None and not self.has(name):
+            return default
+        (value, *others) = self.texts(name)
+        if others:
+            raise Refused(400, f'{name}: expected one value, got {len(others) + 1}')
+        return value
+
+    def number(self, name: str, default: int) -> int:
+        """A whole number, in JSON or as text. Raises Refused."""
+        value = str(self._values.get(name, default))
+        if not re.fullmatch('[0-9]{1,9}', value):
+            raise Refused(400, f'{name}={value[:20]}: expected a whole number of at least 0')
+        return int(value)
+
+    def flag(self, name: str) -> bool:
+        return str(self._values.get(name, '')).lower() in ('true', '1', 'on')
+
+
+async def read_fields(request: Request, *, most: int) -> Fields:
+    """The fields of the body, JSON or a form, and of the query.
+
+    Raises Refused for a body of more than `most` bytes, one that takes too long, and one that cannot be read; Gone.
+    """
+    count, end = 0, time.monotonic() + _SECONDS_TO_READ
+
+    async def receive() -> Any:
+        nonlocal count
+        async with asyncio.timeout(end - time.monotonic()):
+            message = await request.receive()
+            count += len(message.get('body', b''))
+            # A client that is still sending would not read the reply.
+            while count > most and message.get('more_body') and count < _DISCARDED:
+                message = await request.receive()
+                count += len(message.get('body', b''))
+        if count > most:
+            raise Refused(413, f'The body is longer than the {most} bytes that this server takes; send less at once')
+        return message
+
+    bounded = Request(request.scope, receive)
+    query = _joined(request.query_params)
+    try:
+        if request.headers.get('content-type', '').partition(';')[0].strip().lower() in _FORMS:
+            async with bounded.form(max_files=0, max_part_size=most) as form:
+                return Fields(query | _joined(form))
+        body = await bounded.body()
+        found = json.loads(body) if body.strip() else {}
+    except TimeoutError:
+        raise Refused(408, f'The body did not arrive within {_SECONDS_TO_READ} s') from None
+    except ClientDisconnect:
+        raise Gone from None
+    except (ValueError, RecursionError, HTTPException):
+        found = None
+    if not isinstance(found, dict):
+        raise Refused(400, 'The body cannot be read: expected a JSON object such as {"q": "Hello"}, or a form')
+    return Fields(query | found)
+
+
+def _joined(pairs: Any) -> dict[str, Any]:
+    """The values of a form or a query by name; a list where a name comes again."""
+    return {name: values if len(values := pairs.getlist(name)) > 1 else values[0] for name in pairs}

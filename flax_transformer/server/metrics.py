@@ -1,0 +1,21 @@
+"""What /metrics tells Prometheus: counts and times alone, never a text, a key or an address."""
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_POWERS = [2**i for i in range(14)]
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()  # of its own: a process may hold several servers
+        common = {'namespace': 'flax_transformer', 'registry': self.registry}
+        self.requests = Counter('requests', 'Requests answered', ['api', 'status'], **common)
+        self.characters = Counter('characters', 'Characters translated', **common)
+        self.abandoned = Counter('abandoned_requests', 'Requests whose client left before the reply', **common)
+        self.queue = Histogram('queue_seconds', 'From admission to the first batch', buckets=_SECONDS, **common)
+        self.batch = Histogram('batch_seconds', 'Time of a batch', buckets=_SECONDS, **common)
+        self.lines = Histogram('batch_lines', 'Lines of a batch', buckets=[2**i for i in range(10)], **common)
+        self.slots = Histogram(
+            'batch_slots', 'Source slots of a batch', buckets=[16 * 2**i for i in range(10)], **common
+        )

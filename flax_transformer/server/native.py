@@ -1,0 +1,47 @@
+"""The server's own API, `/v1`: all that the translator knows of each line."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from starlette.requests import Request
+
+from flax_transformer.server.fields import Refused
+from flax_transformer.server.service import Reply, Service
+from flax_transformer.tasks.translation.inspection import attended
+
+ERROR = 'error'  # the field of an error's text
+
+
+async def translate(service: Service, request: Request) -> Any:
+    """Scores, flags, tokens, n best and, if asked for, the alignment of each line of each text."""
+    fields = await service.read(request)
+    texts = service.texts(fields, 'text')
+    source, target = fields.text('source', 'auto'), fields.text('target')
+    directions = [service.direction(text, '' if source == 'auto' else source, target)[0] for text in texts]
+    alternatives, alignment = fields.number('alternatives', 0), fields.flag('alignment')
+    replies = await service.translate(request, texts, directions, alternatives=alternatives, alignment=alignment)
+    return {'translations': [_record(reply) for reply in replies]}
+
+
+async def attention(service: Service, request: Request) -> Any:
+    """What each piece of a translated line attended to: [T, S] weights, each row about 1 in sum."""
+    fields = await service.read(request)
+    (line, *_), (text, *_) = service.texts(fields, 'text'), service.texts(fields, 'translation')
+    if '\n' in line or not line.strip():
+        raise Refused(400, 'text: expected one line that is not blank')
+    direction, _ = service.direction(line, fields.text('source'), fields.text('target'))
+    see = lambda line: attended(direction.best, line, text)
+    source, target, weights = await service.call(request, direction, line, see)
+    return {'source': source, 'target': target, 'weights': np.round(weights.astype(float), 4).tolist()}
+
+
+def _record(reply: Reply) -> dict[str, Any]:
+    direction, lines = reply.direction, [asdict(line) for line in reply.lines]
+    for line in lines:
+        line['n_best'] = [{name: each[name] for name in ('text', 'score', 'log_prob')} for each in line['n_best']]
+    named = {'source': direction.source, 'target': direction.target, 'model': direction.model}
+    return {'text': reply.text, **named, 'alternatives': reply.alternatives, 'lines': lines}
+
+
+ROUTES = {('POST', '/v1/translate'): translate, ('POST', '/v1/attention'): attention}

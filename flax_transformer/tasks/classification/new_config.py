@@ -1,0 +1,41 @@
+"""A config for labelled texts: that of rt_polarity, with sizes for the number of texts and labels."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.classification.config import ClassificationDataConfig
+from flax_transformer.tasks.classification.reading import read_examples
+from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, parts
+
+LEAST = 20  # texts
+PASSES = 4  # rt_polarity's: naive Bayes, where training starts, needs few more
+NewOptions = DataOptions
+
+
+def propose(file: Path, options: NewOptions) -> Proposal:
+    """The candidate for labelled texts; holds out some if no others are given. Raises UserError."""
+    found = read_examples(options.data, ClassificationDataConfig(root='.'))
+    labels, texts = Counter(found.labels), [' '.join(text.split()) for text in found.texts]
+    if len(texts) < LEAST or not 2 <= len(labels) <= len(texts) // 2:
+        raise UserError(
+            f'{options.data}: got {len(texts):,} texts with {len(labels):,} different labels, expected at least '
+            f'{LEAST} texts, and at least two labels that occur often; table.tsv#2,1 takes the '
+            'label from column 2 and the text from column 1'
+        )
+    lines = [f'{label}\t{text}' for label, text in zip(found.labels, texts, strict=True)]
+    data, held_out = parts(file, options, '.tsv', lines, keys=texts, groups=found.labels)
+    longest = np.quantile([len(text.split()) for text in texts], 0.995) * 1.5  # a token may be less than a word
+    batch = min(64, max(8, len(texts) // 100))
+    fields = data | {
+        'model.num_classes': len(labels),
+        'model.d_model': max(16, len(labels)),
+        'data.max_length': int(min(max(-(-longest // 16) * 16, 16), 1024)),
+        'training.batch_size': batch,
+    }
+    shown = ', '.join(f'{label} ({count:,})' for label, count in labels.most_common(5)) + ', ...' * (len(labels) > 5)
+    facts = [f'{options.data}: {len(texts):,} labelled texts{held_out}', f'  {len(labels):,} labels: {shown}']
+    steps = max(PASSES * len(texts) // batch, 20)
+    return facts, [Candidate.like('rt_polarity', fields, steps, batch / len(texts))]

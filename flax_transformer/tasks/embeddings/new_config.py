@@ -1,0 +1,43 @@
+"""A config for word vectors of a text: that of skip_gram, with sizes for the number of words."""
+
+from pathlib import Path
+
+import numpy as np
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.data.lines import read_lines
+from flax_transformer.tasks.embeddings.config import EmbeddingsTrainingConfig, WordsConfig
+from flax_transformer.tasks.embeddings.corpus import words_of
+from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, between, parts
+
+LEAST = 10_000  # words
+KEPT = 0.6  # share of the words that sampling leaves, about
+NewOptions = DataOptions
+
+
+def propose(file: Path, options: NewOptions) -> Proposal:
+    """The candidate for a text; holds out lines if no other text is given. Raises UserError."""
+    if options.test:
+        raise UserError('new: --test has no effect on word vectors; `evaluate` asks analogies and similarities')
+    lines, total, distinct = read_lines(Path(options.data)), 0, set()
+    for line in lines:
+        found = words_of(line, WordsConfig(pattern=r'\w+', lower_case=True))
+        total, distinct = total + len(found), distinct.union(found) if set(found) - distinct else distinct
+    if total < LEAST or len(lines) < 100:
+        raise UserError(
+            f'{options.data}: got {total:,} words in {len(lines):,} lines, expected at least {LEAST:,}, better some '
+            'millions, with a sentence or paragraph on each line'
+        )
+    data, held_out = parts(file, options, '.txt', lines, keys=lines)
+    del data['data.test']
+    blocks = 2 ** round(np.log2(between(total, (10_000, 16), (12_700_000, 1024))))
+    passes = round(between(total, (100_000, 40), (1_000_000, 15), (12_700_000, 5)))
+    steps = max(int(total * KEPT * passes / blocks / EmbeddingsTrainingConfig().block_size), 50)
+    fields = data | {
+        'model.vocab_size': min(len(distinct) + 1, 100_000),
+        'tokenizer.pattern': r'\w+',
+        'tokenizer.min_count': 5 if total > 1_000_000 else 2,
+        'training.blocks_per_step': blocks,
+    }
+    facts = [f'{options.data}: {total:,} words in {len(lines):,} lines, {len(distinct):,} different{held_out}']
+    return facts, [Candidate.like('skip_gram', fields, steps, passes / steps)]

@@ -1,0 +1,37 @@
+"""A config for a trigger word: that of trigger_word, for recordings of it and of other words."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal
+from flax_transformer.tasks.new_recordings import fields_for, read_recordings
+
+LEAST = 10  # recordings of the word, and of others
+STEPS, HEARD = 2000, 32  # those of trigger_word; in each the word is heard about so often
+_LISTS = ('train', 'validation', 'test')  # of manifests
+
+
+@dataclass(frozen=True)
+class NewOptions(DataOptions):
+    word: str = ''  # what the recordings to find are called: their text, or the name of their folder
+
+
+def propose(file: Path, options: NewOptions) -> Proposal:
+    """The candidate for recordings, each of one word; holds out some if no others are given. Raises UserError."""
+    found = read_recordings(options)
+    counts = Counter(each.text for each in found)
+    own, others = counts[options.word], counts.total() - counts[options.word]
+    if min(own, others) < LEAST:
+        shown = ', '.join(f'{text} ({count:,})' for text, count in counts.most_common(10))
+        raise UserError(
+            f'{options.data}: got {own:,} recordings of --word {options.word!r} and {others:,} others, expected at '
+            f'least {LEAST} of each, better a hundred; there are {shown}.{nearest(options.word, list(counts))}'
+        )
+    data, held_out = fields_for(file, options, found)
+    lists = {name: (value,) if value else () for name, value in data.items() if name.split('.')[1] in _LISTS}
+    nothing = {f'data.{name}_background': () for name in _LISTS}
+    fields = data | lists | nothing | {'data.trigger': options.word}
+    facts = [f'{options.data}: {own:,} recordings of {options.word!r}, {others:,} others{held_out}']
+    return facts, [Candidate.like('trigger_word', fields, STEPS, HEARD / own)]

@@ -1,0 +1,67 @@
+"""Steps that fit epochs or minutes, and what is said after training."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_classification import tiny_config, write_texts
+from toy_runs import train_circle
+from toy_task import CircleConfig
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine.monitor.advice import advice
+from flax_transformer.engine.runs.finished import steps_of
+from flax_transformer.tasks.find import train
+
+
+def test_epochs_decide_the_steps_and_a_resumed_run_keeps_them(tmp_path: Path, capsys) -> None:
+    write_texts(tmp_path)
+    config = tiny_config(tmp_path, steps=1000, epochs=2.0)
+    run = train(config, tmp_path / 'run')
+    assert steps_of(run.checkpoints)[-1] == 20  # 240 texts in batches of 24
+    assert run.read_config().training.steps == 20
+    train(config, run.path)
+    assert 'is trained already, to step 20' in capsys.readouterr().err
+    train(replace(config, training=replace(config.training, epochs=3.0)), run.path)
+    assert steps_of(run.checkpoints)[-1] == 30
+
+
+def test_minutes_decide_the_steps_and_warm_up_is_a_tenth(tmp_path: Path) -> None:
+    config, slow = CircleConfig(), replace(CircleConfig().optimizer, warmup_steps=10**6)
+    config = replace(config, training=replace(config.training, minutes=0.02), optimizer=slow)
+    run = train_circle(tmp_path / 'run', config)
+    config = run.read_config()
+    assert steps_of(run.checkpoints)[-1] == config.training.steps != CircleConfig().training.steps
+    assert config.engine.fitted_optimizer.warmup_steps == max(config.training.steps // 10, 1)
+
+
+def test_scenes_have_no_epochs(tmp_path: Path) -> None:
+    training = replace(CircleConfig().training, epochs=1.0)
+    with pytest.raises(UserError, match='circle has no end to count by'):
+        train_circle(tmp_path / 'run', replace(CircleConfig(), training=training))
+
+
+def records(*losses: float, **scores: float) -> list[dict[str, Any]]:
+    found = [{'kind': 'validation', 'step': 10 * n, 'loss': loss, **scores} for n, loss in enumerate(losses, start=1)]
+    return [{'kind': 'train', 'step': 1, 'loss': 1.0}, *found]
+
+
+@pytest.mark.parametrize(
+    ('found', 'said'),
+    [
+        (records(3.0, 2.0, 2.5, 2.7, 2.9), r'best at step 20 \(2\) and is 2.9 now, that of training 1: it overfits'),
+        (records(5.0, 4.0, 3.0, 2.0, 1.5), r'still fell from 2 to 1.5 .* --training.steps 100'),
+        (records(2.0, 2.0, word_error_rate=0.5, deletion_rate=0.4), '40% of the words are left out, of 50% .* wrong'),
+        (records(5.0, 3.0, 2.1, 2.0, 1.98, word_error_rate=0.5, deletion_rate=0.1), None),
+        ([], None),
+    ],
+)
+def test_what_metrics_show_is_said(found: list[dict[str, Any]], said: str | None) -> None:
+    assert re.fullmatch(f'.*{said}.*' if said else '', ' '.join(advice(found)))
+
+
+def test_a_rising_loss_is_no_overfitting_while_accuracy_improves() -> None:
+    found = [each | {'accuracy': each['step'] / 100} for each in records(3.0, 2.0, 2.5, 2.7, 2.9)]
+    assert not advice(found, 'accuracy')

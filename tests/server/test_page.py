@@ -1,0 +1,152 @@
+"""The page in a real browser, Debian's Chromium, by the WebDriver protocol."""
+
+import base64
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_serving import RUN, SMALL, running
+
+from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.server.served import Served, load
+from flax_transformer.server.service import Limits, Service
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not shutil.which('chromedriver'), reason='needs Chromium and its driver (chromium-driver)'),
+]
+OPTIONS = ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage']
+PICTURES = os.environ.get('FLAX_TRANSFORMER_PICTURES')  # a folder for what the browser shows
+
+
+class Browser:
+    def __init__(self, port: int) -> None:
+        self._address, self._session = f'http://127.0.0.1:{port}', ''
+        options = {'goog:chromeOptions': {'args': OPTIONS}, 'goog:loggingPrefs': {'browser': 'ALL'}}
+        created = self('POST', '/session', {'capabilities': {'alwaysMatch': options}})
+        self._session = f'/session/{created["sessionId"]}'
+
+    def __call__(self, method: str, path: str, body: dict | None = None) -> Any:
+        data = None if method in ('GET', 'DELETE') else json.dumps(body or {}).encode()
+        request = urllib.request.Request(self._address + self._session + path, data, method=method)
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return json.load(reply)['value']
+
+    def run(self, script: str) -> Any:
+        """The value that a script returns, such as `return document.title`."""
+        return self('POST', '/execute/sync', {'script': script, 'args': []})
+
+    def text(self, name: str) -> str:
+        return self.run(f'return document.getElementById("{name}").textContent')
+
+    def type(self, name: str, text: str) -> None:
+        """Types into a field in place of what is there."""
+        self.run(f'const field = document.getElementById("{name}"); field.focus(); field.select()')
+        (found,) = self('POST', '/element', {'using': 'css selector', 'value': f'#{name}'}).values()
+        self('POST', f'/element/{found}/value', {'text': text})
+
+    def wait(self, name: str, text: str) -> None:
+        end = time.monotonic() + 20
+        while text not in self.text(name) or self.run('return !!document.querySelector(".waiting")'):
+            assert time.monotonic() < end, f'#{name} shows {self.text(name)!r}, expected {text!r}'
+            time.sleep(0.05)
+
+    def picture(self, name: str) -> None:
+        if PICTURES:
+            Path(PICTURES, f'{name}.png').write_bytes(base64.b64decode(self('GET', '/screenshot')))
+
+    def look(self, width: int, height: int, scheme: str) -> None:
+        self.command(
+            'Emulation.setDeviceMetricsOverride', width=width, height=height, deviceScaleFactor=1, mobile=False
+        )
+        self.command('Emulation.setEmulatedMedia', features=[{'name': 'prefers-color-scheme', 'value': scheme}])
+
+    def command(self, name: str, **params: Any) -> Any:
+        return self('POST', '/goog/cdp/execute', {'cmd': name, 'params': params})
+
+
+@pytest.fixture(scope='module')
+def browser() -> Iterator[Browser]:
+    with socket.create_server(('127.0.0.1', 0)) as free:
+        port = free.getsockname()[1]
+    with subprocess.Popen(['chromedriver', f'--port={port}'], stdout=subprocess.DEVNULL) as process:
+        while True:
+            try:
+                urllib.request.urlopen(f'http://127.0.0.1:{port}/status').close()
+                break
+            except urllib.error.URLError:
+                time.sleep(0.1)
+        browser = Browser(port)
+        yield browser
+        browser('DELETE', '')
+        process.terminate()
+
+
+@pytest.fixture(scope='module')
+def address() -> Iterator[str]:
+    (found,) = load([str(RUN)], SMALL, ParallelConfig())
+    back = found._replace(source='de', target='en')
+    with running(Service(Served([found, back]), Limits(max_characters=400))) as client:
+        yield f'http://127.0.0.1:{client.port}/'
+
+
+def test_one_types_reads_swaps_and_sees_where_words_come_from(browser: Browser, address: str) -> None:
+    browser.look(1200, 900, 'light')
+    browser('POST', '/url', {'url': address})
+    browser.wait('count', '0 / 400')
+    browser.type('text', 'four hundred and seven')
+    browser.wait('translation', 'vierhundertsieben')
+    browser.wait('detected', 'Detected: English')
+    browser.wait('count', '22 / 400')
+    alternative = browser.run('return document.querySelector("#alternatives button").textContent')
+
+    browser.run('document.querySelector("#words button").click()')
+    browser.wait('source-words', 'hundred')
+    marked = 'return [...document.querySelectorAll("#source-words .marked")].map((word) => word.textContent)'
+    while not browser.run(marked):
+        time.sleep(0.05)
+    browser.run('document.getElementById("show-map").click()')
+    browser.wait('map', 'vier')
+    assert browser.run('return document.querySelectorAll("#map td svg").length') >= 20
+    browser.picture('desktop')
+    browser.look(390, 844, 'dark')
+    assert browser.run('return document.documentElement.scrollWidth <= innerWidth')
+    browser.picture('phone')
+    browser.look(1200, 900, 'dark')
+    browser.picture('desktop_dark')
+
+    browser.run('document.querySelector("#alternatives button").click()')
+    browser.wait('translation', alternative)
+    link = browser.run('return link()')
+    browser.run('document.getElementById("swap").click()')
+    browser.wait('text', '')
+    assert browser.run('return [at("source").value, at("target").value, at("text").value]') == ['de', 'en', alternative]
+    browser('POST', '/url', {'url': 'about:blank'})
+    browser('POST', '/url', {'url': link})
+    browser.wait('translation', 'vierhundertsieben')
+
+
+def test_errors_are_shown_and_the_page_loads_nothing_from_elsewhere(browser: Browser, address: str) -> None:
+    browser('POST', '/url', {'url': address})
+    browser.type('text', 'six ' * 101)
+    browser.wait('error', '404 characters: this server takes 400 at once')
+    browser.picture('error')
+    browser.type('text', 'six')
+    browser.wait('translation', 'sechs')
+    assert browser.run('return document.getElementById("error").hidden')
+    hosts = browser.run('return performance.getEntriesByType("resource").map((each) => new URL(each.name).origin)')
+    assert set(hosts) == {address.rstrip('/')}
+    browser('POST', '/url', {'url': address + 'docs/'})
+    browser.wait('routes', 'POST /v2/translate')
+    browser.picture('docs')
+    severe = [each['message'] for each in browser('POST', '/se/log', {'type': 'browser'}) if each['level'] == 'SEVERE']
+    assert all('413' in message for message in severe), severe

@@ -1,0 +1,309 @@
+"""The server as its clients see it: a real one on a free port, with small shapes of the golden run."""
+
+import collections
+import contextlib
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import prometheus_client
+import pytest
+from conftest import ROOT, TESTS
+
+from flax_transformer.cli import main
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.server.app import Server
+from flax_transformer.server.served import Direction, Served, load
+from flax_transformer.server.service import Limits, Service
+from flax_transformer.tasks.translation.inference.translator import Translator
+
+RUN = TESTS / 'golden' / 'number_words'
+SMALL = {'max_source_tokens': 32, 'batch_tokens': 128, 'beam_width': 2}
+LINES = ['six', 'four hundred and seven', 'nine hundred and eleven', 'eighty', 'two', 'twelve']
+JSON, FORM = 'application/json', 'application/x-www-form-urlencoded'
+
+
+class Reply(NamedTuple):
+    status: int
+    body: Any
+    headers: http.client.HTTPMessage
+
+
+class Client:
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def __call__(self, path: str, fields: Any = None, method: str = 'POST', kind: str = JSON, **headers: str) -> Reply:
+        with contextlib.closing(http.client.HTTPConnection('127.0.0.1', self.port, timeout=60)) as connection:
+            encode = json.dumps if kind == JSON else lambda given: urlencode(given, doseq=True)
+            body = fields if fields is None or isinstance(fields, bytes) else encode(fields)
+            names = {name.replace('_', '-'): value for name, value in headers.items()}
+            connection.request(method, path, body, {'Content-Type': kind} | names)
+            reply = connection.getresponse()
+            content = reply.read()
+            is_json = reply.headers.get_content_type() == JSON
+            return Reply(reply.status, json.loads(content) if is_json else content.decode(), reply.headers)
+
+    def get(self, path: str, **headers: str) -> Reply:
+        return self(path, None, 'GET', **headers)
+
+
+@contextlib.contextmanager
+def running(service: Service, **options: Any) -> Iterator[Client]:
+    """A client of a server in a thread, which is warm."""
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        server = Server(service, **options)
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        client = Client(listener.getsockname()[1])
+        while client.get('/health').status != 200:
+            time.sleep(0.02)
+        yield client
+        server.handle_exit(signal.SIGTERM, None)
+        thread.join()
+
+
+@pytest.fixture(scope='module')
+def directions() -> list[Direction]:
+    """English to German, and the same model once more as if it went the other way."""
+    (found,) = load([str(RUN)], SMALL, ParallelConfig())
+    return [found, found._replace(source='de', target='en')]
+
+
+@pytest.fixture(scope='module')
+def service(directions: list[Direction]) -> Service:
+    return Service(Served(directions), Limits(max_texts=30, max_characters=2_000, max_alternatives=3))
+
+
+@pytest.fixture(scope='module')
+def client(service: Service) -> Iterator[Client]:
+    with running(service) as client:
+        yield client
+
+
+def test_a_thousand_requests_at_once_get_what_the_translator_gives(
+    client: Client, directions: list[Direction], service: Service
+) -> None:
+    lines = [LINES[number % 6] for number in range(200)]
+    expected = [each.text for each in directions[0].best(lines)]
+    with ThreadPoolExecutor(32) as threads:
+        ask = lambda line: client('/v1/translate', {'text': line, 'source': 'en', 'target': 'de'}).body
+        found = list(threads.map(ask, lines))
+    assert [reply['translations'][0]['text'] for reply in found] == expected
+    batches = service.metrics.registry.get_sample_value('flax_transformer_batch_lines_count')
+    assert batches < len(lines)  # requests shared batches
+
+
+def test_libretranslates_api(client: Client) -> None:
+    both = {'source': 'en', 'target': 'de'}
+    assert client('/translate', {'q': 'six', **both}).body == {'translatedText': 'sechs'}
+    assert client('/translate', {'q': 'six', **both}, kind=FORM).body == {'translatedText': 'sechs'}
+    assert client('/translate?q=six&source=en&target=de').body == {'translatedText': 'sechs'}
+    repeated = client('/translate', {'q': ['six', 'two'], **both}, kind=FORM).body
+    assert repeated == client('/translate', {'q': ['six', 'two'], **both}).body == {'translatedText': ['sechs', 'zwei']}
+    reply = client('/translate', {'q': ['six\r\n\r\ntwo\n', ' '], 'source': 'auto', 'target': 'de', 'alternatives': 1})
+    assert reply.body['translatedText'] == ['sechs\r\n\r\nzwei\n', '']
+    assert [each['language'] for each in reply.body['detectedLanguage']] == ['en', 'en']
+    assert [len(each) for each in reply.body['alternatives']] == [1, 0]
+    assert 'queue;dur=' in reply.headers['Server-Timing']
+    assert client.get('/languages').body[0] == {'code': 'en', 'name': 'English', 'targets': ['de']}
+    assert client('/detect', {'q': 'Das ist ein gutes Haus.'}).body[0]['language'] == 'de'
+    assert client('/detect', {'q': '12'}).body[0]['confidence'] == 0
+    assert client.get('/frontend/settings').body['charLimit'] == 2_000
+
+
+def test_deepls_api(client: Client) -> None:
+    reply = client('/v2/translate', {'text': ['six', 'two'], 'target_lang': 'DE'}).body['translations']
+    assert reply[1] == {'detected_source_language': 'EN', 'text': 'zwei', 'billed_characters': 3}
+    asked = {'text': 'six', 'target_lang': 'EN-GB', 'source_lang': 'DE', 'model_type': 'latency_optimized'}
+    assert client('/v2/translate', asked, kind=FORM).body['translations'][0]['model_type_used'] == 'quality_optimized'
+    assert client('/v2/languages', {'type': 'target'}, 'GET', FORM).body[1]['language'] == 'EN-GB'
+    assert client.get('/v2/languages').body[1]['language'] == 'DE'
+    assert client.get('/v2/usage').body['character_count'] > 0
+
+
+def test_the_native_api_gives_all_that_the_translator_knows(client: Client) -> None:
+    asked = {'text': 'four hundred and seven', 'target': 'de', 'alternatives': 1, 'alignment': True}
+    (reply,) = client('/v1/translate', asked, X_Request_ID='mine').body['translations']
+    (line,) = reply['lines']
+    assert (reply['text'], len(reply['alternatives']), len(line['n_best'])) == ('vierhundertsieben', 1, 2)
+    assert line['alignment']
+    assert sum(line['token_log_probs']) == pytest.approx(line['log_prob'], rel=1e-4)
+    asked = {'text': 'six', 'translation': 'sechs', 'source': 'en', 'target': 'de'}
+    seen = client('/v1/attention', asked, X_Request_ID='mine')
+    assert len(seen.body['weights']) == len(seen.body['target'])
+    assert sum(seen.body['weights'][0]) == pytest.approx(1, abs=0.01)
+    assert seen.headers['X-Request-ID'] == 'mine'
+
+
+@pytest.mark.parametrize(
+    ('path', 'fields', 'status', 'text'),
+    [
+        ('/translate', {}, 400, 'Invalid request: missing q parameter'),
+        ('/translate', {'q': 'a', 'source': 'zz', 'target': 'de'}, 400, 'zz is not supported; this server translates '),
+        ('/translate', {'q': 'a', 'source': 'de', 'target': 'de'}, 400, 'de-de is not supported; '),
+        ('/translate', {'q': 7, 'source': 'en', 'target': 'de'}, 400, 'q: expected a string'),
+        ('/translate', {'q': [], 'source': 'en', 'target': 'de'}, 400, 'q: expected a string'),
+        ('/translate', {'q': 'a', 'source': 'en', 'target': 'de', 'alternatives': 10_000}, 400, 'alternatives=10000: '),
+        ('/translate', {'q': 'a', 'source': 'en', 'target': 'de', 'alternatives': -1}, 400, 'alternatives=-1: '),
+        ('/translate', {'q': 'a', 'source': 'en', 'target': 'de', 'format': 'html'}, 400, 'format=html: '),
+        ('/translate', {'q': 'a' * 2_001, 'source': 'en', 'target': 'de'}, 413, '2001 characters: '),
+        ('/translate', {'q': ['a'] * 31, 'source': 'en', 'target': 'de'}, 413, '31 texts: '),
+        ('/translate', b'{' * 1_000_000, 413, 'The body is longer than '),
+        ('/translate', b'[1', 400, 'The body cannot be read: '),
+        ('/translate', b'[' * 30_000, 400, 'The body cannot be read: '),
+        ('/translate', b'[1]', 400, 'The body cannot be read: '),
+        ('/detect', {'q': ['a', 'b'], 'api_key': [1]}, 400, 'api_key: expected a string'),
+        (
+            '/v1/attention',
+            {'text': 'a\nb', 'translation': 'c', 'source': 'en', 'target': 'de'},
+            400,
+            'text: expected one',
+        ),
+        ('/v2/translate', {'text': ['a'], 'target_lang': 'FR'}, 400, 'FR is not supported; '),
+        ('/v2/translate', {'text': ['a'], 'target_lang': 'DE', 'formality': 'more'}, 400, "formality='more': "),
+        ('/v2/nothing', {}, 404, 'Not Found: '),
+        ('/v2/usage', {}, 405, 'Method Not Allowed: use GET'),
+        ('/nothing', {}, 404, 'Not Found: '),
+    ],
+)
+def test_an_error_says_in_the_form_of_its_api_what_is_wrong(
+    client: Client, path: str, fields: Any, status: int, text: str
+) -> None:
+    reply = client(path, fields)
+    (message,) = reply.body.values()
+    assert list(reply.body) == (['message'] if path.startswith('/v2') else ['error'])
+    assert (reply.status, message.startswith(text)) == (status, True), message
+
+
+def test_a_line_at_fault_does_not_fail_the_others_of_its_batch(
+    client: Client, directions: list[Direction], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = directions[0].best.programs.check_numbers
+
+    def check(params: Any, scores: Any) -> None:
+        whole(params, scores)
+        if any(len(line) == 2 for line in batch):
+            raise UserError('a bad line')
+
+    batch: list[Any] = []
+    translate = type(directions[0].best)._translate
+    monkeypatch.setattr(directions[0].best.programs, 'check_numbers', check)
+    monkeypatch.setattr(
+        type(directions[0].best),
+        '_translate',
+        lambda self, sources, *rest: batch.__setitem__(slice(None), sources) or translate(self, sources, *rest),
+    )
+    with ThreadPoolExecutor(8) as threads:
+        ask = lambda line: client('/translate', {'q': line, 'source': 'en', 'target': 'de'})
+        found = list(threads.map(ask, ['four hundred and six', 'six'] * 4))
+    assert {reply.status for reply in found[::2]} == {200}
+    assert {(reply.status, reply.body['error']) for reply in found[1::2]} == {(400, 'a bad line')}
+
+
+def test_limits_keys_origins_and_the_end(directions: list[Direction], monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, translate = threading.Event(), Translator.__call__
+    gate.set()
+    monkeypatch.setattr(
+        Translator, '__call__', lambda *given, **options: gate.wait(60) and translate(*given, **options)
+    )
+    service = Service(Served(directions), Limits(max_requests=2, max_wait=1.0), ['secret'])
+    asked, known = {'q': 'six', 'source': 'en', 'target': 'de'}, {'Authorization': 'Bearer secret'}
+    with running(service, cors_origins=['https://a.example']) as client, ThreadPoolExecutor(8) as threads:
+        assert client('/translate', asked).status == 403
+        wrong = client.get('/v2/usage', Authorization='DeepL-Auth-Key wrong')
+        assert (wrong.status, wrong.body) == (403, {'message': 'Invalid API key'})
+        assert client('/translate', asked | {'apiKey': 'secret'}).status == 200
+        origins = [client('/translate', asked, Origin=f'https://{x}.example', **known).headers for x in 'ab']
+        assert [each['Access-Control-Allow-Origin'] for each in origins] == ['https://a.example', None]
+
+        gate.clear()  # from here on the translators stand still
+        several = lambda count: [threads.submit(client, '/translate', asked, **known) for _ in range(count)]
+        found = [each.result() for each in several(5)]
+        assert sorted(each.status for each in found) == [429, 429, 429, 503, 503]
+        assert all(each.headers['Retry-After'] for each in found)
+        left = http.client.HTTPConnection('127.0.0.1', client.port)
+        left.request('POST', '/translate', json.dumps(asked), {'Content-Type': JSON, **known})
+        time.sleep(0.1)
+        left.close()
+        value = service.metrics.registry.get_sample_value
+        while not value('flax_transformer_abandoned_requests_total'):
+            time.sleep(0.02)
+
+        object.__setattr__(service.limits, 'max_wait', 60.0)
+        open_before = http.client.HTTPConnection('127.0.0.1', client.port)
+        open_before.request('GET', '/health')
+        open_before.getresponse().read()
+        admitted = several(2)
+        while service._num_waiting < 2:
+            time.sleep(0.02)
+        service.is_draining = True  # what SIGTERM does first
+        open_before.request('POST', '/translate', json.dumps(asked), {'Content-Type': JSON, **known})
+        refused = open_before.getresponse()
+        assert (refused.status, refused.headers['Connection']) == (503, 'close')
+        open_before.close()
+        threading.Timer(0.3, gate.set).start()
+    assert [each.result().body for each in admitted] == [{'translatedText': 'sechs'}] * 2
+    text = prometheus_client.generate_latest(service.metrics.registry).decode()
+    assert 'requests_total{api="libretranslate",status="429"} 3.0' in text
+    assert 'six' not in text
+    assert 'secret' not in text
+
+
+@pytest.mark.slow
+def test_the_command_loses_nothing_that_it_admitted_when_it_is_told_to_stop(tmp_path: Path) -> None:
+    command = [sys.executable, '-m', 'flax_transformer', 'serve', str(RUN), '--port', '0']
+    options = [f'--decoding.{name.replace("_", "-")}={value}' for name, value in SMALL.items()]
+    process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stderr is not None
+    port = int(next(line for line in process.stderr if 'http://' in line).rpartition(':')[2])
+    client = Client(port)
+    while client.get('/health').status != 200:
+        time.sleep(0.1)
+    codes = collections.Counter[Any]()
+    is_over = threading.Event()
+
+    def ask(number: int) -> None:
+        while not is_over.is_set():
+            try:
+                codes[client('/translate', {'q': LINES[number % 6], 'source': 'en', 'target': 'de'}).status] += 1
+            except ConnectionRefusedError:  # it no longer listens: nothing was admitted
+                return
+            except (ConnectionError, http.client.HTTPException) as error:
+                codes[type(error)] += 1
+
+    with ThreadPoolExecutor(16) as threads:
+        done = [threads.submit(ask, number) for number in range(16)]
+        time.sleep(3)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        is_over.set()
+    process.stderr.close()
+    assert codes[200] > 16
+    assert codes[http.client.RemoteDisconnected] == 0
+    assert all(each.exception() is None for each in done)
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        (['--host', '192.0.2.1'], 'cannot listen on 192.0.2.1:5000'),
+        (['--keys', 'pyproject.toml.none'], 'pyproject.toml.none'),
+    ],
+)
+def test_the_command_says_what_is_wrong_with_its_options(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['serve', str(RUN), *options]) == 2
+    assert message in capsys.readouterr().err
