@@ -69,12 +69,11 @@ def _count(tokens: Sequence[int], ids: Sequence[int]) -> int:
 
 
 def _checked(phrases: Sequence[Phrase] | None, number: int) -> list[tuple[str, ...]]:
-    if isinstance(phrases, str) or not all(phrases or ()):
-        raise UserError(f'required[{number}]={phrases!r}: expected a list of phrases, each with text')
-    found = [(phrase,) if isinstance(phrase, str) else tuple(phrase) for phrase in phrases or ()]
-    if not all(isinstance(text, str) and text.strip() for phrase in found for text in phrase):
-        raise UserError(f'required[{number}]={phrases!r}: expected phrases as text, or lists of alternatives')
-    return found
+    is_text = lambda each: isinstance(each, str) and bool(each.strip())
+    is_phrase = lambda each: is_text(each) or (isinstance(each, (list, tuple)) and each and all(map(is_text, each)))
+    if isinstance(phrases, str) or not all(map(is_phrase, phrases or ())):
+        raise UserError(f'required[{number}]={phrases!r}: expected a list of phrases, each a text or alternatives')
+    return [(phrase,) if isinstance(phrase, str) else tuple(phrase) for phrase in phrases or ()]
 
 
 def _power_of_two(number: int) -> int:

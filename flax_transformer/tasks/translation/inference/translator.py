@@ -176,8 +176,8 @@ class Translator(Streams):
           lines: sentences without line ends; bytes are read as UTF-8, and invalid ones become U+FFFD and are flagged.
             A single line in place of a list gives a single translation.
           prefixes: what each line's translation begins with, or '' or None; a line with one is not split.
-          required: phrases that each line's translation must contain; a list in place of a phrase gives alternatives. A
-            line with some is not split. What a translation lacks all the same is in its `missing`.
+          required: phrases that each line's translation must contain, or lists of alternatives; a line with some is not
+            split. `missing` of a translation has those that it lacks all the same.
           glossary: terms, which are required where they are found.
           alignment: whether to say which source word each word comes from; takes a second pass.
           progress: called with the number of sentences of each finished batch.
