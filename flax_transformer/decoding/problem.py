@@ -11,6 +11,7 @@ from flax_transformer.common.trees import DecodeState
 from flax_transformer.decoding.scorers import Scorer, length_normalized
 
 NEG_INF = -1e9  # finite, so that differences are numbers
+NONE = -1  # fills up `phrases`
 
 
 class History(NamedTuple):
@@ -25,6 +26,18 @@ class History(NamedTuple):
 Transform = Callable[[jax.Array, History], jax.Array]
 
 
+class Required(NamedTuple):
+    """What each sentence's translation must contain."""
+
+    phrases: jax.Array  # [B, G, A, P] ids, then NONE; an alternative, or a phrase, without ids does not exist
+    times: jax.Array  # [B, G] how often each phrase must occur: a repeated one once more each time; 0: no phrase
+
+    @property
+    def exists(self) -> jax.Array:
+        """[B] whether a sentence has any."""
+        return (self.times > 0).any(axis=1)
+
+
 class SearchProblem(NamedTuple):
     """What to search for: how hypotheses start and end, what they may contain and what they are worth."""
 
@@ -35,6 +48,7 @@ class SearchProblem(NamedTuple):
     pad_id: int
     transforms: Sequence[Transform] = ()  # applied in this order
     scorer: Scorer = length_normalized()
+    required: Required | None = None  # phrases that hypotheses must contain to end; for beams only
 
 
 class Hypotheses(NamedTuple):

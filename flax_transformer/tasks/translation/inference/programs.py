@@ -59,19 +59,29 @@ class Programs:
 
     @cached_property
     def translate_ids(self) -> Callable[..., Hypotheses]:
-        """`translate_ids(weights, source, prefix=None)`, jitted; see `ids.translate_ids`.
+        """`translate_ids(weights, source, prefix=None, required=None)`, jitted; see `ids.translate_ids`.
 
         Raises UserError for ids beyond the vocabulary, unless it is called while another program is traced.
         """
         banned = {'banned': tuple(self.banned), 'banned_sequences': self.banned_sequences}
         search = self._jitted(translate_ids, decoding=self.decoding, **banned)
 
-        def checked(weights: Any, source: jax.Array, prefix: jax.Array | None = None) -> Hypotheses:
+        def checked(
+            weights: Any, source: jax.Array, prefix: jax.Array | None = None, required: jax.Array | None = None
+        ) -> Hypotheses:
             check_ids('source', source, self.tokenizer.vocab_size)
             check_ids('prefix', prefix, self.tokenizer.target_vocab_size)
-            return search(weights, source, prefix)
+            return search(weights, source, prefix, required=required)
 
         return checked
+
+    @cached_property
+    def translate_required(self) -> Callable[..., Hypotheses]:
+        """`translate_ids` for a runner, which gives what is required as the last array."""
+        if self.decoding.search != 'beam' or self.decoding.beam_width < 2:
+            got = f'search={self.decoding.search!r}, beam_width={self.decoding.beam_width}'
+            raise UserError(f'required phrases and glossaries: got {got}; expected a beam of at least 2')
+        return lambda weights, source, *rest: self.translate_ids(weights, source, *rest[:-1], required=rest[-1])
 
     @cached_property
     def score_ids(self) -> Callable[..., tuple[jax.Array, jax.Array]]:
@@ -118,7 +128,8 @@ class Programs:
             weights = _rounded(self.models[0], params)
         else:
             weights = tuple(map(_rounded, self.models, params))
-        return jax.tree.map(jnp.asarray, weights)  # onto the device, once
+        on_device = lambda x: jnp.asarray(x) if isinstance(x, np.ndarray) else x  # once
+        return jax.tree.map(on_device, weights)
 
     def check_lengths(self, name: str, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
         """Raises BadLine, which quotes the text, if one has more tokens than the models have positions."""
