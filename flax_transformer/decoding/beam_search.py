@@ -15,11 +15,11 @@ from flax_transformer.decoding.problem import (
     NEG_INF,
     Hypotheses,
     SearchProblem,
-    blockwise_top_k,
     gather_beams,
     next_log_probs,
     repeat,
     run_search,
+    top_k_of_beams,
 )
 
 
@@ -143,12 +143,11 @@ def _extend_group(
 ) -> tuple[_Live, Hypotheses, jax.Array]:
     """`_extend` of one group, which ranks tokens lower by penalty [B, V]."""
     batch, width, vocab_size = log_probs.shape
-    totals = (live.log_probs[:, :, None] + log_probs).reshape(batch, -1)
-    ranking = totals - jnp.tile(penalty, (1, width))
-    rank, index = blockwise_top_k(ranking, min(2 * width, width * vocab_size))  # [B, 2W]
-    best = jnp.take_along_axis(totals, index, axis=1)
+    ranking = live.log_probs[:, :, None] + log_probs - penalty[:, None]
+    rank, index = top_k_of_beams(ranking, min(2 * width, width * vocab_size))  # [B, 2W]
     parents, chosen = index // vocab_size, (index % vocab_size).astype(jnp.int32)
-    gain = jnp.take_along_axis(log_probs.reshape(batch, -1), index, axis=1)
+    gain = log_probs[jnp.arange(batch)[:, None], parents, chosen]
+    best = gather_beams(live.log_probs, parents) + gain
     tokens, gains, state_scores = gather_beams((live.tokens, live.token_log_probs, live.state_scores), parents)
     tokens, gains = tokens.at[:, :, position].set(chosen), gains.at[:, :, position].set(gain)
     ends = chosen == problem.eos_id

@@ -1,6 +1,7 @@
 """What all searches share: the problem, the hypotheses that they find, the loop, and the largest of many numbers."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -116,6 +117,22 @@ def blockwise_top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     candidates = jnp.take_along_axis(blocks, chosen[:, :, None], axis=1).reshape(-1, k * BLOCK)
     values, index = jax.lax.top_k(candidates, k)
     return values, jnp.take_along_axis(chosen, index // BLOCK, axis=1) * BLOCK + index % BLOCK
+
+
+def top_k_of_beams(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
+    """The k largest of each sentence's x [B, W, V] and their indices among W * V, both [B, k]; ties go to the lower
+    index."""
+    flat = lambda x: tuple(blockwise_top_k(x.reshape(x.shape[0], -1), k))
+    return jax.lax.platform_dependent(x, tpu=partial(_top_k_by_beam, k=k), default=flat)
+
+
+def _top_k_by_beam(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
+    """The k largest are among those of each beam. Blocks, or rows of W * V, would move all of x on TPUs."""
+    batch, width, size = x.shape
+    values, index = jax.lax.top_k(x, min(k, size))
+    index = (index + size * jnp.arange(width)[None, :, None]).reshape(batch, -1)
+    values, chosen = jax.lax.top_k(values.reshape(batch, -1), k)
+    return values, jnp.take_along_axis(index, chosen, axis=1)
 
 
 def blockwise_argmax(x: jax.Array) -> jax.Array:

@@ -1,12 +1,14 @@
 """Lines of text in, translations out: one for each line, in order, independent of the other lines."""
 
 import asyncio
+import operator
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, overload
 
+import jax
 import numpy as np
 
 from flax_transformer.common.chunks import chunks_of, chunks_of_async
@@ -14,7 +16,6 @@ from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.ops.int8 import to_int8
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts
@@ -99,7 +100,7 @@ class Translator:
             parallel=parallel,
             source_language=config.data.source_language,
             target_language=config.data.target_language,
-        )
+        )._loaded()
 
     @classmethod
     def from_marian(cls, folder: Path | str, *, parallel: ParallelConfig | None = None, **decoding: Any) -> Self:
@@ -108,7 +109,7 @@ class Translator:
 
         use_compilation_cache()
         config, params, tokenizer, own = read_marian(folder)
-        return cls(config, params, tokenizer, override(own, decoding), parallel=parallel)
+        return cls(config, params, tokenizer, override(own, decoding), parallel=parallel)._loaded()
 
     def with_params(self, params: Any, *, target_language: str | None = None) -> Self:
         """The same translator, with its compiled programs and other parameters of the same shapes."""
@@ -151,8 +152,17 @@ class Translator:
 
     @cached_property
     def weights(self) -> Any:
-        """The parameters as the programs take them: int8 if decoding.weights asks for it."""
-        return to_int8(self.params) if self.decoding.weights == 'int8' else self.params
+        """The parameters as the programs take them (`Programs.weights_of`)."""
+        return self.programs.weights_of(self.params)
+
+    def _loaded(self) -> Self:
+        """This translator, which alone has its parameters: if its programs take others, these leave the device.
+
+        `params` are still float32, in the memory of the host; another search takes its own weights from them.
+        """
+        if any(map(operator.is_not, jax.tree.leaves(self.weights), jax.tree.leaves(self.params))):
+            self.params = jax.device_get(self.params)
+        return self
 
     @overload
     def __call__(self, lines: str | bytes, **options: Any) -> Translation: ...
