@@ -144,7 +144,7 @@ def _top_k_by_beam(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     """The k largest are among those of each beam. Blocks, or rows of W * V, would move all of x on TPUs."""
     batch, width, size = x.shape
     values, index = jax.lax.top_k(x, min(k, size))
-    index = (index + size * jnp.arange(width)[None, :, None]).reshape(batch, -1)
+    index = (index + size * jnp.arange(width, dtype=jnp.int32)[None, :, None]).reshape(batch, -1)
     values, chosen = jax.lax.top_k(values.reshape(batch, -1), k)
     return values, jnp.take_along_axis(index, chosen, axis=1)
 
