@@ -1,5 +1,6 @@
 """Runs functions over batches of ids: which lines share one, few static shapes, one device or several."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -99,7 +100,7 @@ class Runner:
             self.devices = Devices(ParallelConfig(), jax.local_devices()[:1])
         else:
             self.devices = Devices(ParallelConfig('mesh', parallel.num_devices if parallel else 1))
-        self.num_compilations = 0
+        self.num_compilations, self._process = 0, os.getpid()
         self._compiled: dict[Function, Function] = {}
         self._shapes: set[Any] = set()
         self._replicated: tuple[Any, Any] | None = None  # parameters, and their copies on every device
@@ -120,6 +121,11 @@ class Runner:
           progress: called with the number of sentences of each finished batch.
           last: an array [sentences, ...] that comes after those of the columns; -1 in rows without a sentence.
         """
+        if os.getpid() != self._process:  # it would wait for ever for threads that were not copied
+            raise RuntimeError(
+                'this process was forked from one in which JAX runs, and could not translate; start it by '
+                "multiprocessing.get_context('spawn')"
+            )
         lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
         done: list[Any] = [None] * len(lengths)
         for chosen, rows, slots in self._plan(lengths):

@@ -396,6 +396,10 @@ def test_checkpoints_by_name(run_with_a_poor_last_checkpoint: Path) -> None:
 def test_what_practitioners_pass_is_read_or_refused(translator: Translator, copy_run: Path) -> None:
     (scored,) = translator.score(['a b'], ['a b'])
     assert translator.score('a b', 'a b') == translator.score(b'a b', b'a b') == scored
+    forked = translator.with_decoding(replace(translator.decoding, n_best=1, alpha=0.5))
+    forked.runner._process -= 1
+    with pytest.raises(RuntimeError, match="forked from one in which JAX runs.*get_context\\('spawn'\\)"):
+        forked('a b')
     begun = translator(['a b', 'c'], prefixes=['a', ''])
     assert translator(['a b', 'c'], prefixes=[b'a', None]) == begun
     assert Translator.from_run(copy_run, step='250', beam_width=np.int64(2)).decoding.beam_width == 2
