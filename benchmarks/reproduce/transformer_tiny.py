@@ -16,13 +16,7 @@ from flax_transformer.config import (
 def get_config() -> Config:
     return Config(
         model=TransformerConfig(
-            vocab_size=4000,
-            d_model=128,
-            num_heads=4,
-            d_ff=256,
-            num_encoder_layers=4,
-            num_decoder_layers=4,
-            dropout_rate=0.1,
+            vocab_size=4000, d_model=128, num_heads=4, d_ff=256, num_encoder_layers=4, num_decoder_layers=4
         ),
         data=DataConfig(
             source_language='en',
