@@ -1,7 +1,6 @@
 """Trains the seeds of an experiment, scores them, and prints their rows as they stand in RESULTS.md.
 
-    python -m benchmarks.reproduce ablations/pre_norm --seeds 1      # one row of a table
-    python -m benchmarks.reproduce model decoding --seeds 1          # all rows of two tables
+    python -m benchmarks.reproduce ablations/pre_norm decoding --seeds 1  # a row of a table, and all rows of another
 
 Run it from the checkout. Stopped by Ctrl-C or SIGTERM, or killed, it continues when started again: seeds that are
 finished are not trained again, and a run that has been scored is not scored again unless it has changed. All starts,
@@ -31,9 +30,9 @@ def main(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
     try:
         chosen = [table for name in arguments.names for table in tables_of(name)]
-        is_good = True
-        for runs, entries in _experiments(chosen, arguments.runs) if not arguments.only_print else ():
-            is_good &= work(runs, entries, arguments.seeds, is_ensemble=arguments.ensemble, has_test=arguments.test)
+        todo = _experiments(() if arguments.only_print else chosen, arguments.runs)
+        options = {'is_ensemble': arguments.ensemble, 'has_test': arguments.test}
+        is_good = all([work(*each, arguments.seeds, **options) for each in todo])
         for table in chosen:
             print(markdown(table, report(table, arguments.runs, with_kept=arguments.write)), end='', flush=True)
             if arguments.write:
@@ -48,9 +47,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog='reproduce', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = argparse.ArgumentParser(prog='reproduce', description=__doc__.partition('\n')[0])
     names = [*TABLES, *(experiment.name for experiment in experiments())]
     parser.add_argument('names', nargs='+', choices=names, metavar='NAME', help='of a table or an experiment')
     parser.add_argument('--seeds', nargs='+', type=int, default=[1, 2, 3])
@@ -82,22 +79,16 @@ def work(
 ) -> bool:
     """Trains and scores what is missing, a seed at a time, then all together; whether all of it worked."""
     is_good = True
+    measures = dict.fromkeys(entry.measure for entry in entries)
+    parts = [(measure, part) for measure in measures for part in runs.options(measure) if has_test or part != 'test']
     for seed in seeds:
         print(f'{runs.experiment.name}, seed {seed}', file=sys.stderr, flush=True)
         try:
-            is_good &= runs.train(seed) and _score(runs, entries, [seed], has_test=has_test)
+            is_good &= runs.train(seed) and all([runs.score([seed], *each) for each in parts])
         except UserError as error:
             print(f'reproduce: {runs.experiment.name}: {error}', file=sys.stderr, flush=True)
             is_good = False
-    if is_ensemble and is_good:
-        return _score(runs, entries, seeds, has_test=has_test)
-    return is_good
-
-
-def _score(runs: Runs, entries: Sequence[Entry], seeds: Sequence[int], *, has_test: bool) -> bool:
-    measures = dict.fromkeys(entry.measure for entry in entries)
-    parts = [(measure, part) for measure in measures for part in runs.options(measure) if has_test or part != 'test']
-    return all([runs.score(seeds, measure, part) for measure, part in parts])
+    return is_good and (not is_ensemble or all([runs.score(seeds, *each) for each in parts]))
 
 
 def report(table: Table, folder: Path, *, with_kept: bool) -> list[Row]:

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flax_transformer.common.errors import EXIT_CODE
+
 Event = dict[str, Any]
+INTERRUPTED = (EXIT_CODE, 130, -2, -15)  # exit codes of commands that continue when they are started again
 UNUSED_IN_TRAINING = ('decoding.', 'check.', 'parallel.', 'data.test', 'data.bleu_tokenizer')
 
 
@@ -21,10 +24,10 @@ def read_logs(*files: Path) -> list[Event]:
 
 
 def add_to_log(file: Path, event: str, **facts: Any) -> None:
-    line = json.dumps({'event': event, 'time': time.strftime('%Y-%m-%dT%H:%M:%S%z'), **facts})
+    found = {'event': event, 'time': time.strftime('%Y-%m-%dT%H:%M:%S%z'), **facts}
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open('a', encoding='utf-8') as opened:
-        print(line, file=opened)
+        print(json.dumps(found), file=opened)
 
 
 def trains_alike(event: Event, settings: Mapping[str, Any]) -> bool:

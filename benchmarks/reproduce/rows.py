@@ -1,13 +1,12 @@
 """Rows of tables, from what a log says; as Markdown, and their place in RESULTS.md."""
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.reproduce.log import Event, trains_alike
+from benchmarks.reproduce.log import INTERRUPTED, Event, trains_alike
 from benchmarks.reproduce.tables import Entry, Part, Table
-from flax_transformer.common.errors import EXIT_CODE
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:
@@ -30,11 +29,10 @@ class Row:
     is_ensemble: bool = False
 
     def trainings(self, event: str) -> list[Event]:
-        """Their starts, `train`, or their ends, `trained`."""
         return [each for each in self.events if each['event'] == event and each['seed'] in self.seeds]
 
     def values(self, part: Part, name: str) -> list[Any]:
-        """What `evaluate` gives by this name, of each group."""
+        """What `evaluate` gives by this name, of each seed, or of all together."""
         return [event['scores'][name] for event in self.scores.get(part, [])]
 
     def name(self) -> str:
@@ -103,7 +101,9 @@ def make_rows(
         if is_present and event['options'] == options.get(event['set']):
             scores[event['set']][tuple(event['seeds'])] = event
     groups = dict.fromkeys(group for by in scores.values() for group in by)
-    begun, earlier = _begun(mine), _begun(event for event in events if event not in mine)
+    starts = [event for event in events if event['event'] == 'train']
+    begun = sorted({event['seed'] for event in starts if event in mine})
+    earlier = sorted({event['seed'] for event in starts if event not in mine})
     seeds = [seed for seed in begun if (seed,) in groups]
     problems = [f'{seed} {_problem(seed, mine)}' for seed in begun if seed not in seeds]
     for part, by in scores.items():
@@ -114,13 +114,9 @@ def make_rows(
     return [Row(entry, mine, seeds, of(*((seed,) for seed in seeds)), problems), *ensembles]
 
 
-def _begun(events: Iterable[Event]) -> list[int]:
-    return sorted({event['seed'] for event in events if event['event'] == 'train'})
-
-
 def _problem(seed: int, events: Sequence[Event]) -> str:
     code = [event.get('exit_code') for event in events if event.get('seed') == seed][-1]
-    usual = {0: 'is not scored', None: 'is not finished', EXIT_CODE: 'is not finished'}
+    usual = {0: 'is not scored', **dict.fromkeys((None, *INTERRUPTED), 'is not finished')}
     return usual.get(code, f'failed (exit code {code})')
 
 

@@ -55,18 +55,13 @@ class Table:
 
 
 WU = '41.02, Wu et al. 2021'
-
 EN_DE_TOK = 'multi30k_en_de_tok'
 SHORTER = '--training.steps 4000 --model.dropout-rate 0.2'
 BACK = '--data.source-language de --data.target-language en'
 TEACHER = Experiment('teachers/multi30k_en_de_tok', EN_DE_TOK, SHORTER)
 BACK_TEACHER = Experiment('teachers/multi30k_de_en_tok', EN_DE_TOK, f'{SHORTER} {BACK}')
-STUDENT = Experiment(
-    'multi30k_en_de_tok_diversified',
-    EN_DE_TOK,
-    '--training.steps 6000 --model.dropout-rate 0.2',
-    teachers=(TEACHER, BACK_TEACHER),
-)
+LONGER = '--training.steps 6000 --model.dropout-rate 0.2'
+STUDENT = Experiment(f'{EN_DE_TOK}_diversified', EN_DE_TOK, LONGER, teachers=(TEACHER, BACK_TEACHER))
 
 TEACHERS = (
     Entry('teacher en-de', TEACHER, VALIDATION_ONLY, '4,000 steps, dropout 0.2'),

@@ -17,12 +17,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from benchmarks.reproduce.log import add_to_log, read_logs, trains_alike
+from benchmarks.reproduce.log import INTERRUPTED, add_to_log, read_logs, trains_alike
 from benchmarks.reproduce.tables import Experiment, Measure, Part
 from flax_transformer.cli.options import parse
 from flax_transformer.cli.train import TrainOptions, train_options
 from flax_transformer.common.config_json import changed_fields
-from flax_transformer.common.errors import EXIT_CODE, UserError
+from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import marked
 from flax_transformer.common.files import sha256_of, write_whole
 from flax_transformer.config import Config
@@ -50,14 +50,10 @@ def call(command: Sequence[str], *, stdout: IO[bytes] | int | None = None) -> di
 
 
 def hardware(run: Path) -> str:
-    """The machine in words, with the devices that a run used, if they are not CPUs.
-
-    The name of the CPU comes with its widest vectors, on which the order of sums depends, and so a run's last bits.
-    """
+    """The machine in words, with the widest vectors (a run's last bits depend on them) and devices other than CPUs."""
     there = os.cpu_count()
     ours = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else there
-    cpuinfo = Path('/proc/cpuinfo')
-    text = cpuinfo.read_text() if cpuinfo.exists() else ''
+    text = file.read_text() if (file := Path('/proc/cpuinfo')).exists() else ''
     facts = dict(re.findall(r'^(model name|flags)\s*:\s*(.*)$', text, re.MULTILINE))
     vectors = [flag for flag in ('avx512f', 'avx2') if flag in facts.get('flags', '').split()][:1]
     cores = f'{there} cores' if ours == there else f'{ours} of {there} cores'
@@ -111,10 +107,8 @@ class Runs:
         begun = [each for each in read_logs(self.log) if each['event'] in ('train', 'trained') and each['seed'] == seed]
         if begun and run.exists():
             if not trains_alike(begun[-1], self.settings):
-                raise UserError(
-                    f'{run} is a run of another config, or of another training text: see log.jsonl. Move {self.folder} '
-                    'away, with its log, or give another --runs'
-                )
+                what = 'is a run of another config, or of another training text: see log.jsonl'
+                raise UserError(f'{run} {what}. Move {self.folder} away, with its log, or give another --runs')
             if begun[-1].get('exit_code') == 0:
                 return True
         fields = (*self.experiment.fields.split(), *self._derived_corpus(), '--seed', seed, '--workdir', run)
@@ -156,8 +150,8 @@ class Runs:
 
     def _translated(self, lines: Sequence[str], teacher: 'Runs') -> list[str]:
         run = teacher.run(TEACHER_SEED)
-        name = f'{teacher.folder.name}-{digest(run)[:12]}'
-        source, output = (self.folder / f'{name}.{kind}' for kind in ('source', 'translated'))
+        source = self.folder / f'{teacher.folder.name}-{digest(run)[:12]}.source'
+        output = source.with_suffix('.translated')
         _write_lines(lines, source)
         # Killed, it has whole lines in `output`, to which --resume appends.
         if not _worked(self._do('translate', {}, 'translate', run, '--input', source, '--output', output, '--resume')):
@@ -177,23 +171,21 @@ class Runs:
             arguments = ('evaluate', *members, *options, '--json', '--output', output)
             ended = self._do('scoring', what, *arguments, stdout=printed)
             printed.seek(0)
-            answer = printed.read()
-        facts = what | ended | {'commit': environment('')['commit']}
-        if ended['exit_code'] == 0:
-            add_to_log(self.log, 'score', **facts, sha256=sha256_of(output), scores=json.loads(answer))
+            facts = what | ended | {'commit': environment('')['commit']}
+            if ended['exit_code'] == 0:
+                add_to_log(self.log, 'score', **facts, sha256=sha256_of(output), scores=json.load(printed))
         return _worked(ended)
 
     def options(self, measure: Measure) -> dict[Part, list[str]]:
         """The options of `evaluate` for each set that the measure has: the set and the measure's own."""
         data = self.config.data
         sets: dict[Part, str] = {'validation': measure.validation or data.validation}
-        if measure.has_test:
-            sets['test'] = measure.test or data.test
+        sets |= {'test': measure.test or data.test} if measure.has_test else {}
         return {part: ['--data.test', name, *measure.options.split()] for part, name in sets.items()}
 
 
 def _worked(ended: Mapping[str, float]) -> bool:
-    if ended['exit_code'] in (EXIT_CODE, 130, -2, -15):
+    if ended['exit_code'] in INTERRUPTED:
         raise KeyboardInterrupt
     return ended['exit_code'] == 0
 
@@ -207,8 +199,5 @@ def digest(run: Path) -> str:
 
 
 def _write_lines(lines: Sequence[str], file: Path) -> None:
-    """Writes the file, unless just these lines are there."""
-    text = ''.join(f'{line}\n' for line in lines)
-    if not file.exists() or file.read_bytes() != text.encode():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, text)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, ''.join(f'{line}\n' for line in lines))
