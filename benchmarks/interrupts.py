@@ -1,14 +1,13 @@
 """Every command, interrupted by Ctrl-C at random moments: never a signal's death, never a traceback, no cut line.
 
-    python benchmarks/interrupts.py [--tries 10] [--caches cold warm] [--commands warmup train ...] [--seed 0] [--again]
+    python benchmarks/interrupts.py [--tries 10] [--caches cold warm] [--commands warmup train ...] [--seed 0]
 
 Each try starts the command in a process group of its own, as a terminal does, waits for a random part of the time that
 the command takes if left alone, and sends SIGINT to the group. Time is counted from where the command begins to catch
 it; Ctrl-C in the first milliseconds, while Python starts, ends with Python's own traceback. `cold` gives each try an
 empty cache of compiled programs, `warm` a full one. Sound ends are exit code 130 (interrupted) and 0 (it was almost
 done); of training, 75 (saved) too. What a command prints on standard output must be whole lines of what it prints if
-left alone. With --again each command that writes files is then run on what the interrupted one left: it must end with
-0, or with 2 because the result is there.
+left alone.
 
 The models are the tests' golden run and small ones that are trained first: a classifier, and for `transcribe` and
 `detect` one of tones and one of melodies. Prints one line of JSON: for each command and cache the exit codes and the
@@ -92,7 +91,6 @@ COMMANDS = {
     'completion': 'completion bash',
     'help': 'help train',
 }
-WRITES = ('new', 'prepare', 'train', 'clean', 'average', 'export', 'import-marian', 'export-marian')
 PRINTS_LINES = ('translate', 'score', 'classify', 'transcribe', 'detect', 'completion', 'help')
 
 
@@ -176,9 +174,7 @@ def faults(name: str, ended: End, alone: End) -> list[str]:
     return found + (['cut lines'] if name in PRINTS_LINES and not is_part else [])
 
 
-def interrupt(
-    name: str, cache: str, tries: int, top: Path, draw: random.Random, again: bool
-) -> tuple[dict, list[dict]]:
+def interrupt(name: str, cache: str, tries: int, top: Path, draw: random.Random) -> tuple[dict, list[dict]]:
     """The summary of a command's tries, and those that were not sound."""
     line = COMMANDS[name]
 
@@ -205,10 +201,6 @@ def interrupt(
         codes[ended.code] += 1
         longest = max(longest, ended.waited)
         found = faults(name, ended, alone)
-        if again and name in WRITES:
-            second = begin(None, own)
-            if second.code not in (0, 2) or 'Traceback' in second.err:
-                found.append(f'then: exit code {second.code}: {second.err[-2000:]}')
         if found:
             place = {'command': name, 'cache': cache, 'moment': round(moment, 3)}
             unsound.append({**place, 'faults': found, 'code': ended.code, 'err': ended.err[-3000:]})
@@ -223,7 +215,6 @@ def main() -> None:
     parser.add_argument('--caches', nargs='+', choices=['cold', 'warm'], default=['cold', 'warm'])
     parser.add_argument('--commands', nargs='+', choices=list(COMMANDS), default=list(COMMANDS))
     parser.add_argument('--seed', type=int, default=0)
-    parser.add_argument('--again', action='store_true', help='run each command that writes on what was left')
     options = parser.parse_args()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts jobs in the background so
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -235,7 +226,7 @@ def main() -> None:
         write_files(top)
         for cache in options.caches:
             for name in options.commands:
-                summaries[f'{name} {cache}'], found = interrupt(name, cache, options.tries, top, draw, options.again)
+                summaries[f'{name} {cache}'], found = interrupt(name, cache, options.tries, top, draw)
                 unsound += found
                 print(name, cache, summaries[f'{name} {cache}'], len(found), 'unsound', file=sys.stderr)
     interrupts = sum(sum(each['codes'].values()) for each in summaries.values())

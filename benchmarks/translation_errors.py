@@ -13,7 +13,6 @@ from pathlib import Path
 
 from sacrebleu.metrics import BLEU
 
-from benchmarks.reproduce.outputs import columns_in
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
 from flax_transformer.data.bitext.sources import read_corpus
@@ -51,8 +50,9 @@ def table(triples: Sequence[Triple], value: Callable[[str], int], ends: Sequence
 
 
 def main() -> None:
-    columns = columns_in(SCORES / 'tatoeba_en_de.tsv')
-    triples = list(zip(columns['en'], columns['de'], columns[SEED], strict=True))
+    lines = (SCORES / 'tatoeba_en_de.tsv').read_text(encoding='utf-8').split('\n')[1:-1]  # after the attribution
+    names, *rows = (line.split('\t') for line in lines)
+    triples = [tuple(row[names.index(name)] for name in ('en', 'de', SEED)) for row in rows]
     data = DataConfig(train='tatoeba_en_de/train.{lang}')
     counts = Counter(word for line in read_corpus(data.train, data).sources for word in words(line))
     rarest = lambda source: min((counts[word] for word in words(source)), default=0)

@@ -221,18 +221,6 @@ def tiny_transcriber(shared_folder: Path) -> Path:
     return made_once(shared_folder / 'tiny_transcriber', lambda run: train(tiny_config(), run))
 
 
-@pytest.fixture
-def finished_seeds(monkeypatch: pytest.MonkeyPatch) -> set[int]:
-    """The seeds that benchmarks.reproduce takes for trained; the digest of a run is its path."""
-    from benchmarks.reproduce import training
-
-    done: set[int] = set()
-    monkeypatch.setattr(training.Runs, 'is_finished', lambda self, seed: seed in done)
-    monkeypatch.setattr(training, 'digest', str)
-    monkeypatch.setattr(training, 'environment', lambda devices: {'commit': 'abc'})
-    return done
-
-
 def made_once(folder: Path, make: Callable[[Path], Any]) -> Path:
     """The folder, which whichever process comes first makes while the others wait."""
     with folder.with_suffix('.lock').open('w') as lock:

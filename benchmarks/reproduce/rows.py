@@ -1,150 +1,163 @@
-"""Rows of tables, from what a log says."""
+"""Rows of tables, from what a log says; as Markdown, and their place in RESULTS.md."""
 
-import shlex
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.reproduce.experiments import Entry, Experiment, Part
-from benchmarks.reproduce.log import Event
-from benchmarks.reproduce.settings import Settings
-from benchmarks.reproduce.tables import experiments
-from benchmarks.reproduce.training import INTERRUPTED
+from benchmarks.reproduce.log import INTERRUPTED, Event, trains_alike
+from benchmarks.reproduce.tables import Entry, Part, Table
 
-Scorings = dict[tuple[int, ...], list[Event]]  # of seeds, alone or together, in the order of time
+
+def spread(values: Sequence[float], digits: int = 2) -> str:
+    """Mean, sample standard deviation and each value: `41.20 ± 0.15 (41.05, 41.20, 41.35)`."""
+    shown = [f'{value:.{digits}f}' for value in values]
+    if len(values) < 2:
+        return ''.join(shown)
+    return f'{statistics.fmean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f} ({", ".join(shown)})'
 
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of an entry; lists have a value for each seed that has one, in the order of `seeds`."""
+    """What is known of an entry's seeds one by one, or of an ensemble of them."""
 
-    name: str
-    what: str
-    published: str
-    command: str
-    seeds: list[int]  # those with a score
-    tested: list[int]  # those of them with a score on the test set
-    is_ensemble: bool  # all seeds together, with one score
-    problems: list[str]  # what lacks a score, and what was begun with an earlier config
-    validation: list[dict[str, Any]]  # what `evaluate` says
-    test: list[dict[str, Any]]
-    test_scorings: int  # the largest number of scorings on the test set that were begun for one seed
-    sha256: list[str]  # of the translations of the test set or, if there are none, of the validation set
-    cpu_minutes: list[float]  # of training
-    minutes: list[float]
-    is_time_complete: bool  # False: a process was killed, and its time is missing
-    hardware: list[str]
-    commits: list[str]  # of training
-    scored_at: list[str]  # the other commits, at which it was scored
+    entry: Entry
+    events: Sequence[Event]  # those of its training, of all seeds
+    seeds: Sequence[int]  # those with a score
+    scores: dict[Part, list[Event]]  # one for each seed that has one; of an ensemble, one for all
+    problems: Sequence[str] = ()  # what lacks a score, and what was begun with an earlier config
+    is_ensemble: bool = False
+
+    def trainings(self, event: str) -> list[Event]:
+        return [each for each in self.events if each['event'] == event and each['seed'] in self.seeds]
+
+    def values(self, part: Part, name: str) -> list[Any]:
+        """What `evaluate` gives by this name, of each seed, or of all together."""
+        return [event['scores'][name] for event in self.scores.get(part, [])]
+
+    def name(self) -> str:
+        members = ', '.join(map(str, sorted(self.seeds)))
+        return f'{self.entry.name}, ensemble of {members}' if self.is_ensemble else self.entry.name
+
+    def seeds_and_problems(self) -> str:
+        return '; '.join(filter(None, (', '.join(map(str, self.seeds)), *self.problems)))
+
+    def bleu(self, part: Part = 'validation') -> str:
+        return spread(self.values(part, 'bleu')) or 'not run yet'
+
+    def signed_bleu(self, part: Part = 'validation') -> str:
+        signatures = dict.fromkeys(self.values(part, 'bleu_signature'))
+        return '<br>'.join([self.bleu(part), *(f'`{text}`' for text in signatures)])
+
+    def test_bleu(self) -> str:
+        """With how often its scoring was begun, if more than once; a killed one counts, and any search."""
+        times = 0
+        for test in self.scores.get('test', []):
+            what = {'event': 'scoring', **{name: test[name] for name in ('seeds', 'set', 'options')}}
+            times = max(times, sum(what.items() <= event.items() for event in self.events))
+        return self.signed_bleu('test') + (f', scored {times} times' if times > 1 else '')
+
+    def chrf_and_ter(self) -> str:
+        return ', '.join(filter(None, (spread(self.values('test', name)) for name in ('chrf', 'ter'))))
+
+    def loss(self) -> str:
+        names = ('nll', 'target_tokens', 'num_lines')
+        of_lines = zip(*(self.values('validation', name) for name in names), strict=True)
+        return spread([nll * tokens / lines for nll, tokens, lines in of_lines], 1)
+
+    def times(self) -> str:
+        starts, ends = self.trainings('train'), self.trainings('trained')
+        if not ends:
+            return ''
+        least, of_seeds = '' if len(starts) == len(ends) else 'at least ', sum if self.is_ensemble else statistics.fmean
+        took = lambda seed, name: round(sum(end[name] for end in ends if end['seed'] == seed) / 60, 1)
+        minutes = [[took(seed, name) for seed in self.seeds] for name in ('cpu_seconds', 'seconds')]
+        return ', '.join(f'{least}{of_seeds(each):.0f}' for each in minutes)
+
+    def commits(self) -> str:
+        trained, scored = (
+            dict.fromkeys(str(event['commit']) for event in events)
+            for events in (self.trainings('train'), [event for part in self.scores.values() for event in part])
+        )
+        later = ', '.join(commit for commit in scored if commit not in trained)
+        return ', '.join(trained) + (f'; scored at {later}' if later else '')
+
+    def command(self) -> str:
+        seeds, ensemble = ' '.join(map(str, self.seeds)) or '1 2 3', ' ARGS=--ensemble' * self.is_ensemble
+        return f"`make reproduce CONFIG={self.entry.experiment.name} SEEDS='{seeds}'{ensemble}`"
 
 
 def make_rows(
-    entry: Entry, events: Sequence[Event], settings: Settings, options: dict[Part, Sequence[str]]
+    entry: Entry, events: Sequence[Event], settings: Mapping[str, Any], options: Mapping[Part, Sequence[str]]
 ) -> list[Row]:
     """The row of an entry, and of each ensemble of its seeds, from its experiment's events.
 
-    Args:
-      settings: those of the present config; of what was trained with others the row says no more than that it was.
-      options: those of `evaluate` for each set.
+    Of what was trained with other settings than these the row says no more than that it was.
     """
-    earlier = _begun(event for event in events if not settings.train_alike(event))
-    events = [event for event in events if settings.train_alike(event)]
-    begun = _begun(events)
-    found = {part: _scores(events, part, options[part], settings) for part in options}
-    seeds = [seed for seed in begun if any((seed,) in by for by in found.values())]
-    row = _row(entry, events, seeds, found, [(seed,) for seed in seeds])
-    problems = [f'{seed} {_problem(seed, events, options)}' for seed in begun if seed not in seeds]
-    for part, by in found.items():
-        lacking = [seed for seed in seeds if by and (seed,) not in by]
-        problems += [f'{seed} is not scored on the {part} set' for seed in lacking]
+    mine = [event for event in events if trains_alike(event, settings)]
+    scores: dict[Part, dict[tuple[int, ...], Event]] = {part: {} for part in options}
+    for event in mine:
+        is_present = event['event'] == 'score' and event['settings'] == settings
+        if is_present and event['options'] == options.get(event['set']):
+            scores[event['set']][tuple(event['seeds'])] = event
+    groups = dict.fromkeys(group for by in scores.values() for group in by)
+    starts = [event for event in events if event['event'] == 'train']
+    begun = sorted({event['seed'] for event in starts if event in mine})
+    earlier = sorted({event['seed'] for event in starts if event not in mine})
+    seeds = [seed for seed in begun if (seed,) in groups]
+    problems = [f'{seed} {_problem(seed, mine)}' for seed in begun if seed not in seeds]
+    for part, by in scores.items():
+        problems += [f'{seed} is not scored on the {part} set' for seed in seeds if by and (seed,) not in by]
     problems += [f'{", ".join(map(str, earlier))} with an earlier config'] if earlier else []
-    ensembles = dict.fromkeys(group for by in found.values() for group in by if len(group) > 1)
-    together = (_row(entry, events, list(group), found, [group]) for group in ensembles)
-    return [replace(row, problems=problems), *together]
+    of = lambda *groups: {part: [by[group] for group in groups if group in by] for part, by in scores.items()}
+    ensembles = [Row(entry, mine, group, of(group), is_ensemble=True) for group in groups if len(group) > 1]
+    return [Row(entry, mine, seeds, of(*((seed,) for seed in seeds)), problems), *ensembles]
 
 
-def _begun(events: Iterable[Event]) -> list[int]:
-    return sorted({event['seed'] for event in events if event['event'] == 'train'})
+def _problem(seed: int, events: Sequence[Event]) -> str:
+    code = [event.get('exit_code') for event in events if event.get('seed') == seed][-1]
+    usual = {0: 'is not scored', **dict.fromkeys((None, *INTERRUPTED), 'is not finished')}
+    return usual.get(code, f'failed (exit code {code})')
 
 
-def _row(
-    entry: Entry, events: Sequence[Event], seeds: list[int], found: dict[Part, Scorings], groups: list[tuple[int, ...]]
-) -> Row:
-    """The row of groups of seeds that were scored together: of one each, or of all."""
-    scores = {part: [by[group][-1] for group in groups if group in by] for part, by in found.items()}
-    tested = [group for group in groups if group in found.get('test', {})]
-    is_ensemble = any(len(group) > 1 for group in groups)
-    commits = lambda events: list(dict.fromkeys(str(event['commit']) for event in events))
-    mine = [event for event in events if event.get('seed') in seeds]
-    starts, ends = ([event for event in mine if event['event'] == name] for name in ('train', 'trained'))
-    took = lambda name: [round(sum(e[name] for e in ends if e['seed'] == seed) / 60, 1) for seed in seeds]
-    scored_at = commits(event for part in scores.values() for event in part)
-    return Row(
-        name=f'{entry.name}, ensemble of {", ".join(map(str, sorted(seeds)))}' if is_ensemble else entry.name,
-        what=entry.what,
-        published='' if is_ensemble else entry.published,
-        command=_command(entry.experiment, seeds, *(['--ensemble'] if is_ensemble else [])),
-        seeds=seeds,
-        tested=[seed for group in tested for seed in group],
-        is_ensemble=is_ensemble,
-        problems=[],
-        validation=[event['scores'] for event in scores['validation']],
-        test=[event['scores'] for event in scores.get('test', [])],
-        test_scorings=max((_scorings(events, group, found['test'][group]) for group in tested), default=0),
-        sha256=[event['sha256'] for event in scores.get('test') or scores['validation']],
-        cpu_minutes=took('cpu_seconds'),
-        minutes=took('seconds'),
-        is_time_complete=len(starts) == len(ends),
-        hardware=list(dict.fromkeys(event['hardware'] for event in ends)),
-        commits=commits(starts),
-        scored_at=[commit for commit in scored_at if commit not in commits(starts)],
-    )
+VALIDATION, TIMES = 'BLEU on the validation set', 'CPU minutes, minutes'
+LENGTH_RATIO = {'length ratio': lambda row: spread(row.values('validation', 'length_ratio'))}
+COLUMNS = {
+    'results': {
+        'result': Row.name,
+        'seeds': Row.seeds_and_problems,
+        VALIDATION: Row.signed_bleu,
+        'BLEU on the test set': Row.test_bleu,
+        'chrF, TER on the test set': Row.chrf_and_ter,
+        'published': lambda row: '' if row.is_ensemble else row.entry.published,
+        TIMES: Row.times,
+        'hardware': lambda row: '; '.join(dict.fromkeys(end['hardware'] for end in row.trainings('trained'))),
+        'commit': Row.commits,
+        'command': Row.command,
+    },
+    'ablation': {
+        'name': Row.name,
+        'what differs': lambda row: row.entry.what,
+        'seeds': Row.seeds_and_problems,
+        VALIDATION: Row.bleu,
+        'loss': Row.loss,
+        **LENGTH_RATIO,
+        TIMES: Row.times,
+        'commit': Row.commits,
+    },
+    'search': {'search': Row.name, 'seeds': Row.seeds_and_problems, VALIDATION: Row.bleu, **LENGTH_RATIO},
+}
 
 
-def _scorings(events: Sequence[Event], group: tuple[int, ...], done: Sequence[Event]) -> int:
-    """How often the scoring that ended in `done` was begun, with whatever search; a kill leaves one without an end."""
-    what = {'seeds': list(group), 'set': 'test', 'options': done[-1]['options']}
-    begun, ended = (
-        [event for event in events if event['event'] == name and what.items() <= event.items()]
-        for name in ('scoring', 'score')
-    )
-    return max(len(begun), len(ended))
+def markdown(table: Table, rows: Sequence[Row]) -> str:
+    """The table with these rows."""
+    columns = COLUMNS[table.columns]
+    cells = [[cell(row).replace('|', r'\|') for cell in columns.values()] for row in rows]
+    return ''.join(f'| {" | ".join(line)} |\n' for line in [columns, ['---'] * len(columns), *cells])
 
 
-def _scores(events: Sequence[Event], part: Part, options: Sequence[str], settings: Settings) -> Scorings:
-    """The scorings of each group of seeds, but for ensembles with a member that has been trained again since."""
-    what = {'event': 'score', 'set': part, 'options': list(options)}
-    found: Scorings = {}
-    for event in events:
-        if what.items() <= event.items() and settings.are_of(event):
-            found.setdefault(tuple(event['seeds']), []).append(event)
-    present = {group[0]: by[-1].get('digests') for group, by in found.items() if len(group) == 1}
-    is_stale = lambda score: any(
-        present.get(seed, [digest]) != [digest] for seed, digest in zip(score['seeds'], score['digests'], strict=True)
-    )
-    return {group: by for group, by in found.items() if len(group) == 1 or not is_stale(by[-1])}
-
-
-def _problem(seed: int, events: Sequence[Event], options: dict[Part, Sequence[str]]) -> str:
-    mine = [event for event in events if event.get('seed') == seed]
-    code = mine[-1]['exit_code'] if mine[-1]['event'] == 'trained' else None
-    if code in (None, *INTERRUPTED):
-        return 'is not finished'
-    if code:
-        return f'failed (exit code {code})'
-    tried = [event for event in events if event['event'] == 'score failed' and event['seeds'] == [seed]]
-    codes = [event['exit_code'] for event in tried if event['options'] in map(list, options.values())]
-    failed = [code for code in codes if code not in INTERRUPTED]
-    return f'is not scored (exit code {failed[-1]})' if failed else 'is not scored'
-
-
-def _command(experiment: Experiment, seeds: Sequence[int], *arguments: str) -> str:
-    """What repeats a row: `make reproduce CONFIG=... SEEDS=... ARGS=...`."""
-    name = experiment.name
-    if experiment not in experiments():
-        name = experiment.config
-        own = experiment.name != Path(experiment.config).stem or experiment.fields
-        arguments = (*arguments, *(('--name', experiment.name) if own else ()), *experiment.fields)
-    parts = [f'make reproduce CONFIG={shlex.quote(name)}', f"SEEDS='{' '.join(map(str, seeds)) or '1 2 3'}'"]
-    return ' '.join([*parts, f'ARGS={shlex.quote(shlex.join(arguments))}'] if arguments else parts)
+def replaced(text: str, table: Table, rows: Sequence[Row]) -> str:
+    """Returns the document with these rows between the table's two comments, ensembles last."""
+    first = text.index(begin := f'<!-- {table.name}: begin -->\n') + len(begin)
+    last = text.index(f'<!-- {table.name}: end -->')
+    return text[:first] + markdown(table, sorted(rows, key=lambda row: row.is_ensemble)) + text[last:]

@@ -16,17 +16,9 @@ from flax_transformer.config import (
 def get_config() -> Config:
     return Config(
         model=TransformerConfig(
-            vocab_size=4000,
-            d_model=128,
-            num_heads=4,
-            d_ff=256,
-            num_encoder_layers=4,
-            num_decoder_layers=4,
-            dropout_rate=0.1,
+            vocab_size=4000, d_model=128, num_heads=4, d_ff=256, num_encoder_layers=4, num_decoder_layers=4
         ),
         data=DataConfig(
-            source_language='en',
-            target_language='de',
             train='multi30k/tok_lc/train.lc.norm.tok.{lang}',
             validation='multi30k/tok_lc/val.lc.norm.tok.{lang}',
             test='multi30k/tok_lc/test_2016_flickr.lc.norm.tok.{lang}',
@@ -35,8 +27,6 @@ def get_config() -> Config:
             target_length=64,
         ),
         optimizer=OptimizerConfig(name='muon', schedule='linear', learning_rate=4e-3, warmup_steps=150),
-        training=TrainingConfig(
-            steps=1500, tokens_per_step=2048, log_every=100, evaluate_every=1000, checkpoint_every=500
-        ),
+        training=TrainingConfig(steps=1500, tokens_per_step=2048, evaluate_every=1000, checkpoint_every=500),
         decoding=DecodingConfig(beam_width=5, length_penalty='power', alpha=1.0, max_source_tokens=64),
     )
