@@ -398,7 +398,7 @@ def test_what_practitioners_pass_is_read_or_refused(translator: Translator, copy
     assert translator.score('a b', 'a b') == translator.score(b'a b', b'a b') == scored
     forked = translator.with_decoding(replace(translator.decoding, n_best=1, alpha=0.5))
     forked.runner._process -= 1
-    with pytest.raises(RuntimeError, match="forked from one in which JAX runs.*get_context\\('spawn'\\)"):
+    with pytest.raises(RuntimeError, match=r"forked from one in which JAX runs.*get_context\('spawn'\)"):
         forked('a b')
     begun = translator(['a b', 'c'], prefixes=['a', ''])
     assert translator(['a b', 'c'], prefixes=[b'a', None]) == begun
