@@ -133,14 +133,6 @@ def test_what_is_remembered_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         np.testing.assert_array_equal(alone, ids[ends[i] - length : ends[i]])
 
 
-def test_no_lines_give_no_ids() -> None:
-    for tokenizer in (BPE, UNIGRAM):
-        ids, lengths = tokenizer.sample_flat([], seeds=np.zeros(0, np.uint64), alpha=0.1)
-        assert ids.tolist() == lengths.tolist() == []
-        ids, lengths = tokenizer.sample_flat(['', ''], seeds=np.zeros(2, np.uint64), alpha=0.1)
-        assert ids.tolist() == [tokenizer.eos_id] * 2
-
-
 def test_another_process_draws_the_same(tmp_path: Path) -> None:
     """SentencePiece's own draws differ from process to process: a run that goes on would not see the same."""
     expected = []
