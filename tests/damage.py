@@ -156,11 +156,6 @@ def repeat(content: bytes, rng: random.Random) -> bytes:
     return content[:last] + content[first:last] * rng.choice((1, 1, 3, 100)) + content[last:]
 
 
-def insert(content: bytes, rng: random.Random) -> bytes:
-    place = rng.randrange(len(content) + 1)
-    return content[:place] + rng.randbytes(rng.choice((1, 4, 100))) + content[place:]
-
-
 def change_a_number(content: bytes, rng: random.Random) -> bytes:
     found = list(_NUMBER.finditer(content[:200_000]))
     if not found:
@@ -198,7 +193,6 @@ DAMAGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
     cut,
     delete,
     repeat,
-    insert,
     change_a_number,
     change_a_number,
     overwrite_an_integer,

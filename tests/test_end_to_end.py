@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+import runpy
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from conftest import copy_config
+from conftest import ROOT, copy_config
 
 from flax_transformer import Config, Translator, train
 from flax_transformer.cli import main
@@ -110,6 +111,13 @@ def test_a_corpus_that_changed_is_refused_on_resume(copy_folder: Path, tmp_path:
         file.write_text(file.read_text() + 'a b c\n')
     with pytest.raises(UserError, match=r'is not what .* was trained on'):
         train(without_validation(copy_config(folder, steps=6)), tmp_path / 'run')
+
+
+def test_train_py_is_the_train_command() -> None:
+    positional, rest = runpy.run_path(str(ROOT / 'train.py'))['positional'], ['--seed', '1']
+    for given in (['--config', 'c.py', *rest], ['--config=c.py', *rest], ['c.py', *rest]):
+        assert positional(given) == ['c.py', *rest]
+    assert positional([*rest, '--config', 'c.py']) == ['c.py', *rest]
 
 
 # A mixture: one model that copies, and that writes capitals.

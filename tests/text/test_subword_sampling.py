@@ -33,12 +33,6 @@ def test_bpe_without_dropout_is_what_sentencepiece_gives(tokenizer: Tokenizer) -
         assert sample(tokenizer, line, seed=1, alpha=0.0) == tokenizer.encode([line])[0]
 
 
-def test_bpe_with_full_dropout_is_characters_and_bytes() -> None:
-    for line in ODD:
-        pieces = [BPE.piece(i) for i in sample(BPE, line, seed=1, alpha=1.0)[:-1]]
-        assert all(len(piece) == 1 or piece.startswith('<0x') for piece in pieces)
-
-
 def test_a_sharp_unigram_draw_is_the_best_segmentation() -> None:
     for line in ODD:
         assert sample(UNIGRAM, line, seed=1, alpha=1000.0) == UNIGRAM.encode([line])[0]

@@ -170,6 +170,16 @@ def test_a_copy_has_letters():
     assert facts_of(('1984', '1984'), ('...', '...'), ('Tom', 'tom '), ('a', 'b')).found['copy'].tolist() == [2]
 
 
+def test_signs_are_those_of_numbers_and_of_the_end():
+    """What a shift is found by, beside the lengths: equal where the numbers are, whatever separates their digits."""
+    facts = facts_of(('In 1,987.', '1.987!'), ('In 1988?', 'In 1989?'), ('No', 'Nein'))
+    numbers, ends = facts.pairs.signs // 4, facts.pairs.signs % 4
+    assert numbers[0, 0] == numbers[1, 0] > 0
+    assert numbers[0, 1] != numbers[1, 1]
+    assert numbers[:, 2].tolist() == [0, 0]
+    assert ends.tolist() == [[1, 2, 0], [3, 2, 0]]
+
+
 def test_a_length_ratio_is_extreme_beside_what_is_usual_in_the_corpus():
     """A target of a fifth of its source's characters is usual in some scripts; one as long as its source is not."""
     usual = [('w' * 100, 'z' * 20)] * 30
