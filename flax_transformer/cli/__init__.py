@@ -8,7 +8,7 @@ COMMANDS = {
     'configs': 'configs [NAME]: list the configs that come with the package, or print one',
     'prepare': 'prepare CONFIG|multi30k|tatoeba-en-de|tfds:NAME: tokenize ahead of training, or download a corpus',
     'show': 'show CONFIG: its parameters, FLOPs, schedule and memory, before the first step',
-    'plan': 'plan CONFIG [--topology v5e:4x4]: what a training step costs, on these devices or on TPUs',
+    'plan': 'plan CONFIG [--topology v5e:4x4]: what a training step costs, on these devices, TPUs or GPUs',
     'train': 'train CONFIG [--workdir RUN]: train a model, or resume a run that was stopped',
     'check': 'check CONFIG: find damage in its corpora',
     'clean': 'clean CONFIG --output FOLDER: write its training corpora without the damaged pairs',

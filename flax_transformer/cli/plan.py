@@ -11,14 +11,14 @@ from flax_transformer.cli.options import C, note, parse, read_config
 from flax_transformer.cost.step_cost import StepCost, nearest_fit, options_of, step_cost
 from flax_transformer.tasks.find import make_trainer
 
-DESCRIPTION = """Compile the train step of a CONFIG or run, for this machine or for TPUs that need not be here,
+DESCRIPTION = """Compile the train step of a CONFIG or run, for this machine or for TPUs or GPUs that need not be here,
 and report what it costs: memory, work, communication, and an estimate of time. Needs neither corpus nor tokenizer."""
 
 
 @dataclass(frozen=True)
 class PlanOptions(Generic[C]):
     config: Annotated[C, tyro.conf.arg(name='')]
-    topology: str = 'local'  # a TPU slice such as v5e:4x4 or v5p:2x2x1; local: this machine's devices
+    topology: str = 'local'  # a TPU slice such as v5e:4x4 or v5p:2x2x1, or h100:8; local: this machine's devices
     memory: float | None = None  # GB (10^9 bytes) per device; None: what is known of the device
     measure: bool = True  # run a few steps on a CPU
     suggest: bool = True  # look for a change that makes it fit
@@ -101,11 +101,13 @@ def lines_of(cost: StepCost, speed: float | None = None) -> Iterator[str]:
     yield ''
     yield 'Work per device in a step'
     yield f"  {cost.flops / 1e12:10.3f} TFLOPs    the model's matrix products"
-    yield f'  {cost.compiled_flops / 1e12:10.3f} TFLOPs    as XLA counts: all operations, loops once'
+    if cost.compiled_flops is not None:
+        yield f'  {cost.compiled_flops / 1e12:10.3f} TFLOPs    as XLA counts: all operations, loops once'
     if cost.collectives is None:
         yield '\nNo exchanges and no estimate of time: jaxlib cannot read what this compiler wrote'
         return
-    yield f'  {cost.memory_traffic / 1e9:10.2f} GB        read from and written to memory'
+    yield f'  {cost.memory_traffic / 1e9:10.2f} GB        read from and written to memory, and of it for'
+    yield from (f'  {size / 1e9:10.2f} GB          {kind}' for kind, size in cost.traffic.items())
     for each in cost.collectives:
         yield (
             f'  {each.sent / 1e9:10.3f} GB        sent for {each.count} {each.kind} of {each.bytes / 1e9:.3f} GB in all'

@@ -16,7 +16,7 @@ from flax_transformer.common.errors import BadInput
 from flax_transformer.data.lines import MOST_LINE, bounded_lines
 from flax_transformer.text.tokenizer import as_text
 
-EXPECTED = 'expected {"text": "..."}, optionally with "prefix": "..."'
+EXPECTED = 'expected {"text": "..."}, optionally with "prefix": "..." and "required": ["..."]'
 SLOW = 1.0  # seconds after which a wait is explained
 
 
@@ -27,6 +27,7 @@ class Record(NamedTuple):
     prefix: str = ''  # what the translation begins with
     replaced: bool = False  # the line was not valid UTF-8, or its text not valid Unicode: U+FFFD stands for the rest
     source: str = ''  # the JSON object as it came in; '' for a line of text
+    required: tuple[str | tuple[str, ...], ...] = ()  # phrases, or alternatives, that the translation contains
 
 
 def read_records(
@@ -83,7 +84,16 @@ def _json_record(line: str | bytes) -> Record:
         got = f'got {_kind(fields[name])} as "{name}"' if name in fields else f'there is no field "{name}"'
         raise ValueError(f'is no record: {got}; {EXPECTED}')
     (text, one), (prefix, two) = as_text(text), as_text(prefix)
-    return Record(text, prefix, replaced or one or two, line)
+    return Record(text, prefix, replaced or one or two, source=line, required=_required(fields.get('required')))
+
+
+def _required(value: Any) -> tuple[str | tuple[str, ...], ...]:
+    """Raises ValueError unless it is a list of phrases, each a text or a list of alternatives."""
+    is_text = lambda each: isinstance(each, str) and each.strip()
+    is_phrase = lambda each: is_text(each) or (isinstance(each, list) and each and all(map(is_text, each)))
+    if value is not None and not (isinstance(value, list) and all(map(is_phrase, value))):
+        raise ValueError(f'is no record: "required" is no list of phrases; {EXPECTED}')
+    return tuple(tuple(each) if isinstance(each, list) else each for each in value or ())
 
 
 def _kind(value: Any) -> str:

@@ -28,6 +28,7 @@ FLAGS = {
     'truncated': 'translations cut at their longest permitted length (see --decoding.max-extra-tokens, max-tokens)',
     'split': 'lines translated in parts, by sentences or for being longer than --decoding.max-source-tokens',
     'repetition': 'translations that repeat themselves (see --decoding.no-repeat-ngram)',
+    'missing': 'translations that lack required phrases',
     'replaced': 'lines that were not valid UTF-8, their invalid bytes translated as U+FFFD',
 }
 
@@ -39,7 +40,8 @@ class TranslateOptions:
     shard: str | None = None  # 3/64: translate the third of 64 equal shares of the input, resuming where it was killed
     resume: bool = False  # continue after the last whole line of --output
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with scores, tokens and flags
-    input_format: Literal['text', 'jsonl'] = 'text'  # jsonl: {"text": ..., "prefix": ...} per line; prefix is optional
+    input_format: Literal['text', 'jsonl'] = 'text'  # jsonl: {"text": ...} per line; optional: "prefix", "required"
+    glossary: Path | None = None  # terms: on each line one, a tab and its translation; `a|b` allows two
     n_best: int | None = None  # translations of each line; in text as `line ||| translation ||| score`
     show_attention: bool = False  # typing: draw under each answer what it attended to, in characters
     alignments: Path | None = None  # a file for word alignments by attention, `0-0 1-2` per line
@@ -79,6 +81,8 @@ def _check(options: TranslateOptions) -> None:
         raise UserError('--resume counts one line for each input line; with --n-best give --format jsonl')
     if options.resume and options.alignments is not None:
         raise UserError('--resume continues --output alone; with alignments give --format jsonl, which holds them')
+    if options.backend != 'jax' and options.glossary is not None:
+        raise UserError(f'--glossary needs --backend jax; got {options.backend}')
     if options.backend == 'jax' and options.compute_type != 'float32':
         raise UserError(
             f'--compute-type {options.compute_type} needs --backend ctranslate2; with jax use --decoding.weights'
@@ -107,7 +111,7 @@ def _translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]
     with stop_on_signals():
         work = ShardOfFiles(options.shard, options.input, options.output)
         translator = _load(runs, options)
-        names = ('format', 'input_format', 'backend', 'compute_type')
+        names = ('format', 'input_format', 'glossary', 'backend', 'compute_type')
         work.agree({name: getattr(options, name) for name in names}, options.decoding, translator.params)
 
         def translate(piece: list[bytes], write: Callable[[list[str]], None], done: int, place: str) -> Counter[str]:
@@ -141,14 +145,22 @@ def _translate(
     `done` lines come before the first; word alignments go to `links`; messages put `place` before a line's number.
     """
     counts: Counter[str] = Counter()
+    terms = {}
+    if options.glossary is not None:
+        from flax_transformer.tasks.translation.glossary import Glossary
+
+        terms = {'glossary': Glossary.from_file(options.glossary)}
 
     def finish(records: list[Record], first: int) -> None:
         """Translates and writes records before which there are `first` lines."""
-        prefixes = [record.prefix for record in records]
+        prefixes, required = ([getattr(record, name) for record in records] for name in ('prefix', 'required'))
+        if any(required):
+            terms['required'] = required
         try:
             translations = translator(
                 [record.text for record in records],
                 prefixes=prefixes if any(prefixes) else None,
+                **terms,
                 alignment=links is not None,
                 progress=bar.update,
             )

@@ -1,12 +1,32 @@
 """Streams in chunks, so that what is endless is never in memory as a whole."""
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from flax_transformer.common.fields import check
 
 T = TypeVar('T')
+CHUNK = 2048  # lines of a stream that are in memory at once
+
+
+class Streams:
+    """Gives a model that is called with a list of lines, and returns a result for each, streams of them."""
+
+    def stream(self, lines: Iterable[str | bytes], *, chunk: int = CHUNK, **options: Any) -> Iterator[Any]:
+        """The results of endless lines; `chunk` of them are in memory at once. `options` are those of a call."""
+        for some in chunks_of(lines, chunk):
+            yield from self(some, **options)
+
+    async def stream_async(
+        self, lines: Iterable[str | bytes] | AsyncIterable[str | bytes], *, chunk: int = CHUNK, **options: Any
+    ) -> AsyncIterator[Any]:
+        """`stream` for an event loop, also of asynchronous lines; the work runs in a thread of its own."""
+        async for some in chunks_of_async(lines, chunk):
+            for result in await asyncio.to_thread(partial(self, some, **options)):
+                yield result
 
 
 def chunks_of(stream: Iterable[T], size: int) -> Iterator[list[T]]:

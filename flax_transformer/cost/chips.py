@@ -1,4 +1,4 @@
-"""Peak rates of accelerators, from their makers' data sheets, and TPU slices to compile for without having them.
+"""Peak rates of accelerators, from their makers' data sheets, and machines to compile for without having them.
 
 Nothing here was measured. Chips that are not in the table have no known peak, nor do CPUs.
 """
@@ -84,6 +84,21 @@ _CUBES = ('2x2x1', '2x2x2', '2x2x4', '2x4x4', '4x4x4', '4x4x8', '4x8x8', '8x8x8'
 # What Google Cloud offers, up to 512 chips. Other shapes are refused: with some of them libtpu ends the process.
 SHAPES = {'v4': _CUBES, 'v5e': _PLANE, 'v5p': _CUBES, 'v6e': _PLANE}
 
+# XLA's own description (xla/backends/gpu/target_config/specs/h100_sxm.txtpb), as far as its compiler here reads it.
+_H100 = """
+gpu_device_info {
+  threads_per_block_limit: 1024 threads_per_warp: 32 threads_per_core_limit: 2048 core_count: 132 fpus_per_core: 128
+  shared_memory_per_block: 49152 shared_memory_per_core: 233472 shared_memory_per_block_optin: 232448
+  block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 block_dim_limit_z: 65535
+  registers_per_core_limit: 65536 registers_per_block_limit: 65536 clock_rate_ghz: 1.98
+  memory_bandwidth: 3352320000000 l2_cache_size: 52428800 device_memory_size: 84942979072
+  cuda_compute_capability { major: 9 }
+}
+platform_name: "CUDA" dnn_version_info { major: 9 minor: 10 } device_description_str: "NVIDIA H100 80GB HBM3"
+"""
+GPUS = [f'h100:{count}' for count in (1, 2, 4, 8)]  # of one host
+_CUDA = ('jax_cuda12_plugin', 'jax_plugins.xla_cuda12', 'nvidia.cuda_nvcc')  # what compiling for GPUs takes
+
 
 def prepare_compiler() -> None:
     """Keeps JAX and libtpu from searching for TPUs for minutes; call it before JAX touches its devices."""
@@ -94,28 +109,37 @@ def prepare_compiler() -> None:
 
 
 def topology_devices(name: str) -> list[jax.Device]:
-    """The devices of a slice such as v5e:4x4, to compile for.
+    """The devices of a slice such as v5e:4x4, or GPUs such as h100:8, to compile for.
 
-    Raises UserError if the slice is unknown or the compiler missing.
+    Raises UserError if they are unknown or the compiler missing.
     """
-    known = [f'{generation}:{shape}' for generation, shapes in SHAPES.items() for shape in shapes]
+    known = [f'{generation}:{shape}' for generation, shapes in SHAPES.items() for shape in shapes] + GPUS
     if name not in known:
         lines = '\n'.join(f'  {generation}:' + ', '.join(shapes) for generation, shapes in SHAPES.items())
         raise UserError(
-            f'topology {name!r}: expected {LOCAL} (the devices that are here) or a slice of TPUs:\n{lines}\n'
-            + nearest(name, known).strip()
+            f'topology {name!r}: expected {LOCAL} (the devices that are here), GPUs of a host ({", ".join(GPUS)}) or a '
+            f'slice of TPUs:\n{lines}\n' + nearest(name, known).strip()
         )
-    if importlib.util.find_spec('libtpu') is None:
-        raise UserError(
-            f'topology {name}: the compiler for TPUs is not installed: {install_command("tpu")}, or it alone: '
-            + pip_install('libtpu')
-        )
+    is_gpu = name in GPUS
+    if not all(map(_is_installed, _CUDA if is_gpu else ('libtpu',))):
+        remedy = install_command('cuda' if is_gpu else 'tpu') + f', or it alone: {pip_install("libtpu")}' * (not is_gpu)
+        raise UserError(f'topology {name}: the compiler for {"GPUs" if is_gpu else "TPUs"} is not installed: {remedy}')
     from jax.experimental import topologies
 
-    # Both cores of a v4 chip are one device, as on real machines.
-    options = {'chip_config_name': 'megacore'} if name.startswith('v4:') else {}
     with _silence():
+        if is_gpu:
+            layout = {'topology': f'1x1x{name.partition(":")[2]}', 'target_config': _H100}  # slices, hosts, devices
+            return topologies.get_topology_desc('h100', 'cuda', **layout).devices
+        # Both cores of a v4 chip are one device, as on real machines.
+        options = {'chip_config_name': 'megacore'} if name.startswith('v4:') else {}
         return topologies.get_topology_desc(platform='tpu', topology_name=name, **options).devices
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package that it would be part of
+        return False
 
 
 @contextlib.contextmanager

@@ -20,6 +20,8 @@ _CALLED = re.compile(r'(?:calls|to_apply|body|true_computation|false_computation
 # These move no data themselves, or are counted at their start.
 _FREE = {'parameter', 'constant', 'tuple', 'get-tuple-element', 'bitcast', 'while', 'call', 'conditional', 'iota'}
 
+_MOVING = _FREE | {'copy', 'copy-start', 'transpose', 'reshape', 'slice', 'slice-start', 'pad', 'concatenate', 'fusion'}
+
 
 class Collective(NamedTuple):
     """All exchanges of one kind in one run of the program, seen from one device."""
@@ -34,7 +36,11 @@ class Program(NamedTuple):
     """The work of one device."""
 
     collectives: list[Collective]
-    memory_bytes: float  # operands read from and results written to main memory
+    traffic: dict[str, float]  # bytes read from and written to main memory, by kind of work: see `_kind`
+
+    @property
+    def memory_bytes(self) -> float:
+        return sum(self.traffic.values())
 
 
 class _Instruction(NamedTuple):
@@ -48,7 +54,7 @@ def read_program(text: str) -> Program:
     """Reads `compiled.as_text()`. Memory traffic is an estimate: the inputs and outputs of each fusion."""
     computations, entry = _parse(text)
     found: dict[str, list[float]] = {}
-    memory, seen = 0.0, set()
+    traffic, seen = dict.fromkeys(KINDS, 0.0), set()
     for name, times, is_fused in _executed(computations, entry):
         instructions = computations[name]
         shapes = {each.name: each.shape for each in instructions}
@@ -65,9 +71,30 @@ def read_program(text: str) -> Program:
                         for i, value in enumerate((times, times * size, times * sent)):
                             total[i] += value
             if not is_fused and each.opcode not in _FREE and not each.opcode.endswith('-done'):
-                memory += times * _traffic(each, shapes)
+                traffic[_kind(each, computations)] += times * _traffic(each, shapes)
     collectives = [Collective(kind, int(count), size, sent) for kind, (count, size, sent) in sorted(found.items())]
-    return Program(collectives, memory)
+    return Program(collectives, {kind: size for kind, size in traffic.items() if size})
+
+
+KINDS = ('products', 'attention', 'loss', 'copies', 'collectives', 'other')
+# By the names of scopes that JAX gives: in attention all but the projections, and `engine.losses` with the logits.
+_ATTENTION = re.compile(r'op_name="[^"]*_attention\b(?![^"]*/(?:query|key|value|output|ND,))')
+_LOSS = re.compile(r'op_name="[^"]*\bloss\b')
+
+
+def _kind(each: _Instruction, computations: dict[str, list[_Instruction]]) -> str:
+    """What an instruction's traffic is for. Products of attention and the loss count there, not under products."""
+    if each.opcode.removesuffix('-start') in _COLLECTIVES:
+        return 'collectives'
+    if _ATTENTION.search(each.rest):
+        return 'attention'
+    if _LOSS.search(each.rest):
+        return 'loss'
+    called = _CALLED.findall(each.rest) if each.opcode == 'fusion' else []
+    inside = [each, *(inner for name in called for inner in computations[name])]
+    if any(one.opcode in ('dot', 'convolution') or 'gemm' in one.rest for one in inside):
+        return 'products'
+    return 'copies' if {one.opcode for one in inside} <= _MOVING else 'other'
 
 
 def _parse(text: str) -> tuple[dict[str, list[_Instruction]], str]:

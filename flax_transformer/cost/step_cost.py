@@ -81,8 +81,9 @@ class StepCost:
     needs: float | None  # bytes that the compiler asked for but did not get; the fields below are then None
     memory: Memory
     flops: float  # counts the model's matrix products, by formula
-    compiled_flops: float | None  # XLA's count, with elementwise operations, and loops once
-    memory_traffic: float | None  # bytes; this and the next are None if the program is unreadable
+    compiled_flops: float | None  # XLA's count, if it gives one, with elementwise operations, and loops once
+    memory_traffic: float | None  # bytes; this and the next two are None if the program is unreadable
+    traffic: dict[str, float] | None  # the same by kind of work, as `cost.hlo.KINDS`
     collectives: tuple[Collective, ...] | None
     times: Times | None  # None: the chip is unknown, or the program unreadable
 
@@ -129,7 +130,7 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
         if asked is None:
             raise
         memory = Memory(*kept, 0, 0, 0, float(asked[2]) * 2**30)
-        nothing = {'compiled_flops': None, 'memory_traffic': None, 'collectives': None, 'times': None}
+        nothing = dict.fromkeys(('compiled_flops', 'memory_traffic', 'traffic', 'collectives', 'times'))
         return StepCost(**common, memory=memory, needs=float(asked[1]) * 2**30, **nothing)
     sizes = compiled.memory_analysis()
     memory = Memory(
@@ -147,8 +148,9 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
         **common,
         needs=None,
         memory=memory,
-        compiled_flops=compiled.cost_analysis()['flops'],
+        compiled_flops=(compiled.cost_analysis() or {}).get('flops'),  # none of a GPU that is not here
         memory_traffic=program and program.memory_bytes,
+        traffic=program and program.traffic,
         collectives=program and tuple(program.collectives),
         times=_times(flops, program, chip) if program and chip and task.dtype == 'bfloat16' else None,
     )

@@ -15,11 +15,20 @@ from flax_transformer.decoding.problem import (
     NEG_INF,
     Hypotheses,
     SearchProblem,
-    blockwise_top_k,
     gather_beams,
     next_log_probs,
     repeat,
     run_search,
+    top_k_of_beams,
+)
+from flax_transformer.decoding.required import (
+    advance,
+    allocate,
+    banks,
+    is_met,
+    no_counts,
+    tails,
+    wanted_tokens,
 )
 
 
@@ -30,6 +39,7 @@ class _Live(NamedTuple):
     token_log_probs: jax.Array  # [B, W, L]
     log_probs: jax.Array  # [B, W]
     state_scores: jax.Array  # [B, W] the part of the score that comes from the state
+    counts: jax.Array | None  # [B, W, G, A] how often each required phrase has occurred; None: none is required
 
 
 class _Beams(NamedTuple):
@@ -59,10 +69,13 @@ def beam_search(
     `diversity` nats lower for each time that the groups before it have just chosen it. The penalty affects choices
     only, not log-probabilities or scores. A hypothesis that several groups find is returned once.
 
+    With `problem.required`, a hypothesis may end only once it has all phrases, and the beams are shared out among
+    hypotheses that have more of them and fewer. One that is cut may lack some.
+
     Args:
       state: that of one hypothesis per sentence; its cache is copied to the W beams here.
     """
-    if width == 1:
+    if width == 1 and problem.required is None:
         return greedy_search(step, state, problem)
 
     def advance(beams: _Beams) -> _Beams:
@@ -94,7 +107,13 @@ def _first_beams(state: DecodeState, problem: SearchProblem, width: int, groups:
     ancestry = jnp.zeros((batch, width, length), jnp.int32) if has_slots else None
     return _Beams(
         position=jnp.int32(0),
-        live=_Live(tokens, token_log_probs, log_probs, jnp.zeros((batch, width), jnp.float32)),
+        live=_Live(
+            tokens,
+            token_log_probs,
+            log_probs,
+            jnp.zeros((batch, width), jnp.float32),
+            None if problem.required is None else no_counts(problem.required, width),
+        ),
         finished=Hypotheses(tokens, none, none, zeros, zeros > 0, token_log_probs),
         is_closed=jnp.zeros(batch, bool),
         state=state._replace(cache=repeat(state.cache, width), ancestry=ancestry),
@@ -143,12 +162,18 @@ def _extend_group(
 ) -> tuple[_Live, Hypotheses, jax.Array]:
     """`_extend` of one group, which ranks tokens lower by penalty [B, V]."""
     batch, width, vocab_size = log_probs.shape
-    totals = (live.log_probs[:, :, None] + log_probs).reshape(batch, -1)
-    ranking = totals - jnp.tile(penalty, (1, width))
-    rank, index = blockwise_top_k(ranking, min(2 * width, width * vocab_size))  # [B, 2W]
-    best = jnp.take_along_axis(totals, index, axis=1)
+    required = problem.required
+    if required is not None:
+        log_probs = _without_early_end(log_probs, is_met(required, live.counts).all(axis=-1), problem.eos_id)
+    ranking = live.log_probs[:, :, None] + log_probs - penalty[:, None]
+    rank, index = top_k_of_beams(ranking, min(2 * width, width * vocab_size))  # [B, 2W]
+    if required is not None:
+        rank, index = _with_wanted(rank, index, ranking.reshape(batch, -1), live, position, problem)
     parents, chosen = index // vocab_size, (index % vocab_size).astype(jnp.int32)
-    gain = jnp.take_along_axis(log_probs.reshape(batch, -1), index, axis=1)
+    gain = log_probs[jnp.arange(batch)[:, None], parents, chosen]
+    best = gather_beams(live.log_probs, parents) + gain
+    if required is not None:
+        best = jnp.where(_is_real(rank), best, NEG_INF)  # a continuation that stands there twice
     tokens, gains, state_scores = gather_beams((live.tokens, live.token_log_probs, live.state_scores), parents)
     tokens, gains = tokens.at[:, :, position].set(chosen), gains.at[:, :, position].set(gain)
     ends = chosen == problem.eos_id
@@ -158,10 +183,39 @@ def _extend_group(
     scores = jnp.where(is_finished, problem.scorer.score(best, lengths) + state_scores, NEG_INF)
     candidates = _concatenate([finished, Hypotheses(tokens, scores, best, lengths, is_finished, gains)])
     _, kept = jax.lax.top_k(candidates.scores, width)
-    _, alive = jax.lax.top_k(jnp.where(ends, NEG_INF, rank), width)
-    continued = _Live(tokens, gains, jnp.where(ends, NEG_INF, best), state_scores)
+    to_go_on, counts = jnp.where(ends, NEG_INF, rank), None
+    if required is None:
+        _, alive = jax.lax.top_k(to_go_on, width)
+    else:
+        tail = tails(required, tokens, position + 1)
+        counts, begun = advance(required, gather_beams(live.counts, parents), tail)
+        alive = allocate(to_go_on, banks(required, counts, begun), width)
+    continued = _Live(tokens, gains, jnp.where(ends, NEG_INF, best), state_scores, counts)
     live, parents = gather_beams((continued, parents), alive)
     return live, gather_beams(candidates, kept), parents
+
+
+def _without_early_end(log_probs: jax.Array, may_end: jax.Array, eos_id: int) -> jax.Array:
+    """log_probs [B, W, V] without EOS for hypotheses that may not end [B, W] and can go on."""
+    is_eos = (jnp.arange(log_probs.shape[2]) == eos_id)[None, None]
+    can_go_on = _is_real(jnp.where(is_eos, NEG_INF, log_probs).max(axis=2))
+    return jnp.where(is_eos & (can_go_on & ~may_end)[:, :, None], NEG_INF, log_probs)
+
+
+def _with_wanted(
+    rank: jax.Array, index: jax.Array, ranking: jax.Array, live: _Live, position: jax.Array, problem: SearchProblem
+) -> tuple[jax.Array, jax.Array]:
+    """The candidates [B, K], and after them the continuations that bring hypotheses closer to their phrases."""
+    batch, width = live.log_probs.shape
+    required = problem.required
+    _, begun = advance(required, live.counts, tails(required, live.tokens, position))
+    wanted = wanted_tokens(required, live.counts, begun, problem.eos_id)
+    flat = jnp.where(wanted < 0, 0, wanted + jnp.arange(width)[None, :, None] * (ranking.shape[1] // width))
+    flat, exists = flat.reshape(batch, -1), (wanted >= 0).reshape(batch, -1)
+    same = (flat[:, :, None] == flat[:, None]) & exists[:, None]
+    is_new = exists & ~jnp.tril(same, -1).any(axis=2) & ~(flat[:, :, None] == index[:, None]).any(axis=2)
+    values = jnp.where(is_new, jnp.take_along_axis(ranking, flat, axis=1), NEG_INF)
+    return jnp.concatenate([rank, values], axis=1), jnp.concatenate([index, flat], axis=1)
 
 
 def _follow(state: DecodeState, parents: jax.Array) -> DecodeState:
@@ -179,8 +233,11 @@ def _cannot_improve(live: _Live, finished: Hypotheses, problem: SearchProblem, g
     """Whether [B], in each group, no live hypothesis can overtake the worst of W finished ones any more."""
     batch, width = live.log_probs.shape
     size = width // groups
+    log_probs = live.log_probs
+    if problem.required is not None:  # one that still lacks a phrase would keep the search going to its limit
+        log_probs = jnp.where(is_met(problem.required, live.counts).all(axis=-1), log_probs, NEG_INF)
     # Not a group's first: the penalty for diversity may rank a more probable hypothesis after it.
-    best = live.log_probs.reshape(batch, groups, size).max(axis=2)
+    best = log_probs.reshape(batch, groups, size).max(axis=2)
     worst = finished.scores[:, size - 1 :: size]
     return jnp.all(worst >= problem.scorer.bound(best, problem.max_lengths[:, None]), axis=1)
 

@@ -1,6 +1,7 @@
 """What all searches share: the problem, the hypotheses that they find, the loop, and the largest of many numbers."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -10,6 +11,7 @@ from flax_transformer.common.trees import DecodeState
 from flax_transformer.decoding.scorers import Scorer, length_normalized
 
 NEG_INF = -1e9  # finite, so that differences are numbers
+NONE = -1  # fills up `phrases`
 
 
 class History(NamedTuple):
@@ -24,6 +26,18 @@ class History(NamedTuple):
 Transform = Callable[[jax.Array, History], jax.Array]
 
 
+class Required(NamedTuple):
+    """What each sentence's translation must contain."""
+
+    phrases: jax.Array  # [B, G, A, P] ids, then NONE; an alternative, or a phrase, without ids does not exist
+    times: jax.Array  # [B, G] how often each phrase must occur: a repeated one once more each time; 0: no phrase
+
+    @property
+    def exists(self) -> jax.Array:
+        """[B] whether a sentence has any."""
+        return (self.times > 0).any(axis=1)
+
+
 class SearchProblem(NamedTuple):
     """What to search for: how hypotheses start and end, what they may contain and what they are worth."""
 
@@ -34,6 +48,7 @@ class SearchProblem(NamedTuple):
     pad_id: int
     transforms: Sequence[Transform] = ()  # applied in this order
     scorer: Scorer = length_normalized()
+    required: Required | None = None  # phrases that hypotheses must contain to end; for beams only
 
 
 class Hypotheses(NamedTuple):
@@ -116,6 +131,22 @@ def blockwise_top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     candidates = jnp.take_along_axis(blocks, chosen[:, :, None], axis=1).reshape(-1, k * BLOCK)
     values, index = jax.lax.top_k(candidates, k)
     return values, jnp.take_along_axis(chosen, index // BLOCK, axis=1) * BLOCK + index % BLOCK
+
+
+def top_k_of_beams(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
+    """The k largest of each sentence's x [B, W, V] and their indices among W * V, both [B, k]; ties go to the lower
+    index."""
+    flat = lambda x: tuple(blockwise_top_k(x.reshape(x.shape[0], -1), k))
+    return jax.lax.platform_dependent(x, tpu=partial(_top_k_by_beam, k=k), default=flat)
+
+
+def _top_k_by_beam(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
+    """The k largest are among those of each beam. Blocks, or rows of W * V, would move all of x on TPUs."""
+    batch, width, size = x.shape
+    values, index = jax.lax.top_k(x, min(k, size))
+    index = (index + size * jnp.arange(width, dtype=jnp.int32)[None, :, None]).reshape(batch, -1)
+    values, chosen = jax.lax.top_k(values.reshape(batch, -1), k)
+    return values, jnp.take_along_axis(index, chosen, axis=1)
 
 
 def blockwise_argmax(x: jax.Array) -> jax.Array:

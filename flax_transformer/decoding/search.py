@@ -12,6 +12,7 @@ from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.greedy_and_sampling import sample_search, sentence_keys
 from flax_transformer.decoding.problem import Hypotheses, SearchProblem, Transform
+from flax_transformer.decoding.required import make_required
 from flax_transformer.decoding.scorers import Scorer, add, coverage_penalty, length_normalized, word_reward
 
 
@@ -48,6 +49,8 @@ def search(
 ) -> Hypotheses:
     """The hypotheses that the config asks for, from a step function and its first state; `options` of make_problem."""
     problem = make_problem(decoding, source, pad_id=pad_id, **options)
+    if decoding.search == 'sample' and problem.required is not None:
+        raise ValueError("required phrases need search='beam'")
     if decoding.search == 'sample':
         keys = sentence_keys(decoding.seed, source, pad_id)
         return sample_search(step, state, problem, keys=keys, samples=decoding.samples)
@@ -64,6 +67,7 @@ def make_problem(
     banned: Sequence[int] = (),
     banned_sequences: Sequence[Sequence[int]] = (),
     prefix: jax.Array | None = None,
+    required: jax.Array | None = None,
     max_positions: int | None = None,
 ) -> SearchProblem:
     """What the config asks for.
@@ -72,6 +76,7 @@ def make_problem(
       source: ids [B, S], then pad_id.
       banned, banned_sequences: never chosen, in addition to what the config bans.
       prefix: ids [B, P] that the translations begin with, then pad_id.
+      required: ids [B, G, A, P] of G phrases in A alternatives that the translations contain, then NONE.
       max_positions: of the model; translations are cut there. None: any number.
     """
     limits = max_lengths(decoding, source, pad_id, prefix, max_positions)
@@ -91,6 +96,7 @@ def make_problem(
         pad_id=pad_id,
         transforms=chain,
         scorer=make_scorer(decoding, source != pad_id),
+        required=None if required is None else make_required(required),
     )
 
 

@@ -74,6 +74,7 @@ def _summed(sums_of: SumsOf, count: int, params: Any, hidden: Any, data: Any) ->
     return jax.lax.scan(add, zeros, chunks)[0]
 
 
+@jax.named_scope('loss')  # `cost.hlo` looks for it
 def _summed_forward(sums_of: SumsOf, count: int, params: Any, hidden: Any, data: Any) -> tuple[Any, Any]:
     compute = jax.value_and_grad(sums_of, argnums=(0, 1), has_aux=True)
     if count == 1:

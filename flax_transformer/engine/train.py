@@ -146,7 +146,7 @@ def _saver(
         with tolerance(is_tolerant):
             checkpoints.wait()  # raises if the previous save failed
         with tolerance(is_tolerant and not is_last):
-            checkpoints.save(trainer.devices.as_global(state), position, metrics)
+            checkpoints.save(state, position, metrics)
 
     return save
 

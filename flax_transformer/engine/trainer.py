@@ -161,10 +161,6 @@ class Trainer:
             raise UserError(
                 f'{type(self.task).__name__} has no batch_shapes, without which its step is not compiled ahead'
             )
-        if self.devices.strategy == 'pmap':
-            count = len(self.devices)
-            split = lambda x: jax.ShapeDtypeStruct((count, x.shape[0] // count, *x.shape[1:]), x.dtype)
-            batch = jax.tree.map(split, batch)
         return self.compiled_step.lower(self.shapes, batch, jax.eval_shape(lambda: jax.random.key(0)))
 
 

@@ -25,6 +25,7 @@ from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.scorers import length_penalty
 from flax_transformer.decoding.search import output_slots
 from flax_transformer.tasks.translation.inference.result import Translation, distinct, make_translation
+from flax_transformer.tasks.translation.inference.terms import Demands
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
@@ -222,11 +223,13 @@ class CTranslate2Translator(Translator):
         self,
         sources: list[list[int]],
         prefixes: list[list[int]] | None,
+        demands: Demands | None,
         alignment: bool,
         progress: Callable[[int], None] | None,
     ) -> list[Translation]:
-        if prefixes is not None or alignment:
-            raise UserError(f'CTranslate2 cannot do this: {"prefixes" if prefixes is not None else "alignments"}')
+        asked = {'prefixes': prefixes is not None, 'required phrases': demands is not None, 'alignments': alignment}
+        if any(asked.values()):
+            raise UserError(f'CTranslate2 cannot do this: {", ".join(name for name in asked if asked[name])}')
         found: list[Any] = [None] * len(sources)
         positions = self.programs.max_positions
         limits = [output_slots(self.decoding, len(ids), max_positions=positions) for ids in sources]

@@ -106,7 +106,8 @@ def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tup
     Raises UserError for what cannot be exported.
     """
     _check(translator)
-    decoding, model, params = translator.decoding, translator.model.config, translator.weights
+    decoding, model = translator.decoding, translator.model.config
+    params = translator.weights if decoding.weights == 'int8' else translator.params  # not rounded as here
     if isinstance(model, TransformerConfig):
         if model.positions != 'learned':
             length = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens))

@@ -6,7 +6,7 @@ Where an input is halfway between two integers, its last bits decide, so a batch
 more easily than in float32.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -25,14 +25,23 @@ _INPUT_AXIS = {'kernel': 0, 'projection': 0, 'table': 1}  # the axis of D, by th
 
 def to_int8(params: Any) -> Any:
     """The tree with each matrix that inputs are multiplied with as a `Quantized`; biases, norms and positions stay."""
+    return _with_matrices(params, quantize)
+
+
+def to_dtype(params: Any, dtype: jnp.dtype) -> Any:
+    """The tree with the same matrices in the dtype to which products round them."""
+    return _with_matrices(params, lambda matrix, _: matrix.astype(dtype))
+
+
+def _with_matrices(params: Any, change: Callable[[Any, int], Any]) -> Any:
     if isinstance(params, tuple):
-        return tuple(map(to_int8, params))  # an ensemble
+        return tuple(_with_matrices(each, change) for each in params)  # an ensemble
     out = {}
     for name, value in params.items():
         if isinstance(value, Mapping):
-            out[name] = value if name.endswith('_positions') else to_int8(value)
+            out[name] = value if name.endswith('_positions') else _with_matrices(value, change)
         else:
-            out[name] = quantize(value, _INPUT_AXIS[name]) if name in _INPUT_AXIS else value
+            out[name] = change(value, _INPUT_AXIS[name]) if name in _INPUT_AXIS else value
     return out
 
 

@@ -16,7 +16,23 @@ from jax.sharding import PartitionSpec as P
 
 from flax_transformer.ops.int8 import Quantized, int8_product
 
-Weight = jax.Array | Quantized
+
+class Rounded(NamedTuple):
+    """A float32 weight and what products in bfloat16 read, so that a loop need not round it."""
+
+    exact: jax.Array  # first, as in `Quantized`; gets the gradient
+    rounded: jax.Array
+
+
+Weight = jax.Array | Quantized | Rounded
+
+
+def round_once(params: Any, dtype: jnp.dtype) -> Any:
+    """The tree with each matrix as a `Rounded`, unless the dtype is float32; for `product` alone."""
+    if jnp.finfo(dtype).bits == 32:
+        return params
+    rounded = lambda x: Rounded(x, jax.lax.stop_gradient(x).astype(dtype)) if x.ndim > 1 else x
+    return jax.tree.map(rounded, params)
 
 
 def resolve_dtype(config: Any, platform: str | None = None) -> Any:
@@ -34,6 +50,8 @@ def product(x: jax.Array, weight: Weight, *, axis: int = 0, dtype: jnp.dtype | N
     result = dtype or x.dtype
     if isinstance(weight, Quantized):
         return int8_product(x, weight, axis).astype(result)
+    if isinstance(weight, Rounded):
+        return _mixed_product('...D,VD->...V' if axis == 1 else '...D,DF->...F', result, x, *weight)
     if axis == 1:
         return _against_rows(x, weight, result)
     if dtype is None and _num_rows(x) == 1 and (blocks := math.gcd(len(weight), 4)) > 1:
@@ -90,34 +108,38 @@ def _against_rows(x: jax.Array, table: jax.Array, dtype: jnp.dtype) -> jax.Array
 def _product(axes: str, x: jax.Array, weight: jax.Array, dtype: jnp.dtype) -> jax.Array:
     """x [..., D] times a weight, by `axes` as in einsum, in the dtype of x; the result has `dtype`."""
     if weight.dtype == jnp.float32 and jnp.finfo(x.dtype).bits < 32:
-        return _mixed_product(axes, dtype, x, weight)
+        return _mixed_product(axes, dtype, x, *round_once(weight, x.dtype))
     return jnp.einsum(axes, x, weight.astype(x.dtype), preferred_element_type=dtype)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _mixed_product(axes: str, dtype: jnp.dtype, x: jax.Array, weight: jax.Array) -> jax.Array:
+def _mixed_product(axes: str, dtype: jnp.dtype, x: jax.Array, exact: jax.Array, rounded: jax.Array) -> jax.Array:
     """As `_product`, with a gradient of its own; so `jax.jvp` works in float32 only."""
-    return _mixed_forward(axes, dtype, x, weight)[0]
+    return _mixed_forward(axes, dtype, x, exact, rounded)[0]
 
 
 def _mixed_forward(
-    axes: str, dtype: jnp.dtype, x: jax.Array, weight: jax.Array
+    axes: str, dtype: jnp.dtype, x: jax.Array, _: jax.Array, rounded: jax.Array
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    weight = weight.astype(x.dtype)
-    return jnp.einsum(axes, x, weight, preferred_element_type=dtype), (x, weight)
+    return jnp.einsum(axes, x, rounded, preferred_element_type=dtype), (x, rounded)
 
 
 def _mixed_backward(
     axes: str, dtype: jnp.dtype, kept: tuple[jax.Array, jax.Array], grad_result: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """The gradients of x, in its dtype, and of the weight, never rounded below float32."""
+) -> tuple[jax.Array, jax.Array, None]:
+    """The gradients of x, in its dtype, and of the exact weight, never rounded below float32.
+
+    The gradient of a float32 result, such as logits, is rounded to x's dtype first: products of float32 take
+    accelerators several times as long, and no sum of these products is rounded.
+    """
     x, weight = kept
+    grad_result = grad_result.astype(x.dtype)
     rows, features = tuple(range(x.ndim - 1)), tuple(range(x.ndim - 1, grad_result.ndim))
     inputs = axes.partition(',')[2].index('D')  # the weight's axis that x is multiplied along
     outputs = tuple(axis for axis in range(weight.ndim) if axis != inputs)
     grad_x = jax.lax.dot_general(grad_result, weight, ((features, outputs), ((), ())), preferred_element_type=dtype)
     grad_weight = jax.lax.dot_general(grad_result, x, ((rows, rows), ((), ())), preferred_element_type=jnp.float32)
-    return grad_x.astype(x.dtype), jnp.moveaxis(grad_weight, -1, inputs)
+    return grad_x.astype(x.dtype), jnp.moveaxis(grad_weight, -1, inputs), None
 
 
 _mixed_product.defvjp(_mixed_forward, _mixed_backward)
@@ -128,35 +150,45 @@ def _num_rows(x: jax.Array) -> int:
     return x.shape[0] if x.ndim == 2 and isinstance(x.shape[0], int) else 0
 
 
-def mixed_einsum(axes: str, weights: jax.Array, values: jax.Array) -> jax.Array:
-    """Returns sums of products in the dtype of values, to which float32 weights are rounded; `axes` as in einsum."""
-    if weights.dtype == values.dtype:
-        return jnp.einsum(axes, weights, values)
-    return _mixed_einsum(axes, weights, values)
+def mixed_einsum(axes: str, left: jax.Array, right: jax.Array, dtype: jnp.dtype | None = None) -> jax.Array:
+    """Returns sums of products in the dtype of `right`, to which `left` is rounded, in `dtype` or that of `right`.
+
+    `axes` as in einsum. Gradients, too, are products of arrays in the dtype of `right`.
+    """
+    dtype = jnp.dtype(dtype or right.dtype)
+    if left.dtype == right.dtype == dtype:
+        return jnp.einsum(axes, left, right)
+    return _mixed_einsum(axes, dtype, left, right)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _mixed_einsum(axes: str, weights: jax.Array, v: jax.Array) -> jax.Array:
-    return _mixed_einsum_forward(axes, weights, v)[0]
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _mixed_einsum(axes: str, dtype: jnp.dtype, left: jax.Array, right: jax.Array) -> jax.Array:
+    return _mixed_einsum_forward(axes, dtype, left, right)[0]
 
 
-def _mixed_einsum_forward(axes: str, weights: jax.Array, v: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    """The sums in the dtype of v, and what their gradients read."""
-    weights = weights.astype(v.dtype)
-    return jnp.einsum(axes, weights, v, preferred_element_type=jnp.float32).astype(v.dtype), (weights, v)
+def _mixed_einsum_forward(
+    axes: str, dtype: jnp.dtype, left: jax.Array, right: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
+    """The sums in `dtype`; what their gradients read; and nothing, in the dtype of `left`."""
+    rounded, nothing = left.astype(right.dtype), jnp.zeros((), left.dtype)
+    return jnp.einsum(axes, rounded, right, preferred_element_type=jnp.float32).astype(dtype), (rounded, right, nothing)
 
 
 def _mixed_einsum_backward(
-    axes: str, kept: tuple[jax.Array, jax.Array], grad_sums: jax.Array
+    axes: str, _: jnp.dtype, kept: tuple[jax.Array, jax.Array, jax.Array], grad_sums: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """The gradients of weights and values: products of rounded arrays, summed in float32."""
-    weights, v = kept
-    weight_axes, (value_axes, sums) = axes.split(',')[0], axes.split(',')[1].split('->')
-    einsum = partial(jnp.einsum, preferred_element_type=jnp.float32)
-    return (
-        einsum(f'{sums},{value_axes}->{weight_axes}', grad_sums, v),
-        einsum(f'{weight_axes},{sums}->{value_axes}', weights, grad_sums).astype(v.dtype),
-    )
+    """The gradients of both arrays, in their dtypes: products of rounded arrays, summed in float32."""
+    left, right, nothing = kept
+    left_axes, (right_axes, sums) = axes.split(',')[0], axes.split(',')[1].split('->')
+    einsum, grad_sums = partial(jnp.einsum, preferred_element_type=jnp.float32), grad_sums.astype(right.dtype)
+    grad_left = einsum(f'{sums},{right_axes}->{left_axes}', grad_sums, right)
+    # XLA for CPUs lacks this product of bfloat16 unless the axes that all arrays share lead in the first one.
+    shared = {*left_axes} & {*right_axes} & {*sums}
+    if shared == {*left_axes[: len(shared)]}:
+        grad_right = einsum(f'{left_axes},{sums}->{right_axes}', left, grad_sums)
+    else:
+        grad_right = einsum(f'{sums},{left_axes}->{right_axes}', grad_sums, left)
+    return grad_left.astype(nothing.dtype), grad_right.astype(right.dtype)
 
 
 _mixed_einsum.defvjp(_mixed_einsum_forward, _mixed_einsum_backward)

@@ -128,7 +128,9 @@ class Service:
         return job.results[0]
 
     def _job(self, direction: Direction, lines: list[str], call: Callable, key: Any) -> Job:
-        return Job(lines, [bucket(len(ids)) for ids in direction.best.tokenizer.encode(lines)], call, key)
+        buckets = direction.best.decoding.buckets
+        slots = [bucket(len(ids), buckets) for ids in direction.best.tokenizer.encode(lines)]
+        return Job(lines, slots, call, key)
 
     async def _run(self, request: Request, jobs: Sequence[Job], num_characters: int) -> None:
         """Waits until the jobs are done, or raises."""

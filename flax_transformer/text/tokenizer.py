@@ -15,9 +15,7 @@ from flax_transformer.common.json_text import parse_json
 
 DESCRIPTION_FILE = 'tokenizer.json'  # every stored tokenizer's kind, and what else that kind needs
 # Thai, Lao and Tibetan; Myanmar; Khmer; kana; Han, with compatibility forms and the planes of rare characters.
-_UNSPACED = re.compile(
-    '[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]'
-)
+UNSPACED = '[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]'
 
 
 class Portable(NamedTuple):
@@ -127,7 +125,7 @@ def count_unspaced(text: str) -> int:
     >>> count_unspaced('我喜欢 JAX'), count_unspaced('나는 JAX를 좋아한다')
     (3, 0)
     """
-    return len(_UNSPACED.findall(text))
+    return len(re.findall(UNSPACED, text))
 
 
 def as_text(line: str | bytes) -> tuple[str, bool]:

@@ -27,7 +27,7 @@ Score = Callable[[jax.Array, jax.Array], jax.Array]  # (q [B, T, H, K], k [B, S,
 
 def dot(q: jax.Array, k: jax.Array) -> jax.Array:
     """Returns q k^T, float32 [B, H, T, S], from q [B, T, H, K] and k [B, S, H, K] of any dtype."""
-    return jnp.einsum('BTHK,BSHK->BHTS', q, k, preferred_element_type=jnp.float32)
+    return mixed_einsum('BTHK,BSHK->BHTS', q, k, jnp.float32)
 
 
 def scaled_dot(q: jax.Array, k: jax.Array) -> jax.Array:

@@ -25,6 +25,7 @@ class Smallest(NamedTuple):
 
 
 SMALLEST = {
+    'accelerator': Smallest('{out} --smallest', result=('results',)),
     'attention_scores': Smallest('--widths 4 --scores dot --seeds 1 --steps 20 --output {out}', result=('loss',)),
     'batches': Smallest(
         '--pairs 1000 --vocab-size 500 --workers 0 --seconds 0.1 --warm-up 0', result=('plain_same_batches',)
@@ -41,7 +42,6 @@ SMALLEST = {
     'kill': Smallest('--kills 3 --real 1 --strategy pmap', result=('differ',)),
     'lengths': Smallest('--lengths 16 --rounds 1', result=('step_ms', 'sentence_ms')),
     'marian_parity': Smallest(needs=('torch', 'transformers'), result=('logits',)),
-    'memory': Smallest('--vocabulary 100 --tokens 512', result=('bytes',)),
     'negation': Smallest('{tiny_classifier} --negative neg --positive pos', result=('encoder',)),
     'norms': Smallest(
         '--steps 4 --norms layer --rounds 1 --folder {out}', corpus='multi30k/tok_lc', result=('perplexity',)

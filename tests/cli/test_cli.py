@@ -82,7 +82,7 @@ def test_an_unknown_command_names_the_nearest_and_lists_all(refuse):
 
 OF_A_CONFIG = ('check', 'clean', 'prepare', 'train')  # the commands whose first argument is a config
 OF_EITHER = ('plan', 'show')  # a config or a run
-OF_NEITHER = ('completion', 'help')
+OF_NEITHER = ('completion', 'configs', 'help')
 
 
 @pytest.mark.parametrize('command', [name for name in COMMANDS if name not in OF_NEITHER])

@@ -57,7 +57,7 @@ def test_files_alignments_and_notes(copy_run, call, folder) -> None:
     assert len(links) == 4
     assert links[0].startswith('0-0')
     assert links[1] == ''
-    assert 'translations were cut' in err
+    assert 'translations cut at' in err
     assert 'out is not empty; give --resume' in call('translate', copy_run, *options)[2]
 
 

@@ -129,6 +129,8 @@ def test_data_parallel_training_sums_all_gradients_once(by_pmap: StepCost) -> No
     assert by_pmap.flops == 3 * 8 * row
     assert by_pmap.fits is None  # how much a CPU may take nobody knows
     assert by_pmap.times is None
+    assert {'products', 'attention', 'loss'} < by_pmap.traffic.keys()
+    assert sum(by_pmap.traffic.values()) == by_pmap.memory_traffic
 
 
 def test_fsdp_cuts_what_stays_and_gathers_it(by_pmap: StepCost, by_fsdp: StepCost) -> None:
@@ -184,6 +186,13 @@ def test_an_unknown_topology_is_told_the_known_ones() -> None:
     with pytest.raises(UserError, match=r'  v4:2x2x1(.*\n)*  v5e:1x1, 2x2(.*\n)*Did you mean .*v5e:4x4') as raised:
         topologies.topology_devices('v5e:4x5')
     assert all(f'  {name}:' in str(raised.value) for name in ('v4', 'v5p', 'v6e'))
+
+
+@pytest.mark.parametrize(('name', 'command'), [('v5p:2x2x1', 'pip install libtpu'), ('h100:8', r'pip install .*cuda')])
+def test_a_missing_compiler_is_told_with_its_command(name: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topologies.importlib.util, 'find_spec', lambda _: None)
+    with pytest.raises(UserError, match=command):
+        topologies.topology_devices(name)
 
 
 needs_compiler = pytest.mark.skipif(importlib.util.find_spec('libtpu') is None, reason='libtpu is not installed')

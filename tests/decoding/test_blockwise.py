@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from flax_transformer.decoding.problem import BLOCK, blockwise_argmax, blockwise_top_k
+from flax_transformer.decoding.problem import BLOCK, _top_k_by_beam, blockwise_argmax, blockwise_top_k, top_k_of_beams
 
 
 def expected(x: np.ndarray, k: int) -> np.ndarray:
@@ -31,3 +31,14 @@ def test_the_largest_are_those_of_a_stable_sort(size, k):
     np.testing.assert_array_equal(places, expected(x, k))
     np.testing.assert_array_equal(values, np.take_along_axis(x, expected(x, k), axis=1))
     np.testing.assert_array_equal(place, expected(x, 1)[:, 0])
+    beams = x.reshape(-1, 5, size)
+    for values, places in (top_k_of_beams(beams, 2 * k), _top_k_by_beam(beams, 2 * k)):
+        np.testing.assert_array_equal(places, expected(beams.reshape(-1, 5 * size), 2 * k))
+        np.testing.assert_array_equal(values, np.take_along_axis(beams.reshape(-1, 5 * size), places, axis=1))
+
+
+@pytest.mark.parametrize(('platform', 'is_flat'), [('cpu', True), ('tpu', False)])
+def test_beams_are_ranked_one_by_one_on_tpus_alone(platform, is_flat):
+    traced = jax.jit(lambda x: top_k_of_beams(x, 8)).trace(jax.ShapeDtypeStruct((2, 4, 1000), 'float32'))
+    text = traced.lower(lowering_platforms=(platform,)).as_text()
+    assert ('tensor<2x4000xf32>' in text) == is_flat

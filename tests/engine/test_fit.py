@@ -1,8 +1,11 @@
 """Steps that fit epochs or minutes, and what is said after training."""
 
+import itertools
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ from toy_runs import train_circle
 from toy_task import CircleConfig
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.engine import fit
 from flax_transformer.engine.monitor.advice import advice
 from flax_transformer.engine.runs.finished import steps_of
 from flax_transformer.tasks.find import train
@@ -28,12 +32,15 @@ def test_epochs_decide_the_steps_and_a_resumed_run_keeps_them(tmp_path: Path, ca
     assert steps_of(run.checkpoints)[-1] == 30
 
 
-def test_minutes_decide_the_steps_and_warm_up_is_a_tenth(tmp_path: Path) -> None:
+def test_minutes_decide_the_steps_and_warm_up_is_a_tenth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = itertools.count(time.perf_counter())  # what is measured takes one
+    monkeypatch.setattr(fit, 'time', SimpleNamespace(perf_counter=lambda: next(seconds)))
     config, slow = CircleConfig(), replace(CircleConfig().optimizer, warmup_steps=10**6)
-    config = replace(config, training=replace(config.training, minutes=0.02), optimizer=slow)
+    config = replace(config, training=replace(config.training, minutes=1.0), optimizer=slow)
     run = train_circle(tmp_path / 'run', config)
     config = run.read_config()
-    assert steps_of(run.checkpoints)[-1] == config.training.steps != CircleConfig().training.steps
+    assert steps_of(run.checkpoints)[-1] == config.training.steps
+    assert config.training.steps in (46, 47)  # of 60 seconds 13 have passed
     assert config.engine.fitted_optimizer.warmup_steps == max(config.training.steps // 10, 1)
 
 

@@ -1,5 +1,6 @@
 """Gradients in bfloat16: what is summed over a batch is summed in float32."""
 
+from dataclasses import replace
 from typing import Any
 
 import flax.linen as nn
@@ -7,13 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from traced import sums_over_tokens
+from tiny_translation import LOSS, MODEL, uneven_batch
+from traced import equations, sums_over_tokens
 
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.embedding import Embedding
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import Positions, Residual
-from flax_transformer.transformer.model import Transformer
+from flax_transformer.transformer.model import Transformer, parameter_shapes
 
 ROWS, SOURCE, TARGET = 11, 5, 7  # none is the size of anything else
 TOKENS = {ROWS, SOURCE, TARGET, ROWS * SOURCE, ROWS * TARGET}
@@ -40,6 +42,18 @@ def test_no_sum_over_a_batch_is_in_bfloat16(departures, remat) -> None:
     found = list(sums_over_tokens(jax.make_jaxpr(gradient)(shapes).jaxpr, TOKENS))
     assert len(found) > 40
     assert [text for text, dtype in found if dtype != jnp.float32] == []
+
+
+def test_no_product_of_a_bfloat16_models_gradient_reads_float32() -> None:
+    """Not even those of logits and attention scores, which are float32."""
+    model = Transformer(replace(MODEL, dtype='bfloat16'))
+    loss = lambda params: LOSS(params, uneven_batch(), jax.random.key(0), model=model, loss_chunk=32)[0]
+    traced = jax.make_jaxpr(jax.grad(loss))(parameter_shapes(MODEL))
+    read = [
+        x.aval.dtype for each in equations(traced.jaxpr) if each.primitive.name == 'dot_general' for x in each.invars
+    ]
+    assert len(read) > 80
+    assert set(read) == {jnp.dtype('bfloat16')}
 
 
 class Logits(nn.Module):

@@ -22,6 +22,7 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.sharding import (
     AXES,
+    DATA,
     ROWS,
     Rules,
     in_process_order,
@@ -30,7 +31,6 @@ from flax_transformer.engine.devices.sharding import (
     state_shardings,
 )
 
-AXIS = 'data'
 _EXTRAS = {'cuda': 'cuda', 'gpu': 'cuda', 'tpu': 'tpu'}  # JAX's name of a platform: our extra
 _PACKAGES = {'cuda': ('jax_cuda12_plugin', 'jax_cuda13_plugin'), 'tpu': ('libtpu',)}  # an extra brings one of them
 _KNOWN = ('cpu', 'cuda', 'gpu', 'rocm', 'tpu')
@@ -78,9 +78,7 @@ class Devices:
         else:
             layout = lay_out(self.devices, shape)
         self.mesh = Mesh(layout, AXES, axis_types=(AxisType.Auto,) * len(AXES))
-        # What pmap returns is sharded so; a first state that differs would be compiled for separately.
-        replicas = Mesh(layout.reshape(-1), (AXIS,)) if self.strategy == 'pmap' else self.mesh
-        self.replicated = NamedSharding(replicas, PartitionSpec())
+        self.replicated = NamedSharding(self.mesh, PartitionSpec())
         self.by_rows = NamedSharding(self.mesh, ROWS)
 
     def __len__(self) -> int:
@@ -148,31 +146,14 @@ class Devices:
         """The whole tree on this process's first device; all processes must call it."""
         if multihost.count() == 1:
             return jax.device_put(tree, self.devices[0])
-        whole = jax.jit(lambda tree: tree, out_shardings=self.replicated)(self.as_global(tree))
+        whole = jax.jit(lambda tree: tree, out_shardings=self.replicated)(tree)
         return jax.tree.map(lambda x: x.addressable_data(0), whole)
-
-    def as_global(self, tree: Any) -> Any:
-        """pmap's results, which each of several processes holds for itself, as arrays that span all processes."""
-        if multihost.count() == 1 or self.strategy != 'pmap':
-            return tree
-
-        def join(x: jax.Array) -> jax.Array:
-            parts = [shard.data for shard in x.addressable_shards]
-            return jax.make_array_from_single_device_arrays(x.shape, self.replicated, parts)
-
-        return jax.tree.map(join, tree)
 
     def split(self, batch: Any, rows: int | None = None) -> Any:
         """The batch with its rows split over the devices.
 
         Each process passes the whole batch or, if `rows` gives the total number of rows, only its `own_rows`.
         """
-        if self.strategy == 'pmap':
-            if rows is None and multihost.count() > 1:
-                own = self.own_rows(len(jax.tree.leaves(batch)[0]))
-                batch = jax.tree.map(lambda x: x[own], batch)
-            here = len(self.replicated.addressable_devices)
-            return jax.tree.map(lambda x: x.reshape(here, -1, *np.shape(x)[1:]), batch)
         if rows is None or multihost.count() == 1:
             return self.place(batch, self.by_rows)
         own = self.own_rows(rows)
@@ -191,13 +172,18 @@ class Devices:
 
         `state` and `result` are shardings; None: a whole copy on every device.
         """
-        donate = (0,) if donate_state else ()
         step = jax.numpy_dtype_promotion('standard')(step)  # optax multiplies integers by floats
-        if self.strategy == 'pmap':
-            step = partial(step, axis_name=AXIS)
-            return self.pmap(step, in_axes=(None, 0, None), out_axes=None, donate_argnums=donate)
         state, result = (self.replicated if each is None else each for each in (state, result))
-        shardings = (state, self.by_rows, self.replicated)
+        settings = {
+            'in_shardings': (state, self.by_rows, self.replicated),
+            'out_shardings': result,
+            'donate_argnums': (0,) if donate_state else (),
+        }
+        if self.strategy == 'pmap':
+            # jax.pmap would rewrap each array of the state in Python at every step. Its sums are explicit, as here.
+            specs = {'in_specs': (PartitionSpec(), ROWS, PartitionSpec()), 'out_specs': PartitionSpec()}
+            step = jax.shard_map(partial(step, axis_name=DATA), mesh=self.mesh, check_vma=False, **specs)
+            return jax.jit(step, **settings)
 
         def step_on_mesh(*args: Any) -> Any:
             with jax.sharding.use_abstract_mesh(
@@ -205,16 +191,7 @@ class Devices:
             ):  # the step has sharding constraints of its own
                 return step(*args)
 
-        return jax.jit(step_on_mesh, in_shardings=shardings, out_shardings=result, donate_argnums=donate)
-
-    def pmap(self, function: Callable, **settings: Any) -> Callable:
-        """`jax.pmap` over these devices. Raises UserError if this JAX has none: it is no longer developed."""
-        if not hasattr(jax, 'pmap'):
-            raise UserError(
-                f"parallel.strategy='pmap': jax {jax.__version__} has no jax.pmap; expected 'mesh', which computes the "
-                'same and reads the same checkpoints: --parallel.strategy mesh'
-            )
-        return jax.pmap(function, axis_name=AXIS, devices=self.devices, **settings)
+        return jax.jit(step_on_mesh, **settings)
 
 
 def _mesh_shape(config: ParallelConfig, num_devices: int) -> tuple[int, int, int]:

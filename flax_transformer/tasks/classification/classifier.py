@@ -1,6 +1,6 @@
 """Lines of text in, labels out: one for each line, in order, independent of the other lines."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any, Self, overload
 import jax
 import numpy as np
 
-from flax_transformer.common.chunks import chunks_of
+from flax_transformer.common.chunks import Streams
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.fields import check_numbers
 from flax_transformer.tasks.classification.config import ClassifierConfig
@@ -75,10 +75,7 @@ class Predictor:
         return out
 
 
-CHUNK = 2048  # lines of a stream that are in memory at once
-
-
-class Classifier:
+class Classifier(Streams):
     """`classifier(lines)` labels lines of text, `classifier(line)` one."""
 
     def __init__(
@@ -144,11 +141,6 @@ class Classifier:
         found[[not text for text in ids]] = self._prior
         check_numbers(found)
         return found
-
-    def stream(self, lines: Iterable[str | bytes], *, chunk: int = CHUNK) -> Iterator[Classification]:
-        """`classifier(lines)` for endless lines; `chunk` of them are in memory at once."""
-        for some in chunks_of(lines, chunk):
-            yield from self(some)
 
     def _flags(self, ids: Sequence[int], is_replaced: bool) -> tuple[str, ...]:
         found = {

@@ -13,6 +13,7 @@ from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.losses import cross_entropy, sums_in_chunks, symmetric_divergence
 from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.ops.embedding import output_names
+from flax_transformer.ops.product import resolve_dtype, round_once
 from flax_transformer.tasks.translation.config import Config, ModelConfig
 from flax_transformer.tasks.translation.model import TranslationModel, family_of
 from flax_transformer.transformer.model import shift_right
@@ -128,7 +129,7 @@ def loss_sums(
     )
     loss, sums = sums_in_chunks(
         sums_of,
-        {name: params[name] for name in output_names(model.config)},
+        round_once({name: params[name] for name in output_names(model.config)}, resolve_dtype(model.config).dtype),
         tuple(hidden for hidden, _ in passes),
         (batch.target, weights, numbers),
         width=max(1, (loss_chunk or automatic_chunk(model.config)) // len(batch.target) // len(keys)),
@@ -188,7 +189,9 @@ def _sums_of_chunk(
 def automatic_chunk(config: ModelConfig, platform: str | None = None) -> int:
     """Target slots whose logits are in memory at once: as many as fit into 32 MB, but at least 1,024.
 
-    On CPUs 8 MB and 256 slots, which caches hold. `platform` is that of the devices; None: of those here.
+    On CPUs 8 MB and 256 slots, which caches hold. On GPUs 512 MB: each chunk reads and writes the gradient of the whole
+    table, which TPUs keep on the chip. `platform` is that of the devices; None: of those here.
     """
-    slots, logits = (256, 2**21) if (platform or jax.default_backend()) == 'cpu' else (1024, 2**23)
+    platform = platform or jax.default_backend()
+    slots, logits = {'cpu': (256, 2**21), 'tpu': (1024, 2**23)}.get(platform, (1024, 2**27))
     return max(slots, logits // config.vocab_size_of_target)

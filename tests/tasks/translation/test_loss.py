@@ -199,7 +199,7 @@ def test_chunked_logits_are_never_whole_in_memory():
 
 
 @pytest.mark.parametrize(
-    ('platform', 'slots', 'size'), [('cpu', 256, 2**23), ('gpu', 1024, 2**25), ('tpu', 1024, 2**25)]
+    ('platform', 'slots', 'size'), [('cpu', 256, 2**23), ('gpu', 4194, 2**29), ('tpu', 1024, 2**25)]
 )
 def test_chunks_hold_so_many_slots_or_so_many_bytes(platform: str, slots: int, size: int) -> None:
     assert automatic_chunk(replace(MODEL, vocab_size=32_000), platform) == slots

@@ -110,18 +110,21 @@ class Runner:
         params: Any,
         columns: Sequence[Sequence[Sequence[int]]],
         progress: Callable[[int], None] | None = None,
+        *,
+        last: np.ndarray | None = None,
     ) -> list[Any]:
         """The result of `function(params, *arrays)` for each sentence, a tree of NumPy arrays, in order.
 
         Args:
           columns: for each array, such as sources and targets, the ids of every sentence.
           progress: called with the number of sentences of each finished batch.
+          last: an array [sentences, ...] that comes after those of the columns; -1 in rows without a sentence.
         """
         lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
         done: list[Any] = [None] * len(lengths)
         for chosen, rows, slots in self._plan(lengths):
             rest = [self._slots(column, chosen) for column in columns[1:]]
-            for i, result in self._batch(function, params, columns, chosen, rows, [slots, *rest]):
+            for i, result in self._batch(function, params, columns, chosen, rows, [slots, *rest], last):
                 done[i] = result
             if progress:
                 progress(len(chosen))
@@ -146,12 +149,15 @@ class Runner:
         slots = bucket(max((len(column[i]) for i in chosen), default=1), self.buckets)
         return slots if self.max_positions is None else min(slots, self.max_positions)
 
-    def _batch(self, function, params, columns, chosen, rows, slots) -> list[tuple[int, Any]]:
+    def _batch(self, function, params, columns, chosen, rows, slots, last=None) -> list[tuple[int, Any]]:
         empty = [[]] * (rows - len(chosen))
         arrays = [
             filled([*(column[i] for i in chosen), *empty], n, self.pad_id)
             for column, n in zip(columns, slots, strict=True)
         ]
+        if last is not None:
+            nothing = np.full((len(empty), *last.shape[1:]), -1, last.dtype)
+            arrays.append(np.concatenate([last[list(chosen)], nothing]))
         try:
             result = self._call(function, params, arrays)
         except jax.errors.JaxRuntimeError as error:
@@ -163,7 +169,7 @@ class Runner:
                 print(f'flax-transformer: {found}; going on with {half}', file=sys.stderr)
             self.batch_tokens = half * slots[0]
             parts = [chosen[i : i + half] for i in range(0, len(chosen), half)]
-            return [pair for part in parts for pair in self._batch(function, params, columns, part, half, slots)]
+            return [pair for part in parts for pair in self._batch(function, params, columns, part, half, slots, last)]
         return [(i, jax.tree.map(lambda x, row=row: x[row], result)) for row, i in enumerate(chosen)]
 
     def _call(self, function: Function, params: Any, arrays: Sequence[np.ndarray]) -> Any:

@@ -34,6 +34,7 @@ def translate_ids(
     params: Any,
     source: jax.Array,
     prefix: jax.Array | None = None,
+    required: jax.Array | None = None,
     *,
     models: Sequence[TranslationModel],
     vocabulary: Vocabulary,
@@ -46,6 +47,9 @@ def translate_ids(
     Static shapes: L = S + max_extra_tokens, or max_tokens; plus P with a prefix [B, P]; at most the positions that the
     models have learned. Each sentence ends at its own limit at the latest, so neither padding nor company changes its
     result. A row of padding alone is searched for one token only and yields nothing of use.
+
+    With `required` [B, G, A, P], ids and then -1, a translation contains G phrases, each in one of A ways, unless it is
+    cut (`decoding.required`).
     """
     steps, states = [], []
     for model, variables in _members(params, models):
@@ -67,6 +71,7 @@ def translate_ids(
         banned=banned,
         banned_sequences=banned_sequences,
         prefix=prefix,
+        required=required,
         max_positions=max_positions(models),
     )
 

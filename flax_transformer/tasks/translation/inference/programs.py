@@ -13,6 +13,8 @@ from flax_transformer.common.errors import BadLine, UserError
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import NEG_INF, Hypotheses
 from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.ops.int8 import to_dtype, to_int8
+from flax_transformer.ops.product import resolve_dtype
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.ids import Vocabulary, attend_ids, score_ids, translate_ids
 from flax_transformer.tasks.translation.model import TranslationModel, max_positions, require
@@ -57,19 +59,29 @@ class Programs:
 
     @cached_property
     def translate_ids(self) -> Callable[..., Hypotheses]:
-        """`translate_ids(weights, source, prefix=None)`, jitted; see `ids.translate_ids`.
+        """`translate_ids(weights, source, prefix=None, required=None)`, jitted; see `ids.translate_ids`.
 
         Raises UserError for ids beyond the vocabulary, unless it is called while another program is traced.
         """
         banned = {'banned': tuple(self.banned), 'banned_sequences': self.banned_sequences}
         search = self._jitted(translate_ids, decoding=self.decoding, **banned)
 
-        def checked(weights: Any, source: jax.Array, prefix: jax.Array | None = None) -> Hypotheses:
+        def checked(
+            weights: Any, source: jax.Array, prefix: jax.Array | None = None, required: jax.Array | None = None
+        ) -> Hypotheses:
             check_ids('source', source, self.tokenizer.vocab_size)
             check_ids('prefix', prefix, self.tokenizer.target_vocab_size)
-            return search(weights, source, prefix)
+            return search(weights, source, prefix, required=required)
 
         return checked
+
+    @cached_property
+    def translate_required(self) -> Callable[..., Hypotheses]:
+        """`translate_ids` for a runner, which gives what is required as the last array."""
+        if self.decoding.search != 'beam' or self.decoding.beam_width < 2:
+            got = f'search={self.decoding.search!r}, beam_width={self.decoding.beam_width}'
+            raise UserError(f'required phrases and glossaries: got {got}; expected a beam of at least 2')
+        return lambda weights, source, *rest: self.translate_ids(weights, source, *rest[:-1], required=rest[-1])
 
     @cached_property
     def score_ids(self) -> Callable[..., tuple[jax.Array, jax.Array]]:
@@ -104,6 +116,20 @@ class Programs:
         """The ids of banned_texts, spelt as words within a line and at its beginning."""
         spelt = self.tokenizer.encode_target(list(self.decoding.banned_texts))
         return tuple(tuple(ids[:-1]) for ids in spelt if len(ids) > 1)
+
+    def weights_of(self, params: Any) -> Any:
+        """The parameters as the programs take them: in int8 if decoding.weights asks for it, else in the models' dtype.
+
+        XLA for GPUs would round the matrices of a model in bfloat16 again for each token.
+        """
+        if self.decoding.weights == 'int8':
+            weights = to_int8(params)
+        elif len(self.models) == 1:
+            weights = _rounded(self.models[0], params)
+        else:
+            weights = tuple(map(_rounded, self.models, params))
+        on_device = lambda x: jnp.asarray(x) if isinstance(x, np.ndarray) else x  # once
+        return jax.tree.map(on_device, weights)
 
     def check_lengths(self, name: str, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
         """Raises BadLine, which quotes the text, if one has more tokens than the models have positions."""
@@ -141,3 +167,11 @@ def check_ids(name: str, ids: Any, size: int) -> None:
         raise UserError(f'{name}: got {ids.dtype} of shape {ids.shape}; expected integers of shape [sentences, slots]')
     if wrong := ids[(ids < 0) | (ids >= size)].tolist():
         raise UserError(f'{name} has the id {wrong[0]}; expected ids from 0 to {size - 1}, the vocabulary')
+
+
+def _rounded(model: TranslationModel, params: Any) -> Any:
+    """The parameters with matrices in the dtype that the model computes in; as they are for a model of another kind."""
+    if not hasattr(model, 'supports_int8'):
+        return params
+    dtype = resolve_dtype(model.config).dtype
+    return params if dtype == 'float32' else jax.jit(partial(to_dtype, dtype=jnp.dtype(dtype)))(params)

@@ -32,6 +32,7 @@ class Translation:
     repetition: bool = False  # a few tokens come again and again, unlike in the source
     untranslated: bool = False  # equal to the source, or empty
     replaced: bool = False  # the line was not valid Unicode: what was not became U+FFFD before translation
+    missing: tuple[str, ...] = ()  # required phrases that it lacks
     token_ids: tuple[int, ...] = ()  # EOS included; a split line has those of all parts
     tokens: tuple[str, ...] = ()  # the pieces of token_ids
     token_log_probs: tuple[float, ...] = ()  # nats; their sum is log_prob
@@ -104,6 +105,7 @@ def joined(parts: Sequence[Translation], line: Line) -> Translation:
         num_tokens=sum(part.num_tokens for part in parts),
         truncated=any(part.truncated for part in parts),
         split=len(parts) > 1,
+        missing=tuple(phrase for part in parts for phrase in part.missing),
         token_ids=tuple(i for part in parts for i in part.token_ids),
         tokens=tuple(token for part in parts for token in part.tokens),
         token_log_probs=tuple(x for part in parts for x in part.token_log_probs),

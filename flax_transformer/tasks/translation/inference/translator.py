@@ -1,21 +1,22 @@
 """Lines of text in, translations out: one for each line, in order, independent of the other lines."""
 
-import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, overload
 
+import jax
 import numpy as np
 
-from flax_transformer.common.chunks import chunks_of, chunks_of_async
+from flax_transformer.common.chunks import Streams
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.ops.int8 import to_int8
 from flax_transformer.tasks.translation.config import ModelConfig
+from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts
 from flax_transformer.tasks.translation.inference.programs import Programs
@@ -25,19 +26,19 @@ from flax_transformer.tasks.translation.inference.result import (
     align_ids,
     best_of,
     joined,
-    make_translation,
     texts_of,
     with_flags,
 )
+from flax_transformer.tasks.translation.inference.scoring import score
+from flax_transformer.tasks.translation.inference.terms import Demands, Phrase, demands_of
 from flax_transformer.tasks.translation.loading import load_ensemble
 from flax_transformer.tasks.translation.model import TranslationModel, make_model
 from flax_transformer.text.tokenizer import Tokenizer, as_text
 
-CHUNK = 2048  # lines of a stream that are in memory at once
 Model = ModelConfig | TranslationModel
 
 
-class Translator:
+class Translator(Streams):
     """`translator(lines)` translates lines of text, `translator(line)` one."""
 
     def __init__(
@@ -99,7 +100,7 @@ class Translator:
             parallel=parallel,
             source_language=config.data.source_language,
             target_language=config.data.target_language,
-        )
+        )._loaded()
 
     @classmethod
     def from_marian(cls, folder: Path | str, *, parallel: ParallelConfig | None = None, **decoding: Any) -> Self:
@@ -108,7 +109,7 @@ class Translator:
 
         use_compilation_cache()
         config, params, tokenizer, own = read_marian(folder)
-        return cls(config, params, tokenizer, override(own, decoding), parallel=parallel)
+        return cls(config, params, tokenizer, override(own, decoding), parallel=parallel)._loaded()
 
     def with_params(self, params: Any, *, target_language: str | None = None) -> Self:
         """The same translator, with its compiled programs and other parameters of the same shapes."""
@@ -123,7 +124,10 @@ class Translator:
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> Self:
         languages = {'source_language': self.source_language, 'target_language': self.target_language}
-        return type(self)(self.models, params, self.tokenizer, decoding, **languages, **options)
+        other = type(self)(self.models, params, self.tokenizer, decoding, **languages, **options)
+        if params is self.params and other.programs is self.programs:
+            other.weights = self.weights  # once in memory
+        return other
 
     @property
     def models(self) -> tuple[TranslationModel, ...]:
@@ -151,8 +155,17 @@ class Translator:
 
     @cached_property
     def weights(self) -> Any:
-        """The parameters as the programs take them: int8 if decoding.weights asks for it."""
-        return to_int8(self.params) if self.decoding.weights == 'int8' else self.params
+        """The parameters as the programs take them (`Programs.weights_of`)."""
+        return self.programs.weights_of(self.params)
+
+    def _loaded(self) -> Self:
+        """This translator, which alone has its parameters: if its programs take others, these leave the device.
+
+        `params` are still float32, in the memory of the host; another search takes its own weights from them.
+        """
+        if any(map(operator.is_not, jax.tree.leaves(self.weights), jax.tree.leaves(self.params))):
+            self.params = jax.device_get(self.params)
+        return self
 
     @overload
     def __call__(self, lines: str | bytes, **options: Any) -> Translation: ...
@@ -165,6 +178,8 @@ class Translator:
         lines: str | bytes | Sequence[str | bytes],
         *,
         prefixes: str | Sequence[str | bytes | None] | None = None,
+        required: Sequence[Sequence[Phrase] | None] | None = None,
+        glossary: Glossary | None = None,
         alignment: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Translation | Translations:
@@ -174,14 +189,19 @@ class Translator:
           lines: sentences without line ends; bytes are read as UTF-8, and invalid ones become U+FFFD and are flagged.
             A single line in place of a list gives a single translation.
           prefixes: what each line's translation begins with, or '' or None; a line with one is not split.
+          required: phrases that each line's translation must contain, or lists of alternatives; a line with some is not
+            split. `missing` of a translation has those that it lacks all the same.
+          glossary: terms, which are required where they are found.
           alignment: whether to say which source word each word comes from; takes a second pass.
           progress: called with the number of sentences of each finished batch.
         """
         prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
         if isinstance(lines, (str, bytes)):
-            return self([lines], prefixes=prefixes, alignment=alignment, progress=progress)[0]
-        if prefixes is not None and len(prefixes) != len(lines):
-            raise ValueError(f'{len(prefixes)} prefixes, {len(lines)} lines; expected equal numbers')
+            options = {'glossary': glossary, 'alignment': alignment, 'progress': progress}
+            return self([lines], prefixes=prefixes, required=required and [required], **options)[0]
+        for name, given in (('prefixes', prefixes), ('lists of required phrases', required)):
+            if given is not None and len(given) != len(lines):
+                raise ValueError(f'{len(given)} {name}, {len(lines)} lines; expected equal numbers')
         before = self.runner.num_compilations
         split = [self._split(line) for line in lines]
         begins = None
@@ -191,30 +211,20 @@ class Translator:
             begins = self.tokenizer.encode_target(prefixes)
             self.programs.check_lengths('prefix', prefixes, begins)
             begins = [ids[:-1] for ids, line in zip(begins, split, strict=True) for _ in line.parts]
+        if required is not None:
+            split = [line.whole() if phrases else line for line, phrases in zip(split, required, strict=True)]
+        demands = demands_of(split, required, glossary, self.tokenizer)
         sources = self._encode([part for line in split for part in line.parts])
         each = iter(sources)
         longest = [max((next(each) for _ in line.parts), key=len, default=[]) for line in split]
         self.programs.check_lengths('line', [line.text for line in split], longest)
-        translated = iter(zip(self._translate(sources, begins, alignment, progress), sources, strict=True))
+        translated = iter(zip(self._translate(sources, begins, demands, alignment, progress), sources, strict=True))
         out = Translations()
         for line in split:
             parts, ids = zip(*[next(translated) for _ in line.parts], strict=True) if line.parts else ((), ())
             out.append(with_flags(joined(parts, line), line, [i for part in ids for i in part]))
         out.num_compilations = self.runner.num_compilations - before
         return out
-
-    def stream(self, lines: Iterable[str | bytes], *, chunk: int = CHUNK, **options: Any) -> Iterator[Translation]:
-        """`translator(lines)` for endless lines; `chunk` of them are in memory at once."""
-        for some in chunks_of(lines, chunk):
-            yield from self(some, **options)
-
-    async def stream_async(
-        self, lines: Iterable[str | bytes] | AsyncIterable[str | bytes], *, chunk: int = CHUNK, **options: Any
-    ) -> AsyncIterator[Translation]:
-        """`stream` for an event loop, also of asynchronous lines; the work runs in a thread of its own."""
-        async for some in chunks_of_async(lines, chunk):
-            for translation in await asyncio.to_thread(partial(self, some, **options)):
-                yield translation
 
     def score(
         self,
@@ -227,22 +237,7 @@ class Translator:
 
         No line is split; a blank target is the empty translation. A single pair in place of lists gives a single one.
         """
-        if isinstance(sources, (str, bytes)) or isinstance(targets, (str, bytes)):
-            return self.score([sources], [targets], alignment=alignment)[0]
-        sources, targets = ([as_text(text)[0] for text in side] for side in (sources, targets))
-        if len(sources) != len(targets):
-            raise ValueError(f'{len(sources)} sources, {len(targets)} targets; expected equal numbers')
-        columns = self._encode(sources), self.tokenizer.encode_target(targets)
-        self.programs.check_lengths('source', sources, columns[0])
-        self.programs.check_lengths('target', targets, columns[1])
-        scored = self.runner.map(self.programs.score_ids, self.weights, columns)
-        self.programs.check_numbers(self.params, (score for score, _ in scored))
-        links = self._links(*columns) if alignment else [None] * len(sources)
-        out = Translations()
-        for target, ids, (score, gains), link in zip(targets, columns[1], scored, links, strict=True):
-            one = make_translation(self.tokenizer, ids, score, gains[: len(ids)], is_finished=True)
-            out.append(replace(one, text=target, alignment=link))
-        return out
+        return score(self, sources, targets, alignment=alignment)
 
     def encode(self, lines: Sequence[str | bytes]) -> np.ndarray:
         """Source ids [B, S] int32 of B lines, as `translate_ids` takes them: EOS last, then padding.
@@ -279,18 +274,22 @@ class Translator:
         self,
         sources: list[list[int]],
         prefixes: list[list[int]] | None,
+        demands: Demands | None,
         alignment: bool,
         progress: Callable[[int], None] | None,
     ) -> list[Translation]:
         columns = [sources] if prefixes is None else [sources, prefixes]
-        found = self.runner.map(self.translate_ids, self.weights, columns, progress)
+        function = self.programs.translate_required if demands else self.translate_ids
+        found = self.runner.map(function, self.weights, columns, progress, last=demands and demands.phrases)
         self.programs.check_numbers(self.params, (hypotheses.scores[0] for hypotheses in found))
         best = [best_of(hypotheses, self.tokenizer, self.decoding, self.target_language) for hypotheses in found]
+        if demands:
+            best = [replace(one, missing=demands.missing(i, one.token_ids)) for i, one in enumerate(best)]
         if not alignment:
             return best
-        links = self._links(sources, [list(translation.token_ids) for translation in best])
+        links = self.links(sources, [list(translation.token_ids) for translation in best])
         return [replace(translation, alignment=link) for translation, link in zip(best, links, strict=True)]
 
-    def _links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
+    def links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
         weights = self.runner.map(self.programs.attend_ids, self.weights, [sources, targets])
         return [align_ids(*each, self.tokenizer) for each in zip(weights, sources, targets, strict=True)]

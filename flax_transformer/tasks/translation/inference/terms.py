@@ -1,0 +1,82 @@
+"""Phrases that translations must contain, from text to ids, and whether they do."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.decoding.problem import NONE
+from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.inference.lines import Line
+from flax_transformer.text.tokenizer import Tokenizer
+
+Phrase = str | Sequence[str]  # or alternatives
+_SHORTEST = 4  # tokens: fewer shapes to compile
+
+
+class Demands(NamedTuple):
+    """What the translations of N parts of lines must contain."""
+
+    wanted: list[list[tuple[str, ...]]]  # the alternatives of each phrase of each part
+    phrases: np.ndarray  # [N, G, A, P] their ids, then NONE
+
+    def missing(self, number: int, tokens: Sequence[int]) -> tuple[str, ...]:
+        """The first alternative of each phrase of a part that its translation has too few times."""
+        wanted, lacking = self.wanted[number], []
+        for place, (phrase, alternatives) in enumerate(zip(wanted, self.phrases[number], strict=False)):
+            times = sum(_count(tokens, row[row != NONE].tolist()) for row in alternatives)
+            if times <= wanted[:place].count(phrase):
+                lacking.append(phrase[0])
+        return tuple(lacking)
+
+
+def demands_of(
+    split: Sequence[Line],
+    required: Sequence[Sequence[Phrase] | None] | None,
+    glossary: Glossary | None,
+    tokenizer: Tokenizer,
+) -> Demands | None:
+    """What each part of the lines requires, of its own or by the glossary; None: nothing.
+
+    Raises UserError for what is no list of phrases.
+    """
+    wanted: list[list[tuple[str, ...]]] = []
+    for number, line in enumerate(split):
+        own = _checked(None if required is None else required[number], number)
+        for part in line.parts:
+            wanted.append([*own, *(match.targets for match in (glossary.find(part) if glossary else ()))])
+    return Demands(wanted, spelled(tokenizer, wanted)) if any(wanted) else None
+
+
+def spelled(tokenizer: Tokenizer, wanted: Sequence[Sequence[tuple[str, ...]]]) -> np.ndarray:
+    """[N, G, A, P] ids of phrases and their alternatives, then NONE; sizes are powers of two, to compile less."""
+    texts = sorted({text for phrases in wanted for phrase in phrases for text in phrase})
+    ids = {text: line[:-1] for text, line in zip(texts, tokenizer.encode_target(texts), strict=True)}
+    counts = [(len(phrases), *map(len, phrases)) for phrases in wanted]
+    groups, alternatives = (max(row[0] for row in counts), max(n for row in counts for n in row[1:]))
+    longest = max(len(line) for line in ids.values())
+    shape = (_power_of_two(groups), _power_of_two(alternatives), max(_power_of_two(longest), _SHORTEST))
+    out = np.full((len(wanted), *shape), NONE, np.int32)
+    for row, phrases in zip(out, wanted, strict=True):
+        for group, phrase in zip(row, phrases, strict=False):
+            for slots, text in zip(group, phrase, strict=False):
+                slots[: len(ids[text])] = ids[text]
+    return out
+
+
+def _count(tokens: Sequence[int], ids: Sequence[int]) -> int:
+    size = len(ids)
+    return sum(list(tokens[i : i + size]) == ids for i in range(len(tokens) - size + 1)) if size else 0
+
+
+def _checked(phrases: Sequence[Phrase] | None, number: int) -> list[tuple[str, ...]]:
+    is_text = lambda each: isinstance(each, str) and bool(each.strip())
+    is_phrase = lambda each: is_text(each) or (isinstance(each, (list, tuple)) and each and all(map(is_text, each)))
+    if isinstance(phrases, str) or not all(map(is_phrase, phrases or ())):
+        raise UserError(f'required[{number}]={phrases!r}: expected a list of phrases, each a text or alternatives')
+    return [(phrase,) if isinstance(phrase, str) else tuple(phrase) for phrase in phrases or ()]
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << max(number - 1, 0).bit_length()

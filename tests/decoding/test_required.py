@@ -1,0 +1,105 @@
+"""Required phrases: against all hypotheses that there are, and without effect on sentences that require nothing."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from decoding_toys import (
+    BATCH,
+    PAD,
+    WHOLE_SPACE,
+    assert_equal,
+    assert_same,
+    hypotheses_of,
+    make_toys,
+    model_of,
+    problem_of,
+    reference_exhaustive,
+    toy_state,
+    toy_step,
+)
+
+from flax_transformer.decoding.beam_search import beam_search
+from flax_transformer.decoding.problem import NONE, Hypotheses
+from flax_transformer.decoding.required import make_required
+from flax_transformer.decoding.transforms import ban
+
+# Phrases of alternatives; the toys' words are 2 and 3.
+CASES = [
+    [],
+    [[[2]]],
+    [[[2, 3]]],
+    [[[2]], [[2]]],  # twice
+    [[[2, 3]], [[3, 2]]],  # may overlap
+    [[[2]], [[2, 3]]],  # one begins the other
+    [[[2, 2], [3, 3, 3]]],  # either
+    [[[2], [3, 3]], [[2], [3, 3]], [[3, 2]]],
+    [[[2, 3, 2]], [[3, 2, 2]]],
+    [[[2, 2, 2, 2, 2]]],  # with EOS too long for any
+]
+
+
+def phrases_of(cases: list) -> np.ndarray:
+    phrases = np.full((len(cases), 3, 2, 5), NONE, np.int32)
+    for row, case in enumerate(cases):
+        for group, alternatives in enumerate(case):
+            for number, ids in enumerate(alternatives):
+                phrases[row, group, number, : len(ids)] = ids
+    return phrases
+
+
+def has_all(tokens: tuple[int, ...], case: list) -> bool:
+    def times(ids: list[int]) -> int:
+        return sum(list(tokens[i : i + len(ids)]) == ids for i in range(len(tokens)))
+
+    return all(
+        sum(map(times, phrase)) >= 1 + sum(earlier == phrase for earlier in case[:number])
+        for number, phrase in enumerate(case)
+    )
+
+
+@pytest.fixture(scope='module')
+def searched() -> dict[int, tuple[Hypotheses, Hypotheses, list]]:
+    """By width: what is found with the cases in turn, and with nothing required."""
+    toys, cases = make_toys(11, BATCH), [CASES[i % len(CASES)] for i in range(BATCH)]
+    problem = problem_of(toys, transforms=(ban([PAD]),))
+    required = problem._replace(required=make_required(phrases_of(cases)))
+
+    @functools.partial(jax.jit, static_argnames=('width',))
+    def both(width: int) -> tuple[Hypotheses, Hypotheses]:
+        return tuple(beam_search(toy_step, toy_state(toys), each, width=width) for each in (required, problem))
+
+    return {width: (*jax.device_get(both(width=width)), cases) for width in (4, WHOLE_SPACE)}
+
+
+def test_a_beam_as_wide_as_the_space_finds_every_hypothesis_with_all_phrases(searched: dict) -> None:
+    toys = make_toys(11, BATCH)
+    result, _, cases = searched[WHOLE_SPACE]
+    count = 0
+    for sentence, case in enumerate(cases):
+        every = reference_exhaustive(model_of(toys, sentence), int(toys.max_lengths[sentence]), 'gnmt', 0.6, (PAD,))
+        expected = [each for each in every if each.is_finished and has_all(each.tokens, case)]
+        got = [each for each in hypotheses_of(result, sentence) if each.is_finished]
+        assert_same(got, expected)
+        count += bool(expected) and bool(case)
+    assert count > BATCH / 4
+
+
+@pytest.mark.parametrize('width', [4, WHOLE_SPACE])
+def test_a_sentence_that_requires_nothing_is_translated_as_without_the_others(searched: dict, width: int) -> None:
+    result, plain, cases = searched[width]
+    assert_equal(result, plain, np.array([not case for case in cases]))
+
+
+def test_a_narrow_beam_finds_a_hypothesis_with_all_phrases_where_there_is_one(searched: dict) -> None:
+    toys = make_toys(11, BATCH)
+    result, _, cases = searched[4]
+    found = possible = 0
+    for sentence, case in enumerate(cases):
+        every = reference_exhaustive(model_of(toys, sentence), int(toys.max_lengths[sentence]), 'gnmt', 0.6, (PAD,))
+        finished = [each for each in hypotheses_of(result, sentence) if each.is_finished]
+        assert all(has_all(each.tokens, case) for each in finished)
+        possible += any(each.is_finished and has_all(each.tokens, case) for each in every)
+        found += bool(finished)
+    assert found >= 0.95 * possible

@@ -1,0 +1,92 @@
+"""Required phrases and glossaries, as users give them; the search itself: tests/decoding/test_required.py."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flax_transformer import Translator
+from flax_transformer.cli import main
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.tasks.translation.glossary import Glossary
+
+LINES = ['a b c', 'd e', '', 'f g h a']
+
+
+def test_a_translation_contains_what_its_line_requires_and_others_are_as_without(copy_run: Path) -> None:
+    translator = Translator.from_run(copy_run, beam_width=4)
+    plain = translator(LINES)
+    required = [['h g', ('e', 'd')], None, ['a'], ['a', 'a']]
+    found = translator(LINES, required=required)
+    assert found[1:3] == plain[1:3]
+    first, last = found[0].text.split(), found[3].text.split()
+    assert 'h g' in found[0].text
+    assert {'d', 'e'} & {*first}
+    assert last.count('a') == 2
+    assert not any(each.missing for each in found)
+    assert [translator(line, required=each).text for line, each in zip(LINES, required, strict=True)] == [
+        each.text for each in found
+    ]
+    several = Translator.from_run(copy_run, beam_width=4, parallel=ParallelConfig(num_devices=2))
+    assert [each.tokens for each in several(LINES, required=required)] == [each.tokens for each in found]
+    with_prefix = translator(['a b c'], prefixes=['h'], required=[['g']])[0]
+    assert with_prefix.text.startswith('h')
+    assert 'g' in with_prefix.text.split()
+
+
+def test_a_phrase_that_cannot_be_is_missing(copy_run: Path) -> None:
+    translator = Translator.from_run(copy_run, beam_width=2, max_tokens=4)
+    found = translator(['a b', 'c'], required=[[['a ' * 9, 'b ' * 9]], ['c']])
+    assert [each.missing for each in found] == [('a ' * 9,), ()]
+    for width in ({'beam_width': 1}, {'search': 'sample'}):
+        with pytest.raises(UserError, match='expected a beam of at least 2'):
+            Translator.from_run(copy_run, **width)(['a'], required=[['b']])
+    for wrong in ('b', [3], [['b', '']], [[]]):
+        with pytest.raises(UserError, match=r'required\[0\]=.*: expected a list of phrases'):
+            translator(['a'], required=[wrong])
+
+
+def test_the_command_takes_phrases_from_records_and_terms_from_a_file(
+    copy_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / 'terms.tsv').write_text('b c\th|g\n', encoding='utf-8')
+    records = [{'text': 'a b c'}, {'text': 'd e', 'required': ['a', ['b', 'c']]}]
+    (tmp_path / 'in').write_text(''.join(json.dumps(record) + '\n' for record in records), encoding='utf-8')
+    files = ['--input', str(tmp_path / 'in'), '--input-format', 'jsonl', '--format', 'jsonl']
+    terms = ['--glossary', str(tmp_path / 'terms.tsv')]
+    assert main(['-q', 'translate', str(copy_run), *files, *terms]) == 0
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert {'h', 'g'} & {*first['translation'].split()}
+    assert 'a' in second['translation'].split()
+    assert (first['missing'], second['missing'], second['required']) == ([], [], ['a', ['b', 'c']])
+    (tmp_path / 'in').write_text('{"text": "a", "required": "b"}\n', encoding='utf-8')
+    assert main(['-q', 'translate', str(copy_run), *files]) == 2
+    assert 'input line 1 is no record: "required" is no list of phrases' in capsys.readouterr().err
+
+
+def test_terms_match_whole_words_the_longest_first() -> None:
+    glossary = Glossary({'dog': ['Hund', 'Hunde'], 'hot dog': ['Wurst'], 'Apple': ['Apple'], '机器': ['machine']})
+    found = lambda text: [(match.source, match.targets) for match in glossary.find(text)]
+    assert found('A hot dog, a Dog and hotdogs.') == [
+        ('hot dog', ('Wurst',)),
+        ('Dog', ('Hund', 'Hunde')),
+    ]
+    assert found('An apple of Apple') == [('Apple', ('Apple',))]
+    assert found('我的机器学习') == [('机器', ('machine',))]
+    assert Glossary({'the dog': ['der Hund']}).find('The dog')[0].targets == ('der Hund', 'Der Hund')
+
+
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        ('a\tb\nc\n', 'line 2: got 1 column; expected a term, a tab and its translation'),
+        ('a\t\n', 'line 1: got an empty column'),
+        ('a\tb\n\na\tc\n', "line 3: 'a' has another translation in line 1; .*: b|c allows each of these"),
+        ('\n', 'has no terms'),
+    ],
+)
+def test_a_bad_glossary_is_refused_with_its_line(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / 'terms.tsv').write_text(text, encoding='utf-8')
+    with pytest.raises(UserError, match=message):
+        Glossary.from_file(tmp_path / 'terms.tsv')

@@ -1,0 +1,47 @@
+"""The parameters as the search takes them: rounded once, not at every token."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import TESTS
+from traced import equations
+
+from flax_transformer import Translator
+from flax_transformer.ops.int8 import to_int8
+from flax_transformer.tasks.translation.loading import LoadedRun, load_run
+
+
+@pytest.fixture(scope='module')
+def run() -> LoadedRun:
+    return load_run(TESTS / 'golden' / 'number_words')
+
+
+def translator_of(run: LoadedRun, dtype: str) -> Translator:
+    decoding = replace(run.config.decoding, max_tokens=4)
+    return Translator(replace(run.config.model, dtype=dtype), run.params, run.tokenizer, decoding)
+
+
+def test_no_matrix_is_rounded_within_the_search(run: LoadedRun) -> None:
+    translator, source = translator_of(run, 'bfloat16'), jnp.array([[5, 9, 0]])
+    shapes = {leaf.shape for leaf in jax.tree.leaves(run.params) if leaf.ndim > 1}
+    for weights, is_rounded in ((translator.weights, False), (run.params, True)):
+        loops = equations(jax.make_jaxpr(translator.translate_ids)(weights, source).jaxpr)
+        inside = [x for loop in loops if loop.primitive.name == 'while' for x in equations(loop.params['body_jaxpr'])]
+        casts = [x.invars[0].aval for x in inside if x.primitive.name == 'convert_element_type']
+        assert any(x.shape in shapes and x.dtype == 'float32' for x in casts) == is_rounded
+    found, expected = (translator.translate_ids(weights, source) for weights in (translator.weights, run.params))
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+def test_float32_leaves_the_device_if_only_the_search_of_a_loaded_run_would_read_it(run: LoadedRun) -> None:
+    rounded, whole = (translator_of(run, dtype)._loaded() for dtype in ('bfloat16', 'float32'))
+    kinds = lambda tree: {type(leaf) for leaf in jax.tree.leaves(tree)}
+    assert kinds(rounded.params) == {np.ndarray}
+    assert kinds(whole.params) == kinds(rounded.weights) == kinds(jnp.zeros(1))
+    half = {leaf.dtype.name for leaf in jax.tree.leaves(rounded.weights) if leaf.ndim > 1}
+    assert half == {'bfloat16'}
+    small = rounded.with_decoding(replace(rounded.decoding, weights='int8'))  # made from float32
+    jax.tree.map(np.testing.assert_array_equal, small.weights, to_int8(run.params))
