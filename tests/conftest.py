@@ -3,6 +3,7 @@
 import ctypes
 import fcntl
 import gc
+import io
 import os
 import signal
 import sys
@@ -219,6 +220,22 @@ def tiny_transcriber(shared_folder: Path) -> Path:
     from flax_transformer import train
 
     return made_once(shared_folder / 'tiny_transcriber', lambda run: train(tiny_config(), run))
+
+
+@pytest.fixture
+def call_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """A function that runs a command on standard input: (exit code, standard output, standard error)."""
+    from flax_transformer.cli import main
+
+    def call(*argv: object, text: str | bytes = '') -> tuple[int, str, str]:
+        output, content = io.BytesIO(), text if isinstance(text, bytes) else text.encode()
+        monkeypatch.setattr(sys, 'stdin', io.TextIOWrapper(io.BytesIO(content)))
+        monkeypatch.setattr(sys, 'stdout', io.TextIOWrapper(output, encoding='utf-8', write_through=True))
+        code = main([str(arg) for arg in argv])
+        sys.stdout.flush()
+        return code, output.getvalue().decode(), capsys.readouterr().err
+
+    return call
 
 
 def made_once(folder: Path, make: Callable[[Path], Any]) -> Path:

@@ -9,6 +9,15 @@ from flax_transformer.engine.monitor.progress import Progress
 from flax_transformer.engine.preemption import Stop
 from flax_transformer.engine.task import Task, TrainState
 
+# What is reported of a step.
+TRAIN = {
+    'loss': 2.0,
+    'perplexity': 7.4,
+    'target_tokens_per_second': 1234.0,
+    'seconds_per_step': 1.0,
+    'data_wait': 0.004,
+}
+
 
 class PointTask(Task):
     """Counts points, and knows their mean loss."""

@@ -4,8 +4,9 @@ import contextlib
 import io
 import json
 import re
+import runpy
 import shutil
-import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from conftest import copy_config
+from conftest import ROOT, copy_config
 
-import flax_transformer
 from flax_transformer import Config, Translator, train
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
@@ -24,8 +24,6 @@ from flax_transformer.data.lines import read_lines
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
-
-ROOT = Path(flax_transformer.__file__).parents[1]
 
 
 def test_a_small_model_learns_to_copy(copy_run: Path, copy_folder: Path) -> None:
@@ -89,19 +87,10 @@ def test_evaluate_prints_scores_with_signatures(copy_run: Path, capsys: pytest.C
         assert word in out
 
 
-def translate(run: Path, text: bytes, *options: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, bytes]:
-    """Exit code and output of the translate command on standard input."""
-    output = io.BytesIO()
-    monkeypatch.setattr(sys, 'stdin', io.TextIOWrapper(io.BytesIO(text)))
-    monkeypatch.setattr(sys, 'stdout', io.TextIOWrapper(output, write_through=True))
-    code = main(['translate', str(run), *options])
-    return code, output.getvalue()
-
-
-def test_translate_gives_a_line_for_a_line(copy_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = 'a b c\n\n  \nd e\u2028f\r\nh g\n\na'.encode()
-    code, out = translate(copy_run, text, '--decoding.beam-width', '1', monkeypatch=monkeypatch)
-    lines = out.decode().split('\n')
+def test_translate_gives_a_line_for_a_line(copy_run: Path, call_command: Callable) -> None:
+    text = 'a b c\n\n  \nd e\u2028f\r\nh g\n\na'
+    code, out, _ = call_command('translate', copy_run, '--decoding.beam-width', '1', text=text)
+    lines = out.split('\n')
     assert code == 0
     assert len(lines) == 8
     assert lines[-1] == ''
@@ -124,21 +113,11 @@ def test_a_corpus_that_changed_is_refused_on_resume(copy_folder: Path, tmp_path:
         train(without_validation(copy_config(folder, steps=6)), tmp_path / 'run')
 
 
-def test_train_py_is_the_train_command(copy_folder: Path) -> None:
-    sys.path.insert(0, str(ROOT))
-    try:
-        from train import positional
-    finally:
-        sys.path.pop(0)
-    assert positional(['--workdir', 'R', '--config', 'c.py', '--seed', '1']) == [
-        'c.py',
-        '--workdir',
-        'R',
-        '--seed',
-        '1',
-    ]
-    assert positional(['--config=c.py', '--seed', '1']) == ['c.py', '--seed', '1']
-    assert positional(['c.py', '--seed', '1']) == ['c.py', '--seed', '1']
+def test_train_py_is_the_train_command() -> None:
+    positional, rest = runpy.run_path(str(ROOT / 'train.py'))['positional'], ['--seed', '1']
+    for given in (['--config', 'c.py', *rest], ['--config=c.py', *rest], ['c.py', *rest]):
+        assert positional(given) == ['c.py', *rest]
+    assert positional([*rest, '--config', 'c.py']) == ['c.py', *rest]
 
 
 # A mixture: one model that copies, and that writes capitals.
@@ -211,9 +190,11 @@ def test_the_samples_of_an_evaluation_are_translated_into_the_languages_of_their
         assert upper.isupper()
 
 
-def test_one_model_translates_into_the_language_that_is_asked_for(mixture_run: tuple[Path, str], monkeypatch) -> None:
+def test_one_model_translates_into_the_language_that_is_asked_for(
+    mixture_run: tuple[Path, str], monkeypatch, call_command: Callable
+) -> None:
     run, _ = mixture_run
     monkeypatch.setattr(SentencePieceTokenizer, 'sample_flat', lambda *_, **__: pytest.fail('drawn while translating'))
-    code, out = translate(run, b'a b c d\n', '--decoding.target-language', 'up', monkeypatch=monkeypatch)
-    assert (code, out.decode().isupper()) == (0, True)
+    code, out, _ = call_command('translate', run, '--decoding.target-language', 'up', text='a b c d\n')
+    assert (code, out.isupper()) == (0, True)
     assert Translator.from_run(run)(['a b c d'])[0].text.islower()  # data.target_language

@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 
 sys.path.insert(0, str(ROOT / 'notebooks'))
 import parts
-from run import cleaned, source_hash
+from run import source_hash
 
 NOTEBOOKS = sorted((ROOT / 'notebooks').glob('*.ipynb'))
 NEED_CORPORA = ('words.ipynb',)  # without them their cells show something else
@@ -100,9 +100,3 @@ def test_an_address_gives_the_readme_a_badge() -> None:
     found = parts.readme_with_badge(parts.readme_with_badge(readme, url), url)
     assert found.count(f'\n\n{badge}\n\n| notebook | about |') == found.count('Open in Colab') == 1
     assert parts.readme_with_badge(found, None) == parts.readme_with_badge(readme, None)
-
-
-def test_stored_texts_are_stripped_of_times() -> None:
-    line = 'step 20/60 loss 2.4 tokens/s 3,430 slots/s 3,535 data wait 1% elapsed 0:20 left 0:40\nwrote /tmp/x/runs/a\n'
-    output = NotebookNode(output_type='stream', name='stdout', text=line)
-    assert cleaned(output, '/tmp/x').text == 'step 20/60 loss 2.4\nwrote runs/a\n'

@@ -48,12 +48,6 @@ def test_noise_has_the_ratio_that_was_asked_for(numpy_of, snr: float) -> None:
     assert decibels(0.5 / np.mean(np.square(noise))) == pytest.approx(snr, abs=0.05)
 
 
-def test_silence_and_silent_noise_are_left_as_they_are() -> None:
-    silent = np.zeros(RATE, np.float32)
-    np.testing.assert_array_equal(mixed(silent, NOISE, 10.0, RATE), silent)
-    np.testing.assert_array_equal(mixed(HALF_SILENT, silent, 10.0, RATE), HALF_SILENT)
-
-
 def test_masks_are_runs_within_their_limits() -> None:
     keys, counts = jax.random.split(jax.random.key(0), 400), np.repeat([12, 3, 0], [300, 50, 50])
     masks = np.array(jax.jit(jax.vmap(lambda key, count: run_masks(key, 1, 5, count, 20)))(keys, counts))

@@ -56,13 +56,6 @@ def test_frames_are_slices_that_fit_whole(samples: int, window_ms: float, hop_ms
     assert num_frames(samples, config) == len(starts)
 
 
-def test_number_of_frames_is_of_ints_and_arrays() -> None:
-    assert num_frames(0, CONFIG) == 0
-    assert isinstance(num_frames(199, CONFIG), int)
-    np.testing.assert_array_equal(num_frames(np.array([0, 199, 200, 280]), CONFIG), [0, 0, 1, 2])
-    np.testing.assert_array_equal(num_frames(jnp.array([0, 199, 200, 280]), CONFIG), [0, 0, 1, 2])
-
-
 def test_a_stream_in_parts_has_the_frames_of_the_whole() -> None:
     samples = sound(8000)
     whole = np.array(log_mel(jnp.asarray(samples), CONFIG))

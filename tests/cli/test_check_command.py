@@ -76,14 +76,6 @@ def test_json_is_one_object_on_standard_output(capsys):
     assert report['findings'][0]['examples'][0]['place'] == 'train.en, line 31'
 
 
-def test_a_corpus_that_is_not_there_is_told_in_one_message(capsys):
-    assert main(['check', 'mine.py', '--data.test', 'gone.{lang}']) == 2
-    output = capsys.readouterr()
-    assert output.out == ''
-    assert 'gone.en does not exist' in output.err
-    assert 'Traceback' not in output.err
-
-
 def test_clean_writes_what_passes_and_says_why_the_rest_does_not(folder, capsys):
     lines = (folder / 'train.en').read_bytes().split(b'\n')
     lines[40] += b'\x07'  # of two reasons the one that is first in the table

@@ -1,8 +1,6 @@
 """`flax-transformer classify`: N lines in, N lines out, whatever the lines."""
 
-import io
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,16 +13,12 @@ Call = Callable[..., tuple[int, list[str], str]]
 
 
 @pytest.fixture
-def call(tiny_classifier: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+def call(tiny_classifier: Path, call_command: Callable) -> Call:
     """A function that labels lines: (exit code, lines of standard output, standard error)."""
 
     def run(content: bytes, *options: str, run: Path = tiny_classifier) -> tuple[int, list[str], str]:
-        output = io.BytesIO()
-        monkeypatch.setattr(sys, 'stdin', io.TextIOWrapper(io.BytesIO(content)))
-        monkeypatch.setattr(sys, 'stdout', io.TextIOWrapper(output, encoding='utf-8', write_through=True))
-        code = main(['classify', str(run), *options])
-        sys.stdout.flush()
-        return code, output.getvalue().decode().splitlines(), capsys.readouterr().err
+        code, output, error = call_command('classify', run, *options, text=content)
+        return code, output.splitlines(), error
 
     return run
 

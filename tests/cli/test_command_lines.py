@@ -10,27 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from flax_transformer.cli import main
 from flax_transformer.cli.lines import LineWriter, to_json
-from flax_transformer.common.errors import UserError
 
 LINES = ['a b c', '', 'd e', 'h']
 
 
 @pytest.fixture
-def call(monkeypatch, capsys):
-    """A function that runs a command on standard input: (exit code, standard output, standard error)."""
-
-    def run(*argv: object, text: str | bytes = '') -> tuple[int, str, str]:
-        output = io.BytesIO()
-        content = text if isinstance(text, bytes) else text.encode()
-        monkeypatch.setattr(sys, 'stdin', io.TextIOWrapper(io.BytesIO(content)))
-        monkeypatch.setattr(sys, 'stdout', io.TextIOWrapper(output, encoding='utf-8', write_through=True))
-        code = main([str(arg) for arg in argv])
-        sys.stdout.flush()
-        return code, output.getvalue().decode(), capsys.readouterr().err
-
-    return run
+def call(call_command):
+    return call_command
 
 
 @pytest.fixture
@@ -127,15 +114,6 @@ def test_compare_prints_both_tests_of_two_systems(copy_run, call, folder) -> Non
     assert 'expected both or neither' in call('compare', copy_run, folder / 'other', *files[2:])[2]
 
 
-def test_a_run_that_is_compared_with_itself_translates_once(copy_run, call, folder, monkeypatch) -> None:
-    started = []
-    output = lambda name, sources, _: started.append(name) or sources
-    monkeypatch.setattr('flax_transformer.cli.compare._output', output)
-    files = ('--source', folder / 'in', '--reference', folder / 'in', '--trials', '5', '--resamples', '5')
-    assert 'the two gave the same translations' in call('compare', copy_run, copy_run, *files)[1]
-    assert started == [str(copy_run)]
-
-
 def test_compare_shows_the_references_that_a_line_has(call, folder) -> None:
     (folder / 'other').write_text('a b\n\nd\nh h\n')
     (folder / 'all.tsv').write_text('a b c\n\nd e\te d\nh\n')
@@ -227,16 +205,6 @@ def test_a_write_is_not_interrupted_but_by_a_second_ctrl_c(tmp_path: Path) -> No
         with pytest.raises(KeyboardInterrupt):
             writer.write(['a', 'b'])
         assert writer._file.getvalue() == b'a\nb\n'
-
-
-def test_an_output_that_is_not_empty_is_refused(tmp_path: Path) -> None:
-    (tmp_path / 'out').write_text('x')
-    with pytest.raises(UserError, match='is not empty; give --resume to continue after its last line, or another --'):
-        LineWriter(tmp_path / 'out', resume=False)
-    with pytest.raises(UserError, match='is not empty; give another --output'):
-        LineWriter(tmp_path / 'out')
-    with pytest.raises(UserError, match='is a folder; give --output a file'):
-        LineWriter(tmp_path)
 
 
 def test_a_name_that_is_no_utf8_is_escaped_and_loses_no_line(tmp_path) -> None:

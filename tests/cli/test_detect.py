@@ -81,17 +81,6 @@ def test_several_files_are_named_and_a_broken_one_is_one_message(
     assert json.loads(lines[0])['file'] == str(good)
 
 
-def test_another_rate_and_two_channels_are_converted_and_said(
-    call: Call, recording: np.ndarray, tmp_path: Path
-) -> None:
-    wavfile.write(tmp_path / 'a.wav', 2 * RATE, np.repeat(recording, 2)[:, None].repeat(2, axis=1))
-    code, lines, err = call(tmp_path / 'a.wav')
-    assert code == 0
-    assert lines
-    assert 'resampled from 8,000 to 4,000 Hz' in err
-    assert 'mixed down from 2 channels' in err
-
-
 @pytest.mark.parametrize(
     ('arguments', 'stream', 'message'),
     [

@@ -64,16 +64,6 @@ def test_each_line_is_answered_before_the_next_is_typed(call: Callable) -> None:
     assert error == f'{WELCOME}en> en> en> en> \n'
 
 
-def test_no_bar_is_drawn_where_a_person_types(call: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor if the answers go into a file."""
-    shown, bar = [], interactive.progress_bar
-    monkeypatch.setattr(
-        interactive, 'progress_bar', lambda *_, is_shown: shown.append(is_shown) or bar(None, '', is_shown=False)
-    )
-    assert call([b'a\n', b'\x04'])[0] == 0
-    assert shown == [False]
-
-
 def test_bytes_that_are_not_utf8_end_nothing(call: Callable) -> None:
     code, answers, error = call([b'\xff\n', b'a\n', b'\x04'])
     assert (code, answers.decode()) == (0, '\ufffd\nA\n')

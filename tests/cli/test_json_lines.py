@@ -2,7 +2,6 @@
 
 import io
 import json
-import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from conftest import TESTS
 from random_records import check_record, random_bad_record, random_record
 
-from flax_transformer.cli import lines, main, translate
+from flax_transformer.cli import lines, translate
 from flax_transformer.cli.records import read_records
 from flax_transformer.common.errors import BadInput, BadLine
 from flax_transformer.tasks.translation.inference.result import Translation
@@ -33,17 +32,13 @@ class UpperCase:
 
 
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+def call(monkeypatch: pytest.MonkeyPatch, call_command: Callable) -> Call:
     """A function that translates lines: (exit code, lines of standard output, standard error)."""
     monkeypatch.setattr(translate, '_load', lambda runs, options: UpperCase())
 
     def run(content: bytes, *options: str) -> tuple[int, list[bytes], str]:
-        output = io.BytesIO()
-        monkeypatch.setattr(sys, 'stdin', io.TextIOWrapper(io.BytesIO(content)))
-        monkeypatch.setattr(sys, 'stdout', io.TextIOWrapper(output, encoding='utf-8', write_through=True))
-        code = main(['translate', str(RUN), *options])
-        sys.stdout.flush()
-        return code, output.getvalue().splitlines(keepends=True), capsys.readouterr().err
+        code, output, error = call_command('translate', RUN, *options, text=content)
+        return code, output.encode().splitlines(keepends=True), error
 
     return run
 
@@ -134,11 +129,6 @@ def test_a_line_that_is_no_record_is_named(line: str, got: str) -> None:
     with pytest.raises(BadInput) as raised:
         next(records)
     assert str(raised.value).startswith(f'input line 3 {got}; expected {{"text": "..."}}')
-
-
-def test_a_prefix_that_is_null_is_none() -> None:
-    ((record,),) = read_records([['{"text": "a", "prefix": null}']], 'jsonl')
-    assert record.prefix == ''
 
 
 @pytest.mark.parametrize('count', [300, pytest.param(20_000, marks=pytest.mark.slow)])

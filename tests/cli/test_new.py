@@ -16,12 +16,11 @@ from flax_transformer.common.config_files import load_config, shipped_configs
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.config import DataConfig, TransformerConfig
 from flax_transformer.cost import step_cost
-from flax_transformer.cost.step_cost import training_flops
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.tasks import new_config as shared
 from flax_transformer.tasks.new_config import fit, held_out
-from flax_transformer.tasks.translation.corpus_facts import Facts, Pieces, hold_out, language_of
+from flax_transformer.tasks.translation.corpus_facts import Facts, Pieces, language_of
 from flax_transformer.tasks.translation.new_config import TABLE, candidates_for, row_for
 
 WORDS = {'en': ['red', 'blue', 'green', 'house', 'tree', 'river', 'old', 'new', 'small', 'big']}
@@ -84,18 +83,6 @@ def test_its_own_check_has_nothing_against_a_new_config(tmp_path: Path, monkeypa
     assert ' leaked: ' not in (out := capsys.readouterr().out)
     assert ' few_pairs: ' not in out
     assert 'checked train (1,080), validation (120): 0 errors' in out
-
-
-def test_pairs_are_held_out_of_repeated_ones_too_each_on_one_side(tmp_path: Path) -> None:
-    lines = [f'{number % 5}\n' for number in range(20)] + ['\n'] * 5
-    for language in WORDS:
-        (tmp_path / f'train.{language}').write_text(''.join(lines))
-    given = (tmp_path / 'train.en', tmp_path / 'train.de', tmp_path / 'held', ('en', 'de'))
-    train, valid = (read_corpus(name, DataConfig()).sources for name in hold_out(*given, 2))
-    assert len(train) + len(valid) == 25
-    assert len(set(valid)) == 1
-    assert not set(train) & set(valid)
-    assert '' not in valid
 
 
 def test_given_sets_are_named_and_nothing_is_copied(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,24 +250,6 @@ def test_shipped_configs_are_printed(capsys: pytest.CaptureFixture[str]) -> None
     out, err = capsys.readouterr()
     assert out == '\n'.join([*shipped_configs(), shipped_configs()['glove'].read_text()])
     assert 'Did you mean glove?' in err
-
-
-def test_speed_is_the_work_of_a_step_over_its_time() -> None:
-    class Trainer:
-        """Steps that take 4, 2 and 3 seconds after the first, which compiles."""
-
-        class task:
-            flops_per_step = 10.0
-            batch_shapes = staticmethod(lambda: ())
-
-        def init_state(self) -> int:
-            return 0
-
-        def step(self, state: int, _: object) -> tuple[int, int]:
-            return state + 1, 0
-
-    times = iter([0.0, 4.0, 4.0, 6.0, 6.0, 9.0])
-    assert training_flops(Trainer(), clock=lambda: next(times)) == 5.0
 
 
 @pytest.mark.slow

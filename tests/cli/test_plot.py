@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flax_transformer.cli import COMMANDS, main
+from flax_transformer.cli import main
 from flax_transformer.cli.plot import KINDS
 
 
@@ -60,10 +60,6 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path, capsys) -> None:
         assert expected in capsys.readouterr().err
 
 
-def test_the_list_of_commands_names_every_kind() -> None:
-    assert COMMANDS['plot'].split()[1].split('|') == [*KINDS]
-
-
 def test_scores_of_speech_are_drawn(tmp_path: Path, capsys) -> None:
     counts = {
         'words': ['no', 'yes'],
@@ -90,9 +86,3 @@ def test_scores_of_speech_are_drawn(tmp_path: Path, capsys) -> None:
         assert 'expected what `flax-transformer evaluate RUN --json` prints for a' in capsys.readouterr().err
     assert main(['plot', 'confusion', str(scores), str(scores)]) == 2
     assert 'expected SCORES.json' in capsys.readouterr().err
-
-
-def test_pictures_of_recordings_need_a_run_of_their_task(copy_run: Path, capsys) -> None:
-    for kind, task in (('speech', 'speech'), ('trigger', 'trigger_word')):
-        assert main(['plot', kind, str(copy_run), 'a.wav']) == 2
-        assert f"a run of the task 'translation'; expected one of '{task}'" in capsys.readouterr().err

@@ -3,26 +3,17 @@
 from pathlib import Path
 
 import pytest
-from conftest import copy_config, copy_corpus
+from conftest import copy_corpus
 
+from benchmarks.measuring import write_config
 from flax_transformer.cli import main
-from flax_transformer.common.config_json import to_json
 from flax_transformer.data.bitext import cache
 from flax_transformer.tasks.translation.run import Run
-
-CONFIG = """from flax_transformer.common.config_json import from_json
-from flax_transformer.config import Config
-from pathlib import Path
-
-def get_config():
-    return from_json(Path(__file__).with_name('config.json').read_text(), Config)
-"""
 
 
 def test_training_goes_on_from_what_was_prepared(tmp_path: Path, monkeypatch, capsys) -> None:
     copy_corpus(tmp_path)
-    (tmp_path / 'config.json').write_text(to_json(copy_config(tmp_path, steps=2, evaluate_every=2)))
-    (tmp_path / 'tiny.py').write_text(CONFIG)
+    write_config(tmp_path / 'tiny.py', 'conftest.copy_config(HERE, steps=2, evaluate_every=2)')
     run = tmp_path / 'run'
     arguments = [str(tmp_path / 'tiny.py'), '--workdir', str(run)]
     assert main(['prepare', *arguments]) == 0
@@ -40,8 +31,7 @@ def test_training_goes_on_from_what_was_prepared(tmp_path: Path, monkeypatch, ca
 
 def test_a_file_that_has_changed_since_a_run_began_is_an_error_of_the_check(tmp_path: Path, capsys) -> None:
     copy_corpus(tmp_path)
-    (tmp_path / 'config.json').write_text(to_json(copy_config(tmp_path)))
-    (tmp_path / 'tiny.py').write_text(CONFIG)
+    write_config(tmp_path / 'tiny.py', 'conftest.copy_config(HERE)')
     arguments = [str(tmp_path / 'tiny.py'), '--workdir', str(tmp_path / 'run')]
     assert main(['prepare', *arguments]) == 0
     assert main(['check', *arguments]) == 0
@@ -64,8 +54,7 @@ def test_a_damaged_corpus_stops_before_anything_is_written_unless_told_not_to(
     copy_corpus(tmp_path)
     lines = (tmp_path / 'train.out').read_text().splitlines()
     (tmp_path / 'train.out').write_text(''.join(f'{line}\n' for line in [*lines[1:], lines[0]]))
-    (tmp_path / 'config.json').write_text(to_json(copy_config(tmp_path, steps=1, evaluate_every=1)))
-    (tmp_path / 'tiny.py').write_text(CONFIG)
+    write_config(tmp_path / 'tiny.py', 'conftest.copy_config(HERE, steps=1, evaluate_every=1)')
     run = tmp_path / 'run'
     arguments = [str(tmp_path / 'tiny.py'), '--workdir', str(run)]
     assert main([command, *arguments]) == 2

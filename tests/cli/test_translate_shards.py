@@ -195,13 +195,6 @@ def test_a_damaged_file_is_named_and_the_others_are_translated(translator: Upper
     assert joined('part-3').count('\n') == 10
 
 
-def test_a_name_that_begins_another_is_put_together_alone(translator: UpperCase, call: Call, files: Path) -> None:
-    for name in ('a', 'a.b'):
-        (files / name).write_text(f'{name}\n')
-    assert call('1/1', input='in/a*')[0] == 0
-    assert [joined('a'), joined('a.b')] == ['A\n', 'A.B\n']
-
-
 def test_records_are_numbered_within_their_file(translator: UpperCase, call: Call, files: Path) -> None:
     (files / 'a.jsonl').write_text(''.join(f'{{"text": "a", "id": {i}}}\n' for i in range(10)))
     options = ('--input-format', 'jsonl', '--decoding.beam-width', 2, '--n-best', 2)

@@ -49,7 +49,6 @@ def test_a_file_is_scored_as_a_run_is(tmp_path: Path, capsys: pytest.CaptureFixt
         (('analogy', FILE, 'man', 'woman'), 'analogy: got man woman after'),
         (('analogy', FILE, 'a', 'b', 'c', 'd'), 'expected A B C: analogy RUN A B C'),
         (('neighbours', FILE, 'king', 'the', '--among', '1'), 'no word is left'),
-        (('analogy', FILE, 'the', 'man', 'the', '--among', '2'), 'no word is left'),
         (('similarity', FILE, 'king'), 'expected A B: similarity RUN A B'),
         (('similarity', __file__, 'king', 'queen'), 'test_word_commands.py, line 1'),
     ],
@@ -79,9 +78,3 @@ RARE = [''.join(each) for each in itertools.product(SYLLABLES, repeat=4)]
 )
 def test_a_typo_is_answered_from_a_large_vocabulary_by_distance_then_frequency(word: str, near: str) -> None:
     assert nearest(word, [*COMMON, *RARE]) == f' Did you mean {near}?'
-
-
-def test_a_word_in_capitals_names_the_one_without_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / 'words.txt').write_text(''.join(f'{word} 1 2\n' for word in [*COMMON, *RARE]))
-    assert main(['neighbours', str(tmp_path / 'words.txt'), 'KING']) == 2
-    assert 'Did you mean king, kind, kin?' in capsys.readouterr().err

@@ -28,11 +28,6 @@ def test_the_users_cache_folder_is_the_default(tmp_path: Path) -> None:
     assert tmp_path / 'flax_transformer' in cache_folder().parents
 
 
-def test_without_xdg_it_lies_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv('XDG_CACHE_HOME')
-    assert Path.home() / '.cache' in cache_folder().parents
-
-
 def test_what_the_user_set_stays(tmp_path: Path) -> None:
     jax.config.update(DIR, str(tmp_path / 'mine'))
     use_compilation_cache()

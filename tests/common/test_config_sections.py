@@ -87,6 +87,10 @@ def test_zero_is_refused_where_it_means_nothing(section):
             section(**{field: 0})
 
 
+ONE, WEIGHED = CorpusConfig('a', 'x'), CorpusConfig('a', 'x', weight=1.0)
+FRENCH = CorpusConfig('b', 'y', target_language='fr')
+
+
 @pytest.mark.parametrize(
     ('section', 'values', 'expected'),
     [
@@ -104,33 +108,21 @@ def test_zero_is_refused_where_it_means_nothing(section):
         (DataConfig, {'source_language': ''}, r'source_language is empty'),
         (DataConfig, {'train': ''}, r'train is empty'),
         (DataConfig, {'numbers_below': 61_999}, r'numbers_below=61999.*62000'),
-        (
-            DataConfig,
-            {'train': 'x', 'mixture': (CorpusConfig('a', 'y'),)},
-            r"train='x' has no effect with a mixture",
-        ),
+        (DataConfig, {'train': 'x', 'mixture': (ONE,)}, r"train='x' has no effect with a mixture"),
         (DataConfig, {'mixture': (CorpusConfig('test', 'x'),)}, r"'test' is the name of the test set"),
         (DataConfig, {'bpe_dropout': 1.0}, r'bpe_dropout=1.0'),
         (DataConfig, {'mixture_temperature': 0.5}, r'mixture_temperature=0.5: expected at least 1'),
-        (DataConfig, {'mixture': (CorpusConfig('a', 'x'),) * 2}, r'mixture: expected names that differ, got a, a'),
+        (DataConfig, {'mixture': (ONE,) * 2}, r'mixture: expected names that differ, got a, a'),
+        (DataConfig, {'mixture': (WEIGHED, FRENCH)}, r'mixture: a have a weight and the others none'),
         (
             DataConfig,
-            {'mixture': (CorpusConfig('a', 'x', weight=1.0), CorpusConfig('b', 'y'))},
-            r'mixture: a have a weight and the others none',
+            {'mixture': (WEIGHED,), 'mixture_temperature': 2.0},
+            r'mixture_temperature=2.0 .* corpora have weights',
         ),
+        (DataConfig, {'mixture': (ONE, FRENCH)}, r'target languages de, fr.*set language_tags'),
         (
             DataConfig,
-            {'mixture': (CorpusConfig('a', 'x', weight=1.0),), 'mixture_temperature': 2.0},
-            r'mixture_temperature=2.0 has no effect where the corpora have weights',
-        ),
-        (
-            DataConfig,
-            {'mixture': (CorpusConfig('a', 'x'), CorpusConfig('b', 'y', target_language='fr'))},
-            r'target languages de, fr.*set language_tags',
-        ),
-        (
-            DataConfig,
-            {'mixture': (CorpusConfig('a', 'x', target_language='fr'),), 'language_tags': True},
+            {'mixture': (FRENCH,), 'language_tags': True},
             r"target_language='de' is no target of the corpora, fr",
         ),
         (CorpusConfig, {'name': '', 'train': 'x'}, r'name is empty'),
@@ -274,30 +266,11 @@ def test_changed_fields_sees_every_field(changed):
     assert set(changed_fields(Config(), changed)) == every | {'seed'}
 
 
-@pytest.mark.parametrize(
-    ('values', 'expected'),
-    [
-        ({'model': {'d_modle': 64}}, r'model\.d_modle: no such field\. Did you mean d_model'),
-        ({'optimiser': {}}, r'optimiser: no such field\. Did you mean optimizer'),
-        ({'training.steps': 3}, r'training\.steps: no such field\. Did you mean steps in training\?'),
-        ({'steps': 3}, r'steps: no such field\. Did you mean steps in training\?'),
-        ({'training': {'zzzzzzzz': 1}}, r'training\.zzzzzzzz: no such field\.$'),
-    ],
-)
-def test_unknown_field_is_refused_with_the_nearest_name(values, expected):
-    with pytest.raises(UserError, match=expected):
-        from_json(json.dumps({'schema_version': 2, 'task': 'translation', **values}), Config)
-
-
-@pytest.mark.parametrize('version', [3, 99, 1, 0, '2', None, 2.0])
+@pytest.mark.parametrize('version', [3, 1, '2', None, 2.0])
 def test_schema_that_this_version_cannot_read_is_refused_by_name(version):
-    with pytest.raises(
-        UserError, match=re.escape(f'schema_version={version!r}') + r': this version of flax_transformer reads 2; '
-    ):
+    expected = re.escape(f'schema_version={version!r}') + r': this version of flax_transformer reads 2; '
+    with pytest.raises(UserError, match=expected):
         from_json(json.dumps({'schema_version': version}), Config)
-
-
-def test_missing_schema_version_is_refused():
     with pytest.raises(UserError, match='schema_version'):
         from_json('{}', Config)
 
@@ -321,18 +294,8 @@ def test_wrong_type_is_refused_by_name(values, expected):
 
 
 def test_whole_number_is_taken_for_a_real_one():
-    assert (
-        from_json(
-            '{"schema_version": 2, "task": "translation", "optimizer": {"learning_rate": 2}}', Config
-        ).optimizer.learning_rate
-        == 2.0
-    )
-
-
-@pytest.mark.parametrize('text', ['', '{', 'd_model: 512', '[1]', '3', 'null'])
-def test_what_is_not_a_json_object_is_refused(text):
-    with pytest.raises(UserError, match='config'):
-        from_json(text, Config)
+    text = '{"schema_version": 2, "task": "translation", "optimizer": {"learning_rate": 2}}'
+    assert from_json(text, Config).optimizer.learning_rate == 2.0
 
 
 def test_fused_attention_is_for_bfloat16_and_some_widths_and_drops_no_weights():

@@ -65,6 +65,9 @@ def test_yaml_has_no_surprises(loaded) -> None:
 
 ERRORS = {
     'unknown field': ('model:\n  d_modell: 64\n', ', line 2: model.d_modell: no such field. Did you mean d_model'),
+    'field of a section': ('steps: 3\n', ', line 1: steps: no such field. Did you mean steps in training?'),
+    'dotted': ('training.steps: 3\n', ', line 1: training.steps: no such field. Did you mean steps in training?'),
+    'no near field': ('training:\n  zzzzzzzz: 1\n', ', line 2: training.zzzzzzzz: no such field.'),
     'wrong type': ('seed: 1\nmodel:\n  d_ff: wide\n', ", line 3: model.d_ff='wide': expected int"),
     'value out of range': ('training:\n  steps: 0\n', ', line 2: training.steps=0: expected at least 1'),
     'fields together': ('model:\n\n  num_heads: 7\n', ', line 3: model.d_model=512 is not divisible by num_heads=7'),

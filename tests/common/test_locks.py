@@ -81,15 +81,21 @@ def test_a_lock_on_a_file_that_was_removed_keeps_nobody_out_and_is_not_taken(tmp
         assert file.exists()
 
 
-def test_a_file_system_without_locks_is_told_and_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unsupported(*_: object) -> None:
-        raise OSError(errno.ENOLCK, 'No locks available')
+def unsupported(*_: object) -> None:
+    raise OSError(errno.ENOLCK, 'No locks available')
 
-    monkeypatch.setattr(fcntl, 'flock', unsupported)
+
+@pytest.mark.parametrize(
+    ('owner', 'name', 'value', 'why'),
+    [(fcntl, 'flock', unsupported, 'No locks available'), (files, 'fcntl', None, 'this system has no flock')],
+    ids=['file system', 'as Windows'],
+)
+def test_where_there_are_no_locks_it_is_said_and_goes_on(owner, name, value, why, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(owner, name, value)
     said = []
     with in_use(tmp_path / 'run', say=said.append):
-        pass
-    assert re.search(r'cannot be locked here \(No locks available\).*one process at a time', said[0])
+        (tmp_path / 'run' / 'config.json').touch()
+    assert re.search(rf'cannot be locked here \({why}\).*one process at a time', said[0])
 
 
 def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -99,15 +105,6 @@ def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match='symbolic link'), in_use(tmp_path / 'run', say=print):
         pass
     assert (tmp_path / 'precious').read_text() == 'words'
-
-
-def test_a_system_without_locks_says_so_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Windows, which has no module fcntl."""
-    monkeypatch.setattr(files, 'fcntl', None)
-    said = []
-    with in_use(tmp_path / 'run', say=said.append):
-        (tmp_path / 'run' / 'config.json').touch()
-    assert re.search(r'cannot be locked here \(this system has no flock\): train with one process at a time', said[0])
 
 
 POSIX_ONLY = ('fcntl', 'grp', 'posix', 'pty', 'pwd', 'resource', 'syslog', 'termios', 'tty')

@@ -4,12 +4,13 @@ import tracemalloc
 from collections import Counter
 from fractions import Fraction
 
+import grain
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flax_transformer.data.order import Order, shares
+from flax_transformer.data.order import Order, shares, shuffled
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=40)
 
@@ -116,14 +117,6 @@ def test_a_billion_sentences_take_no_memory():
     assert {epoch for _, _, epoch in drawn} == {0, 15}
 
 
-def test_shares_by_size_are_exact():
-    assert shares([29_000, 4_500_000, 1], [None] * 3, 1.0) == [
-        Fraction(29_000, 4_529_001),
-        Fraction(4_500_000, 4_529_001),
-        Fraction(1, 4_529_001),
-    ]
-
-
 def test_shares_by_weight_do_not_look_at_sizes():
     assert shares([5, 5_000_000], [1.0, 3.0], 1.0) == [Fraction(1, 4), Fraction(3, 4)]
     assert shares([5, 5_000_000], [0.1, 0.3], 1.0) == [Fraction(1, 4), Fraction(3, 4)]
@@ -143,3 +136,22 @@ def test_a_temperature_raises_the_share_of_small_corpora():
     assert float(hot[0]) == pytest.approx(0.5, abs=0.01)
     for each in (by_size, warmer, hot):
         assert sum(each) == 1
+
+
+@pytest.mark.parametrize('size', [1000, 70_000, 2**18 - 1, 2**18, 2**18 + 2, 1_000_003, 3 * 10**9])
+def test_places_are_those_of_grain(size: int) -> None:
+    """Also over the ends of epochs: a run that was begun with Grain's order goes on in it."""
+    random = np.random.default_rng(size)
+    for seed in (0, 1, 2**32 - 1, 2**63 - 1):
+        stream = grain.MapDataset.range(size).seed(seed).shuffle().repeat()
+        places = np.concatenate([np.arange(size - 5, size + 5), random.integers(0, 9 * size, 40)])
+        assert shuffled(places, size, seed).tolist() == [stream[int(place)] for place in places]
+
+
+@pytest.mark.parametrize('size', [500, 65_536, 65_537])
+def test_each_number_comes_once_an_epoch(size: int) -> None:
+    """Grain loses one of 65,537."""
+    epochs = shuffled(np.arange(2 * size), size, 77).reshape(2, size)
+    for epoch in epochs:
+        np.testing.assert_array_equal(np.sort(epoch), np.arange(size))
+    assert (epochs[0] != epochs[1]).any()

@@ -134,16 +134,6 @@ def test_a_wav_files_block_align_does_not_matter(channels: int, block: int) -> N
     assert 'the WAV header is wrong about the bytes of a frame' in found.remarks
 
 
-def test_a_damaged_aiff_is_refused_without_a_traceback(capfd: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip('soundfile')
-    with pytest.raises(UserError):
-        reading.read_audio(io.BytesIO(AIFF), 8000, name='a.aiff')
-    assert capfd.readouterr().err == ''
-
-
-AIFF = b'FORM\x80\0\0\0AIFFCOMM\0\0\0\x12\1\1\1\xff\1\0\0\1\0\0'
-
-
 def test_segments_are_read_by_offset_and_duration(tmp_path: Path) -> None:
     """As NeMo's manifests have them; `file_name` and the folder clips are Hugging Face's and Common Voice's."""
     sound = np.concatenate([tone(0.5, hz=300), tone(0.5, hz=600)])
@@ -188,12 +178,6 @@ def test_a_file_that_is_no_plain_text_is_named_with_a_remedy(content: bytes, mes
     (tmp_path / 'a.txt').write_bytes(content)
     with pytest.raises(UserError, match=rf'a.txt is .*{message}'):
         read_lines(tmp_path / 'a.txt')
-
-
-def test_commas_between_columns_are_named(tmp_path: Path) -> None:
-    (tmp_path / 'a.csv.gz').write_bytes(gzip.compress(b'a,b\n'))
-    with pytest.raises(UserError, match=r'columns separated by commas.*\.tsv'):
-        read_lines(tmp_path / 'a.csv.gz')
 
 
 @pytest.mark.parametrize('bands', [10**7, 10**30])

@@ -56,10 +56,6 @@ def test_what_is_no_shard_is_refused(text: str) -> None:
         Shard.parse(text)
 
 
-def test_shards_are_counted_from_one() -> None:
-    assert [Shard.parse(text) for text in ('1/64', '64/64')] == [(1, 64), (64, 64)]
-
-
 def test_files_are_named_below_the_folder_that_they_share(tmp_path: Path) -> None:
     for name in ('b/10', 'b/9', 'a/9', 'a/.hidden'):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Files of word vectors: ours are gensim's to the byte, its vectors are ours to the bit, and damage is one message."""
+"""Files of word vectors: gensim's to the byte and the bit, and damage is one message; rows that start from them."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from conftest import TESTS
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.vector_files import read_vectors, write_vectors
+from flax_transformer.data.vector_files import pretrained_rows, read_vectors, with_pretrained, write_vectors
 
 GENSIM = TESTS / 'fixtures' / 'word_vectors'
 FORMS = {'words.bin': 'binary', 'words.txt': 'text', 'glove.txt': 'glove'}
@@ -106,23 +106,6 @@ def test_files_that_are_absent_or_broken_archives_are_refused(tmp_path: Path) ->
             read_vectors(tmp_path / name)
 
 
-def test_a_device_and_a_folder_are_named_as_such(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r'/dev/null is a device, not a file'):
-        read_vectors(Path('/dev/null'))
-    with pytest.raises(UserError, match=r'is a folder, not a file'):
-        read_vectors(tmp_path)
-
-
-def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
-    for call in (
-        lambda: read_vectors(GENSIM / 'words.txt', 'foo'),
-        lambda: write_vectors(tmp_path / 'a.txt', ['a'], np.ones((1, 2)), 'foo'),
-    ):
-        with pytest.raises(UserError, match="form='foo': expected binary, text, glove"):
-            call()
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_first_line_of_integers_is_a_vector_if_the_format_says_so(tmp_path: Path) -> None:
     (tmp_path / 'a.txt').write_bytes(b'2 2 2\na 1 2\n')
     assert read_vectors(tmp_path / 'a.txt', 'glove').words == ['2', 'a']
@@ -146,3 +129,50 @@ def test_words_of_glove_840b_that_hold_spaces_are_read(tmp_path: Path) -> None:
     words, matrix = read_vectors(file)
     assert words == ['the', '. . .', 'at a@b.com']
     assert matrix.tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+VECTORS = {'king': [1.0, 2.0], 'Queen': [3.0, 4.0], 'u': [5.0, 6.0], '<0x0A>': [7.0, 8.0], '<pad>': [9.0, 9.0]}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    write_vectors(tmp_path / 'vectors.txt', list(VECTORS), np.array(list(VECTORS.values())))
+    return str(tmp_path)
+
+
+def test_pieces_are_words_without_their_mark_and_the_rest_is_counted_once(root: str) -> None:
+    said = []
+    tokens = [None, '▁king', 'king', '▁King', 'Queen', 'queen', '▁', 'u', '<0x0A>', 'x', '</s>', '<pad>']
+    found = pretrained_rows('vectors.txt', root, tokens, 2, say=said.append)
+    assert found.ids.tolist() == [1, 2, 3, 4, 7]
+    assert found.rows.tolist() == [VECTORS[word] for word in ('king', 'king', 'king', 'Queen', 'u')]
+    assert said == ['vectors.txt: vectors of 5 tokens; 2 start at random (queen, x)']
+
+
+def test_the_rows_get_the_size_of_the_table_and_keep_their_proportions(root: str) -> None:
+    found = pretrained_rows('vectors.txt', root, [None, 'king', 'x', 'Queen'], 2, say=str)
+    table = np.random.default_rng(0).normal(0, 0.1, (4, 2)).astype(np.float32)
+    started = with_pretrained(table, found)
+    assert np.array_equal(started[[0, 2]], table[[0, 2]])
+    assert np.sqrt(np.mean(started[[1, 3]] ** 2)) == pytest.approx(np.sqrt(np.mean(table**2)), rel=1e-5)
+    assert started[3] / started[1] == pytest.approx(np.array([3, 2]), rel=1e-5)
+    zeros = found._replace(rows=found.rows * 0)
+    assert not with_pretrained(table, zeros)[[1, 3]].any()
+
+
+@pytest.mark.parametrize(
+    ('name', 'tokens', 'width', 'message'),
+    [
+        ('none.bin', ['king'], 2, r'model\.embedding_from: .*none\.bin does not exist; relative paths start at'),
+        ('vectors.txt', ['king'], 3, 'has vectors of 2 values, but model.d_model=3; set --model.d-model 2'),
+        ('vectors.txt', ['x'], 3, 'has vectors of 2 values'),
+        ('vectors.txt', [None, 'x'], 2, 'has none of the 2 tokens'),
+        ('bad.txt', ['king'], 2, r'model\.embedding_from: .*bad\.txt, line 1: got 0 numbers'),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused(
+    root: str, name: str, tokens: list[str | None], width: int, message: str
+) -> None:
+    Path(root, 'bad.txt').write_text('king\n')
+    with pytest.raises(UserError, match=message):
+        pretrained_rows(name, root, tokens, width, say=str)

@@ -131,14 +131,3 @@ def test_settings_of_optimizers_are_refused() -> None:
         RECIPE.trainer(replace(CONFIG, optimizer=OptimizerConfig(ema_decay=0.9)))
     with pytest.raises(UserError, match=r'parallel\.max_tokens_per_device has no effect'):
         RECIPE.trainer(replace(CONFIG, parallel=ParallelConfig(max_tokens_per_device=4)))
-
-
-def test_a_sum_that_is_missing_is_named() -> None:
-    class Silent(GridTask):
-        def _sums(self, params: Any, batch: Points) -> Any:
-            return {'weight': batch.weight.sum()}
-
-    trainer = RECIPE.trainer(CONFIG)
-    trainer = Trainer(Silent(CONFIG), trainer.config, trainer.devices)
-    with pytest.raises(ValueError, match='expected loss too'):
-        trainer.step(trainer.init_state(), draw(1))

@@ -1,6 +1,5 @@
 """SIGTERM and Ctrl-C: saved within a step, code 75; a second one leaves at once; and no handler stays behind."""
 
-import gc
 import os
 import signal
 import subprocess
@@ -45,19 +44,6 @@ def test_a_signal_is_noted_although_nobody_reads_standard_error(monkeypatch: pyt
         monkeypatch.setattr(os, 'write', broken)
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.requested == 'SIGTERM'
-
-
-def test_the_exit_code_counts_although_nobody_reads_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(_: list[str]) -> None:
-        raise Interrupted('stopped')
-
-    def refuse(text: str) -> None:
-        raise BrokenPipeError(32, 'Broken pipe')
-
-    monkeypatch.setattr('flax_transformer.cli.show.main', stopped)
-    with monkeypatch.context() as patch:
-        patch.setattr('sys.stderr.write', refuse)
-        assert main(['show', 'any']) == EXIT_CODE
 
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
@@ -213,7 +199,3 @@ def test_a_signal_that_comes_where_python_drops_exceptions_stops_all_the_same() 
 
     with stop_on_signals(exit_at_second=True), pytest.raises(Interrupted, match='SIGINT: stopped'):
         interrupted()
-
-
-def test_jax_collects_garbage_in_the_callback_that_is_known_by_its_name() -> None:
-    assert '_xla_gc_callback' in [getattr(callback, '__name__', '') for callback in gc.callbacks]

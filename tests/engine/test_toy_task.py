@@ -140,19 +140,6 @@ def test_a_resumed_run_holds_one_state(parallel: ParallelConfig, tmp_path: Path,
     assert made[0] == made[1]
 
 
-def test_it_stops_early_and_keeps_its_best(tmp_path: Path) -> None:
-    config = of_training(steps=100, evaluate_every=10, checkpoint_every=10, patience=2, best_by='accuracy', keep_last=1)
-    accuracies = {10: 0.5, 20: 0.8, 30: 0.7, 40: 0.75}
-
-    def validate(state: TrainState, _: Reporter) -> dict[str, float]:
-        return {'loss': 1.0, 'accuracy': accuracies[int(state.step)]}
-
-    run = train_circle(tmp_path / 'run', config, validate)
-    with contextlib.closing(Checkpoints(run.checkpoints, best_by='accuracy', read_only=True)) as checkpoints:
-        assert checkpoints.steps() == [20, 40]
-        assert checkpoints.best() == 20
-
-
 def test_a_fault_in_the_evaluation_does_not_cost_the_training(tmp_path: Path) -> None:
     def fails(*_: object) -> None:
         raise RuntimeError('out of memory')

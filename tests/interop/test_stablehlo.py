@@ -13,6 +13,7 @@ from pathlib import Path
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import TESTS
@@ -23,9 +24,10 @@ from flax_transformer.cli import export as export_command
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
-from flax_transformer.interop import export_loader
+from flax_transformer.interop import export_loader, marian_runs
 from flax_transformer.interop.ctranslate2 import CTranslate2Translator
 from flax_transformer.interop.stablehlo import PLATFORMS, export_run, lower
+from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import parameter_shapes
 
@@ -244,3 +246,15 @@ def test_an_ensemble_and_a_model_that_is_not_ours_are_refused(tiny: Translator, 
 def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(['export', str(RUN), str(tmp_path)]) == 2
     assert f'{tmp_path} exists' in capsys.readouterr().err
+
+
+def test_parameters_that_are_not_finite_are_not_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = load_run(RUN)
+    params = jax.tree.map(lambda x: x.at[(0,) * x.ndim].set(jnp.nan), loaded.params)
+    expected = 'decoder/.* holds numbers that are not finite'
+    with pytest.raises(UserError, match=expected):
+        export_run(Translator(loaded.config.model, params, loaded.tokenizer), tmp_path / 'export')
+    monkeypatch.setattr(marian_runs, 'load_run', lambda *_, **__: loaded._replace(params=params))
+    with pytest.raises(UserError, match=expected):
+        marian_runs.export_marian(RUN, tmp_path / 'marian', DecodingConfig(length_penalty='power'))
+    assert not list(tmp_path.iterdir())

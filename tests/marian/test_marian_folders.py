@@ -3,13 +3,10 @@
 test_against_transformers.py compares with transformers itself, in many shapes.
 """
 
-import io
 import json
-import pickle
 import re
 import shutil
 import sys
-import zipfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +16,6 @@ import numpy as np
 import pytest
 from conftest import TESTS
 from drawn_params import drawn
-from flax.traverse_util import unflatten_dict
 
 from flax_transformer import Translator
 from flax_transformer.cli import main
@@ -28,7 +24,7 @@ from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.interop.marian_runs import import_marian
 from flax_transformer.marian.folder import read_marian
 from flax_transformer.marian.settings import read_decoding, read_model, write_decoding, write_model
-from flax_transformer.marian.weights import from_marian, names, read_tensors, shapes, to_marian, write_safetensors
+from flax_transformer.marian.weights import from_marian, read_tensors, to_marian, write_safetensors
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import Transformer, parameter_shapes
 
@@ -128,19 +124,15 @@ def test_every_form_of_the_weights_gives_the_same_parameters(name: str, folder: 
 
 
 @pytest.mark.slow
-def test_an_imported_run_is_like_any_other(imported: Path, capsys, monkeypatch) -> None:
+def test_an_imported_run_is_like_any_other(imported: Path, call_command) -> None:
     """Translated with, scored with, in an ensemble; greedy, for the time that compiling takes."""
     lines = EXPECTED['lines'][:4]
     expected = [t.text for t in Translator.from_marian(FIXTURE, beam_width=1, max_source_tokens=16)(lines)]
     options = ['--decoding.beam-width', '1', '--decoding.max-source-tokens', '16']
-    for runs in ([str(imported)], [str(imported)] * 2):
-        monkeypatch.setattr('sys.stdin', io.TextIOWrapper(io.BytesIO('\n'.join(lines).encode())))
-        assert main(['translate', *runs, *options]) == 0
-        assert capsys.readouterr().out.splitlines() == expected
-    assert main(['translate', str(imported), '--decoding.target-language', 'fr']) == 2
-    assert 'expected one of deu, fra' in capsys.readouterr().err
-    assert main(['evaluate', str(imported)]) == 2
-    assert 'has no test set' in capsys.readouterr().err
+    for runs in ([imported], [imported] * 2):
+        assert call_command('translate', *runs, *options, text='\n'.join(lines))[1].splitlines() == expected
+    assert 'expected one of deu, fra' in call_command('translate', imported, '--decoding.target-language', 'fr')[2]
+    assert 'has no test set' in call_command('evaluate', imported)[2]
 
 
 def test_outputs_are_decoded_as_theirs(translator: Translator) -> None:
@@ -209,31 +201,6 @@ def test_a_learned_pad_row_is_the_start(folder: Path) -> None:
     assert np.abs(start - zero).max() > 0.01
 
 
-class Evil:
-    def __reduce__(self):
-        return print, ('this ran',)
-
-
-@pytest.mark.parametrize(
-    ('content', 'expected'),
-    [
-        (pickle.dumps({'a': Evil()}, protocol=2), r'asks for (builtins|__builtin__)\.print; expected a state dict'),
-        (b'', r'damaged, or not what torch\.save writes'),
-    ],
-)
-@pytest.mark.parametrize('form', ['zip', 'legacy'])
-def test_a_pickle_of_more_than_tensors_is_refused(content, expected, form, folder: Path, capsys) -> None:
-    (folder / 'model.safetensors').unlink()
-    if form == 'zip':
-        with zipfile.ZipFile(folder / 'pytorch_model.bin', 'w') as archive:
-            archive.writestr('archive/data.pkl', content)
-    else:
-        (folder / 'pytorch_model.bin').write_bytes(content)
-    with pytest.raises(UserError, match=expected):
-        read_marian(folder)
-    assert 'this ran' not in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ('spoil', 'expected'),
     [
@@ -246,22 +213,15 @@ def test_a_pickle_of_more_than_tensors_is_refused(content, expected, form, folde
         (lambda f: change(f, 'config.json', architectures=['MarianForCausalLM']), r'architectures=.*MarianMTModel'),
         (
             lambda f: change(f, 'config.json', d_model=None, encoder_layers=None),
-            r'd_model: missing\n  encoder_layers: mi',
+            r'd_model: missing\n  encoder_layers: ',
         ),
-        (
-            lambda f: change(f, 'config.json', decoder_ffn_dim=25),
-            r'decoder_ffn_dim=25: expected 24, as encoder_ffn_dim',
-        ),
+        (lambda f: change(f, 'config.json', decoder_ffn_dim=25), r'decoder_ffn_dim=25: expected 24, as encoder_'),
         (lambda f: change(f, 'config.json', normalize_before=True), r'normalize_before=True: expected false'),
-        (
-            lambda f: change(f, 'config.json', pad_token_id=5, decoder_start_token_id=5),
-            r'padding is 135 in vocab.* 5 in',
-        ),
+        (lambda f: change(f, 'config.json', pad_token_id=5, decoder_start_token_id=5), r'padding is 135 in .* 5 in'),
         (lambda f: change(f, 'config.json', vocab_size=137), r'ids up to 135, and the model 137 rows'),
         (
             lambda f: change(f, 'generation_config.json', do_sample=True, num_beam_groups=2),
-            r'do_sample=True: not supp[^$]*'
-            r'num_beam_groups=2: not supported',
+            r'do_sample.*\n.*groups=2: not',
         ),
         (lambda f: change(f, 'generation_config.json', bad_words_ids=[[3, 4]]), r'bad_words_ids has \[\[3, 4\]\]'),
         (lambda f: change(f, 'tokenizer_config.json', tokenizer_class='T5Tokenizer'), r'T5Tokenizer.*expected Marian'),
@@ -360,13 +320,3 @@ def test_our_own_model_gives_the_same_logits_when_read_back() -> None:
     ours = jax.jit(Transformer(config).apply)({'params': params}, source, target)
     theirs = jax.jit(Transformer(read).apply)({'params': back}, source, target)
     np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-5)
-
-
-def test_the_table_names_every_parameter_once() -> None:
-    for tie in ('all', 'target', 'none'):
-        config = replace(MODEL, tie_embeddings=tie)
-        table, ours = [name for name, _, _ in names(config)], shapes(config)
-        assert len(table) == len(set(table))
-        assert set(ours) <= set(table)
-        params = unflatten_dict({name: np.zeros(shape) for name, shape in ours.items()}, sep='/')
-        assert len(to_marian(params, config)) == len(ours)

@@ -1,4 +1,4 @@
-"""Pictures show the arrays that they are given, and warn about nothing (warnings are errors here)."""
+"""Pictures show the arrays and words that they are given, and warn about nothing (warnings are errors here)."""
 
 from pathlib import Path
 
@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
 
 import flax_transformer
 from flax_transformer.plots.attention import plot_alignment, plot_heads, plot_layers, plot_map, plot_masks
@@ -14,6 +13,7 @@ from flax_transformer.plots.curves import plot_lengths, plot_lines, plot_schedul
 from flax_transformer.plots.look import COLORS, MISSING, png, readable
 from flax_transformer.plots.model_parts import SIZES, averaged, plot_norm_axes, plot_positions
 from flax_transformer.plots.search import plot_beam_tree
+from flax_transformer.plots.words import plot_bias, plot_features, plot_neighbours, plot_word_map
 from flax_transformer.transformer.norms import make_norm, normalize
 
 SOURCE, TARGET = ['▁a', 'b$^2', '</s>'], ['c', '</s>']
@@ -77,14 +77,6 @@ def test_lines_share_colors_between_panels() -> None:
     assert len(plot_norm_axes(('layer', 'batch')).axes) == 2
 
 
-def test_colors_differ_for_people_who_confuse_red_and_green() -> None:
-    """Deuteranopes' view (Machado et al. 2009, severity 1), in linear light; gray levels alone would be 0.05 apart."""
-    matrix = np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]])
-    seen = np.array([matrix @ np.power(to_rgb(color), 2.2) for color in COLORS])
-    distances = np.linalg.norm(seen[:, None] - seen[None], axis=-1) + np.eye(len(COLORS))
-    assert distances.min() > 0.1
-
-
 @pytest.mark.parametrize('kind', ['layer', 'instance'])
 def test_the_norms_average_what_their_picture_shows(kind: str) -> None:
     """By the numbers on which one normalized number depends."""
@@ -110,28 +102,6 @@ def test_the_best_path_of_a_beam_tree_is_coloured() -> None:
         plot_beam_tree(['a', 'b'], [1, -1], [0.0, 0.0])
 
 
-def test_a_long_title_leaves_room_for_the_beam_tree() -> None:
-    figure = plot_beam_tree(['a'], [-1], [-0.5], title=f'short\n{"hundred " * 60}')
-    figure.draw_without_rendering()  # warns, and so fails, where the axes have no room
-    assert figure.axes[0].get_title(loc='left').startswith('short\nhundred')
-
-
-def test_the_tokens_of_a_beam_tree_do_not_cover_each_other() -> None:
-    """Two hypotheses of 10 tokens, each with a dropped one at every step, take the width of some five words."""
-    tokens, parents, live = ['thousand', 'hundred'], [-1, -1], [0, 1]
-    for _ in range(9):
-        first = len(tokens)
-        tokens += ['seventy', 'six', 'and', 'seventy']
-        parents += [live[0], live[0], live[1], live[1]]
-        live = [first, first + 2]
-    figure = plot_beam_tree(tokens, parents, -np.arange(len(tokens), dtype=float))
-    figure.canvas.draw()
-    boxes = [text.get_window_extent() for text in figure.axes[0].texts]
-    for number, box in enumerate(boxes):
-        assert not box.count_overlaps(boxes[:number])
-    assert figure.get_figwidth() < 7
-
-
 def test_no_picture_uses_pyplot() -> None:
     """It keeps every figure until somebody closes it, and may open windows."""
     package = Path(flax_transformer.__file__).parent
@@ -148,3 +118,46 @@ def test_shards_name_the_devices_that_hold_each_part() -> None:
     assert texts == [['0 1', '2 3'], ['all 4']]
     bounds = [patch.get_bbox().bounds for patch in figure.axes[0].patches]
     assert bounds == [(0, 0, 1, 0.5), (0, 0.5, 1, 0.5)]
+
+
+GROUPS = {'kin': ['mother', 'père', '母'], 'food $': ['bread', 'a$b']}
+
+
+def test_a_map_has_each_word_at_its_point_with_a_label() -> None:
+    points = np.array([[0, 0], [0, 0.01], [5, 5], [1, 0], [3, 2]], float)
+    figure = plot_word_map(points, GROUPS, title='a map')
+    (axes,) = figure.axes
+    drawn = np.concatenate([each.get_offsets() for each in axes.collections])
+    np.testing.assert_array_equal(drawn, points)
+    assert len(axes.texts) == 5
+    assert [text.get_text() for text in axes.texts][3:] == ['bread', r'a\$b']
+    assert png(figure).startswith(b'\x89PNG')
+    with pytest.raises(ValueError, match=r'points \(4, 2\): expected \[5, 2\] for 5 words'):
+        plot_word_map(points[:4], GROUPS)
+
+
+def test_neighbours_are_as_far_from_the_middle_as_their_cosines_say() -> None:
+    cosines = [0.9, 0.5, 0.7]
+    figure = plot_neighbours('king', ['queen', 'prince', 'throne'], cosines, np.array([[1, 0], [0, 1], [-1, -1]]))
+    (axes,) = figure.axes
+    drawn = np.concatenate([each.get_offsets() for each in axes.collections])
+    assert np.linalg.norm(drawn, axis=1) == pytest.approx(1 - np.array(cosines))
+    assert {'king', 'queen 0.90', 'throne 0.70'} <= {text.get_text() for text in axes.texts}
+    assert png(figure).startswith(b'\x89PNG')
+
+
+def test_a_bias_is_drawn_before_and_after_in_the_order_before() -> None:
+    figure = plot_bias(['nurse', 'judge'], [0.3, -0.2], [0.0, 0.1], ends=('he', 'she'))
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ['judge', 'nurse']
+    before, after = (each.get_offsets() for each in axes.collections[-2:])
+    assert before[:, 0].tolist() == [-0.2, 0.3]
+    assert after[:, 0].tolist() == [0.1, 0.0]
+    assert png(figure).startswith(b'\x89PNG')
+
+
+def test_features_are_numbers_in_a_table() -> None:
+    figure = plot_features(np.array([[0.5, -0.004]]), ['royal'], ['king', 'apple'])
+    assert [text.get_text() for text in figure.axes[0].texts] == ['0.50', '0.00']
+    with pytest.raises(ValueError, match=r'values \(1, 2\): expected \[2, 2\]'):
+        plot_features(np.zeros((1, 2)), ['a', 'b'], ['king', 'apple'])

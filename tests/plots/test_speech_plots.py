@@ -8,9 +8,7 @@ pytest.importorskip('matplotlib')
 from flax_transformer.plots.look import png
 from flax_transformer.plots.sound import (
     Span,
-    decibels,
     plot_filters,
-    plot_frames,
     plot_mel,
     plot_spectrogram,
     plot_waveform,
@@ -28,11 +26,6 @@ def labels(axes) -> tuple[str, str]:
     return axes.get_xlabel(), axes.get_ylabel()
 
 
-def test_power_is_in_decibels_below_its_maximum() -> None:
-    np.testing.assert_allclose(decibels(np.array([100.0, 1.0, 0.0])), [0, -20, -80])
-    np.testing.assert_allclose(decibels(np.zeros(2)), -80)
-
-
 @pytest.mark.parametrize('samples', [SAMPLES, SAMPLES[:1], SAMPLES[:0]])
 def test_a_waveform_is_drawn_over_seconds_with_its_words(samples: np.ndarray) -> None:
     figure = plot_waveform(samples, RATE, words=WORDS, title='5 $')
@@ -42,13 +35,6 @@ def test_a_waveform_is_drawn_over_seconds_with_its_words(samples: np.ndarray) ->
     assert [text.get_text() for text in axes.texts] == ['o\\$ne', 'two']
     if len(samples) > 1:
         assert png(figure, dpi=30).startswith(b'\x89PNG')
-
-
-def test_frames_are_drawn_where_they_are() -> None:
-    (axes,) = plot_frames(SAMPLES[:100], RATE, window=40, hop=20).axes
-    starts = [1000 * start / RATE for start in (0, 20, 40, 60)]
-    assert [line.get_xdata()[0] for line in axes.lines[1:]] == starts
-    assert axes.get_title(loc='left') == 'frames of 50 ms, one each 25 ms'
 
 
 def test_spectra_have_seconds_and_hz() -> None:

@@ -1,17 +1,20 @@
-"""The attention RNN: against NumPy, one token at a time, packed, padded, in bfloat16, sharded."""
+"""The attention RNN: against NumPy, one token at a time, packed, padded, in bfloat16, sharded; its FLOPs and faults."""
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy_rnn
 import pytest
+from traced import products, sums_over_tokens
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.ops.embedding import output_names
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.rnn.layers import RecurrentLayer
-from flax_transformer.rnn.model import AttentionRNN, parameter_shapes, resolve_dtype
+from flax_transformer.rnn.model import SHARDING_RULES, AttentionRNN, forward_flops, parameter_shapes, resolve_dtype
 
 V = 23
 SOURCE = np.array([[4, 9, 2, 1, 0, 0], [7, 7, 3, 22, 5, 1], [1, 0, 0, 0, 0, 0]])
@@ -114,3 +117,77 @@ def test_auto_is_float32_on_cpus_and_bfloat16_elsewhere() -> None:
     assert resolve_dtype(small(dtype='auto'), 'cpu').dtype == 'float32'
     assert resolve_dtype(small(dtype='auto'), 'tpu').dtype == 'bfloat16'
     assert resolve_dtype(small(), 'gpu').dtype == 'float32'
+
+
+@pytest.mark.parametrize(
+    ('cell', 'attention', 'input_feeding'),
+    [('lstm', 'additive', True), ('gru', 'multiplicative', False)],
+)
+def test_no_sum_over_a_batch_is_in_bfloat16(cell, attention, input_feeding) -> None:
+    fields = {'cell': cell, 'attention': attention, 'input_feeding': input_feeding, 'num_decoder_layers': 2}
+    config = RecurrentConfig(vocab_size=29, d_model=16, hidden_size=12, **fields, dtype='bfloat16')
+    model = AttentionRNN(config)
+    ids = jnp.ones((11, 5), jnp.int32), jnp.ones((11, 7), jnp.int32)  # none is the size of anything else
+    options = {'deterministic': False, 'rngs': {'dropout': jax.random.key(0)}}
+    gradient = jax.grad(lambda params: (model.apply({'params': params}, *ids, **options) ** 2).sum())
+    found = list(sums_over_tokens(jax.make_jaxpr(gradient)(parameter_shapes(config)).jaxpr, {11, 5, 7, 55, 77}))
+    assert len(found) > 20
+    assert [text for text, dtype in found if dtype != jnp.float32] == []
+
+
+@pytest.mark.parametrize('attention', ['additive', 'multiplicative', 'none'])
+def test_every_parameter_has_a_rule(attention) -> None:
+    tie = 'none' if attention == 'none' else 'target'
+    config = RecurrentConfig(attention=attention, num_decoder_layers=2, tie_embeddings=tie, logits_bias=True)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(parameter_shapes(config)):
+        name = '/'.join(part.key for part in path)
+        axes = next((axes for rule, axes in SHARDING_RULES if re.search(f'{rule}$', name)), None)
+        assert axes is not None, name
+        assert len(axes) in (0, leaf.ndim), name
+
+
+SIZES = {'vocab_size': 50, 'd_model': 16, 'hidden_size': 12, 'num_encoder_layers': 2, 'num_decoder_layers': 2}
+SLOTS = 7, 5
+
+
+@pytest.mark.parametrize(
+    ('cell', 'attention', 'input_feeding'),
+    [
+        ('lstm', 'multiplicative', False),
+        ('lstm', 'none', True),
+        ('gru', 'additive', False),
+    ],
+)
+def test_flops_are_those_of_the_traced_products(cell, attention, input_feeding) -> None:
+    config = RecurrentConfig(**SIZES, cell=cell, attention=attention, input_feeding=input_feeding, dtype='float32')
+    model, ids = AttentionRNN(config), [jnp.ones((1, slots), jnp.int32) for slots in SLOTS]
+    loss = lambda params: (model.apply({'params': params}, *ids) ** 2).sum()
+    shapes, expected = parameter_shapes(config), forward_flops(config, *SLOTS).total
+    assert products(jax.make_jaxpr(loss)(shapes).jaxpr) == expected
+    assert products(jax.make_jaxpr(jax.grad(loss))(shapes).jaxpr) == 3 * expected
+
+
+def test_flops_by_part_by_hand() -> None:
+    """Two FLOPs for each weight, and for each weight of a mean over 7 annotations."""
+    flops = forward_flops(RecurrentConfig(**SIZES), *SLOTS)
+    assert flops.encoder == 7 * 2 * (2 * 48 * (16 + 12) + 2 * 48 * (24 + 12))
+    assert flops.attention == 5 * 7 * 2 * (12 + 24)
+    assert flops.logits == 5 * 2 * 16 * 50
+
+
+@pytest.mark.parametrize(
+    ('fields', 'message'),
+    [
+        ({'hidden_size': 0}, 'hidden_size=0: expected at least 1'),
+        ({'attention_size': 0}, 'attention_size=0: expected at least 1, or None'),
+        ({'attention_size': 4, 'attention': 'none'}, "no effect with attention='none'; it is for additive"),
+        ({'cell': 'ltsm'}, "cell='ltsm': expected one of lstm, gru"),
+        ({'target_vocab_size': 5}, "tie_embeddings='all' shares one table"),
+        ({'eos_id': 40_000}, 'expected an id from 0 to vocab_size - 1'),
+        ({'pad_id': 1}, 'pad_id and eos_id are both 1'),
+        ({'num_encoder_layers': 101}, 'expected at most 100'),
+    ],
+)
+def test_faults_are_refused(fields, message) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        RecurrentConfig(**fields)

@@ -21,7 +21,7 @@ from flax_transformer.common.config_json import from_json, task_of, to_json
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.tasks.find import config_class, open_run, read_run_config, task_module
+from flax_transformer.tasks.find import config_class, open_run, read_run_config
 from flax_transformer.tasks.translation.run import Run
 
 
@@ -87,44 +87,6 @@ def test_a_config_of_another_task_is_refused_with_both_names(run: Path) -> None:
     assert str(caught.value).startswith(str(run / 'config.json'))
     with pytest.raises(UserError, match=message):
         from_json(to_json(Config()).replace('"translation"', '"tagging"'), Config)
-
-
-@pytest.mark.parametrize('command', ['show', 'evaluate', 'translate', 'curves'])
-def test_a_command_names_the_file_of_an_unknown_task(run: Path, command: str, capsys) -> None:
-    rewrite(run, task='../x')
-    assert main([command, str(run)]) == 2
-    assert f"{run / 'config.json'}: task='../x': expected one of {TASKS}" in capsys.readouterr().err
-
-
-STRANGE = """from dataclasses import dataclass
-from flax_transformer.config import Config
-
-@dataclass(frozen=True)
-class Other:
-    task = TASK
-    seed: int = 0
-
-def get_config():
-    return Other()
-"""
-
-
-@pytest.mark.parametrize(('command', 'task'), [('train', 'tagging'), ('show', 'translation'), ('prepare', 'tagging')])
-def test_a_config_file_of_no_task_here_is_refused_by_name(command: str, task: str, tmp_path: Path, capsys) -> None:
-    file = tmp_path / 'strange.py'
-    file.write_text(STRANGE.replace('TASK', repr(task)))
-    assert main([command, str(file)]) == 2
-    expected = f'got a Other of the task {task!r}, expected a flax_transformer.tasks.translation.config.Config'
-    if command == 'train':
-        expected = f"task='tagging': expected one of {TASKS}"
-    assert f'{file}: {expected}' in capsys.readouterr().err
-
-
-def test_a_replaced_config_keeps_its_task() -> None:
-    """It is of the class: a run cannot change it."""
-    assert replace(Config(), seed=1).task == 'translation'
-    with pytest.raises(TypeError, match='task'):
-        Config(task='tagging')
 
 
 @pytest.fixture
@@ -214,8 +176,3 @@ def test_a_config_that_inherits_from_that_of_another_task_is_found() -> None:
     wide = make_dataclass('WideConfig', [], bases=(CircleConfig,), namespace=namespace, frozen=True, kw_only=True)
     assert config_class('wide_circle') is wide
     assert config_class('circle') is CircleConfig
-
-
-def test_a_missing_module_of_a_task_is_named() -> None:
-    with pytest.raises(UserError, match=r"task='translation': it has no nothing\.py; docs/how-to/tasks\.md"):
-        task_module('translation', 'nothing')

@@ -125,13 +125,6 @@ def test_no_task_follows_a_stranger_out_of_the_data_folder(
     assert '--trust-data, once' in error
 
 
-def test_a_part_that_is_not_scored_does_not_matter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    parts = {'test': ('/elsewhere/index.tsv',), 'validation': ('here.tsv',)}
-    _, evaluate = call('trigger_word', tmp_path, '--part', 'validation', **parts)
-    assert evaluate() == 2
-    assert f'{tmp_path}/data/here.tsv does not exist' in capsys.readouterr().err
-
-
 def test_below_the_users_data_folder_nothing_is_asked(tmp_path: Path) -> None:
     assert read(make(tmp_path / 'run')) == ['data']
     assert read(make(tmp_path / 'made', train='number_words:train', test='number_words:test'))
@@ -216,8 +209,3 @@ def test_the_mean_of_a_strangers_run_is_a_strangers(tmp_path: Path) -> None:
     assert not is_remembered(mean('theirs'))
     remember(GOLDEN)
     assert is_remembered(mean('ours'))
-
-
-def test_a_name_that_is_no_path_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match='expected a path'):
-        read(make(tmp_path / 'run', test='../\0.tsv'))

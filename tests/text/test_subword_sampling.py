@@ -33,12 +33,6 @@ def test_bpe_without_dropout_is_what_sentencepiece_gives(tokenizer: Tokenizer) -
         assert sample(tokenizer, line, seed=1, alpha=0.0) == tokenizer.encode([line])[0]
 
 
-def test_bpe_with_full_dropout_is_characters_and_bytes() -> None:
-    for line in ODD:
-        pieces = [BPE.piece(i) for i in sample(BPE, line, seed=1, alpha=1.0)[:-1]]
-        assert all(len(piece) == 1 or piece.startswith('<0x') for piece in pieces)
-
-
 def test_a_sharp_unigram_draw_is_the_best_segmentation() -> None:
     for line in ODD:
         assert sample(UNIGRAM, line, seed=1, alpha=1000.0) == UNIGRAM.encode([line])[0]
@@ -131,14 +125,6 @@ def test_what_is_remembered_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         alone, (length,) = fresh.sample_flat([TEXT[i]], seeds=seeds[i : i + 1], alpha=0.3)
         assert length == lengths[i]
         np.testing.assert_array_equal(alone, ids[ends[i] - length : ends[i]])
-
-
-def test_no_lines_give_no_ids() -> None:
-    for tokenizer in (BPE, UNIGRAM):
-        ids, lengths = tokenizer.sample_flat([], seeds=np.zeros(0, np.uint64), alpha=0.1)
-        assert ids.tolist() == lengths.tolist() == []
-        ids, lengths = tokenizer.sample_flat(['', ''], seeds=np.zeros(2, np.uint64), alpha=0.1)
-        assert ids.tolist() == [tokenizer.eos_id] * 2
 
 
 def test_another_process_draws_the_same(tmp_path: Path) -> None:

@@ -52,11 +52,6 @@ def test_lines_that_are_in_place_or_fit_nowhere_are_no_shift(seed):
     assert alignment.shifted_stretches(*(array[:, by_length] for array in aligned)) == []
 
 
-def test_lines_of_one_length_are_no_shift():
-    lengths = np.full((2, 500), 40, np.uint8)
-    assert alignment.shifted_stretches(lengths, np.ones_like(lengths)) == []
-
-
 @pytest.mark.parametrize(
     ('source', 'target', 'differ'),
     [

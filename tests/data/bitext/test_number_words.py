@@ -49,12 +49,9 @@ def test_the_strings_are_those_of_num2words(split, source, target):
     assert read_corpus(f'number_words:{split}', config) == pairs
 
 
-def test_an_unknown_language_is_told_with_the_known_ones():
+def test_an_unknown_language_and_an_unknown_split_are_told_with_the_known_ones():
     with pytest.raises(UserError, match=r"knows no language 'xx'; it knows .*\bde\b.*\ben\b"):
         read_corpus('number_words:test', DataConfig(source_language='xx'))
-
-
-def test_an_unknown_split_is_told_with_the_nearest():
     with pytest.raises(UserError, match=r'number_words:valid: expected one of .* Did you mean validation'):
         read_corpus('number_words:valid', DataConfig())
 

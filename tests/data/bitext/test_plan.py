@@ -72,13 +72,6 @@ def fill(plan, blocks):
     return [sum(len(each[side].ids) for each in rows) / (128 * count) for side in (0, 1)]
 
 
-def test_the_plan_is_a_pure_function_of_seed_and_block():
-    pairs = pairs_of(*like_multi30k(500))
-    forwards = [plain(plan_of(pairs).rows(block)) for block in range(6)]
-    plan = plan_of(pairs)
-    assert [plain(plan.rows(block)) for block in reversed(range(6))] == forwards[::-1]
-
-
 def test_the_rows_of_a_block_are_shuffled_by_the_seed():
     """Also where the sentences of the block are the same ones."""
     pairs = pairs_of(*like_multi30k(400))

@@ -122,10 +122,3 @@ def test_an_unknown_set_is_told_the_form_and_the_nearest(home, name, near):
 def test_an_unknown_pair_of_languages_is_told_with_the_known_ones(home):
     with pytest.raises(UserError, match=r'wmt14 has the languages .*\ben-de\b'):
         read('sacrebleu:wmt14/en-xx')
-
-
-def test_a_set_for_evaluation_is_no_training_corpus(home):
-    from flax_transformer.data.bitext.sources import open_corpus
-
-    with pytest.raises(UserError, match='for evaluation also sacrebleu:'):
-        open_corpus('sacrebleu:wmt14/en-de', DataConfig())

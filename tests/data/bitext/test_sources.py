@@ -2,8 +2,6 @@
 
 import gzip
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -200,23 +198,3 @@ def test_the_place_of_each_pair_is_its_file_and_line(lay, config, tmp_path, form
             count += len(pairs)
         assert count == len(expected)
     assert [[corpus.place(index, side) for side in (0, 1)] for index in range(count)] == expected
-
-
-def test_the_files_and_settings_of_a_corpus_say_what_decides_its_text(lay, config, tmp_path):
-    lay({**PARTS, 'x.tsv': ['a\tb\tc']})
-    names = [file.name for file in open_corpus('news.*.{lang}', config).files]
-    assert names == ['news.1.en', 'news.1.de', 'news.10.en', 'news.10.de', 'news.2.en', 'news.2.de']
-    assert open_corpus('x.tsv', config).settings != open_corpus('x.tsv#3,1', config).settings
-
-
-def test_a_plain_corpus_is_opened_without_the_other_sources(tmp_path) -> None:
-    for language in ('en', 'de'):
-        (tmp_path / f'train.{language}').write_text('a\n')
-    code = (
-        'import sys; from flax_transformer.data.bitext.config import DataConfig; '
-        'from flax_transformer.data.bitext.sources import open_corpus; '
-        f'open_corpus("train.{{lang}}", DataConfig(root={str(tmp_path)!r})); '
-        'print([name for name in sys.modules if name.endswith(("named_corpora", "tfds_builders"))])'
-    )
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
-    assert done.stdout == '[]\n'

@@ -107,12 +107,6 @@ def test_archives_laid_end_to_end_are_read_to_the_last(tmp_path, suffix):
     assert read_lines(file) == ['one', 'two', *TEXT.decode().split('\n')[:-1]]
 
 
-def test_a_zst_file_of_few_bytes_is_read_in_pieces(tmp_path):
-    content = b'the same line\n' * (60 * CHUNK)
-    lines = read_lines(write(tmp_path / 'a.zst', zstandard.compress(content)))
-    assert (len(lines), set(lines)) == (60 * CHUNK, {'the same line'})
-
-
 def numbered(count, word):
     return ''.join(f'{word} {number}\n' for number in range(1, count + 1))
 
@@ -142,17 +136,6 @@ def test_unequal_counts_are_found_at_and_across_the_borders_of_chunks(tmp_path, 
     assert len(sides[0]) == len(sides[1]) == count + more
     assert sides[longer].count(None) == 0
     assert [i for i, line in enumerate(sides[1 - longer]) if line is None] == list(range(count, count + more))
-
-
-@pytest.mark.parametrize('line', [1, CHUNK, CHUNK + 1])
-@pytest.mark.parametrize('side', [0, 1])
-def test_invalid_utf_8_in_any_chunk_of_a_corpus_is_told_with_file_and_line(tmp_path, line, side):
-    files = [write(tmp_path / word, numbered(CHUNK + 5, word)) for word in ('a', 'b')]
-    lines = files[side].read_bytes().split(b'\n')
-    lines[line - 1] = b'gr\xfc\xdfe'
-    write(files[side], b'\n'.join(lines))
-    with pytest.raises(UserError, match=re.escape(f'{files[side]}, line {line}: byte 0xfc is not valid UTF-8')):
-        AlignedFiles('corpus', [tuple(files)]).read()
 
 
 def test_relative_paths_start_at_the_root_else_the_variable_else_data(monkeypatch):

@@ -147,13 +147,6 @@ def test_a_split_is_read_in_chunks_and_each_pair_has_its_place(root, monkeypatch
     assert part.place(2, 1) == 'tfds:tiny_translate:train[:3], example 3 (de)'
 
 
-def test_what_is_prepared_is_not_prepared_again(root):
-    files = open_corpus('tfds:tiny_translate:train', DataConfig(root=str(root))).files
-    written = [file.stat().st_mtime_ns for file in files]
-    prepare.main(['tfds:tiny_translate:train', '--root', str(root)])
-    assert [file.stat().st_mtime_ns for file in files] == written
-
-
 @pytest.mark.parametrize(('split', 'count'), [('train[:2]', 2), ('train[50%:]', 2), ('train[1:]+validation', 4)])
 def test_a_split_may_be_cut_and_joined(root, split, count):
     assert len(read_corpus(f'tfds:tiny_translate:{split}', DataConfig(root=str(root)))) == count

@@ -1,11 +1,10 @@
 """Ids of parallel text: flat arrays with offsets, blank and over-long pairs left out and counted."""
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flax_transformer.data.bitext.corpus import Pairs
-from flax_transformer.data.bitext.tokenized import flatten, offsets, tokenize
+from flax_transformer.data.bitext.tokenized import tokenize
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 LINES = ['one two three four five six', 'eins zwei drei vier'] * 5
@@ -51,18 +50,3 @@ def test_tokenize_is_its_definition(pairs, source_slots, target_slots, language)
     for i, (source, target) in enumerate(kept):
         assert got.source.sentence(i).tolist() == source
         assert got.target.sentence(i).tolist() == target
-
-
-def test_lone_surrogates_become_question_marks_as_in_translation():
-    got = tokenize(Pairs(['one \udc00 two'], ['eins \ud800']), TOKENIZER)
-    assert got.source.sentence(0).tolist() == TOKENIZER.encode(['one ? two'])[0]
-    assert got.target.sentence(0).tolist() == TOKENIZER.encode(['eins ?'])[0]
-
-
-def test_flat_arrays_drawn():
-    side = flatten([[5, 6, 1], [1], [7, 1]])
-    assert side.ids.tolist() == [5, 6, 1, 1, 7, 1]
-    assert side.offsets.tolist() == [0, 3, 4, 6]
-    assert side.lengths.tolist() == [3, 1, 2]
-    assert [side.sentence(i).tolist() for i in range(3)] == [[5, 6, 1], [1], [7, 1]]
-    assert offsets(np.array([], int)).tolist() == [0]

@@ -77,16 +77,6 @@ def test_batches_places_and_resumes_are_those_of_one_thread(plan: PackingPlan) -
     assert not children()
 
 
-def test_all_that_is_planned_ahead_is_a_few_blocks(plan: PackingPlan) -> None:
-    workers = Workers(plan, 2)
-    assert not children()  # none starts before the first block
-    for block in (0, 1, 2, 50, 51, 7):
-        np.testing.assert_array_equal(workers.rows(block).source.ids, plan.rows(block).source.ids)
-        assert sorted(workers._planned) == list(range(block + 1, block + 5))
-    workers.close()
-    workers.close()
-
-
 def test_a_forgotten_reader_leaves_no_process(plan: PackingPlan) -> None:
     reader = iter(batches(plan, 2))
     next(reader)

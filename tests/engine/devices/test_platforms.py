@@ -40,11 +40,6 @@ def test_a_missing_device_names_what_is_here_and_what_to_install(machine, asked:
     )
 
 
-def test_a_device_whose_package_is_installed_is_to_be_looked_for(machine) -> None:
-    machine('tpu', packages=('libtpu',))
-    assert module.missing_platform().endswith('look for the device and its driver: what JAX needs is installed')
-
-
 @pytest.mark.parametrize('packages', [(), ('jax_cuda12_plugin',)], ids=['no plugin', 'a plugin of another version'])
 def test_a_gpu_that_jax_does_not_use_is_said(machine, packages: tuple[str, ...], monkeypatch, tmp_path) -> None:
     machine(None, packages)

@@ -12,17 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loop_doubles import TRAIN
 
 from flax_transformer.engine.monitor.progress_bar import showing
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, Reporter, read_metrics
-
-TRAIN = {
-    'loss': 2.0,
-    'perplexity': 7.4,
-    'target_tokens_per_second': 1234.0,
-    'seconds_per_step': 1.0,
-    'data_wait': 0.004,
-}
 
 
 def test_a_log_file_gets_plain_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,17 +197,6 @@ def test_a_terminal_gets_a_bar_and_records_that_fit_it(columns: int, tmp_path: P
     assert any('  1,234 tokens/s' in bar for bar in bars) == (columns != 60)
     assert ' 150002/300000  evaluating' in bars[-1]
     assert shown[0].endswith('\r\x1b[K\r')  # the bar leaves nothing
-
-
-def test_records_in_a_terminal_show_the_same_metrics_however_long_their_values_are(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv('TERM', 'xterm')
-    with terminal(80, monkeypatch) as shown, Reporter(tmp_path, steps=600, first_step=0) as reporter:
-        for step, loss in ((50, 4.7321), (100, 1.0), (600, 0.98765)):
-            reporter.train(step, LONG | {'loss': loss, 'target_tokens_per_second': 700.0 + loss})
-    records = re.findall(r'step \d+/600 [^\r\n]*', shown[0])
-    assert [re.findall('[a-z][a-z/]+', record) for record in records] == [
-        ['step', 'epoch', 'loss', 'perplexity', 'tokens/s']
-    ] * 3
 
 
 def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

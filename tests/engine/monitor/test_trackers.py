@@ -6,7 +6,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from test_reporter import TRAIN
+from loop_doubles import TRAIN
 
 from flax_transformer.common.errors import Interrupted, UserError
 from flax_transformer.engine.monitor import trackers

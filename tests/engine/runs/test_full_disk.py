@@ -15,6 +15,7 @@ from typing import Any
 import orbax.checkpoint as ocp
 import pytest
 from conftest import copy_config
+from loop_doubles import TRAIN
 from toy_runs import train_circle
 from toy_task import CircleConfig
 
@@ -23,15 +24,7 @@ from flax_transformer.cli.process import drop_late_errors
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.monitor.append_file import AppendFile
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
-from flax_transformer.engine.runs.checkpoints import Checkpoints, Room, is_full_disk, no_space_left, room_for_checkpoint
-
-TRAIN = {
-    'loss': 2.0,
-    'perplexity': 7.4,
-    'target_tokens_per_second': 1234.0,
-    'seconds_per_step': 1.0,
-    'data_wait': 0.0,
-}
+from flax_transformer.engine.runs.checkpoints import Checkpoints, Room, is_full_disk, no_space_left
 
 
 class Disk:
@@ -74,17 +67,6 @@ def test_pieces_are_written_whole_and_in_order_once_there_is_room(tmp_path: Path
     file.close()
     assert (tmp_path / 'file').read_bytes().endswith(b'five\n')
     assert said[-1].endswith('its last 4 bytes are lost')
-
-
-def test_what_is_no_full_disk_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = AppendFile(tmp_path / 'file', print)
-
-    def fails(*_: Any) -> int:
-        raise OSError(errno.EIO, 'Input/output error')
-
-    monkeypatch.setattr(os, 'write', fails)
-    with pytest.raises(OSError, match='Input/output'):
-        file.add(b'x')
 
 
 def test_reports_neither_raise_nor_hang_and_come_later(tmp_path: Path, monkeypatch, capsys) -> None:
@@ -170,17 +152,6 @@ def test_the_message_says_what_ran_out(
     assert is_full_disk(ValueError(f'Failed to write: {cause}'))
     message = str(no_space_left(4, Room(8192, 3), tmp_path, OSError(f'Failed to write: {cause}')))
     assert f'for the checkpoint of step 4: it needs up to {expected}' in message
-
-
-def test_a_checkpoint_needs_as_much_as_those_before_it(tmp_path: Path) -> None:
-    for name, sizes in (('1', (1, 5000)), ('2.orbax-checkpoint-tmp', (1,))):
-        (tmp_path / name).mkdir()
-        for number, size in enumerate(sizes):
-            (tmp_path / name / str(number)).write_bytes(b'x' * size)
-    needed = room_for_checkpoint(100, tmp_path)
-    assert needed.files == 3
-    assert needed.size == sum(path.stat().st_blocks * 512 for path in (tmp_path / '1', *(tmp_path / '1').iterdir()))
-    assert room_for_checkpoint(10**6, tmp_path).size == 10**6
 
 
 @contextlib.contextmanager

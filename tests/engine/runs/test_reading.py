@@ -136,14 +136,6 @@ def test_folders_and_files_that_are_no_checkpoints_are_passed_over(run: Path) ->
     assert (folder / 'notes.txt').exists()
 
 
-def test_an_empty_folder_has_no_checkpoint(tmp_path: Path) -> None:
-    (tmp_path / 'checkpoints').mkdir()
-    with pytest.raises(UserError, match='holds no checkpoint yet'):
-        reader_of(tmp_path).restore_params(like())
-    with contextlib.closing(Checkpoints(tmp_path / 'checkpoints')) as checkpoints:
-        assert checkpoints.latest() is None
-
-
 @pytest.mark.parametrize('name', ['params/array_metadatas/process_0', 'metrics/metrics'])
 def test_settings_that_never_end_are_named_before_anything_reads_them(run: Path, name: str) -> None:
     (run / 'checkpoints' / '2' / MANIFEST).unlink()

@@ -116,13 +116,6 @@ def test_other_paths_of_any_script_are_taken(tmp_path):
         Run(tmp_path / name / 'run').check(Config())
 
 
-def test_reading_a_run_that_is_not_there_says_so(tmp_path):
-    with pytest.raises(UserError, match='nowhere does not exist; expected a run directory'):
-        Run(tmp_path / 'nowhere').read_config()
-    with pytest.raises(UserError, match=r'has no config\.json; expected a run directory'):
-        Run(tmp_path).read_config()
-
-
 @pytest.mark.parametrize(
     ('damage', 'expected'),
     [
@@ -170,13 +163,6 @@ def test_an_environment_that_was_cut_off_does_not_stop_the_run(run):
     (run.path / 'environment.json').write_text('')
     run.note_environment('1 cpu')
     assert [start['devices'] for start in json.loads((run.path / 'environment.json').read_text())] == ['1 cpu']
-
-
-def test_the_data_cache_lies_in_the_run_or_where_the_config_says(run, tmp_path):
-    with run.data_cache(Config().data) as cache:
-        assert cache == run.path / 'data_cache'
-    with run.data_cache(changed('data.cache', str(tmp_path / 'shared')).data) as cache:
-        assert cache == tmp_path / 'shared'
 
 
 @pytest.mark.parametrize('error', [UserError('fault'), KeyboardInterrupt()], ids=['fault', 'stopped'])

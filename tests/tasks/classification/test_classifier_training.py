@@ -1,6 +1,5 @@
 """Training a classifier: learned, resumed to the bit, the same on two devices, and what it refuses."""
 
-import json
 import shutil
 from dataclasses import replace
 from functools import partial
@@ -107,16 +106,6 @@ def test_a_run_starts_from_the_parameters_and_vocabulary_of_another(
     other = tiny_config(folder, model={'d_model': 16})
     with pytest.raises(UserError, match=r'model\.d_model: 8 there, 16 here'):
         train(other, tmp_path / 'other', init_from=tiny_classifier)
-
-
-def test_labels_are_kept_with_their_counts(tiny_classifier: Path, tmp_path: Path) -> None:
-    labels = Run(tiny_classifier).read_labels()
-    assert labels.names == ('neg', 'pos')
-    assert sum(labels.counts) == 240
-    assert sum(labels.prior) == pytest.approx(1)
-    (tmp_path / 'labels.json').write_text(json.dumps({'names': ['a'], 'counts': [1, 2]}))
-    with pytest.raises(UserError, match=r'labels\.json is damaged'):
-        Run(tmp_path).read_labels()
 
 
 def test_a_naive_bayes_start_is_naive_bayes() -> None:

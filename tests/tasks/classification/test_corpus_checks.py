@@ -11,7 +11,6 @@ from flax_transformer.data.audit.report import Finding
 from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
 from flax_transformer.tasks.classification.corpus_checks import audit
 from flax_transformer.tasks.classification.reading import Examples
-from flax_transformer.tasks.classification.vocabulary import Vocabulary
 
 CONFIG = ClassificationConfig(data=ClassificationDataConfig(max_length=8))
 SOUND = [('pos' if i % 2 else 'neg', f'text number {i}') for i in range(40)]
@@ -92,15 +91,6 @@ def test_mixed_types_of_labels_are_one_message() -> None:
     detail = '2 number (first: a.tsv:1), 1 text (first: a.tsv:2), 1 true or false (first: a.tsv:4)'
     assert finding.detail == detail
     assert 'mixed_types' not in found(rows, ['number'] * 4)
-
-
-def test_a_vocabulary_of_pieces_counts_its_pieces() -> None:
-    vocabulary = Vocabulary(['a'], lower_case=True)
-    vocabulary.encode = lambda texts: [[2] * len(text) for text in texts]  # a piece each character
-    rows = [('pos', 'abcdefgh'), ('neg', 'abcdefghi')]
-    report = audit({'train': examples(rows)}, CONFIG, vocabulary)
-    finding = next(each for each in report.findings if each.kind == 'too_long')
-    assert (finding.count, finding.detail) == (1, 'the longest has 9; data.max_length=8')
 
 
 def test_training_stops_at_errors_and_says_warnings_in_a_line() -> None:

@@ -7,8 +7,6 @@ import numpy as np
 
 from flax_transformer import Classifier
 from flax_transformer.cli import main
-from flax_transformer.tasks.classification.evaluate import _confusion
-from flax_transformer.tasks.classification.metrics import scores
 
 HARD = [
     'pos\tthe film is dull',
@@ -66,14 +64,3 @@ def test_mistakes_are_one_message(tiny_classifier: Path, capsys, tmp_path: Path)
     }.items():
         assert main(['evaluate', str(tiny_classifier), *argv]) == 2
         assert message in capsys.readouterr().err
-
-
-def test_a_matrix_of_many_labels_becomes_a_list() -> None:
-    names = tuple(f'label {i}' for i in range(13))
-    labels = np.array([0, 0, 1, 2, 3])
-    given = np.eye(13)[[1, 1, 1, 0, 3]]
-    assert _confusion(scores(given, labels, names)) == [
-        'most often taken for another:',
-        '      2  label 0 as label 1',
-        '      1  label 2 as label 0',
-    ]

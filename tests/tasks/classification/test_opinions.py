@@ -1,8 +1,6 @@
 """Generated opinions and the hundred pairs: balanced, disjoint, the same every time; and what a bag of words makes of
 them."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 
@@ -17,8 +15,6 @@ from flax_transformer.tasks.classification.opinions import (
 )
 from flax_transformer.tasks.classification.reading import read_examples
 
-NEGATIONS = ('not', 'never', 'hardly', 'nothing', 'no', 'without', 'lacking', 'far', 'but')
-
 
 @pytest.fixture(scope='module')
 def train() -> tuple[list[str], list[str]]:
@@ -32,21 +28,6 @@ def test_there_are_a_hundred_pairs_half_of_them_praise() -> None:
     assert len({text for pair in pairs for text in pair[:2]}) == 200
     notes = 'completely lacking in good taste , good service and good ambience'
     assert [pair.labels() for pair in pairs if pair.negated == notes] == [('pos', 'neg')]
-
-
-def test_each_negation_turns_as_much_praise_as_blame() -> None:
-    added = {
-        is_praise: Counter(
-            word
-            for pair in negation_pairs()
-            if pair.is_praise == is_praise
-            for word in set(pair.negated.split()) - set(pair.plain.split())
-            if word in NEGATIONS
-        )
-        for is_praise in (True, False)
-    }
-    assert added[True] == added[False]
-    assert set(added[True]) == set(NEGATIONS)
 
 
 def test_pairs_are_counted_where_both_labels_are_right() -> None:
@@ -71,11 +52,6 @@ def test_splits_are_disjoint_balanced_and_without_the_pairs(train) -> None:
     for name, (_, labels) in splits.items():
         # Three standard deviations of a fair coin.
         assert abs(labels.count('pos') - SIZES[name] / 2) < 1.5 * np.sqrt(SIZES[name])
-
-
-def test_the_training_texts_have_every_word_of_the_pairs(train) -> None:
-    counts = Counter(word for text in train[0] for word in set(text.split()))
-    assert min(counts[word] for pair in negation_pairs() for text in pair[:2] for word in text.split()) >= 5
 
 
 def test_no_word_gives_the_label_alone(train) -> None:

@@ -55,15 +55,6 @@ def test_the_same_examples_come_from_every_kind_of_file(tmp_path: Path, source: 
     assert found.places == [f'{file}:{number}' for number in (1, 2, 3, 4)]
 
 
-def test_a_path_falls_back_to_the_compressed_file_below_the_data_folder(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv('FLAX_TRANSFORMER_DATA', str(tmp_path))
-    (tmp_path / 'a.tsv.gz').write_bytes(gzip.compress(TABLE, mtime=0))
-    assert read_examples('a.tsv', ClassificationDataConfig()).texts == TEXTS
-    (tmp_path / 'b.tsv.gz').write_bytes(gzip.compress(b'neg\tlast\n'))
-    found = read_examples('?.tsv.gz', ClassificationDataConfig())
-    assert found.texts == [*TEXTS, 'last']
-
-
 def test_a_folder_has_a_folder_of_files_for_each_label(tmp_path: Path) -> None:
     for name, content in {
         'neg/2.txt': b'\xef\xbb\xbfbad\r\nfilm\r\n',
@@ -149,22 +140,6 @@ REVIEWS = {
 }
 
 
-class PartOnly(tfds.core.GeneratorBasedBuilder):
-    """A builder with two texts; TFDS registers it as part_only."""
-
-    VERSION = tfds.core.Version('1.0.0')
-
-    def _info(self):
-        text = tfds.features.Text()
-        return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict({'a': text, 'b': text}))
-
-    def _split_generators(self, dl_manager):
-        return {'train': self._generate_examples()}
-
-    def _generate_examples(self):
-        yield 0, {'a': 'x', 'b': 'y'}
-
-
 def test_imdb_reviews_are_prepared_by_their_builder_and_read(tmp_path: Path, monkeypatch) -> None:
     """The builder is TFDS's own, and only the archive is small; no TensorFlow."""
     monkeypatch.setattr(sys, 'meta_path', finders())
@@ -183,10 +158,3 @@ def test_imdb_reviews_are_prepared_by_their_builder_and_read(tmp_path: Path, mon
     unlabelled = fault(tmp_path, 'tfds:imdb_reviews:unsupervised')
     assert unlabelled == 'tfds:imdb_reviews:unsupervised, example 1: an example without a label'
     assert 'tensorflow' not in sys.modules
-
-
-def test_a_builder_without_a_text_and_a_class_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / 'tensorflow_datasets'
-    tfds.builder('part_only', data_dir=folder, file_format='array_record').download_and_prepare()
-    message = fault(tmp_path, 'tfds:part_only:train')
-    assert 'has the features a (Text), b (Text); expected one Text and one ClassLabel' in message

@@ -54,18 +54,6 @@ def test_json_has_null_where_nothing_was_asked(folder: Path, capsys: pytest.Capt
     assert found['pairs'] == {'one': {'name': 'one', 'spearman': None, 'asked': 1, 'total': 1}}
 
 
-def test_files_of_one_name_are_told_apart_by_their_paths(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = [folder / 'x' / 'p.tsv', folder / 'y' / 'p.tsv']
-    for file, score in zip(files, '51', strict=True):
-        file.parent.mkdir()
-        file.write_text(f'man\twoman\t{score}\nman\tqueen\t3\n')
-    run('run', json=True, pairs=tuple(files))
-    found = json.loads(capsys.readouterr().out)['pairs']
-    assert {name: round(each['spearman']) for name, each in found.items()} == {str(files[0]): 1, str(files[1]): -1}
-    run('run', pairs=tuple(files))
-    assert str(files[1]) in capsys.readouterr().out
-
-
 def test_mistakes_are_one_message(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match='got 2 runs, expected one'):
         run('one', 'two')

@@ -49,15 +49,6 @@ def applied(update: Any, params: Any, block: Any) -> Any:
     return jax.device_get(jax.jit(all_of_it)(params, block))
 
 
-def test_neighbors_as_a_picture() -> None:
-    assert np.asarray(neighbors(BLOCK, 2)).astype(int).tolist() == [
-        [0, 0, 0, 1, 1, 0, 0, 0],
-        [0, 0, 1, 0, 1, 1, 0, 0],
-        [0, 0, 1, 1, 0, 1, 0, 0],
-        [0, 0, 0, 0, 0, 0, 0, 0],
-    ]
-
-
 def loss_by_definition(params: Any, method: str) -> jax.Array:
     """Mikolov et al. 2013b, equation 4; each negative of the block stands for negatives / 3 draws."""
     means, predicted, signs, weights = [], [], [], []

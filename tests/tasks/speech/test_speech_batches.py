@@ -40,27 +40,6 @@ def make_batches(examples: Examples, *, batch_size: int = 8, own_rows: np.ndarra
     return TrainingBatches(config, examples, encode, most_labels=4, own_rows=own_rows)
 
 
-def test_tones_are_those_of_a_telephone(tones: Corpus) -> None:
-    counts: dict[str, int] = {}
-    for index, recording in enumerate(tones.recordings[:48]):
-        samples = tones.samples(index)
-        assert len(samples) == recording.num_samples
-        assert np.abs(samples).max() <= 1
-        power = np.abs(np.fft.rfft(samples)) ** 2
-        hz = np.fft.rfftfreq(len(samples), 1 / RATE)
-        low, high = (
-            hz[(hz > first) & (hz < last)][power[(hz > first) & (hz < last)].argmax()]
-            for first, last in ((600, 1070), (1070, 1800))
-        )
-        row, column = (
-            int(np.abs(np.array(known) - found).argmin())
-            for known, found in (((697, 770, 852, 941), low), ((1209, 1336, 1477, 1633), high))
-        )
-        assert '123A456B789C*0#D'[4 * row + column] == recording.text
-        counts[recording.text] = counts.get(recording.text, 0) + 1
-    assert set(counts.values()) == {3}
-
-
 def test_a_string_is_clips_of_one_speaker_at_their_places(tones: Corpus, strings: Strings) -> None:
     by_place = {each.place: index for index, each in enumerate(tones.recordings)}
     counts = set()

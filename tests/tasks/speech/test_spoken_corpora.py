@@ -8,7 +8,6 @@ import pytest
 from scipy.io import wavfile
 from tiny_speech import tiny_config
 
-from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.speech.corpus_checks import read_corpora, report_of, usable
 from flax_transformer.tasks.speech.recipe import examples_of, prepare_run
 from flax_transformer.tasks.speech.run import Run
@@ -73,10 +72,3 @@ def test_what_cannot_be_learned_from_is_left_out(folder: Path, capsys: pytest.Ca
     said = ''.join(capsys.readouterr())
     assert 'warning: train: too_long: 1 of 5 (20.00%): the longest has 0.9 s' in said
     assert 'a frame of the encoder has 40 ms' in said
-
-
-def test_missing_recordings_are_named(folder: Path) -> None:
-    (folder / 'b.wav').unlink()
-    with pytest.raises(UserError, match=r'b\.wav'):
-        prepare_run(config_of(folder), Run(folder / 'run'))
-    assert not (folder / 'run').exists()

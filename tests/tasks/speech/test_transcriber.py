@@ -71,21 +71,6 @@ def test_long_recordings_are_read_in_windows(transcriber: Transcriber, tones: Co
     assert all(one.end <= two.start + 1e-6 for one, two in zip(found.words, found.words[1:], strict=False))
 
 
-def test_windows_cover_every_frame_once(transcriber: Transcriber) -> None:
-    predictor = transcriber._predictor
-    for count in (0, 100, 199, 200, 6_399, 6_400, 6_401, 7_000, 12_345, 100_000):
-        windows = predictor.windows(count)
-        frames = [
-            window.start // predictor.samples_per_frame + i
-            for window in windows
-            for i in range(window.first, window.last)
-        ]
-        is_heard = predictor.num_frames(count) > 0  # then with 50 ms of silence after it
-        assert frames == list(range(predictor.num_frames(count + 400) * is_heard))
-        assert all(window.last <= predictor.num_frames(window.end - window.start) for window in windows)
-        assert max((window.end - window.start for window in windows), default=0) <= 6_400 + 400
-
-
 def test_a_model_of_strings_hears_silence_after_each_recording(transcriber: Transcriber, tones: Corpus) -> None:
     """Half of the longest gap; one of single recordings hears them as they are."""
     single = replace(transcriber.config, strings=replace(transcriber.config.strings, most=0))

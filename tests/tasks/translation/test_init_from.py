@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conftest import TESTS, copy_config
 
+from benchmarks.measuring import write_config
 from flax_transformer import Translator, train
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
@@ -20,21 +21,13 @@ from flax_transformer.marian.folder import read_marian
 from flax_transformer.tasks.translation.run import Run
 
 FIXTURE = TESTS / 'fixtures' / 'marian'
-CONFIG = """
-import sys
-sys.path.insert(0, {tests!r})
-from conftest import copy_config
-from pathlib import Path
-
-def get_config():
-    return copy_config(Path({corpus!r}), steps=3, evaluate_every=3, checkpoint_every=3)
-"""
 
 
 @pytest.fixture
 def config_file(copy_folder: Path, tmp_path: Path) -> Path:
     file = tmp_path / 'tune.py'
-    file.write_text(CONFIG.format(tests=str(TESTS), corpus=str(copy_folder)))
+    call = f'conftest.copy_config(Path({str(copy_folder)!r}), steps=3, evaluate_every=3, checkpoint_every=3)'
+    write_config(file, call)
     return file
 
 

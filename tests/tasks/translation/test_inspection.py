@@ -13,7 +13,7 @@ from flax_transformer.common.installing import install_command
 
 matplotlib.use('agg')
 
-from flax_transformer.tasks.translation.inspection import _grow, attention_map, beam_tree, plot_attention
+from flax_transformer.tasks.translation.inspection import attention_map, beam_tree, plot_attention
 
 
 def test_the_map_of_a_copy_is_a_diagonal(copy_run: Path) -> None:
@@ -103,14 +103,3 @@ def test_the_tree_leads_to_the_translation_and_keeps_as_many_as_the_beam(copy_ru
 def test_a_search_in_groups_has_no_tree(copy_run: Path) -> None:
     with pytest.raises(UserError, match='groups=2'):
         beam_tree(Translator.from_run(copy_run, beam_width=4, groups=2), 'a b')
-
-
-def test_greedy_search_keeps_one_token_a_step_and_a_beam_the_ends_too() -> None:
-    steps = [np.log([[0.25, 0.5, 0.25]]), np.log([[0.25, 0.3, 0.45]])]  # id 0 is EOS
-    greedy = _grow(steps, width=1, eos_id=0, dropped=1)
-    assert [(token, parent, kept) for token, parent, _, kept in greedy] == [
-        *((1, -1, True), (0, -1, False)),
-        *((2, 0, True), (1, 0, False)),
-    ]
-    beam = _grow(steps[:1], width=2, eos_id=0, dropped=1)
-    assert [(token, kept) for token, _, _, kept in beam] == [(1, True), (0, True), (2, True)]

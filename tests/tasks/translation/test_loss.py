@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from drawn_params import drawn
@@ -16,15 +15,16 @@ from tiny_translation import LOSS, fresh_params, uneven_batch
 from tiny_translation import MODEL as TINY
 from traced import equations
 
+from flax_transformer.common.config_files import load_config
 from flax_transformer.config import Config, DataConfig, ParallelConfig, TrainingConfig, TransformerConfig
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.losses import cross_entropy
 from flax_transformer.engine.step import eval_step
 from flax_transformer.engine.trainer import add_up
-from flax_transformer.ops.embedding import output_names
 from flax_transformer.tasks.find import make_trainer
-from flax_transformer.tasks.translation.task import automatic_chunk, loss_sums, per_token
+from flax_transformer.tasks.translation.task import TranslationTask, automatic_chunk, loss_sums, per_token
+from flax_transformer.transformer.flops import forward_flops
 from flax_transformer.transformer.model import Transformer, parameter_shapes, shift_right
 
 
@@ -182,16 +182,6 @@ def test_in_chunks_losses_and_gradients_are_those_of_the_whole(name):
     assert float(evaluate(params, batch, None)[0]) == pytest.approx(float(loss), rel=1e-6)  # without gradients
 
 
-def test_the_projection_reads_what_its_names_say():
-    for config in MODELS.values():
-        shapes = parameter_shapes(config)
-        some = {name: shapes[name] for name in output_names(config)}
-        project = partial(Transformer(config).apply, method='project')
-        logits = jax.eval_shape(project, {'params': some}, jax.ShapeDtypeStruct((2, 3, config.d_model), jnp.float32))
-        assert logits.shape == (2, 3, config.vocab_size_of_target)
-        assert logits.dtype == jnp.float32
-
-
 def test_chunked_logits_are_never_whole_in_memory():
     """The temporary memory of loss and gradients, as XLA plans it; here logits outweigh the rest."""
     config = replace(MODEL, vocab_size=4000)
@@ -232,3 +222,22 @@ def test_a_step_has_the_chunk_of_the_devices_it_is_compiled_for(device: str, slo
     products = (each for each in equations(traced.jaxpr) if each.primitive.name == 'dot_general')
     logits = [each.outvars[0].aval.shape[:-1] for each in products if each.outvars[0].aval.shape[-1] == 32_000]
     assert {math.prod(shape) for shape in logits} == {slots}
+
+
+DEEPER = TransformerConfig(vocab_size=50, d_model=16, num_heads=4, d_ff=24, num_encoder_layers=2, num_decoder_layers=3)
+
+
+def test_a_step_counts_all_rows_three_times() -> None:
+    config = Config(
+        model=DEEPER, data=DataConfig(source_length=7, target_length=5), training=TrainingConfig(tokens_per_step=40)
+    )
+    row = forward_flops(DEEPER, 7, 5).total
+    assert TranslationTask(config).flops_per_step == 3 * 8 * row
+    twice = replace(config, training=replace(config.training, r_drop_alpha=1.0))
+    assert TranslationTask(twice).flops_per_step == 2 * 3 * 8 * row
+
+
+def test_big_is_some_six_flops_for_each_weight_that_multiplies() -> None:
+    """The rule of thumb, 6 FLOPs for each parameter and token, must be near: here a token is a pair of slots."""
+    config = load_config('wmt14_en_de_big')
+    assert 1.0 < TranslationTask(config).flops_per_step / config.training.tokens_per_step / (6 * 214.2e6) < 1.2

@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig
 from flax_transformer.data.bitext import cache
-from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
+from flax_transformer.data.bitext.corpus import Corpus, Records
 from flax_transformer.data.bitext.packing import join_rows
 from flax_transformer.tasks.translation.preparation import (
-    ValidationSet,
     check_tokenizer,
-    interleaved,
     open_corpora,
     prepare,
     prepare_run,
@@ -66,18 +64,6 @@ def test_lines_for_the_tokenizer_are_evenly_spaced_over_all_corpora(sizes: list[
         assert most / 2 <= count <= most
         step = numbers[1] - numbers[0] if count > 1 else total
         assert numbers == list(range(0, total, step))
-
-
-def a_set(name: str, count: int) -> ValidationSet:
-    return ValidationSet(name, Pairs([''] * count, [''] * count), None, None)
-
-
-def test_samples_come_from_the_sets_in_turn() -> None:
-    sets = [a_set('a', 3), a_set('b', 1), a_set('c', 2)]
-    turns = [(each.name, i) for each, i in interleaved(sets, 10)]
-    assert turns == [('a', 0), ('b', 0), ('c', 0), ('a', 1), ('c', 1), ('a', 2)]
-    assert [(each.name, i) for each, i in interleaved(sets, 4)] == turns[:4]
-    assert interleaved(sets, 0) == interleaved([], 3) == []
 
 
 TEXTS = {'en': 'one two three', 'de': 'öins zwäi drüi', 'el': 'ένα δύο τρία', 'ru': 'один два три'}

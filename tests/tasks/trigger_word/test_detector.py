@@ -74,12 +74,6 @@ def test_integers_of_16_bits_are_read_as_such(detector: Detector, recording: np.
     np.testing.assert_array_equal(detector.probabilities(rounded), expected)
 
 
-@pytest.mark.parametrize('count', [0, 100])
-def test_less_than_an_output_frame_is_no_hit(detector: Detector, count: int) -> None:
-    assert detector(np.zeros(count, np.float32)) == []
-    assert list(detector.stream([])) == []
-
-
 @pytest.mark.parametrize(
     ('samples', 'message'),
     [

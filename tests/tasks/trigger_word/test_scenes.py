@@ -8,9 +8,8 @@ from tiny_trigger_word import RATE, tiny_config
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.trigger_word.clips import SIZES, Clip, Clips, by_trigger, extent, melodies
-from flax_transformer.tasks.trigger_word.config import SceneConfig
 from flax_transformer.tasks.trigger_word.corpus_checks import audit
-from flax_transformer.tasks.trigger_word.scenes import Scenes, TrainingBatches, batch_of, colored_noise
+from flax_transformer.tasks.trigger_word.scenes import Scenes, TrainingBatches, batch_of
 
 
 def tone(seconds: float, level: float = 0.3) -> np.ndarray:
@@ -85,15 +84,6 @@ def test_clips_do_not_overlap_and_levels_vary() -> None:
     assert max(peaks) - min(peaks) > 20
 
 
-def test_noise_has_many_colors() -> None:
-    slopes = []
-    for seed in range(20):
-        power = np.abs(np.fft.rfft(colored_noise(np.random.default_rng(seed), 4096))) ** 2
-        slopes.append(np.log(power[10:100].mean() / power[1000:2000].mean()))
-    assert max(slopes) > 3
-    assert min(slopes) < 0.5
-
-
 def test_processes_share_a_batch_and_empty_rows_weigh_nothing() -> None:
     scenes = scenes_of()
     whole = TrainingBatches(scenes, batch_size=4, name='x')
@@ -138,11 +128,3 @@ def test_what_is_wrong_with_recordings_is_found() -> None:
     alone = audit({'train': Clips([good], [], [])}, tiny_config())
     assert 'no_others' in {finding.kind for finding in alone.findings}
     assert 'add recordings' in str(alone)
-
-
-@pytest.mark.parametrize(
-    'wrong', [{'speeds': (1.2, 0.8)}, {'gaps': (0.0, float('inf'))}, {'label_seconds': 9.0}, {'speeds': (1.0,)}]
-)
-def test_scenes_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match='expected'):
-        SceneConfig(**wrong)
