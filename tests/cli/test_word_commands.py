@@ -1,6 +1,5 @@
 """`flax-transformer neighbours`, `analogy` and `similarity`, on a file of vectors."""
 
-import itertools
 import json
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import pytest
 from conftest import TESTS
 
 from flax_transformer.cli import main
-from flax_transformer.common.errors import nearest
 
 FILE = str(TESTS / 'fixtures' / 'word_vectors' / 'words.bin')
 
@@ -58,23 +56,3 @@ def test_mistakes_are_one_message(argv: tuple[str, ...], message: str, capsys: p
     out, err = capsys.readouterr()
     assert message in err
     assert (out, err.count('\n')) == ('', 1)
-
-
-# By frequency; a vocabulary of text has the typos, too.
-COMMON = ['king', 'receive', 'kind', 'skin', 'kin', 'relieve', 'Paris', 'their', 'recieved', 'ign', 'there', 'trier']
-SYLLABLES = ('ba', 'de', 'fi', 'go', 'mu', 'pla', 'sto', 'vren')
-RARE = [''.join(each) for each in itertools.product(SYLLABLES, repeat=4)]
-
-
-@pytest.mark.parametrize(
-    ('word', 'near'),
-    [
-        ('kign', 'king, kin, ign'),  # two letters swapped
-        ('PARIS', 'Paris'),
-        ('recieve', 'receive, relieve, recieved'),
-        ('thier', 'their, trier'),
-        ('relievd', 'relieve, recieved'),  # one edit before two
-    ],
-)
-def test_a_typo_is_answered_from_a_large_vocabulary_by_distance_then_frequency(word: str, near: str) -> None:
-    assert nearest(word, [*COMMON, *RARE]) == f' Did you mean {near}?'

@@ -89,6 +89,24 @@ def test_a_config_of_another_task_is_refused_with_both_names(run: Path) -> None:
         from_json(to_json(Config()).replace('"translation"', '"tagging"'), Config)
 
 
+@pytest.mark.parametrize(
+    ('command', 'task', 'expected'),
+    [
+        ('train', 'tagging', f"task='tagging': expected one of {TASKS}"),
+        (
+            'show',
+            'translation',
+            "got a Other of the task 'translation', expected a flax_transformer.tasks.translation.",
+        ),
+    ],
+)
+def test_a_config_file_of_no_task_here_is_refused_by_name(command, task, expected, tmp_path: Path, capsys) -> None:
+    other = f"make_dataclass('Other', [('seed', int, 0)], namespace={{'task': {task!r}}}, frozen=True)"
+    (tmp_path / 'strange.py').write_text(f'from dataclasses import make_dataclass\nget_config = {other}\n')
+    assert main([command, str(tmp_path / 'strange.py')]) == 2
+    assert f'strange.py: {expected}' in capsys.readouterr().err
+
+
 @pytest.fixture
 def circle(tmp_path: Path) -> Path:
     """A run of the task 'circle', which is no folder of `tasks/`."""

@@ -30,14 +30,6 @@ def test_tsne_keeps_near_vectors_near_and_is_the_same_every_time() -> None:
     assert (nearest.argmin(axis=1) // 5 == np.arange(15) // 5).all()
 
 
-def test_tsne_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match='got 3 vectors; expected at least 4'):
-        tsne(np.eye(3))
-    monkeypatch.setitem(__import__('sys').modules, 'sklearn.manifold', None)
-    with pytest.raises(UserError, match=r't-SNE needs scikit-learn: pip install .*maps'):
-        tsne(np.eye(4))
-
-
 def test_a_word_is_not_measured_by_itself() -> None:
     vectors = WordVectors(['king', 'queen', 'man', 'apple'], np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [0, 1, 0.0]]))
     royal = Feature(('king', 'queen', 'unknown'), ('man', 'apple'))

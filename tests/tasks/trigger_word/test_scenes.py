@@ -7,7 +7,7 @@ import pytest
 from tiny_trigger_word import RATE, tiny_config
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.trigger_word.clips import SIZES, Clip, Clips, by_trigger, extent, melodies
+from flax_transformer.tasks.trigger_word.clips import Clip, Clips, by_trigger, extent
 from flax_transformer.tasks.trigger_word.corpus_checks import audit
 from flax_transformer.tasks.trigger_word.scenes import Scenes, TrainingBatches, batch_of
 
@@ -94,18 +94,6 @@ def test_processes_share_a_batch_and_empty_rows_weigh_nothing() -> None:
     batch = batch_of([scenes.scene(number) for number in range(3)], 5)
     assert not any(x[3:].any() for x in batch)
     np.testing.assert_array_equal(batch.samples[2], scenes.scene(2).samples)
-
-
-def test_melodies_are_the_same_each_time_and_differ_between_splits() -> None:
-    first, again = list(melodies('melodies:train', RATE)), list(melodies('melodies:train', RATE))
-    assert len(first) == SIZES['train']
-    assert [text for _, text in first].count('rising') == SIZES['train'] // 3
-    assert len({text for _, text in first}) == 6
-    np.testing.assert_array_equal(first[17][0], again[17][0])
-    other = next(melodies('melodies:test', RATE))[0]
-    assert len(other) != len(first[0][0]) or not np.array_equal(other, first[0][0])
-    with pytest.raises(UserError, match='Did you mean validation'):
-        next(melodies('melodies:valid', RATE))
 
 
 def test_a_word_that_no_recording_has_is_refused_with_the_texts() -> None:
