@@ -66,7 +66,7 @@ def like() -> Any:
 def test_every_file_has_its_checksum_and_whole_ones_are_whole(folder: Path) -> None:
     names = {file.relative_to(folder / '2').as_posix() for file in files_of(folder / '2')}
     listed = json.loads((folder / '2' / MANIFEST).read_text())['files']
-    assert names - set(listed) == {'commit_success.txt'}  # Orbax writes it last of all, and nobody reads it
+    assert names - set(listed) <= {'commit_success.txt'}  # later Orbax writes it last of all, and nobody reads it
     assert len(listed) > 10
     assert faults(folder / '1') == faults(folder / '2') == []
 
@@ -93,7 +93,7 @@ def test_handlers_that_orbax_adds_after_the_manifest_are_no_damage(folder: Path)
     file = folder / '2' / '_CHECKPOINT_METADATA'
     late = file.read_text()
     file.write_text(json.dumps(json.loads(late) | {'item_handlers': None, 'commit_timestamp_nsecs': None}))
-    (folder / '2' / 'commit_success.txt').unlink()  # it comes after the manifest, too
+    (folder / '2' / 'commit_success.txt').unlink(missing_ok=True)  # it comes after the manifest, too
     write_manifest(folder / '2')
     file.write_text(late)
     assert faults(folder / '2') == []
