@@ -32,7 +32,7 @@ def handle(monkeypatch: pytest.MonkeyPatch) -> Handle:
 
     fake.display = display
     package = ModuleType('IPython')
-    package.version_info = (9, 0, 0)  # matplotlib asks
+    package.version_info, package.get_ipython = (9, 0, 0), lambda: None  # matplotlib asks
     monkeypatch.setitem(sys.modules, 'IPython', package)
     monkeypatch.setitem(sys.modules, 'IPython.display', fake)
     return handle
