@@ -239,7 +239,7 @@ def test_limits_keys_origins_and_the_end(directions: list[Direction], monkeypatc
         wrong = client.get('/v2/usage', Authorization='DeepL-Auth-Key wrong')
         assert (wrong.status, wrong.body) == (403, {'message': 'Invalid API key'})
         assert client('/translate', asked | {'apiKey': 'secret'}).status == 200
-        sent = [client.get('/languages', Authorization=f'Bearer {x}').status for x in ('schlüssel', 'schl\xc3\xbcssel')]
+        sent = [client.get('/v2/usage', Authorization=f'Bearer {x}').status for x in ('schlüssel', 'schl\xc3\xbcssel')]
         assert sent == [200, 200]  # as Latin-1 and as UTF-8
         origins = [client('/translate', asked, Origin=f'https://{x}.example', **known).headers for x in 'ab']
         assert [each['Access-Control-Allow-Origin'] for each in origins] == ['https://a.example', None]
