@@ -130,7 +130,8 @@ async def _not_found(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
     field = deepl.ERROR if path.startswith('/v2/') else libretranslate.ERROR
-    methods = {path: method for api in _APIS for method, path in api.ROUTES}
+    methods = {path: method for api in _APIS for method, path in api.ROUTES} | {'/health': 'GET', '/metrics': 'GET'}
     if path in methods:
-        return JSONResponse({field: f'{error.detail}: use {methods[path]}'}, error.status_code, error.headers)
+        message = f'Method Not Allowed: use {methods[path]}'
+        return JSONResponse({field: message}, 405, {'Allow': methods[path]})
     return JSONResponse({field: f'Not Found: {path[:80]}; /docs/ lists what there is'}, 404)

@@ -19,7 +19,8 @@ class Refused(Exception):
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
-        self.status, self.message = status, message
+        self.status = status
+        self.message = message.encode(errors='replace').decode()  # JSON may bring halves of surrogate pairs
 
 
 class Gone(Exception):
@@ -109,4 +110,7 @@ async def read_fields(request: Request, *, most: int) -> Fields:
 
 def _joined(pairs: Any) -> dict[str, Any]:
     """The values of a form or a query by name; a list where a name comes again."""
-    return {name: values if len(values := pairs.getlist(name)) > 1 else values[0] for name in pairs}
+    found: dict[str, list[Any]] = {}
+    for name, value in pairs.multi_items():  # getlist of each name would take seconds for thousands
+        found.setdefault(name, []).append(value)
+    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}

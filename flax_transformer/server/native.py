@@ -31,6 +31,11 @@ async def attention(service: Service, request: Request) -> Any:
     if '\n' in line or not line.strip():
         raise Refused(400, 'text: expected one line that is not blank')
     direction, _ = service.direction(line, fields.text('source'), fields.text('target'))
+    tokenizer, most = direction.best.tokenizer, direction.best.decoding.max_source_tokens
+    ids = {'text': tokenizer.encode([line])[0], 'translation': tokenizer.encode_target([text])[0]}
+    for name, found in ids.items():
+        if len(found) > most:  # its shape would be compiled, for minutes, and may take all memory
+            raise Refused(400, f'{name}: {len(found)} tokens; a map of attention takes {most} at most: send less')
     see = lambda line: attended(direction.best, line, text)
     source, target, weights = await service.call(request, direction, line, see)
     return {'source': source, 'target': target, 'weights': np.round(weights.astype(float), 4).tolist()}

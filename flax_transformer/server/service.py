@@ -63,9 +63,11 @@ class Service:
         # JSON may spell a character in 12 bytes, as \ud83d\ude00; names and other fields need room too.
         fields = await read_fields(request, most=12 * self.limits.max_characters + 16_384)
         header = request.headers.get('authorization', '').partition(' ')[2].strip()
-        given = [key for key in (header, *(fields.text(name, '') for name in ('api_key', 'apiKey'))) if key]
+        named = [fields.text(name, '').encode() for name in ('api_key', 'apiKey')]
+        # The header's characters are bytes: of UTF-8 from curl, of Latin-1 from Python's clients.
+        given = [key for key in (header.encode('latin-1'), header.encode(), *named) if key]
         # Every pair is compared, each in constant time, so that the time says nothing of the keys.
-        matches = [hmac.compare_digest(key.encode(), known) for key in given for known in self.keys]
+        matches = [hmac.compare_digest(key, known) for key in given for known in self.keys]
         if self.keys and not any(matches):
             raise Refused(403, 'Invalid API key' if given else 'This server needs an API key: ask whoever runs it')
         return fields
@@ -90,7 +92,7 @@ class Service:
             found, confidence = self.served.detect(text, wanted)[0]
         if (direction := self.served.directions.get((found, wanted))) is None:
             unknown = target if wanted is None else source if found is None else f'{source}-{target}'
-            raise Refused(400, f'{unknown} is not supported; this server translates {self.served.pairs}')
+            raise Refused(400, f'{unknown[:80]} is not supported; this server translates {self.served.pairs}')
         return direction, confidence
 
     async def translate(

@@ -175,6 +175,14 @@ def test_the_native_api_gives_all_that_the_translator_knows(client: Client) -> N
         ('/v2/translate', {'text': ['a'], 'target_lang': 'DE', 'formality': 'more'}, 400, "formality='more': "),
         ('/v2/nothing', {}, 404, 'Not Found: '),
         ('/v2/usage', {}, 405, 'Method Not Allowed: use GET'),
+        ('/health', {}, 405, 'Method Not Allowed: use GET'),
+        ('/translate', {'q': 'a', 'source': 'en', 'target': 'de', 'alternatives': '\ud800'}, 400, 'alternatives=?: '),
+        (
+            '/v1/attention',
+            {'text': 'a', 'translation': 'six ' * 200, 'source': 'en', 'target': 'de'},
+            400,
+            'translation: ',
+        ),
         ('/nothing', {}, 404, 'Not Found: '),
     ],
 )
@@ -185,6 +193,12 @@ def test_an_error_says_in_the_form_of_its_api_what_is_wrong(
     (message,) = reply.body.values()
     assert list(reply.body) == (['message'] if path.startswith('/v2') else ['error'])
     assert (reply.status, message.startswith(text)) == (status, True), message
+
+
+def test_thousands_of_names_do_not_stop_the_server(client: Client) -> None:
+    began = time.process_time()
+    assert client('/translate?' + '&'.join(f'{number:x}=' for number in range(9_000))).status == 400
+    assert time.process_time() - began < 1
 
 
 def test_a_line_at_fault_does_not_fail_the_others_of_its_batch(
@@ -218,13 +232,15 @@ def test_limits_keys_origins_and_the_end(directions: list[Direction], monkeypatc
     monkeypatch.setattr(
         Translator, '__call__', lambda *given, **options: gate.wait(60) and translate(*given, **options)
     )
-    service = Service(Served(directions), Limits(max_requests=2, max_wait=1.0), ['secret'])
+    service = Service(Served(directions), Limits(max_requests=2, max_wait=1.0), ['secret', 'schlüssel'])
     asked, known = {'q': 'six', 'source': 'en', 'target': 'de'}, {'Authorization': 'Bearer secret'}
     with running(service, cors_origins=['https://a.example']) as client, ThreadPoolExecutor(8) as threads:
         assert client('/translate', asked).status == 403
         wrong = client.get('/v2/usage', Authorization='DeepL-Auth-Key wrong')
         assert (wrong.status, wrong.body) == (403, {'message': 'Invalid API key'})
         assert client('/translate', asked | {'apiKey': 'secret'}).status == 200
+        sent = [client.get('/v2/usage', Authorization=f'Bearer {x}').status for x in ('schlüssel', 'schl\xc3\xbcssel')]
+        assert sent == [200, 200]  # as Latin-1 and as UTF-8
         origins = [client('/translate', asked, Origin=f'https://{x}.example', **known).headers for x in 'ab']
         assert [each['Access-Control-Allow-Origin'] for each in origins] == ['https://a.example', None]
 
