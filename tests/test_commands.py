@@ -40,6 +40,7 @@ NOT_RUN = {
     r'^sbatch|^ct2-|examples/|num-processes': 'wants a cluster or another program',
     r'train (?!my_config)|--init-from|--training\.profile': 'trains for minutes to days; tests train each task small',
     r'prepare |flores200': 'downloads',
+    r'flax-transformer serve|^curl': 'runs until it is stopped, or asks such a server; tests/server starts one',
     r'new .*--task': 'wants tables and recordings; tests/cli/test_new.py makes some',
     r'--topology': 'wants libtpu',
     r'--backend ctranslate2': 'wants the extra ctranslate2',
@@ -77,6 +78,7 @@ def make_workplace(folder: Path, runs: dict[str, Path]) -> None:
         lines = ''.join(f'{num2words(number, lang=language)}\n' for number in range(300))
         for name in ('train', 'test', 'a', 'b'):
             (folder / f'{name}.{language}').write_text(lines, encoding='utf-8')
+    (folder / 'terms.tsv').write_text('forty-two\tzweiundvierzig\n', encoding='utf-8')
     (folder / 'lines').write_text('forty-two\n\nnine hundred\n', encoding='utf-8')
     (folder / 'part-1.zst').write_bytes(zstandard.compress(b'forty-two\n'))
     for name in ('a', 'b', 'recording'):
