@@ -21,6 +21,7 @@ except ImportError as error:
     raise UserError(f'serve needs the package {error.name}: {install_command("serve")}') from None
 
 from flax_transformer.server.served import Served, load
+from flax_transformer.server.served import check as check_references
 from flax_transformer.server.service import Limits, Service
 
 DESCRIPTION = """Serve translations over HTTP, by the APIs of LibreTranslate and DeepL, and with a page to type in.
@@ -47,6 +48,7 @@ def main(argv: list[str]) -> None:
     keys = [] if options.keys is None else list(filter(None, map(str.strip, read_lines(options.keys))))
     if options.keys is not None and not keys:
         raise UserError(f'{options.keys} has no keys; expected one a line')
+    check_references(positional(argv))
     with _listen(options.host, options.port) as listener:
         prepare_devices(options.parallel.num_devices)
         # Each model keeps its own settings, but for what is given here.

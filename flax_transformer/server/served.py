@@ -12,7 +12,8 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.find import read_run_config
 from flax_transformer.tasks.translation.inference.translator import Translator
 
-_MARIAN_FILE = 'source.spm'  # every Marian model in Hugging Face's format has one, and no run
+# Every Marian model in Hugging Face's format has this file, and no run.
+_is_marian = lambda reference: (Path(reference) / 'source.spm').is_file()
 PAGE = Path(__file__).parent / 'page'
 _NAMES = json.loads((PAGE / 'languages.json').read_text(encoding='utf-8'))
 
@@ -67,6 +68,13 @@ def nearest(language: str, served: Sequence[str]) -> str | None:
     return next(iter(same or [each for each in served if code_of(each) == code_of(wanted)]), None)
 
 
+def check(references: Sequence[str]) -> None:
+    """Raises UserError for what is neither a translation run nor a Marian folder, before anything is loaded."""
+    for reference in references:
+        if not _is_marian(reference):
+            read_run_config(reference, 'translation')
+
+
 def load(references: Sequence[str], changes: dict[str, Any], parallel: ParallelConfig) -> list[Direction]:
     """The directions of runs and of Marian folders; `changes` are fields of their decoding sections.
 
@@ -74,7 +82,7 @@ def load(references: Sequence[str], changes: dict[str, Any], parallel: ParallelC
     """
     found: list[Direction] = []
     for reference in references:
-        if (Path(reference) / _MARIAN_FILE).is_file():
+        if _is_marian(reference):
             translator = Translator.from_marian(reference, parallel=parallel, **changes)
             pairs = _marian_pairs(reference, translator)
         else:
