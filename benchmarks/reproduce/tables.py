@@ -24,7 +24,7 @@ class Experiment:
 class Measure:
     """How the runs are scored: options of `evaluate`, besides the set's."""
 
-    label: str = ''  # for the names of files; '': the run's own settings
+    label: str = ''  # names its files; '': the run's own settings
     options: str = ''
     validation: str | None = None  # the validation set, as a corpus is named; None: that of the config
     test: str | None = None  # likewise

@@ -89,11 +89,13 @@ def _json_record(line: str | bytes) -> Record:
 
 def _required(value: Any) -> tuple[str | tuple[str, ...], ...]:
     """Raises ValueError unless it is a list of phrases, each a text or a list of alternatives."""
-    is_text = lambda each: isinstance(each, str) and each.strip()
-    is_phrase = lambda each: is_text(each) or (isinstance(each, list) and each and all(map(is_text, each)))
-    if value is not None and not (isinstance(value, list) and all(map(is_phrase, value))):
+    if value is None:
+        return ()
+    from flax_transformer.tasks.translation.glossary import are_phrases  # other commands read records, too
+
+    if not are_phrases(value):
         raise ValueError(f'is no record: "required" is no list of phrases; {EXPECTED}')
-    return tuple(tuple(each) if isinstance(each, list) else each for each in value or ())
+    return tuple(tuple(each) if isinstance(each, list) else each for each in value)
 
 
 def _kind(value: Any) -> str:

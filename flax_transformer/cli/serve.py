@@ -1,12 +1,12 @@
 """`flax-transformer serve RUN [RUN ...]`."""
 
-import dataclasses
 import signal
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from flax_transformer.cli.options import note, parse, positional
+from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check
 from flax_transformer.common.installing import install_command
@@ -52,8 +52,7 @@ def main(argv: list[str]) -> None:
     with _listen(options.host, options.port) as listener:
         prepare_devices(options.parallel.num_devices)
         # Each model keeps its own settings, but for what is given here.
-        given, default = (dataclasses.asdict(each) for each in (options.decoding, DecodingConfig()))
-        changes = {name: value for name, value in given.items() if value != default[name]}
+        changes = {name: given for name, (_, given) in changed_fields(DecodingConfig(), options.decoding).items()}
         served = Served(load(positional(argv), changes, options.parallel))
         host, port = listener.getsockname()[:2]
         note(f'{served.pairs} on http://{f"[{host}]" if ":" in host else host}:{port}')

@@ -96,7 +96,7 @@ gpu_device_info {
 }
 platform_name: "CUDA" dnn_version_info { major: 9 minor: 10 } device_description_str: "NVIDIA H100 80GB HBM3"
 """
-GPUS = [f'h100:{count}' for count in (1, 2, 4, 8)]  # of one host
+GPUS = [f'h100:{count}' for count in (1, 2, 4, 8)]  # one host has 8 at most
 _CUDA = ('jax_cuda12_plugin', 'jax_plugins.xla_cuda12', 'nvidia.cuda_nvcc')  # what compiling for GPUs takes
 
 

@@ -1,4 +1,4 @@
-"""Files that are not plain text, told by how they begin: what they are, and what to do."""
+"""Files that are not plain text, recognized by how they begin: what they are, and what to do."""
 
 import re
 from collections.abc import Sequence

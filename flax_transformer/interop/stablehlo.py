@@ -36,7 +36,7 @@ from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
 
 FORMAT = 1
-JAX_AT_LEAST = '0.10.0'  # to read programs
+JAX_AT_LEAST = '0.10.0'  # earlier ones cannot read these programs
 _STABLEHLO = '1.13.7'  # which that JAX reads
 PLATFORMS = ('cpu', 'cuda', 'tpu')
 _MOST_INSIDE = 2 * 10**9  # bytes; a serialised program can hold 2 GiB

@@ -9,7 +9,9 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-_SECONDS_TO_READ = 10  # for the body of a request
+from flax_transformer.text.tokenizer import as_text
+
+_SECONDS_TO_READ = 10  # a request's body must have arrived by then
 _DISCARDED = 1 << 24  # bytes of a body that is too long, read before it is refused
 _FORMS = ('application/x-www-form-urlencoded', 'multipart/form-data')
 
@@ -47,7 +49,7 @@ class Fields:
             raise Refused(400, f'Invalid request: missing {name} parameter')
         if not values or not all(isinstance(each, str) for each in values):
             raise Refused(400, f'{name}: expected a string or a list of strings')
-        return [each.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace') for each in values]
+        return [as_text(each)[0] for each in values]
 
     def text(self, name: str, default: str | None = None) -> str:
         """The value of a field, or the default. Raises Refused."""

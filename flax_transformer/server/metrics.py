@@ -8,7 +8,7 @@ _POWERS = [2**i for i in range(14)]
 
 class Metrics:
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()  # of its own: a process may hold several servers
+        self.registry = CollectorRegistry()  # not the global one: a process may hold several servers
         common = {'namespace': 'flax_transformer', 'registry': self.registry}
         self.requests = Counter('requests', 'Requests answered', ['api', 'status'], **common)
         self.characters = Counter('characters', 'Characters translated', **common)

@@ -30,7 +30,7 @@ class Direction(NamedTuple):
     target: str
     model: str  # as it was named on the command line
     best: Translator  # one translation of each line
-    every: Translator  # with the alternatives that the search has found
+    every: Translator  # gives the alternatives that the search has found, too
 
 
 class Served:
@@ -42,8 +42,8 @@ class Served:
             self.directions.setdefault((direction.source, direction.target), direction)
         self.sources = list(dict.fromkeys(source for source, _ in self.directions))
         self.targets = list(dict.fromkeys(target for _, target in self.directions))
-        self.pairs = ', '.join(f'{source}-{target}' for source, target in self.directions)  # for messages
-        # The most that a search finds beside the best.
+        self.pairs = ', '.join(f'{source}-{target}' for source, target in self.directions)  # messages list them
+        # A search finds this many more than the best.
         self.num_alternatives = max(each.best.decoding.num_candidates for each in self.directions.values()) - 1
         self._identifier = identifier_of(self.sources)
 
@@ -61,7 +61,7 @@ class Served:
         return sorted(found, key=lambda pair: -pair[1])
 
 
-def nearest(language: str, served: Sequence[str]) -> str | None:
+def served_language(language: str, served: Sequence[str]) -> str | None:
     """The served language that is meant: `en-GB` stands for a served `en`, and the case does not matter."""
     wanted = language.strip().lower().replace('_', '-')
     same = [each for each in served if each.lower().replace('_', '-') == wanted]

@@ -15,7 +15,7 @@ from flax_transformer.common.fields import check_positive, check_types
 from flax_transformer.server.batcher import Batcher, Job
 from flax_transformer.server.fields import Fields, Gone, Refused, read_fields
 from flax_transformer.server.metrics import Metrics
-from flax_transformer.server.served import Direction, Served, nearest
+from flax_transformer.server.served import Direction, Served, served_language
 from flax_transformer.tasks.translation.inference.batch_runner import bucket
 from flax_transformer.tasks.translation.inference.result import Translation
 
@@ -27,9 +27,9 @@ class Limits:
     """What one request, and all of them together, may ask for."""
 
     max_requests: int = 256  # waiting or being translated at once; one more is answered with 429
-    max_texts: int = 128  # in a request
-    max_characters: int = 20_000  # in all texts of a request
-    max_alternatives: int = 10  # to each text; the search finds no more than decoding.beam_width - 1
+    max_texts: int = 128  # texts in a request
+    max_characters: int = 20_000  # characters in all texts of a request
+    max_alternatives: int = 10  # alternatives to each text; the search finds no more than decoding.beam_width - 1
     max_wait: float = 30.0  # seconds from admission to the reply, else 503
     drain: float = 30.0  # seconds for what was admitted, after SIGTERM
 
@@ -44,7 +44,7 @@ class Reply(NamedTuple):
     direction: Direction
     text: str
     alternatives: list[str]  # distinct, the best first, without `text`
-    lines: list[Translation]  # of its lines that are not blank
+    lines: list[Translation]  # one for each line that is not blank
 
 
 class Service:
@@ -87,7 +87,8 @@ class Service:
 
         With `source` empty, from the language of the text. Raises Refused, which lists what is served.
         """
-        wanted, found, confidence = nearest(target, self.served.targets), nearest(source, self.served.sources), 100.0
+        wanted = served_language(target, self.served.targets)
+        found, confidence = served_language(source, self.served.sources), 100.0
         if not source and wanted:
             found, confidence = self.served.detect(text, wanted)[0]
         if (direction := self.served.directions.get((found, wanted))) is None:

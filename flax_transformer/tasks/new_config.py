@@ -52,11 +52,11 @@ class Candidate:
     steps: int  # as many as help, by what was measured; `fit` changes them
     passes_of_a_step: float  # over the data
     more: int = 1  # times as many steps may still help a little
-    least_steps: int = 0  # with fewer, a smaller candidate learns more
+    least_steps: int = 0  # a smaller candidate learns more where fewer fit
     evaluation: float = 1.0  # an evaluation's work, in training steps
     work: float = 1.0  # share of the measured step's work, where data do not fill a batch
     adapted: Callable[[float], dict[str, Any]] = lambda passes: {}  # fields that depend on the passes in all
-    seconds: float | None = None  # of a step; None: not measured
+    seconds: float | None = None  # a step's time; None: not measured
 
     @classmethod
     def like(cls, shipped: str, fields: dict[str, Any], *rest: Any, **others: Any) -> 'Candidate':
@@ -65,7 +65,7 @@ class Candidate:
 
     @property
     def config(self) -> TaskConfig:
-        """For its steps, of which a tenth at most warm up, or lie between evaluations or saves."""
+        """Trains its steps: at most a tenth of them warm up, and as many lie between evaluations and saves."""
         known, tenth = flat_fields(self.base), -(-self.steps // EVALUATIONS)
         loop = {name: min(known[name], tenth) for name in _LIMITED if name in known}
         return changed(self.base, {'training.steps': self.steps} | loop | self.adapted(self.passes))

@@ -19,7 +19,7 @@ def read_recordings(options: DataOptions) -> list[Utterance]:
     packed = next((each.source.path for each in found if not os.path.isfile(each.source.name)), None)
     if packed and not options.valid:
         raise UserError(
-            f'{packed} is an archive, of which nothing can be held out: unpack it (tar -xf {packed} -C '
+            f'{packed} is an archive, and nothing in one can be held out: unpack it (tar -xf {packed} -C '
             f'{packed.parent}), or name other recordings with --valid'
         )
     return found

@@ -51,7 +51,7 @@ class Vocabulary:
 
     first_id: ClassVar[int]  # the first unit's; smaller ids are special
     file: ClassVar[str]  # has the units
-    kinds: ClassVar[tuple[str, ...]]  # of units; pieces are none of them
+    kinds: ClassVar[tuple[str, ...]]  # what units may be; pieces are none of them
 
     def __init__(
         self, source: Sequence[str] | SentencePieceTokenizer, *, kind: str | None = None, lower_case: bool

@@ -92,7 +92,7 @@ def client(service: Service) -> Iterator[Client]:
         yield client
 
 
-def test_a_thousand_requests_at_once_get_what_the_translator_gives(
+def test_requests_at_once_get_what_the_translator_gives(
     client: Client, directions: list[Direction], service: Service
 ) -> None:
     lines = [LINES[number % 6] for number in range(200)]

@@ -25,7 +25,7 @@ class Utterance(NamedTuple):
     source: Source
     text: str
     speaker: str  # '' if the manifest has none
-    seconds: float  # by the recording's header, or the segment's
+    seconds: float  # the recording's length by its header, or the segment's
     rate: int  # Hz
     columns: dict[str, str]  # its whole row
     place: str  # its file and line, such as 'index.tsv:12'

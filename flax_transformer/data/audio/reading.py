@@ -18,7 +18,7 @@ from flax_transformer.data.audio.wav import Wav, decoded, read_wav_header
 from flax_transformer.data.lines import no_such_file
 
 MOST_HOURS = 4  # a recording is read whole: 0.9 GB at 16 kHz, and as much while it is resampled
-MOST_SAMPLES = 1 << 28  # of one channel, which take 1.1 GB; 4 hours at up to 18 kHz, 93 minutes at 48 kHz
+MOST_SAMPLES = 1 << 28  # a channel of so many takes 1.1 GB; 4 hours at up to 18 kHz, 93 minutes at 48 kHz
 RATES = range(1_000, 768_001)  # Hz
 SILENCE = 1e-4  # peak; -80 dB of full scale
 SHORTEST = 0.02  # seconds; less is too short for any sound of speech
@@ -117,7 +117,7 @@ def _opened(file: Path | BinaryIO, name: str) -> Iterator[tuple[BinaryIO, str]]:
         raise BadInput(str(error)) from None
 
 
-Blocks = Callable[[int, int], Iterator[np.ndarray]]  # of so many frames, from one on: samples [frames, channels]
+Blocks = Callable[[int, int], Iterator[np.ndarray]]  # (first frame, count) -> samples [frames, channels]
 
 
 def _open_audio(file: BinaryIO) -> tuple[Header, Blocks]:

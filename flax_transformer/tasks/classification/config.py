@@ -58,7 +58,7 @@ class VocabularyConfig:
     # within a word is one of its own, so that "Aspen?" is "Aspen ?"; bpe and unigram: pieces, by SentencePiece.
     algorithm: Literal['words_and_punctuation', 'words', 'bpe', 'unigram'] = 'words_and_punctuation'
     lower_case: bool = True  # lower the text before anything else
-    min_count: int = 1  # of words: rarer ones become unk
+    min_count: int = 1  # words that occur less often become unk
     # Of words; 2: pairs of neighbors are tokens, too; 3: and triples. For an average, which knows no order (Joulin et
     # al. 2017).
     ngrams: int = 1

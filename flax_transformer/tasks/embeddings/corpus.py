@@ -31,7 +31,7 @@ from flax_transformer.data.lines import bounded_lines, lines_of, listed, not_utf
 from flax_transformer.tasks.embeddings.config import WordsConfig
 
 _MOST_WORD = 1 << 20  # bytes
-_MOST_COUNT = 1 << 62  # of all words, so that sums of counts are exact in int64
+_MOST_COUNT = 1 << 62  # a vocabulary's counts add up to less, so that int64 holds them
 
 
 class Vocabulary:

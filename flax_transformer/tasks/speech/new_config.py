@@ -27,7 +27,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     seconds, longest = sum(each.seconds for each in found), max(each.seconds for each in found)
     has_few_words = len(words) <= FEW_WORDS and words.total() >= OFTEN * len(words)
     is_one_word = all(len(each.text.split()) == 1 for each in found)
-    mean = seconds / len(found) * (STRING / 2 if is_one_word else 1)  # of an utterance, a string or a recording
+    mean = seconds / len(found) * (STRING / 2 if is_one_word else 1)  # an utterance is a string or a recording
     hidden, batch = (
         round(between(mean * len(found), (FEW, few), (MANY, many)) / unit) * unit
         for few, many, unit in ((48, 144, 16), (8, 32, 8))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import read_lines
@@ -11,6 +11,13 @@ from flax_transformer.text.tokenizer import UNSPACED
 
 # A character of a script without spaces; a word, perhaps with an apostrophe or a hyphen in it; a sign.
 _WORD = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+(?:['’-](?:(?!{UNSPACED})[^\W_])+)*|\S")
+
+
+def are_phrases(value: Any) -> bool:
+    """Whether a value is a list of phrases, each a text or a list of alternatives, none of them blank."""
+    is_text = lambda each: isinstance(each, str) and bool(each.strip())
+    is_phrase = lambda each: is_text(each) or (isinstance(each, (list, tuple)) and each and all(map(is_text, each)))
+    return isinstance(value, (list, tuple)) and all(map(is_phrase, value))
 
 
 class Match(NamedTuple):

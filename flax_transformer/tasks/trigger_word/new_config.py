@@ -10,7 +10,7 @@ from flax_transformer.tasks.new_recordings import fields_for, read_recordings
 
 LEAST = 10  # recordings of the word, and of others
 STEPS, HEARD = 2000, 32  # those of trigger_word; in each the word is heard about so often
-_LISTS = ('train', 'validation', 'test')  # of manifests
+_LISTS = ('train', 'validation', 'test')  # each has a manifest
 
 
 @dataclass(frozen=True)

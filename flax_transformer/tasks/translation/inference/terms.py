@@ -7,7 +7,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.problem import NONE
-from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.glossary import Glossary, are_phrases
 from flax_transformer.tasks.translation.inference.lines import Line
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -71,9 +71,7 @@ def _count(tokens: Sequence[int], ids: Sequence[int]) -> int:
 
 
 def _checked(phrases: Sequence[Phrase] | None, number: int) -> list[tuple[str, ...]]:
-    is_text = lambda each: isinstance(each, str) and bool(each.strip())
-    is_phrase = lambda each: is_text(each) or (isinstance(each, (list, tuple)) and each and all(map(is_text, each)))
-    if isinstance(phrases, str) or not all(map(is_phrase, phrases or ())):
+    if not are_phrases(() if phrases is None else phrases):
         raise UserError(f'required[{number}]={phrases!r}: expected a list of phrases, each a text or alternatives')
     return [(phrase,) if isinstance(phrase, str) else tuple(phrase) for phrase in phrases or ()]
 
