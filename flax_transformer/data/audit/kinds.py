@@ -22,6 +22,16 @@ class Kind(NamedTuple):
         return 'warning' if count >= self.share * total else 'note'
 
 
+QUOTED = (
+    'quoted',
+    'share',
+    'rows of a table with all cells in double quotes, or a cell with quotes of its own doubled, as CSV has them',
+    'takes the quotes for part of the text',
+    'write the table again with csv.QUOTE_NONE of Python, or clean the corpus',
+    0.01,
+)
+
+
 def table(*rows: tuple) -> dict[str, Kind]:
     """The kinds of a task by name, from rows of the fields of Kind."""
     return {name: Kind(name, gravity, *rest) for name, gravity, *rest in rows}
@@ -114,6 +124,7 @@ KINDS = table(
         'trains on them as they are, and translations will contain them',
         'unescape the text (html.unescape in Python), or clean the corpus',
     ),
+    QUOTED,
     (
         'mojibake',
         'share',

@@ -1,6 +1,6 @@
 """Every kind of fault that labelled texts are checked for: how serious it is, and what to do about it."""
 
-from flax_transformer.data.audit.kinds import table
+from flax_transformer.data.audit.kinds import QUOTED, table
 
 FEW_EXAMPLES = 10  # fewer are few for a label
 IMBALANCE = 10  # examples of the most frequent label for each of the rarest
@@ -124,6 +124,7 @@ KINDS = table(
         'name another validation set',
         0.01,
     ),
+    QUOTED,
     (
         'mojibake',
         'share',
