@@ -212,7 +212,7 @@ def _read_shards(index: Path, read: Callable[[Path], dict[str, np.ndarray]]) -> 
     except (ValueError, TypeError, KeyError):
         raise UserError(f'{index} is damaged: expected {{"weight_map": {{tensor: file}}}}') from None
     # A name with a folder in it could lead anywhere.
-    missing = [name for name in names if Path(name).name != name or not (index.parent / name).is_file()]
+    missing = [str(name) for name in names if Path(str(name)).name != name or not (index.parent / name).is_file()]
     if missing:
         raise UserError(f'{index} names files that are not next to it: {", ".join(missing)}')
     tensors = {name: tensor for file in names for name, tensor in read(index.parent / file).items()}
