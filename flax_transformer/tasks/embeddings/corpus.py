@@ -17,20 +17,12 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import (
-    naming,
-    open_regular,
-    own_partial,
-    read_limited,
-    sha256_of,
-    write_whole,
-    written_whole,
-)
+from flax_transformer.common.files import naming, own_partial, read_limited, sha256_of, write_whole, written_whole
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.data.lines import bounded_lines, lines_of, listed, not_utf8, unchanged
+from flax_transformer.data.lines import listed, text_lines, unchanged
 from flax_transformer.tasks.embeddings.config import WordsConfig
 
-_MOST_WORD = 1 << 20  # bytes
+_MOST = 1 << 26  # bytes of a vocabulary, some five million words
 _MOST_COUNT = 1 << 62  # a vocabulary's counts add up to less, so that int64 holds them
 
 
@@ -66,11 +58,10 @@ class Vocabulary:
     def load(cls, file: Path) -> 'Vocabulary':
         """The vocabulary that `save` wrote. Raises UserError if the file is missing or damaged."""
         try:
-            with open_regular(file) as opened:
-                lines = [line.decode('utf-8') for line in bounded_lines(opened, _MOST_WORD)]
-            if not all(line.endswith('\n') for line in lines[-1:]):
+            *lines, rest = read_limited(file, _MOST).decode('utf-8').split('\n')
+            if rest:
                 raise ValueError('expected a line break at its end')
-            rows = [line[:-1].rsplit(' ', 1) for line in lines]
+            rows = [line.rsplit(' ', 1) for line in lines]
             words, counts = [word for word, _ in rows], [int(count) for _, count in rows]
             if len(set(words)) < max(len(words), 2):
                 raise ValueError('expected two or more words, each once')
@@ -113,15 +104,8 @@ def words_of(line: str, config: WordsConfig) -> list[str]:
 def lines_of_words(files: Sequence[Path], config: WordsConfig) -> Iterator[list[str]]:
     """The words of each line. Raises UserError for bytes that are not UTF-8, with the line."""
     for file in files:
-        number = 0
-        for chunk in lines_of(file):
-            for line in chunk:
-                number += 1
-                try:
-                    text = line.decode('utf-8')
-                except UnicodeDecodeError as error:
-                    raise not_utf8(f'{file}, line {number}', error) from None
-                yield words_of(text, config)
+        for line in text_lines(file):
+            yield words_of(line, config)
 
 
 def encode(files: Sequence[Path], vocabulary: Vocabulary, config: WordsConfig) -> np.ndarray:
