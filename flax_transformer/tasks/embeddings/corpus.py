@@ -17,12 +17,19 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import naming, own_partial, read_limited, sha256_of, write_whole, written_whole
+from flax_transformer.common.files import (
+    MOST_WORDS,
+    naming,
+    own_partial,
+    read_limited,
+    sha256_of,
+    write_whole,
+    written_whole,
+)
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.lines import listed, text_lines, unchanged
 from flax_transformer.tasks.embeddings.config import WordsConfig
 
-_MOST = 1 << 26  # bytes of a vocabulary, some five million words
 _MOST_COUNT = 1 << 62  # a vocabulary's counts add up to less, so that int64 holds them
 
 
@@ -58,7 +65,7 @@ class Vocabulary:
     def load(cls, file: Path) -> 'Vocabulary':
         """The vocabulary that `save` wrote. Raises UserError if the file is missing or damaged."""
         try:
-            *lines, rest = read_limited(file, _MOST).decode('utf-8').split('\n')
+            *lines, rest = read_limited(file, MOST_WORDS).decode('utf-8').split('\n')
             if rest:
                 raise ValueError('expected a line break at its end')
             rows = [line.rsplit(' ', 1) for line in lines]
