@@ -85,6 +85,19 @@ def naming(file: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def naming_damage(file: Path, remedy: str = 'copy it from the run again') -> Iterator[None]:
+    """Turns what reading a missing or damaged file raises into a UserError with its name."""
+    try:
+        yield
+    except UserError:
+        raise
+    except FileNotFoundError as error:
+        raise UserError(f'{error.filename} is missing; {remedy}') from None
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise UserError(f'{file} is damaged ({error}); {remedy}') from None
+
+
+@contextlib.contextmanager
 def written_whole(file: Path, partial: Path | None = None) -> Iterator[BinaryIO]:
     """A binary file to write to, which gets its name when the block ends; if the block raises, nothing is left.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from flax_transformer.common.config_json import flat_table
 from flax_transformer.common.errors import UserError, first_line
-from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.installing import pip_install
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.monitor.append_file import AppendFile
@@ -134,12 +134,10 @@ CLIENTS = {'wandb': _Wandb, 'mlflow': _Mlflow}
 
 
 def _read_ids(folder: Path) -> dict[str, str]:
-    try:
-        return {str(name): str(run) for name, run in parse_json(read_limited(folder / ID_FILE)).items()}
-    except FileNotFoundError:
+    if not (folder / ID_FILE).exists():
         return {}
-    except (ValueError, AttributeError):
-        raise UserError(f'{folder / ID_FILE} is damaged; remove it to begin another run there') from None
+    with naming_damage(folder / ID_FILE, 'remove it to begin another run there'):
+        return {str(name): str(run) for name, run in parse_json(read_limited(folder / ID_FILE)).items()}
 
 
 def _fields(folder: Path) -> dict[str, Any]:

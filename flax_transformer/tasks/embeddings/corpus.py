@@ -20,6 +20,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import (
     MOST_WORDS,
     naming,
+    naming_damage,
     own_partial,
     read_limited,
     sha256_of,
@@ -64,7 +65,7 @@ class Vocabulary:
     @classmethod
     def load(cls, file: Path) -> 'Vocabulary':
         """The vocabulary that `save` wrote. Raises UserError if the file is missing or damaged."""
-        try:
+        with naming_damage(file):
             *lines, rest = read_limited(file, MOST_WORDS).decode('utf-8').split('\n')
             if rest:
                 raise ValueError('expected a line break at its end')
@@ -74,11 +75,7 @@ class Vocabulary:
                 raise ValueError('expected two or more words, each once')
             if min(counts) < 1 or sum(counts) > _MOST_COUNT:
                 raise ValueError(f'expected counts of at least 1, and at most {_MOST_COUNT:,} together')
-        except FileNotFoundError:
-            raise UserError(f'{file} is missing: a run directory keeps its vocabulary there') from None
-        except ValueError as error:
-            raise UserError(f'{file} is damaged ({error}); copy it from the run again') from None
-        return cls(words, counts)
+            return cls(words, counts)
 
 
 IDS_FILE, DESCRIPTION_FILE = 'corpus.ids', 'corpus.json'
