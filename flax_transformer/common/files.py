@@ -93,7 +93,7 @@ def naming_damage(file: Path, remedy: str = 'copy it from the run again') -> Ite
         raise
     except FileNotFoundError as error:
         raise UserError(f'{error.filename} is missing; {remedy}') from None
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise UserError(f'{file} is damaged ({error}); {remedy}') from None
 
 
