@@ -36,22 +36,7 @@ _HOMES = {
     'load_config': 'tasks.find',
     'train': 'tasks.find',
 }
-__all__ = [
-    'Classification',
-    'Classifier',
-    'Config',
-    'Detector',
-    'Hit',
-    'Transcriber',
-    'Transcript',
-    'Translation',
-    'Translator',
-    'UserError',
-    'WordVectors',
-    '__version__',
-    'load_config',
-    'train',
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> 'Any':

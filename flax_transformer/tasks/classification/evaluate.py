@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flax_transformer.common.errors import visible
-from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
+from flax_transformer.tasks.classification.config import ClassificationDataConfig
 from flax_transformer.tasks.classification.metrics import BINS, Scores, most_wrong, scores
 from flax_transformer.tasks.classification.reading import Examples, read_examples, test_files
 from flax_transformer.tasks.evaluation import RESAMPLES, aligned, check_examples, only_run, test_set
@@ -31,10 +31,6 @@ class EvaluateOptions:
     trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
     json: bool = False  # print one JSON object instead
     data: ClassificationDataConfig = field(default_factory=ClassificationDataConfig)
-
-
-def defaults(config: ClassificationConfig) -> EvaluateOptions:
-    return EvaluateOptions(data=config.data)
 
 
 def evaluate(

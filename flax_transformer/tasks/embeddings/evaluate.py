@@ -162,10 +162,6 @@ class EvaluateOptions:
     json: bool = False  # print one JSON object instead
 
 
-def defaults(config: Any) -> EvaluateOptions:
-    return EvaluateOptions()
-
-
 def evaluate(
     runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:

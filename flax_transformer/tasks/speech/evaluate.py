@@ -9,7 +9,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.evaluation import RESAMPLES, aligned, check_examples, only_run, test_set
-from flax_transformer.tasks.speech.config import SpeechConfig, SpeechDataConfig, StringsConfig
+from flax_transformer.tasks.speech.config import SpeechDataConfig, StringsConfig
 from flax_transformer.tasks.speech.metrics import check_installed, confusion, errors, scores
 from flax_transformer.tasks.speech.recordings import Corpus, Recording, Strings, read_corpus, test_files
 
@@ -37,10 +37,6 @@ class EvaluateOptions:
     json: bool = False  # print one JSON object instead
     data: SpeechDataConfig = field(default_factory=SpeechDataConfig)
     strings: StringsConfig = field(default_factory=StringsConfig)
-
-
-def defaults(config: SpeechConfig) -> EvaluateOptions:
-    return EvaluateOptions(data=config.data, strings=config.strings)
 
 
 def evaluate(

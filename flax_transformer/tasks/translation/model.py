@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -54,7 +55,6 @@ class Family(NamedTuple):
 
     make: Callable[..., TranslationModel]  # (config, remat=False)
     init_params: Callable[[Any, jax.Array], Any]  # (config, key)
-    parameter_shapes: Callable[[Any], Any]  # the tree of jax.ShapeDtypeStruct; computes nothing
     # (config, platform=None): the config with the concrete dtype that it computes in there
     resolve_dtype: Callable[..., Any]
     forward_flops: Callable[..., Any]  # (config, source slots, target slots): a NamedTuple with `total` and `times`
@@ -62,12 +62,15 @@ class Family(NamedTuple):
     # (parameters, the sums that `hidden` sowed): the parameters after a step; None: there are no such sums
     absorb: Callable[[Any, Any], Any] | None = None
 
+    def parameter_shapes(self, config: Any) -> Any:
+        """The parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
+        return jax.eval_shape(partial(self.init_params, config), jax.random.key(0))
+
 
 _FAMILIES: dict[type, Family] = {
     TransformerConfig: Family(
         transformer.Transformer,
         transformer.init_params,
-        transformer.parameter_shapes,
         transformer.resolve_dtype,
         transformer_flops.forward_flops,
         transformer_rules.SHARDING_RULES,
@@ -76,7 +79,6 @@ _FAMILIES: dict[type, Family] = {
     RecurrentConfig: Family(
         rnn.AttentionRNN,
         rnn.init_params,
-        rnn.parameter_shapes,
         rnn.resolve_dtype,
         rnn.forward_flops,
         rnn.SHARDING_RULES,

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -68,18 +69,9 @@ KINDS = table(
 )
 
 
-def report_of(
-    config: TriggerWordConfig,
-    workdir: Path | None,
-    *,
-    processes: int = 1,
-    progress: Callable[[int], object] | None = None,
-) -> Report:
-    """What is wrong with the config's recordings; `workdir` and `processes` change nothing."""
-    parts = read_parts(config, say=lambda text: None)
-    if progress is not None:
-        progress(sum(map(len, (clips for part in parts.values() for clips in part))))
-    return audit(parts, config)
+def report_of(config: TriggerWordConfig, workdir: Path | None, **_: Any) -> Report:
+    """What is wrong with the config's recordings; `workdir` changes nothing."""
+    return audit(read_parts(config, say=lambda text: None), config)
 
 
 def audit(parts: dict[str, Clips], config: TriggerWordConfig) -> Report:
