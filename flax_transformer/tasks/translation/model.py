@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, Protocol
 import jax
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.trees import DecodeState, shapes_on_one_device
+from flax_transformer.common.trees import DecodeState
 from flax_transformer.engine.devices.sharding import Rules
 from flax_transformer.rnn import model as rnn
 from flax_transformer.rnn.config import RecurrentConfig
-from flax_transformer.tasks.translation.config import Config, ModelConfig
+from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.transformer import flops as transformer_flops
 from flax_transformer.transformer import model as transformer
 from flax_transformer.transformer import norms as transformer_norms
@@ -111,8 +111,3 @@ def max_positions(models: Sequence[TranslationModel]) -> int | None:
     """The longest source or target that all of the models take; None: any."""
     limits = [getattr(model, 'max_positions', None) for model in models]
     return min((limit for limit in limits if limit is not None), default=None)
-
-
-def parameter_shapes(config: Config) -> Any:
-    """The shapes of the parameters of a config's model, on the first device."""
-    return shapes_on_one_device(family_of(config.model).parameter_shapes(config.model))
