@@ -4,7 +4,7 @@ from flax_transformer import Translator
 print(Translator.from_run('runs/number_words')('forty-two'))
 """
 
-TYPE_CHECKING = False  # as type checkers know it; Ctrl-C during the import of `typing` would print a traceback
+TYPE_CHECKING = False  # type checkers know it; Ctrl-C during the import of `typing` would print a traceback
 if TYPE_CHECKING:
     from typing import Any
 
