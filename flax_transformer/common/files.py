@@ -4,6 +4,7 @@ import contextlib
 import errno
 import glob
 import hashlib
+import io
 import os
 import socket
 import stat
@@ -21,6 +22,7 @@ except ImportError:  # Windows
     fcntl = None
 
 MOST_TEXT = 16 << 20  # bytes of a file of settings; JSON takes some 25 times as much in memory
+MOST_WORDS = 1 << 26  # bytes of a vocabulary: some five million words
 
 # Neither opening nor reading waits, whatever the file is; and what Windows needs in place of that.
 _NOT_WAITING = sum(getattr(os, name, 0) for name in ('O_NONBLOCK', 'O_CLOEXEC', 'O_BINARY'))
@@ -65,12 +67,11 @@ def read_limited(file: Path, most: int = MOST_TEXT) -> bytes:
 
 def read_at_most(opened: BinaryIO, most: int) -> bytes:
     """The next bytes, up to `most`. Takes the memory of what is there, where `read` takes that of what is asked for."""
-    pieces: list[bytes] = []
+    content = io.BytesIO()
     # None, which ends it too: /proc has regular files that would wait.
     while most > 0 and (piece := opened.read(min(most, _PIECE))):
-        pieces.append(piece)
-        most -= len(piece)
-    return b''.join(pieces)
+        most -= content.write(piece)
+    return content.getvalue()  # not a copy
 
 
 @contextlib.contextmanager
@@ -81,6 +82,19 @@ def naming(file: Path) -> Iterator[None]:
     except OSError as error:
         error.filename = error.filename or str(file)
         raise
+
+
+@contextlib.contextmanager
+def naming_damage(file: Path, remedy: str = 'copy it from the run again') -> Iterator[None]:
+    """Turns what reading a missing or damaged file raises into a UserError with its name."""
+    try:
+        yield
+    except UserError:
+        raise
+    except FileNotFoundError as error:
+        raise UserError(f'{error.filename} is missing; {remedy}') from None
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+        raise UserError(f'{file} is damaged ({error}); {remedy}') from None
 
 
 @contextlib.contextmanager

@@ -8,9 +8,8 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check_positive, check_range, check_types
-from flax_transformer.common.files import read_limited
+from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 
 DESCRIPTION_FILE = 'tokenizer.json'  # every stored tokenizer's kind, and what else that kind needs
@@ -95,10 +94,8 @@ def kind_of(folder: Path) -> str | None:
     file = folder / DESCRIPTION_FILE
     if not file.is_file():
         return None
-    try:
+    with naming_damage(file):
         return parse_json(read_limited(file))['kind']
-    except (ValueError, TypeError, KeyError):
-        raise UserError(f'{file} is damaged: expected {{"kind": "sentencepiece"}}') from None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from flax_transformer.common.fields import check_positive, check_range, check_types
+from flax_transformer.data.audit.kinds import QUOTED
 from flax_transformer.text.tokenizer import Tokenizer, TokenizerConfig
 
 
@@ -26,6 +27,7 @@ class CheckConfig:
     numbers: float = 0.05  # warn from this share of pairs: digits that differ
     control: float = 0.001  # warn from this share of pairs: lines with control or zero-width characters
     entity: float = 0.001  # warn from this share of pairs: lines with HTML entities or tags
+    quoted: float = QUOTED[-1]  # warn from this share of pairs: quoted as in CSV
     mojibake: float = 0.001  # warn from this share of pairs: lines decoded by the wrong encoding
     normalization: float = 0.001  # warn from this share of pairs: lines in the rarer Unicode form
     duplicate: float = 0.1  # warn from this share of pairs: repeats of an earlier pair

@@ -12,7 +12,7 @@ from typing import Any
 
 from flax_transformer.common.config_json import flat_table
 from flax_transformer.common.errors import UserError, first_line
-from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.installing import pip_install
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.monitor.append_file import AppendFile
@@ -135,12 +135,10 @@ CLIENTS = {'wandb': _Wandb, 'mlflow': _Mlflow}
 
 def _read(file: Path) -> dict[str, Any]:
     """The table in a JSON file; {} without the file."""
-    try:
-        return {} | parse_json(read_limited(file))
-    except FileNotFoundError:
+    if not file.exists():
         return {}
-    except (ValueError, TypeError):
-        raise UserError(f'{file} is damaged; remove it to begin another run there') from None
+    with naming_damage(file, 'remove it to begin another run there'):
+        return {} | parse_json(read_limited(file))
 
 
 class TensorBoardFile:

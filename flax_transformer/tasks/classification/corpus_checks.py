@@ -144,6 +144,7 @@ def _of_texts(name: str, examples: Examples, max_length: int, vocabulary: Vocabu
     keys, labels = keys_of(examples.texts), keys_of(examples.labels)
     yield from _finding('contradiction', name, examples, contradictions(keys, labels))
     yield from _finding('duplicate', name, examples, repeated_pairs(keys, labels, np.zeros(len(keys), np.uint32)))
+    yield from _finding('quoted', name, examples, characters.quoted_rows(examples.labels, examples.texts))
     yield from _finding('mojibake', name, examples, characters.lines_with_mojibake(texts))
     yield from _finding('control', name, examples, characters.lines_with_controls(texts, bits))
     yield from _finding('entity', name, examples, characters.lines_with_entities(texts))

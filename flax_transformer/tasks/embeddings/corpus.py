@@ -18,8 +18,9 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import (
+    MOST_WORDS,
     naming,
-    open_regular,
+    naming_damage,
     own_partial,
     read_limited,
     sha256_of,
@@ -27,10 +28,9 @@ from flax_transformer.common.files import (
     written_whole,
 )
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.data.lines import bounded_lines, each_line, listed, unchanged
+from flax_transformer.data.lines import each_line, listed, unchanged
 from flax_transformer.tasks.embeddings.config import WordsConfig
 
-_MOST_WORD = 1 << 20  # bytes
 _MOST_COUNT = 1 << 62  # a vocabulary's counts add up to less, so that int64 holds them
 
 
@@ -65,22 +65,17 @@ class Vocabulary:
     @classmethod
     def load(cls, file: Path) -> 'Vocabulary':
         """The vocabulary that `save` wrote. Raises UserError if the file is missing or damaged."""
-        try:
-            with open_regular(file) as opened:
-                lines = [line.decode('utf-8') for line in bounded_lines(opened, _MOST_WORD)]
-            if not all(line.endswith('\n') for line in lines[-1:]):
+        with naming_damage(file):
+            *lines, rest = read_limited(file, MOST_WORDS).decode('utf-8').split('\n')
+            if rest:
                 raise ValueError('expected a line break at its end')
-            rows = [line[:-1].rsplit(' ', 1) for line in lines]
+            rows = [line.rsplit(' ', 1) for line in lines]
             words, counts = [word for word, _ in rows], [int(count) for _, count in rows]
             if len(set(words)) < max(len(words), 2):
                 raise ValueError('expected two or more words, each once')
             if min(counts) < 1 or sum(counts) > _MOST_COUNT:
                 raise ValueError(f'expected counts of at least 1, and at most {_MOST_COUNT:,} together')
-        except FileNotFoundError:
-            raise UserError(f'{file} is missing: a run directory keeps its vocabulary there') from None
-        except ValueError as error:
-            raise UserError(f'{file} is damaged ({error}); copy it from the run again') from None
-        return cls(words, counts)
+            return cls(words, counts)
 
 
 IDS_FILE, DESCRIPTION_FILE = 'corpus.ids', 'corpus.json'

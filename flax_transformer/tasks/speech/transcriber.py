@@ -14,6 +14,7 @@ from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check_numbers
 from flax_transformer.data.audio.reading import checked_samples, in_full_scale, num_clipped, read_audio
+from flax_transformer.engine.devices.devices import jit_alone
 from flax_transformer.tasks.speech.batches import fill
 from flax_transformer.tasks.speech.config import SpeechConfig
 from flax_transformer.tasks.speech.ctc import decode, most_beam_size
@@ -77,7 +78,7 @@ class Predictor:
         gap_ms = config.strings.most_gap_ms / 2 if config.strings.most else 0
         self._gap = round(gap_ms * config.features.sample_rate / 1000)
         self._most = max((config.most_samples + self._gap) // self.samples_per_frame, 8) * self.samples_per_frame
-        self._compute = jax.jit(jax.numpy_dtype_promotion('standard')(partial(log_probabilities, config=config)))
+        self._compute = jit_alone(partial(log_probabilities, config=config))
 
     def __reduce__(self) -> tuple[Any, ...]:  # another process compiles for itself
         return type(self), (self._config, self._num_units)

@@ -69,7 +69,7 @@ def paired_tests(
         raise UserError('got no lines; expected at least one translation to compare')
     return [
         _compare(metric, list(baseline), list(system), references, resamples, trials)
-        for metric in make_metrics(tokens).values()
+        for metric in make_metrics(tokens, baseline, system, *references).values()
     ]
 
 
