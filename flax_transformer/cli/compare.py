@@ -87,14 +87,10 @@ def main(argv: list[str]) -> None:
     if not changed:
         print('\nthe two gave the same translations')
         return
-    print(f'\n{_decisive(found).verdict(*names)}')
-    _print_examples(changed, options.examples, lines, outputs)
-
-
-def _decisive(found: 'list[Comparison]') -> 'Comparison':
-    """BLEU; chrF2 if no translation has four tokens in a row that BLEU could count."""
     bleu, chrf, *_ = found
-    return bleu if bleu.baseline or bleu.system else chrf
+    decisive = bleu if bleu.baseline or bleu.system else chrf  # BLEU is 0 if no translation has four tokens in a row
+    print(f'\n{decisive.verdict(*names)}')
+    _print_examples(changed, options.examples, lines, outputs)
 
 
 def _print_table(found: 'list[Comparison]') -> None:

@@ -105,19 +105,15 @@ def written_whole(file: Path, partial: Path | None = None) -> Iterator[BinaryIO]
     """
     partial = partial or file.with_name(file.name + '.partial')
     try:
-        _remove_strange(partial)
+        with contextlib.suppress(FileNotFoundError):
+            # Writing would follow a link that a stranger left, and wait for a FIFO.
+            if not stat.S_ISREG(os.lstat(partial).st_mode):
+                partial.unlink()
         with naming(file), partial.open('wb') as opened:
             yield opened
         partial.replace(file)
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _remove_strange(file: Path) -> None:
-    """Removes what is no regular file: writing would follow a link that a stranger left, and wait for a FIFO."""
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISREG(os.lstat(file).st_mode):
-            file.unlink()
 
 
 def own_partial(file: Path) -> Path:

@@ -52,12 +52,12 @@ def utf8_fault(error: UnicodeDecodeError) -> str:
 
 
 def read_lines(path: Path | str) -> list[str]:
+    """The lines of a UTF-8 file, all in memory. Raises UserError as `each_line` does."""
+    return list(each_line(Path(path)))
+
+
+def each_line(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file. Raises UserError for a missing file, a broken archive, or other bytes."""
-    return list(text_lines(Path(path)))
-
-
-def text_lines(path: Path) -> Iterator[str]:
-    """`read_lines`, one at a time."""
     for number, line in enumerate(chain.from_iterable(lines_of(path)), start=1):
         try:
             text = line.decode('utf-8')

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from flax_transformer.common.fields import check, check_at_least, check_positive, check_types
+from flax_transformer.common.fields import check_positive, check_range, check_types
 from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 
@@ -22,8 +22,8 @@ class Portable(NamedTuple):
 
     source: bytes  # SentencePiece models of both sides
     target: bytes
-    source_ids: dict[str, int]  # by piece; any other is unk
-    target_pieces: list[str]  # by id; empty for ids that give no text
+    source_ids: dict[str, int]  # keyed by piece; any other is unk
+    target_pieces: list[str]  # indexed by id; empty for ids that give no text
 
 
 class Tokenizer(Protocol):
@@ -112,8 +112,8 @@ class TokenizerConfig:
     def __post_init__(self) -> None:
         check_types(self)
         check_positive(self, 'max_sentences')
-        check(0.9 <= self.character_coverage <= 1.0, f'character_coverage={self.character_coverage}: expected 0.9 to 1')
-        check_at_least(0, self, 'unk_id')
+        check_range(self, 'character_coverage', least=0.9, most=1)
+        check_range(self, 'unk_id', least=0)
 
 
 def count_unspaced(text: str) -> int:

@@ -52,7 +52,7 @@ def read_audio(
     BadInput, in one line with the name, for a file that is missing, empty, damaged, not audio, longer than MOST_HOURS
     or MOST_SAMPLES, and for samples that are not finite.
     """
-    if file == '':  # as a Path it would be the folder
+    if file == '':  # a Path of it would be the folder
         raise BadInput("got the name '' (empty); expected a recording")
     with _opened(file, name) as (opened, name):
         header, blocks = _open_audio(opened)

@@ -40,7 +40,7 @@ class Model(NamedTuple):
 class Hit(NamedTuple):
     """A pair that shows a fault."""
 
-    index: int  # in its chunk, or its corpus
+    index: int  # counts from the start of its chunk, or of its corpus
     side: int
     source: str
     target: str

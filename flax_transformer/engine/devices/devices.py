@@ -198,9 +198,8 @@ class Devices:
             return jax.jit(step, **settings)
 
         def step_on_mesh(*args: Any) -> Any:
-            with jax.sharding.use_abstract_mesh(
-                self.mesh.abstract_mesh
-            ):  # the step has sharding constraints of its own
+            # The step has sharding constraints of its own.
+            with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
                 return step(*args)
 
         return jax.jit(step_on_mesh, **settings)

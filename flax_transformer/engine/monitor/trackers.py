@@ -47,9 +47,9 @@ class Tracker:
         if name == 'none':
             return
         check_installed(name)
-        known = _read_ids(folder)
+        known, fields = _read(folder / ID_FILE), flat_table(_read(folder / 'config.json'))
         try:
-            self._client = CLIENTS[name](folder.absolute().name, known.get(name), _fields(folder))
+            self._client = CLIENTS[name](folder.absolute().name, known.get(name), fields)
         except Exception as error:  # their client may raise anything
             raise UserError(f'training.report_to={name!r}: {first_line(error)}') from None
         write_whole(folder / ID_FILE, json.dumps(known | {name: self._client.id}) + '\n')
@@ -133,19 +133,12 @@ class _Mlflow:
 CLIENTS = {'wandb': _Wandb, 'mlflow': _Mlflow}
 
 
-def _read_ids(folder: Path) -> dict[str, str]:
-    if not (folder / ID_FILE).exists():
+def _read(file: Path) -> dict[str, Any]:
+    """The table in a JSON file; {} without the file."""
+    if not file.exists():
         return {}
-    with naming_damage(folder / ID_FILE, 'remove it to begin another run there'):
-        return {str(name): str(run) for name, run in parse_json(read_limited(folder / ID_FILE)).items()}
-
-
-def _fields(folder: Path) -> dict[str, Any]:
-    """The fields of the run's config, {'model.d_model': 512, ...}."""
-    try:
-        return flat_table(parse_json(read_limited(folder / 'config.json')))
-    except FileNotFoundError:
-        return {}
+    with naming_damage(file, 'remove it to begin another run there'):
+        return {} | parse_json(read_limited(file))
 
 
 class TensorBoardFile:

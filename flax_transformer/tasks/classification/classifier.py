@@ -24,7 +24,7 @@ from flax_transformer.text.tokenizer import as_text
 class Classification:
     label: str  # the most probable
     probability: float  # that label's
-    probabilities: dict[str, float]  # by label; they sum to 1
+    probabilities: dict[str, float]  # each label's; they sum to 1
     # What to know about it: `empty`, the text has no token, so the probabilities are the training data's; `truncated`,
     # the end of the text was not read; `unknown`, none of its words was in the training data; `replaced`, it was not
     # valid UTF-8, and U+FFFD stands for the rest.

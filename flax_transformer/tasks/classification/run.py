@@ -66,7 +66,7 @@ class LoadedRun(NamedTuple):
 
 
 def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
-    """The config, parameters, vocabulary and labels of a run; `named_params` chooses the checkpoint."""
+    """The config, parameters, vocabulary and labels of a run; `load_named` chooses the checkpoint."""
     from flax_transformer.engine.runs.averaging import load_named
     from flax_transformer.tasks.classification.model import init_params
 

@@ -28,14 +28,14 @@ from flax_transformer.common.files import (
     written_whole,
 )
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.data.lines import listed, text_lines, unchanged
+from flax_transformer.data.lines import each_line, listed, unchanged
 from flax_transformer.tasks.embeddings.config import WordsConfig
 
 _MOST_COUNT = 1 << 62  # a vocabulary's counts add up to less, so that int64 holds them
 
 
 class Vocabulary:
-    """Words and how often the training text has each; a word's id is its place."""
+    """Words and how often the training text has each; a word's id is its index."""
 
     def __init__(self, words: Iterable[str], counts: Iterable[int]) -> None:
         self.words = tuple(words)
@@ -87,7 +87,7 @@ _PIECE = 1 << 22  # ids held at once
 @dataclass(frozen=True)
 class Corpus:
     file: Path
-    num_lines: int  # with a known word
+    num_lines: int  # lines that have a known word
     num_words: int  # all words of the text
     num_known: int  # words that the vocabulary has
     digest: str  # SHA-256 of corpus.ids
@@ -108,7 +108,7 @@ def words_of(line: str, config: WordsConfig) -> list[str]:
 def lines_of_words(files: Sequence[Path], config: WordsConfig) -> Iterator[list[str]]:
     """The words of each line. Raises UserError for bytes that are not UTF-8, with the line."""
     for file in files:
-        for line in text_lines(file):
+        for line in each_line(file):
             yield words_of(line, config)
 
 

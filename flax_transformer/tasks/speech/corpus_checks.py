@@ -1,8 +1,9 @@
 """What is wrong with recordings and their transcripts, before the first step."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from flax_transformer.audio.mel import num_frames
 from flax_transformer.data.audit.characters import quoted_rows
@@ -24,13 +25,9 @@ def read_corpora(config: SpeechConfig, names: Iterable[str] = CORPORA, *, say: S
     return {name: read_corpus(source, data, rate, say=say) for name in names if (source := getattr(data, name))}
 
 
-def report_of(
-    config: SpeechConfig, workdir: Path | None, *, processes: int = 1, progress: Callable[[int], object] | None = None
-) -> Report:
+def report_of(config: SpeechConfig, workdir: Path | None, **_: Any) -> Report:
     """What is wrong with the config's corpora; `workdir` is a run, whose units are used."""
     corpora = read_corpora(config, say=lambda _: None)
-    if progress is not None:
-        progress(sum(len(corpus.recordings) for corpus in corpora.values()))
     if workdir is None:
         texts = [each.text for each in corpora['train'].recordings]
         units = Units.learn(texts, config.tokenizer, config.model.vocab_size)

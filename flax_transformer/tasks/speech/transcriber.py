@@ -17,7 +17,7 @@ from flax_transformer.data.audio.reading import checked_samples, in_full_scale, 
 from flax_transformer.engine.devices.devices import jit_alone
 from flax_transformer.tasks.speech.batches import fill
 from flax_transformer.tasks.speech.config import SpeechConfig
-from flax_transformer.tasks.speech.ctc import Decoded, decode, most_beam_size
+from flax_transformer.tasks.speech.ctc import decode, most_beam_size
 from flax_transformer.tasks.speech.front_end import features_of
 from flax_transformer.tasks.speech.model import SpeechModel
 from flax_transformer.tasks.speech.run import load_run
@@ -53,7 +53,7 @@ _LEAST_SECONDS = 1.0
 class Window(NamedTuple):
     """A part of a recording that is computed by itself, and the part of its frames that counts."""
 
-    start: int  # in samples
+    start: int  # this and `end` are samples
     end: int
     first: int  # the first frame that counts
     last: int  # the frame after the last that counts
@@ -92,7 +92,7 @@ class Predictor:
         total = self.num_frames(num_samples)
         if num_samples <= self._most:
             return [Window(0, num_samples, 0, total)]
-        length = self._most // frame  # in frames, all that follow too
+        length = self._most // frame  # this and all that follow are frames
         margin = length // 6  # what the next window counts of the frames that both have
         found, first = [], 0
         while first < total:
@@ -246,18 +246,9 @@ class Transcriber:
     def _transcript(self, waveform: Waveform, log_probs: np.ndarray, beam_size: int) -> Transcript:
         decoded = decode(log_probs, beam_size)
         remarks = waveform.remarks + ((TOO_SHORT,) if not len(log_probs) else ())
-        seconds = len(waveform.samples) / self.sample_rate
-        return Transcript(
-            self.units.decode(decoded.labels),
-            decoded.log_probability,
-            self._words(decoded, seconds),
-            seconds,
-            remarks,
-        )
-
-    def _words(self, decoded: Decoded, seconds: float) -> tuple[Word, ...]:
-        frame, spans = self.seconds_per_frame, decoded.spans
-        return tuple(
+        seconds, frame, spans = len(waveform.samples) / self.sample_rate, self.seconds_per_frame, decoded.spans
+        words = tuple(
             Word(text, *(round(min(number * frame, seconds), 3) for number in (spans[first][0], spans[last][1])))
             for text, first, last in self.units.words(decoded.labels)
         )
+        return Transcript(self.units.decode(decoded.labels), decoded.log_probability, words, seconds, remarks)

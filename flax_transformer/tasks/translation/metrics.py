@@ -128,7 +128,7 @@ class Scores:
     num_truncated: int
     has_four_words: bool  # some translation has 4-grams of tokens for BLEU to count
     by_length: tuple[BucketScores, ...] = ()  # if the sources are known
-    length_unit: str = 'words'  # by_length counts these, or characters
+    length_unit: str = 'words'  # what by_length counts: these, or characters
     bleu_note: str = ''  # a note on BLEU's tokenizer; see `score_tokens`
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ class Detector:
     def __init__(self, params: Any, model: DetectorConfig, features: FeatureConfig, rule: HitConfig) -> None:
         self.params, self.rule = jax.device_put(params), rule
         self.sample_rate = features.sample_rate  # Hz, of all samples
-        self.samples_per_output = model.stride * features.hop  # from one output frame to the next
+        self.samples_per_output = model.stride * features.hop  # samples of an output frame
         self.seconds_per_output = self.samples_per_output / self.sample_rate
         self._model = TriggerWordModel(model, features)
         self._advance = jit_alone(partial(_advance, model=self._model))
