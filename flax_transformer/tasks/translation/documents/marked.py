@@ -1,0 +1,275 @@
+"""Texts with tags and with words that are not translated: put aside, and put back where word alignment says."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple
+
+from flax_transformer.tasks.translation.glossary import Match
+from flax_transformer.tasks.translation.inference.result import Translation
+
+STAND_INS = 'XYZQWVKJ'  # the model sees one of these, which the text does not have, for a literal, and copies it
+_DEEPEST = 100  # elements within each other; a tag further in is placed on its own
+_PARTS = re.compile(r'(\W*)(\w(?:.*\w)?)?(\W*)', re.S)  # of a word: signs before it, itself, signs after it
+
+
+class Span(NamedTuple):
+    """What is not translated: a literal in place of characters of the text, or a tag between them."""
+
+    start: int
+    end: int  # of a tag, its start
+    kind: Literal['literal', 'open', 'close', 'void']
+    raw: str  # as it is written out
+    name: str = ''  # an opening tag belongs to the next closing tag of its name
+
+
+class Marked(NamedTuple):
+    """A text without its tags, and the spans, in order."""
+
+    text: str
+    spans: tuple[Span, ...] = ()
+    escape: Callable[[str], str] = str  # how translated text is written out
+
+
+def translate_marked(
+    translator: Any, lines: Sequence[Marked], *, glossary: Any = None, alignment: bool = False, **options: Any
+) -> list[Translation]:
+    """A translation of each text, by a Translator; its `text` has every span once, tags well nested.
+
+    The model sees a text without its tags, and with a stand-in for each literal, which the search must use if it has a
+    beam. Where alignment is asked for, a literal counts as one word. `options` are those of the translator's call.
+    """
+    texts = [_Aside(line) for line in lines]
+    if (
+        any(text.literals for text in texts)
+        and translator.decoding.search == 'beam'
+        and translator.decoding.beam_width > 1
+    ):
+        glossary = [_Terms(text, glossary) for text in texts]
+    options |= {'glossary': glossary} if glossary else {}
+    wanted = alignment or any(line.spans for line in lines)
+    found = translator([text.asked for text in texts], alignment=wanted, **options)
+    for i, (text, each) in enumerate(zip(texts, found, strict=True)):
+        if lines[i].spans:
+            missing = tuple(phrase for phrase in each.missing if phrase not in text.literals)
+            each = replace(each, text=text.put_back(each), missing=missing, n_best=())
+        found[i] = each if alignment else replace(each, alignment=None)
+    return found
+
+
+class _Aside:
+    """A text as the model gets it, and what is put back afterwards."""
+
+    def __init__(self, line: Marked) -> None:
+        self.literals: dict[str, Span] = {}  # by their stand-ins
+        self._tags: list[Span] = []
+        self._text, self._escape, done = '', line.escape, 0
+        # A translation may begin with a capital.
+        free = (each for each in STAND_INS if not _as_word(each).search(line.text.upper()))
+        for span in line.spans:
+            self._text += line.text[done : span.start]
+            here = span._replace(start=len(self._text), end=len(self._text))
+            done = span.end
+            if span.kind == 'literal' and (stand_in := next(free, '')):
+                self.literals[stand_in] = here
+                self._text += stand_in
+            else:
+                self._tags.append(here)
+        self._text += line.text[done:]
+        # A tag may have stood between two spaces.
+        self.asked = re.sub('  +', ' ', self._text).strip() if self._tags else self._text
+
+    def put_back(self, translation: Translation) -> str:
+        """The text of the translation with tags and literals."""
+        text, source, target = translation.text, _units(self._text), _units(translation.text)
+        links = {target: word for word, target in translation.alignment or ()}
+        missing, written = self._literals_in(text, links)
+        root = _tree(sorted([*self._tags, *missing], key=itemgetter(0)), self._text, source)
+        _place(root, (0, len(target)), _aligned(source, target, links))
+        out, at = '', 0
+        for start, end, raw in sorted([*_written(root, 0, len(text), target), *written], key=itemgetter(0)):
+            out += self._escape(text[at:start]) + raw
+            at = end
+        return out + self._escape(text[at:])
+
+    def _literals_in(self, text: str, links: dict[int, int]) -> tuple[list[Span], list[tuple[int, int, str]]]:
+        """The literals whose stand-ins a translation lacks, and those of the others; corrects the links of their words.
+
+        Of several stand-ins the one that is aligned with the source stays.
+        """
+        missing, written = [], []
+        number = lambda text, start: len(f'{text[:start]}|'.split()) - 1  # of a word
+        for stand_in, span in self.literals.items():
+            word = number(self._text, span.start)
+            found = [*_as_word(stand_in).finditer(text)] or [*re.finditer(rf'(?<!\w){stand_in}', text)]
+            kept = max(found, key=lambda match: links.get(number(text, match.start())) == word, default=None)
+            written += [(*match.span(), span.raw if match is kept else '') for match in found]
+            if kept:
+                links[number(text, kept.start())] = word
+            else:
+                missing.append(span)
+        return missing, written
+
+
+class _Terms:
+    """Requires the stand-ins of a text, besides what a glossary does."""
+
+    def __init__(self, text: _Aside, glossary: Any) -> None:
+        self._text, self._glossary = text, glossary
+
+    def find(self, part: str) -> list[Match]:
+        own = [Match(each, (each,)) for each in self._text.literals if _as_word(each).search(part)]
+        return own + (self._glossary.find(part) if self._glossary else [])
+
+
+def _as_word(stand_in: str) -> re.Pattern[str]:
+    return re.compile(rf'(?<!\w){stand_in}(?!\w)')
+
+
+@dataclass(eq=False)
+class _Element:
+    """A tag, or a pair of tags and what is between them."""
+
+    before: str
+    start: int  # in the source
+    end: int
+    after: str = ''
+    children: list['_Element'] = field(default_factory=list)
+    spaces: tuple[bool, bool] = (True, True)  # whether white space, or an end, is before it and after it
+    units: range = range(0)  # the source's that it holds; if it is empty, before the next
+    place: tuple[int, int] = (0, 0)  # the target's units that it gets
+
+
+class _Unit(NamedTuple):
+    """A word, or the signs before or after it."""
+
+    start: int
+    end: int
+    word: int
+    part: int
+
+
+def _units(text: str) -> list[_Unit]:
+    units = []
+    for number, word in enumerate(re.finditer(r'\S+', text)):
+        parts = _PARTS.fullmatch(word[0])
+        for part in (1, 2, 3):
+            start, end = parts.span(part)
+            if start < end:
+                units.append(_Unit(word.start() + start, word.start() + end, number, part if parts[2] else 2))
+    return units
+
+
+def _aligned(source: list[_Unit], target: list[_Unit], links: dict[int, int]) -> list[int | None]:
+    """Of each target unit the number of the source's that it comes from."""
+    numbers = {(unit.word, unit.part): i for i, unit in enumerate(source)}
+    aligned = []
+    for unit in target:
+        word = links.get(unit.word, -1)
+        # A sign may end another word of its clause than in the source.
+        after = (i for i, each in enumerate(source) if each.part == 3 and each.word > word)
+        aligned.append(numbers.get((word, unit.part), next(after, None) if unit.part == 3 and word >= 0 else None))
+    return aligned
+
+
+def _tree(spans: Sequence[Span], text: str, source: list[_Unit]) -> _Element:
+    """The tags as elements within each other; one that lacks its other half is an element of its own."""
+    stack, names = [_Element('', 0, len(text))], ['']
+    starts, ends = [unit.start for unit in source], [unit.end for unit in source]
+
+    def leave(end: int | None = None, raw: str = '') -> None:
+        element = stack.pop()
+        names.pop()
+        stack[-1].children.append(element)
+        if end is None:  # it is a point, and its children its parent's
+            stack[-1].children += element.children
+            element.children, end = [], element.start
+        element.end, element.after = end, raw
+        first = bisect_left(ends, element.start + 1)
+        element.units = range(first, max(bisect_left(starts, end), first) if element.start < end else first)
+        element.spaces = (not text[: element.start][-1:].strip(), not text[end:][:1].strip())
+
+    for span in spans:
+        if span.kind == 'close' and span.name in names[1:]:
+            while names[-1] != span.name:
+                leave()
+            leave(span.start, span.raw)
+            continue
+        stack.append(_Element(span.raw, span.start, span.start))
+        names.append(span.name)
+        if span.kind != 'open' or len(stack) > _DEEPEST:
+            leave()
+    while len(stack) > 1:
+        leave()
+    stack[0].units = range(len(source))
+    return stack[0]
+
+
+def _place(element: _Element, place: tuple[int, int], aligned: list[int | None]) -> None:
+    """Gives an element its target units, and those within it disjoint parts of them, the longest first."""
+    element.place, free, taken = place, [place], []
+    for child in sorted(element.children, key=lambda child: -len(child.units)):
+        is_all = child.units == element.units and free == [place]
+        found = [(1, *place)] if is_all else [_densest(gap, child.units, aligned) for gap in free]
+        gain, first, last = max(found, key=itemgetter(0), default=(0, 0, 0))
+        if gain > 0 and first < last and child.units:
+            free = [gap for a, b in free for gap in ([(a, first), (last, b)] if a <= first < b else [(a, b)])]
+            taken.append((first, last))
+            _place(child, (first, last), aligned)
+        else:
+            child.place = (-1, -1)
+    for child in element.children:
+        if child.place == (-1, -1):
+            at = _point(child, element.units, place, aligned)
+            inside = next((each for each in taken if each[0] < at < each[1]), (at,))
+            at = min(inside, key=lambda end: abs(end - at))
+            _place(child, (at, at), aligned)
+
+
+def _densest(gap: tuple[int, int], units: range, aligned: list[int | None]) -> tuple[int, int, int]:
+    """The part of a gap with most target units that are aligned with `units`, less those that are with others."""
+    best, total, start = (0, gap[0], gap[0]), 0, gap[0]
+    for i in range(*gap):
+        if total <= 0:
+            total, start = 0, i
+        total += 0 if aligned[i] is None else 1 if aligned[i] in units else -1
+        best = max(best, (total, start, i + 1), key=itemgetter(0))
+    return best
+
+
+def _point(child: _Element, units: range, place: tuple[int, int], aligned: list[int | None]) -> int:
+    """Before which target unit something without words goes: where fewest words change sides, near ones above all."""
+    unit, cost = child.units.start, 0.0
+    leads = child.spaces == (True, False) and unit > units.start  # it is written right before the next word
+    best = (0.0, place[0])
+    for i in range(*place):
+        if aligned[i] is not None:
+            distance = aligned[i] - unit
+            cost += 2.0**-distance if distance >= 0 else -(2.0 ** (distance + 1)) * (0.99 if leads else 1.01)
+        if cost < best[0] or (cost == best[0] and (leads or unit >= units.stop)):
+            best = (cost, i + 1)
+    return best[1]
+
+
+def _written(element: _Element, start: int, end: int, target: list[_Unit]) -> Iterator[tuple[int, int, str]]:
+    """Yields the tags within an element, in order, and twice where they go in the characters that it gets."""
+    is_empty = start == end
+    for child in sorted(element.children, key=lambda child: child.place):
+        (first, last), before, after = child.place, '', ''
+        if first < last:
+            begin, stop = target[first].start, target[last - 1].end
+        else:
+            follows = target[first] if first < len(target) else None
+            leads, trails = (False, False) if is_empty else child.spaces
+            ends_word = first > 0 and (not leads or follows is None)
+            begin = target[first - 1].end if ends_word else follows.start if follows else 0
+            begin = stop = min(max(begin, start), end)
+            is_after = first > 0 and begin == target[first - 1].end
+            before = ' ' if leads and is_after else ''
+            after = ' ' if trails and follows and not is_after else ''
+        yield begin, begin, before + child.before
+        yield from _written(child, begin, stop, target)
+        yield stop, stop, child.after + after
+        start = stop
