@@ -8,7 +8,7 @@ from starlette.requests import Request
 from flax_transformer.server.fields import Refused
 from flax_transformer.server.served import name_of
 from flax_transformer.server.service import Service, split_lines
-from flax_transformer.tasks.translation.documents.markup import split_html, split_xml
+from flax_transformer.tasks.translation.documents.markup import Tags, split_html, split_xml
 
 ERROR = 'message'  # the field of an error's text
 # DeepL's client refuses EN and PT as targets: it asks for one of their variants.
@@ -27,8 +27,8 @@ async def translate(service: Service, request: Request) -> Any:
         raise Refused(400, 'glossary_id: this server has no glossaries')
     fields.choice('formality', '', 'default', 'prefer_more', 'prefer_less')  # no model here knows any
     form = fields.choice('tag_handling', '', 'html', 'xml')
-    tags = {name: fields.names(name) for name in ('ignore_tags', 'splitting_tags', 'non_splitting_tags')}
-    split = {'html': partial(split_html, **tags), 'xml': partial(split_xml, **tags), '': split_lines}[form]
+    tags = Tags(*map(fields.names, ('ignore_tags', 'splitting_tags', 'non_splitting_tags')))
+    split = {'html': partial(split_html, tags=tags), 'xml': partial(split_xml, tags=tags), '': split_lines}[form]
     directions = [service.direction(text, source, target)[0] for text in texts]
     replies = await service.translate(request, texts, directions, split=split)
     extra = {'model_type_used': 'quality_optimized'} if fields.has('model_type') else {}

@@ -73,8 +73,8 @@ class _Aside:
             here = span._replace(start=len(self._text), end=len(self._text))
             done = span.end
             if span.kind == 'literal' and (stand_in := next(free, '')):
-                self.literals[stand_in] = here
                 self._text += stand_in
+                self.literals[stand_in] = here._replace(end=len(self._text))
             else:
                 self._tags.append(here)
         self._text += line.text[done:]
@@ -183,13 +183,15 @@ def _tree(spans: Sequence[Span], text: str, source: list[_Unit]) -> _Element:
         element = stack.pop()
         names.pop()
         stack[-1].children.append(element)
+        first = bisect_left(ends, element.start + 1)
+        element.units, element.after = range(first, first), raw
         if end is None:  # it is a point, and its children its parent's
             stack[-1].children += element.children
-            element.children, end = [], element.start
-        element.end, element.after = end, raw
-        first = bisect_left(ends, element.start + 1)
-        element.units = range(first, max(bisect_left(starts, end), first) if element.start < end else first)
-        element.spaces = (not text[: element.start][-1:].strip(), not text[end:][:1].strip())
+            element.children = []
+        else:
+            element.end = end
+            element.units = range(first, max(bisect_left(starts, end), first))
+        element.spaces = (not text[: element.start][-1:].strip(), not text[element.end :][:1].strip())
 
     for span in spans:
         if span.kind == 'close' and span.name in names[1:]:
@@ -197,7 +199,7 @@ def _tree(spans: Sequence[Span], text: str, source: list[_Unit]) -> _Element:
                 leave()
             leave(span.start, span.raw)
             continue
-        stack.append(_Element(span.raw, span.start, span.start))
+        stack.append(_Element(span.raw, span.start, span.end))
         names.append(span.name)
         if span.kind != 'open' or len(stack) > _DEEPEST:
             leave()

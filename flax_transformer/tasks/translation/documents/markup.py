@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -23,50 +23,55 @@ tbody td template textarea tfoot th thead title tr ul video
 """
 _VOID = 'area base br col embed hr img input link meta param source track wbr'
 _LEFT_OPEN = 'body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr'  # by many
-_CODE = 'code kbd math pre samp script style svg textarea var'  # what is in them is no language
+_NO_LANGUAGE = 'code kbd math pre samp script style svg textarea var'  # what is in them is no language
+
+
+# Of XLIFF: what has a source and a target, and what holds the markup of another format.
+_UNITS, _CODES = ('trans-unit', 'segment'), ('bpt', 'ept', 'it', 'ph')
+_KEPT = re.compile(r'\stranslate=["\']?no\b|\sclass=(["\']?)[^"\'>]*\bnotranslate\b', re.I)
 
 
 class Token(NamedTuple):
-    kind: str  # open, close, void, text, or other: comments, declarations, instructions
+    kind: str  # open, close, void, text, literal, or other: comments, declarations, instructions
     raw: str
     name: str = ''
-    value: Any = None  # the attributes of a tag; what a text means
+    value: str = ''  # what a text means
 
 
-def split_html(
-    text: str,
-    ignore_tags: Collection[str] = (),
-    splitting_tags: Collection[str] = (),
-    non_splitting_tags: Collection[str] = (),
-) -> list[Part]:
-    """The parts of HTML. A sentence ends at blocks and at tags that split; what is in tags to ignore is not translated.
+class Tags(NamedTuple):
+    """Names of tags, as in DeepL's API."""
 
-    Comments, code and elements with translate="no" are kept.
-    """
+    ignored: Collection[str] = ()  # what is in them is not translated
+    splitting: Collection[str] = ()  # a sentence ends at them
+    non_splitting: Collection[str] = ()  # and at these it does not
+
+
+NO_TAGS = Tags()
+
+
+def split_html(text: str, tags: Tags = NO_TAGS) -> list[Part]:
+    """The parts of HTML: a sentence ends at blocks; comments, code and elements with translate="no" are kept."""
     tokens = html_tokens(text)
-    blocks = {*_BLOCKS.split(), *splitting_tags} - {*non_splitting_tags}
-    return split_tokens(tokens, [token.name in blocks for token in tokens], [*_CODE.split(), *ignore_tags])
+    blocks = {*_BLOCKS.split(), *tags.splitting} - {*tags.non_splitting}
+    is_split = [token.name in blocks for token in tokens]
+    return split_tokens(tokens, is_split, escape_of(tokens), [*_NO_LANGUAGE.split(), *tags.ignored])
 
 
-def split_xml(
-    text: str,
-    ignore_tags: Collection[str] = (),
-    splitting_tags: Collection[str] = (),
-    non_splitting_tags: Collection[str] = (),
-    place: str = 'XML',
-) -> list[Part]:
+def split_xml(text: str, tags: Tags = NO_TAGS, place: str = 'XML') -> list[Part]:
     """The parts of XML, which need not have a single root.
 
-    Without splitting_tags, what is in an element with text of its own is a sentence, or blanks between its elements.
+    Without tags that split, what is in an element with text of its own is a sentence, or blanks between its elements.
     Raises UserError, with the line, for text that is not well-formed.
     """
     tokens = xml_tokens(text, place)
-    splits = {*splitting_tags} - {*non_splitting_tags}
-    is_split = [token.name in splits for token in tokens] if splits else _outline(tokens, non_splitting_tags)
-    return split_tokens(tokens, is_split, ignore_tags)
+    splits = {*tags.splitting} - {*tags.non_splitting}
+    is_split = [token.name in splits for token in tokens] if splits else _outline(tokens, tags.non_splitting)
+    return split_tokens(tokens, is_split, escape_of(tokens), tags.ignored)
 
 
-def split_tokens(tokens: Sequence[Token], is_split: Sequence[bool], ignored: Collection[str] = ()) -> list[Part]:
+def split_tokens(
+    tokens: Sequence[Token], is_split: Sequence[bool], escape: Callable[[str], str] = str, ignored: Collection[str] = ()
+) -> list[Part]:
     """The parts of a text, which joined are the text; `is_split` says of each token whether a sentence ends there."""
     parts: list[Part] = []
     waiting: list[Token] = []  # of a sentence
@@ -74,16 +79,21 @@ def split_tokens(tokens: Sequence[Token], is_split: Sequence[bool], ignored: Col
     while number < len(tokens):
         token, splits = tokens[number], is_split[number]
         number += 1
-        is_kept = token.kind == 'open' and (token.name in ignored or _is_kept(token))
-        if is_kept and (end := end_of(tokens, number)):
+        stays = token.kind == 'open' and (token.name in ignored or is_kept(token))
+        if stays and (end := end_of(tokens, number)):
             token = Token('literal', ''.join(each.raw for each in tokens[number - 1 : end]), token.name)
             number = end
         if splits:
-            parts += [*_sentence(waiting), token.raw]
+            parts += [*_sentence(waiting, escape), token.raw]
             waiting = []
         else:
             waiting.append(token)
-    return [*parts, *_sentence(waiting)]
+    return [*parts, *_sentence(waiting, escape)]
+
+
+def is_kept(token: Token) -> bool:
+    """Whether an element says that it is not to be translated."""
+    return _KEPT.search(token.raw) is not None
 
 
 def end_of(tokens: Sequence[Token], number: int) -> int:
@@ -96,23 +106,26 @@ def end_of(tokens: Sequence[Token], number: int) -> int:
     return 0
 
 
-def _is_kept(token: Token) -> bool:
-    return token.value.get('translate') == 'no' or 'notranslate' in (token.value.get('class') or '').split()
+def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
+    """Writes text as HTML and XML want it, and other characters as their author spelled them."""
+    spelled = {each.value: each.raw for each in tokens if each.kind == 'text' and each.raw != each.value}
+    single = {
+        character: raw for character, raw in spelled.items() if len(character) == 1 and character not in ' \t\n"\''
+    }
+    table = str.maketrans({'&': '&amp;', '<': '&lt;', '>': '&gt;'} | single)
+    return lambda text: text.translate(table)
 
 
-def _sentence(tokens: Sequence[Token]) -> Iterator[Part]:
+def _sentence(tokens: Sequence[Token], escape: Callable[[str], str]) -> Iterator[Part]:
     """Yields a sentence, and the white space around it; what has no letters as it stands."""
-    tokens = list(tokens)
     if not any(token.kind == 'text' and any(map(str.isalpha, token.value)) for token in tokens):
         yield ''.join(token.raw for token in tokens)
         return
     first, last = tokens[0], tokens[-1]
     yield first.raw[: len(first.raw) - len(first.raw.lstrip())] if first.kind == 'text' else ''
-    text, spans, spelled = '', [], {'&': '&amp;', '<': '&lt;', '>': '&gt;'}
+    text, spans = '', []
     for token in tokens:
         if token.kind == 'text':
-            if token.raw != token.value and len(token.value) == 1 and token.value not in ' \t\n\'"':
-                spelled[token.value] = token.raw
             value = re.sub(r'[ \t\r\n\f]+', ' ', token.value)
             value = value.lstrip() if token is first else value
             text += value.rstrip() if token is last else value
@@ -122,76 +135,61 @@ def _sentence(tokens: Sequence[Token]) -> Iterator[Part]:
         else:
             kind = token.kind if token.kind in ('open', 'close') else 'void'
             spans.append(Span(len(text), len(text), kind, token.raw, token.name))
-    table = str.maketrans(spelled)
-    yield with_literals(Marked(text, tuple(spans), lambda text: text.translate(table)))
+    yield with_literals(Marked(text, tuple(spans), escape))
     yield last.raw[len(last.raw.rstrip()) :] if last.kind == 'text' else ''
 
 
 def html_tokens(text: str) -> list[Token]:
     """The tokens of HTML, read as browsers do: nothing is an error."""
     out = []
-    for (start, kind, name, value), (end, *_) in pairwise([*_Html(text).found, (len(text),)]):
+    for (start, kind, name), (end, *_) in pairwise([*_Html(text).found, (len(text),)]):
         raw = text[start:end]
-        if kind == 'text':
-            value = html.unescape(raw) if raw.startswith('&') else raw
-            if raw.startswith('&') and not (value.isalnum() or value.isspace() or value in '&<>"\''):
-                kind = 'other'  # a sign that its author spelled, such as &copy;
-        out.append(Token(kind, raw, name, value))
+        value = html.unescape(raw) if kind == 'entity' else raw
+        # A sign that its author spelled, such as &copy;, stands on its own.
+        is_text = kind == 'text' or (kind == 'entity' and (value.isalnum() or value.isspace() or value in '&<>"\''))
+        out.append(Token('text' if is_text else kind, raw, name, value))
     return out
 
 
 def unclosed(tokens: Sequence[Token], place: str) -> list[str]:
     """Messages about the tags of HTML that lack their other half."""
     waiting: list[tuple[str, int]] = []
-    faults, line, left_open = [], 1, _LEFT_OPEN.split()
-    for token in [*tokens, Token('close', '', '')]:
-        if token.kind == 'open' and token.name not in left_open:
+    found, line = [], 1
+    for token in tokens:
+        if token.kind == 'open' and token.name not in _LEFT_OPEN.split():
             waiting.append((token.name, line))
-        elif token.kind == 'close' and token.name not in left_open:
-            names = [name for name, _ in waiting]
-            if token.name and token.name not in names:
-                faults.append(f'{place}, line {line}: got </{token.name}>, expected <{token.name}> before it')
-            while waiting and (not token.name or token.name in names):
-                name, begin = waiting.pop()
-                names.pop()
-                if name == token.name:
-                    break
-                faults.append(f'{place}, line {begin}: got <{name}>, expected </{name}> after it')
+        elif token.kind == 'close' and token.name not in _LEFT_OPEN.split():
+            at = max((i for i, (name, _) in enumerate(waiting) if name == token.name), default=None)
+            found += [(line, f'</{token.name}>', f'<{token.name}> before it')] if at is None else []
+            found += [(begin, f'<{name}>', f'</{name}> after it') for name, begin in waiting[at:][1:] if at is not None]
+            waiting = waiting[:at]
         line += token.raw.count('\n')
-    return faults
+    found += [(begin, f'<{name}>', f'</{name}> after it') for name, begin in waiting]
+    return [f'{place}, line {line}: got {got}, expected {expected}' for line, got, expected in sorted(found)]
 
 
 class _Html(HTMLParser):
-    """Where each token begins, its kind, name and attributes."""
+    """Where each token begins, its kind and name."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=False)
-        self.found: list[tuple[int, str, str, Any]] = []
+        self.found: list[tuple[int, str, str]] = []
         self._begins = [0, *(match.end() for match in re.finditer('\n', text))]
         self.feed(text)
         self.close()
 
-    def _add(self, kind: str, name: str = '', value: Any = None) -> None:
+    def _add(self, kind: str, name: str = '') -> None:
         line, column = self.getpos()
-        self.found.append((self._begins[line - 1] + column, kind, name, value))
+        self.found.append((self._begins[line - 1] + column, kind, name))
 
-    def handle_starttag(self, tag: str, attrs: Iterable[tuple[str, str | None]]) -> None:
-        self._add('void' if tag in _VOID.split() else 'open', tag, dict(attrs))
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self._add('void' if tag in _VOID.split() else 'open', tag)
 
-    def handle_startendtag(self, tag: str, attrs: Iterable[tuple[str, str | None]]) -> None:
-        self._add('void', tag, dict(attrs))
-
-    def handle_endtag(self, tag: str) -> None:
-        self._add('close', tag)
-
-    def handle_data(self, data: str) -> None:
-        self._add('text')
-
-    def handle_comment(self, data: str) -> None:
-        self._add('other')
-
-    handle_charref = handle_entityref = handle_data
-    handle_decl = handle_pi = unknown_decl = handle_comment
+    handle_startendtag = lambda self, tag, attrs: self._add('void', tag)
+    handle_endtag = lambda self, tag: self._add('close', tag)
+    handle_data = lambda self, data: self._add('text')
+    handle_charref = handle_entityref = lambda self, name: self._add('entity')
+    handle_comment = handle_decl = handle_pi = unknown_decl = lambda self, data: self._add('other')
 
 
 def xml_tokens(text: str, place: str = 'XML') -> list[Token]:
@@ -199,36 +197,60 @@ def xml_tokens(text: str, place: str = 'XML') -> list[Token]:
     is_whole = text.lstrip().startswith(('<?xml', '<!DOCTYPE'))
     data = text.encode() if is_whole else b'<_>' + text.encode() + b'</_>'
     parser = expat.ParserCreate('utf-8')
-    found: list[tuple[int, str, str, Any]] = []
-    is_cdata = False
-
-    def add(kind: str, name: str = '', value: Any = None) -> None:
-        found.append((parser.CurrentByteIndex, kind, name, value))
-
-    def cdata(starts: bool) -> None:
-        nonlocal is_cdata
-        is_cdata = starts
-        add('other')
-
-    parser.StartElementHandler = lambda name, attributes: add('open', name, attributes)
+    found: list[tuple[int, str, str, str]] = []
+    add = lambda kind, name='', value='': found.append((parser.CurrentByteIndex, kind, name, value))
+    parser.StartElementHandler = lambda name, attributes: add('open', name)
     parser.EndElementHandler = lambda name: add('close', name)
-    parser.CharacterDataHandler = lambda value: add('other' if is_cdata else 'text', '', value)
-    parser.StartCdataSectionHandler, parser.EndCdataSectionHandler = lambda: cdata(True), lambda: cdata(False)
-    parser.DefaultHandler = lambda value: add('other')
+    parser.CharacterDataHandler = lambda value: add('text', '', value)
+    parser.StartCdataSectionHandler = lambda: add('cdata')
+    parser.EndCdataSectionHandler = parser.DefaultHandler = lambda *_: add('other')
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
-        raise UserError(
-            f'{place}, line {error.lineno}: {expat.ErrorString(error.code)}; expected well-formed XML'
-        ) from None
+        why = f'{expat.ErrorString(error.code)}; expected well-formed XML'
+        raise UserError(f'{place}, line {error.lineno}: {why}') from None
     tokens: list[Token] = []
     for (start, kind, name, value), (end, *_) in pairwise([*found, (len(data),)]):
-        raw = data[start:end].decode()
-        if kind == 'text' and tokens and raw == value and tokens[-1].raw == tokens[-1].value:  # the parser cuts text
-            tokens[-1] = tokens[-1]._replace(raw=tokens[-1].raw + raw, value=tokens[-1].value + raw)
+        raw, last = data[start:end].decode(), tokens[-1] if tokens else Token('', '')
+        # The parser cuts text; what is in a section of CDATA has no tags or entities.
+        if kind == 'text' and (last.kind == 'cdata' or (raw == value and last.raw == last.value)):
+            tokens[-1] = last._replace(raw=last.raw + raw, value=last.value + raw)
         elif raw:  # nothing is left for the end of <x/>
             tokens.append(Token('void' if kind == 'open' and raw.endswith('/>') else kind, raw, name, value))
     return tokens if is_whole else tokens[1:-1]
+
+
+def split_xliff(text: str, place: str) -> list[Part]:
+    """The parts of XLIFF 1.2 or 2.0: a source that has no target, or an empty one, gets its translation as target."""
+    tokens = xml_tokens(text, place)
+    if next((token.name for token in tokens if token.kind == 'open'), '') != 'xliff':
+        raise UserError(f'{place}: got XML of another kind, expected <xliff> around everything')
+    parts: list[Part] = []
+    path: list[Token] = []
+    number, escape = 0, escape_of(tokens)
+    raw = lambda first, last: ''.join(token.raw for token in tokens[first:last])
+    while number < len(tokens):
+        token, begin = tokens[number], number
+        number += 1
+        if token.kind == 'close':
+            path.pop()
+        is_source = token.name == 'source' and token.kind == 'open' and path[-1].name in _UNITS
+        if not is_source or any(map(is_kept, path)):
+            path += [token] * (token.kind == 'open')
+            parts.append(token.raw)
+            continue
+        end = end_of(tokens, number)
+        new = split_tokens(tokens[number : end - 1], [False] * (end - 1 - number), escape, _CODES)
+        stop = next(i for i in range(end, len(tokens)) if tokens[i].name in (path[-1].name, 'alt-trans'))
+        target = next((i for i in range(end, stop) if tokens[i].name == 'target'), None)
+        if target is None:
+            number, opening = end, '<target>'
+        else:
+            number = target + 1 if tokens[target].kind == 'void' else end_of(tokens, target + 1)
+            opening = f'{tokens[target].raw.rstrip("/>").rstrip()}>'
+        is_filled = target is not None and raw(target + 1, number - 1).strip()
+        parts += [raw(begin, number)] if is_filled else [raw(begin, target or end), opening, *new, '</target>']
+    return parts
 
 
 def _outline(tokens: Sequence[Token], inline: Collection[str]) -> list[bool]:

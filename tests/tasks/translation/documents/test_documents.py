@@ -133,7 +133,7 @@ def test_a_document_resumes_after_the_texts_that_are_there(
     assert (tmp_path / 'b.html').read_text(encoding='utf-8') == '<p>EINS<p>TWO<p>THREE'
     assert not (tmp_path / 'b.html.lines').exists()
     code, _, error = call_command('translate', RUN, '--input', tmp_path / 'a.html', '--format', 'jsonl')
-    assert (code, '--format jsonl is for lines, and the input a document (html)' in error) == (2, True)
+    assert (code, 'the input is a document (html): leave out --format' in error) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_document_resumes_after_the_texts_that_are_there(
         ('a.srt', b'1\n00:00:01,000 --> 00:00:02,000\na\n\n2\n00:0x --> 1\nb\n', "line 5: got '2"),
         ('a.xlf', b'<a/>', 'got XML of another kind, expected <xliff>'),
         ('a.xml', b'<a>\n<b></a>', 'line 2: mismatched tag; expected well-formed XML'),
-        ('a.html', b'<p>\n\xff', 'line 2: byte 0xff is not valid UTF-8'),
+        ('a.html', b'<p>\n\xff', 'line 2: byte 0xff is not valid UTF-8; convert'),
         ('a.md', b'a\0b', 'got a zero byte, expected text'),
     ],
 )
