@@ -12,7 +12,6 @@ from flax_transformer.tasks.translation.inference.result import Translation
 
 STAND_INS = 'XYZQWVKJ'  # the model sees one of these, which the text does not have, for a literal, and copies it
 _DEEPEST = 100  # elements within each other; a tag further in is placed on its own
-_PARTS = re.compile(r'(\W*)(\w(?:.*\w)?)?(\W*)', re.S)  # of a word: signs before it, itself, signs after it
 
 
 class Span(NamedTuple):
@@ -39,14 +38,12 @@ def translate_marked(
     """A translation of each text, by a Translator; its `text` has every span once, tags well nested.
 
     The model sees a text without its tags, and with a stand-in for each literal, which the search must use if it has a
-    beam. Where alignment is asked for, a literal counts as one word. `options` are those of the translator's call.
+    beam. Where alignment is asked for, a literal counts as one word. A text with tags has its best translation only, as
+    alignment is of that one. `options` are those of the translator's call.
     """
     texts = [_Aside(line) for line in lines]
-    if (
-        any(text.literals for text in texts)
-        and translator.decoding.search == 'beam'
-        and translator.decoding.beam_width > 1
-    ):
+    has_literals = any(text.literals for text in texts)
+    if has_literals and translator.decoding.search == 'beam' and translator.decoding.beam_width > 1:
         glossary = [_Terms(text, glossary) for text in texts]
     options |= {'glossary': glossary} if glossary else {}
     wanted = alignment or any(line.spans for line in lines)
@@ -54,8 +51,9 @@ def translate_marked(
     for i, (text, each) in enumerate(zip(texts, found, strict=True)):
         if lines[i].spans:
             missing = tuple(phrase for phrase in each.missing if phrase not in text.literals)
-            each = replace(each, text=text.put_back(each), missing=missing, n_best=())
-        found[i] = each if alignment else replace(each, alignment=None)
+            others = () if text.tags else tuple(replace(one, text=text.put_back(one)) for one in each.n_best)
+            each = replace(each, text=text.put_back(each), missing=missing, n_best=others)
+        found[i] = each if alignment or each.alignment is None else replace(each, alignment=None)
     return found
 
 
@@ -64,7 +62,7 @@ class _Aside:
 
     def __init__(self, line: Marked) -> None:
         self.literals: dict[str, Span] = {}  # by their stand-ins
-        self._tags: list[Span] = []
+        self.tags: list[Span] = []
         self._text, self._escape, done = '', line.escape, 0
         # A translation may begin with a capital.
         free = (each for each in STAND_INS if not _as_word(each).search(line.text.upper()))
@@ -76,20 +74,20 @@ class _Aside:
                 self._text += stand_in
                 self.literals[stand_in] = here._replace(end=len(self._text))
             else:
-                self._tags.append(here)
+                self.tags.append(here)
         self._text += line.text[done:]
         # A tag may have stood between two spaces.
-        self.asked = re.sub('  +', ' ', self._text).strip() if self._tags else self._text
+        self.asked = re.sub('  +', ' ', self._text).strip() if self.tags else self._text
 
     def put_back(self, translation: Translation) -> str:
         """The text of the translation with tags and literals."""
-        text, source, target = translation.text, _units(self._text), _units(translation.text)
+        text, words = translation.text, _words(translation.text)
         links = {target: word for word, target in translation.alignment or ()}
         missing, written = self._literals_in(text, links)
-        root = _tree(sorted([*self._tags, *missing], key=itemgetter(0)), self._text, source)
-        _place(root, (0, len(target)), _aligned(source, target, links))
+        root = _tree(sorted([*self.tags, *missing], key=itemgetter(0)), self._text)
+        _place(root, (0, len(words)), [links.get(i) for i in range(len(words))])
         out, at = '', 0
-        for start, end, raw in sorted([*_written(root, 0, len(text), target), *written], key=itemgetter(0)):
+        for start, end, raw in sorted([*_written(root, 0, len(text), words), *written], key=itemgetter(0)):
             out += self._escape(text[at:start]) + raw
             at = end
         return out + self._escape(text[at:])
@@ -138,60 +136,50 @@ class _Element:
     after: str = ''
     children: list['_Element'] = field(default_factory=list)
     spaces: tuple[bool, bool] = (True, True)  # whether white space, or an end, is before it and after it
-    units: range = range(0)  # the source's that it holds; if it is empty, before the next
-    place: tuple[int, int] = (0, 0)  # the target's units that it gets
+    signs: tuple[bool, bool] = (
+        True,
+        True,
+    )  # whether a sign, not a word, comes next from its start, and last to its end
+    words: range = range(0)  # the source's that it holds; if it is empty, before the next
+    place: tuple[int, int] = (-1, -1)  # the target's words that it gets
 
 
-class _Unit(NamedTuple):
-    """A word, or the signs before or after it."""
-
+class _Word(NamedTuple):
     start: int
+    first: int  # after signs such as quotes
+    last: int  # before signs such as commas
     end: int
-    word: int
-    part: int
 
 
-def _units(text: str) -> list[_Unit]:
-    units = []
-    for number, word in enumerate(re.finditer(r'\S+', text)):
-        parts = _PARTS.fullmatch(word[0])
-        for part in (1, 2, 3):
-            start, end = parts.span(part)
-            if start < end:
-                units.append(_Unit(word.start() + start, word.start() + end, number, part if parts[2] else 2))
-    return units
+def _words(text: str) -> list[_Word]:
+    found = []
+    for word in re.finditer(r'\S+', text):
+        core = re.search(r'\w(?:.*\w)?', word[0]) or re.match('.*', word[0])
+        found.append(_Word(word.start(), word.start() + core.start(), word.start() + core.end(), word.end()))
+    return found
 
 
-def _aligned(source: list[_Unit], target: list[_Unit], links: dict[int, int]) -> list[int | None]:
-    """Of each target unit the number of the source's that it comes from."""
-    numbers = {(unit.word, unit.part): i for i, unit in enumerate(source)}
-    aligned = []
-    for unit in target:
-        word = links.get(unit.word, -1)
-        # A sign may end another word of its clause than in the source.
-        after = (i for i, each in enumerate(source) if each.part == 3 and each.word > word)
-        aligned.append(numbers.get((word, unit.part), next(after, None) if unit.part == 3 and word >= 0 else None))
-    return aligned
-
-
-def _tree(spans: Sequence[Span], text: str, source: list[_Unit]) -> _Element:
+def _tree(spans: Sequence[Span], text: str) -> _Element:
     """The tags as elements within each other; one that lacks its other half is an element of its own."""
-    stack, names = [_Element('', 0, len(text))], ['']
-    starts, ends = [unit.start for unit in source], [unit.end for unit in source]
+    stack, names, words = [_Element('', 0, len(text))], [''], _words(text)
+    begins, ends = [word.first for word in words], [word.last for word in words]
+    is_sign = lambda character: re.match(r'\w', character) is None
 
     def leave(end: int | None = None, raw: str = '') -> None:
         element = stack.pop()
         names.pop()
         stack[-1].children.append(element)
         first = bisect_left(ends, element.start + 1)
-        element.units, element.after = range(first, first), raw
+        element.words, element.after = range(first, first), raw
         if end is None:  # it is a point, and its children its parent's
             stack[-1].children += element.children
             element.children = []
         else:
             element.end = end
-            element.units = range(first, max(bisect_left(starts, end), first))
+            element.words = range(first, max(bisect_left(begins, end), first))
+        until, since = text[: element.end], text[element.start :]
         element.spaces = (not text[: element.start][-1:].strip(), not text[element.end :][:1].strip())
+        element.signs = (is_sign(since.lstrip()[:1]), is_sign(until.rstrip()[-1:]))
 
     for span in spans:
         if span.kind == 'close' and span.name in names[1:]:
@@ -205,18 +193,18 @@ def _tree(spans: Sequence[Span], text: str, source: list[_Unit]) -> _Element:
             leave()
     while len(stack) > 1:
         leave()
-    stack[0].units = range(len(source))
+    stack[0].words = range(len(words))
     return stack[0]
 
 
 def _place(element: _Element, place: tuple[int, int], aligned: list[int | None]) -> None:
-    """Gives an element its target units, and those within it disjoint parts of them, the longest first."""
+    """Gives an element its target words, and those within it disjoint parts of them, the longest first."""
     element.place, free, taken = place, [place], []
-    for child in sorted(element.children, key=lambda child: -len(child.units)):
-        is_all = child.units == element.units and free == [place]
-        found = [(1, *place)] if is_all else [_densest(gap, child.units, aligned) for gap in free]
+    for child in sorted(element.children, key=lambda child: -len(child.words)):
+        is_all = child.words == element.words and free == [place]
+        found = [(1, *place)] if is_all else [_densest(gap, child.words, aligned) for gap in free]
         gain, first, last = max(found, key=itemgetter(0), default=(0, 0, 0))
-        if gain > 0 and first < last and child.units:
+        if gain > 0 and first < last and child.words:
             free = [gap for a, b in free for gap in ([(a, first), (last, b)] if a <= first < b else [(a, b)])]
             taken.append((first, last))
             _place(child, (first, last), aligned)
@@ -224,54 +212,52 @@ def _place(element: _Element, place: tuple[int, int], aligned: list[int | None])
             child.place = (-1, -1)
     for child in element.children:
         if child.place == (-1, -1):
-            at = _point(child, element.units, place, aligned)
+            at = _point(child, element.words, place, aligned)
             inside = next((each for each in taken if each[0] < at < each[1]), (at,))
             at = min(inside, key=lambda end: abs(end - at))
             _place(child, (at, at), aligned)
 
 
-def _densest(gap: tuple[int, int], units: range, aligned: list[int | None]) -> tuple[int, int, int]:
-    """The part of a gap with most target units that are aligned with `units`, less those that are with others."""
+def _densest(gap: tuple[int, int], words: range, aligned: list[int | None]) -> tuple[int, int, int]:
+    """The part of a gap with most target words that are aligned with `words`, less those that are with others."""
     best, total, start = (0, gap[0], gap[0]), 0, gap[0]
     for i in range(*gap):
         if total <= 0:
             total, start = 0, i
-        total += 0 if aligned[i] is None else 1 if aligned[i] in units else -1
+        total += 0 if aligned[i] is None else 1 if aligned[i] in words else -1
         best = max(best, (total, start, i + 1), key=itemgetter(0))
     return best
 
 
-def _point(child: _Element, units: range, place: tuple[int, int], aligned: list[int | None]) -> int:
-    """Before which target unit something without words goes: where fewest words change sides, near ones above all."""
-    unit, cost = child.units.start, 0.0
-    leads = child.spaces == (True, False) and unit > units.start  # it is written right before the next word
+def _point(child: _Element, words: range, place: tuple[int, int], aligned: list[int | None]) -> int:
+    """Before which target word something without words goes: where fewest words change sides, near ones above all."""
+    word, cost = child.words.start, 0.0
+    leads = child.spaces == (True, False) and word > words.start  # it is written right before the next word
     best = (0.0, place[0])
     for i in range(*place):
         if aligned[i] is not None:
-            distance = aligned[i] - unit
+            distance = aligned[i] - word
             cost += 2.0**-distance if distance >= 0 else -(2.0 ** (distance + 1)) * (0.99 if leads else 1.01)
-        if cost < best[0] or (cost == best[0] and (leads or unit >= units.stop)):
+        if cost < best[0] or (cost == best[0] and (leads or word >= words.stop)):
             best = (cost, i + 1)
     return best[1]
 
 
-def _written(element: _Element, start: int, end: int, target: list[_Unit]) -> Iterator[tuple[int, int, str]]:
+def _written(element: _Element, start: int, end: int, words: list[_Word]) -> Iterator[tuple[int, int, str]]:
     """Yields the tags within an element, in order, and twice where they go in the characters that it gets."""
     is_empty = start == end
     for child in sorted(element.children, key=lambda child: child.place):
         (first, last), before, after = child.place, '', ''
-        if first < last:
-            begin, stop = target[first].start, target[last - 1].end
-        else:
-            follows = target[first] if first < len(target) else None
+        begin = (words[first].start if child.signs[0] else words[first].first) if first < len(words) else end
+        stop = (words[last - 1].end if child.signs[1] else words[last - 1].last) if last else 0
+        if first == last:
             leads, trails = (False, False) if is_empty else child.spaces
-            ends_word = first > 0 and (not leads or follows is None)
-            begin = target[first - 1].end if ends_word else follows.start if follows else 0
-            begin = stop = min(max(begin, start), end)
-            is_after = first > 0 and begin == target[first - 1].end
-            before = ' ' if leads and is_after else ''
-            after = ' ' if trails and follows and not is_after else ''
+            ends_word = last > 0 and (not leads or first == len(words))
+            begin = stop = stop if ends_word else begin
+            before, after = ' ' * (leads and ends_word), ' ' * (trails and not ends_word and first < len(words))
+        begin = min(max(begin, start), end)
+        stop = min(max(stop, begin), end)
         yield begin, begin, before + child.before
-        yield from _written(child, begin, stop, target)
+        yield from _written(child, begin, stop, words)
         yield stop, stop, child.after + after
         start = stop
