@@ -38,17 +38,18 @@ def split_markdown(text: str) -> list[Part]:
             continue
         start, stop = lines[token.map[0]], lines[token.map[1]]
         if token.type == 'html_block':
-            found = split_html(text[start:stop])
+            parts += [text[done:start], *split_html(text[start:stop])]
+            done = stop
         else:
             first, *more = token.content.split('\n')
             last = more[-1].strip() if more else first
             start = text.find(first, max(done, start), stop)
             stop = text.find(last, lines[token.map[0] + len(more)] if more else start, stop) + len(last)
             tokens = _tokens(token.content, token.children)
-            found = split_tokens(tokens, [each.kind == 'break' for each in tokens], _escape)
-        if start >= 0 and found:  # a cell with an escaped | is nowhere, and stays
-            parts += [text[done:start], *found]
-            done = stop
+            if start >= 0 and tokens:  # a cell with an escaped | is nowhere, and stays
+                is_split = [each.kind == 'break' for each in tokens]
+                parts += [text[done:start], *split_tokens(tokens, is_split, _escape)]
+                done = stop
     return [*parts, text[done:]]
 
 
@@ -79,4 +80,4 @@ def _tokens(content: str, children: list[Any]) -> list[Token]:
             found += html_tokens(raw)
         else:
             found.append(Token(_KINDS.get(kind) or {1: 'open', -1: 'close'}[token.nesting], raw, token.tag, value))
-    return found
+    return found if at == len(content) else []

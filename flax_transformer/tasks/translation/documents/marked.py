@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple
 from flax_transformer.tasks.translation.glossary import Match
 from flax_transformer.tasks.translation.inference.result import Translation
 
-STAND_INS = 'XYZQWVKJ'  # the model sees one of these, which the text does not have, for a literal, and copies it
+# The model sees one of these, which the text does not have, for a literal, and copies it.
+STAND_INS = [letters for times in (1, 2) for letters in (times * letter for letter in 'XYZQWVKJBCDFGHLMNPRST')]
 _DEEPEST = 100  # elements within each other; a tag further in is placed on its own
 
 
@@ -49,7 +50,7 @@ def translate_marked(
     wanted = alignment or any(line.spans for line in lines)
     found = translator([text.asked for text in texts], alignment=wanted, **options)
     for i, (text, each) in enumerate(zip(texts, found, strict=True)):
-        if lines[i].spans:
+        if lines[i].spans or lines[i].escape is not str:
             missing = tuple(phrase for phrase in each.missing if phrase not in text.literals)
             others = () if text.tags else tuple(replace(one, text=text.put_back(one)) for one in each.n_best)
             each = replace(each, text=text.put_back(each), missing=missing, n_best=others)
@@ -87,7 +88,7 @@ class _Aside:
         root = _tree(sorted([*self.tags, *missing], key=itemgetter(0)), self._text)
         _place(root, (0, len(words)), [links.get(i) for i in range(len(words))])
         out, at = '', 0
-        for start, end, raw in sorted([*_written(root, 0, len(text), words), *written], key=itemgetter(0)):
+        for start, end, raw in sorted([*_written(root, 0, len(text), text, words), *written], key=itemgetter(0)):
             out += self._escape(text[at:start]) + raw
             at = end
         return out + self._escape(text[at:])
@@ -136,10 +137,8 @@ class _Element:
     after: str = ''
     children: list['_Element'] = field(default_factory=list)
     spaces: tuple[bool, bool] = (True, True)  # whether white space, or an end, is before it and after it
-    signs: tuple[bool, bool] = (
-        True,
-        True,
-    )  # whether a sign, not a word, comes next from its start, and last to its end
+    signs: tuple[bool, bool] = (True, True)  # whether it begins and ends with signs, not letters
+    outer: tuple[str, str] = ('', '')  # signs right before it and after it
     words: range = range(0)  # the source's that it holds; if it is empty, before the next
     place: tuple[int, int] = (-1, -1)  # the target's words that it gets
 
@@ -149,6 +148,17 @@ class _Word(NamedTuple):
     first: int  # after signs such as quotes
     last: int  # before signs such as commas
     end: int
+
+    def begin(self, text: str, element: _Element) -> int:
+        """Where an element begins whose first word this is: after the signs that were before it in the source."""
+        if (outer := element.outer[0]) and text.startswith(outer, self.start):
+            return self.start + len(outer)
+        return self.start if element.signs[0] else self.first
+
+    def stop(self, text: str, element: _Element) -> int:
+        if (outer := element.outer[1]) and text.endswith(outer, self.start, self.end):
+            return self.end - len(outer)
+        return self.end if element.signs[1] else self.last
 
 
 def _words(text: str) -> list[_Word]:
@@ -180,6 +190,8 @@ def _tree(spans: Sequence[Span], text: str) -> _Element:
         until, since = text[: element.end], text[element.start :]
         element.spaces = (not text[: element.start][-1:].strip(), not text[element.end :][:1].strip())
         element.signs = (is_sign(since.lstrip()[:1]), is_sign(until.rstrip()[-1:]))
+        outer = re.search(r'[^\w\s]*$', text[: element.start])[0], re.match(r'[^\w\s]*', text[element.end :])[0]
+        element.outer = outer
 
     for span in spans:
         if span.kind == 'close' and span.name in names[1:]:
@@ -243,13 +255,13 @@ def _point(child: _Element, words: range, place: tuple[int, int], aligned: list[
     return best[1]
 
 
-def _written(element: _Element, start: int, end: int, words: list[_Word]) -> Iterator[tuple[int, int, str]]:
+def _written(element: _Element, start: int, end: int, text: str, words: list[_Word]) -> Iterator[tuple[int, int, str]]:
     """Yields the tags within an element, in order, and twice where they go in the characters that it gets."""
     is_empty = start == end
     for child in sorted(element.children, key=lambda child: child.place):
         (first, last), before, after = child.place, '', ''
-        begin = (words[first].start if child.signs[0] else words[first].first) if first < len(words) else end
-        stop = (words[last - 1].end if child.signs[1] else words[last - 1].last) if last else 0
+        begin = words[first].begin(text, child) if first < len(words) else end
+        stop = words[last - 1].stop(text, child) if last else 0
         if first == last:
             leads, trails = (False, False) if is_empty else child.spaces
             ends_word = last > 0 and (not leads or first == len(words))
@@ -258,6 +270,6 @@ def _written(element: _Element, start: int, end: int, words: list[_Word]) -> Ite
         begin = min(max(begin, start), end)
         stop = min(max(stop, begin), end)
         yield begin, begin, before + child.before
-        yield from _written(child, begin, stop, words)
+        yield from _written(child, begin, stop, text, words)
         yield stop, stop, child.after + after
         start = stop

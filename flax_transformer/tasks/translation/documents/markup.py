@@ -2,6 +2,7 @@
 
 import html
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -80,9 +81,11 @@ def split_tokens(
         token, splits = tokens[number], is_split[number]
         number += 1
         stays = token.kind == 'open' and (token.name in ignored or is_kept(token))
-        if stays and (end := end_of(tokens, number)):
-            token = Token('literal', ''.join(each.raw for each in tokens[number - 1 : end]), token.name)
-            number = end
+        if (stays or (token.kind == 'open' and not splits)) and (end := end_of(tokens, number)):
+            inner = tokens[number - 1 : end]
+            if stays or not any(each.kind == 'text' and re.search(r'\w', each.value) for each in inner):
+                token = Token('literal' if stays else 'void', ''.join(each.raw for each in inner), token.name)
+                number = end
         if splits:
             parts += [*_sentence(waiting, escape), token.raw]
             waiting = []
@@ -107,12 +110,10 @@ def end_of(tokens: Sequence[Token], number: int) -> int:
 
 
 def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
-    """Writes text as HTML and XML want it, and other characters as their author spelled them."""
+    """Writes text as HTML and XML want it, and letters as their author spelled them."""
     spelled = {each.value: each.raw for each in tokens if each.kind == 'text' and each.raw != each.value}
-    single = {
-        character: raw for character, raw in spelled.items() if len(character) == 1 and character not in ' \t\n"\''
-    }
-    table = str.maketrans({'&': '&amp;', '<': '&lt;', '>': '&gt;'} | single)
+    letters = {value: raw for value, raw in spelled.items() if len(value) == 1 and not value.isascii()}
+    table = str.maketrans({'&': '&amp;', '<': '&lt;', '>': '&gt;'} | letters)
     return lambda text: text.translate(table)
 
 
@@ -145,8 +146,10 @@ def html_tokens(text: str) -> list[Token]:
     for (start, kind, name), (end, *_) in pairwise([*_Html(text).found, (len(text),)]):
         raw = text[start:end]
         value = html.unescape(raw) if kind == 'entity' else raw
-        # A sign that its author spelled, such as &copy;, stands on its own.
-        is_text = kind == 'text' or (kind == 'entity' and (value.isalnum() or value.isspace() or value in '&<>"\''))
+        # Symbols such as &copy; and spaces at an edge stand on their own.
+        is_symbol = unicodedata.category(value[:1] or ' ')[0] == 'S' and value not in '<>'
+        is_edge = value.isspace() and not text[end : end + 1].isalnum()
+        is_text = kind == 'text' or (kind == 'entity' and not is_symbol and not is_edge)
         out.append(Token('text' if is_text else kind, raw, name, value))
     return out
 

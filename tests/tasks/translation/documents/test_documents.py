@@ -18,7 +18,7 @@ DOCUMENTS = {
 href="u">t@u.de</a>.<!-- c --><br>
   ‹next line› &lt;‹caf›&ordf; &copy; 2024
 <pre> raw <b>x</b></pre>
-<p translate="no">keep <b>me</b></p><script>if (a<b) c</script><li>‹run› <code>ls</code> ‹now›<li>12""",
+<p translate="no">keep <b>me</b></p>‹plain› &amp; <script>if (a<b) c</script><li>‹run› <code>ls</code> ‹now›<li>12""",
     'a.xml': """<?xml version='1.0'?>
 <!DOCTYPE d [<!ENTITY e 'x'>]>
 <d>
@@ -37,6 +37,7 @@ title: no
 > ‹a quote›
 
 1. ‹item›
+2. read as [one](http://u.v "x) y"), which is a title
 
 | ‹a› | b \\| c |
 |---|---|
