@@ -76,14 +76,15 @@ def split_tokens(
     """The parts of a text, which joined are the text; `is_split` says of each token whether a sentence ends there."""
     parts: list[Part] = []
     waiting: list[Token] = []  # of a sentence
-    number = 0
+    number, ends = 0, ends_of(tokens)
     while number < len(tokens):
-        token, splits = tokens[number], is_split[number]
+        token, splits, end = tokens[number], is_split[number], ends.get(number)
         number += 1
-        stays = token.kind == 'open' and (token.name in ignored or is_kept(token))
-        if (stays or (token.kind == 'open' and not splits)) and (end := end_of(tokens, number)):
+        if end:
             inner = tokens[number - 1 : end]
-            if stays or not any(each.kind == 'text' and re.search(r'\w', each.value) for each in inner):
+            stays = token.name in ignored or is_kept(token)
+            is_blank = not splits and not any(each.kind == 'text' and re.search(r'\w', each.value) for each in inner)
+            if stays or is_blank:
                 token = Token('literal' if stays else 'void', ''.join(each.raw for each in inner), token.name)
                 number = end
         if splits:
@@ -99,14 +100,16 @@ def is_kept(token: Token) -> bool:
     return _KEPT.search(token.raw) is not None
 
 
-def end_of(tokens: Sequence[Token], number: int) -> int:
-    """After which token the element ends whose opening tag is the one before `number`; 0: nowhere."""
-    name, depth = tokens[number - 1].name, 1
-    for i in range(number, len(tokens)):
-        depth += (tokens[i].name == name) * ((tokens[i].kind == 'open') - (tokens[i].kind == 'close'))
-        if not depth:
-            return i + 1
-    return 0
+def ends_of(tokens: Sequence[Token]) -> dict[int, int]:
+    """After which token each element ends, by the number of its opening tag."""
+    ends: dict[int, int] = {}
+    waiting: dict[str, list[int]] = {}
+    for number, token in enumerate(tokens):
+        if token.kind == 'open':
+            waiting.setdefault(token.name, []).append(number)
+        elif token.kind == 'close' and waiting.get(token.name):
+            ends[waiting[token.name].pop()] = number + 1
+    return ends
 
 
 def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
@@ -230,7 +233,7 @@ def split_xliff(text: str, place: str) -> list[Part]:
         raise UserError(f'{place}: got XML of another kind, expected <xliff> around everything')
     parts: list[Part] = []
     path: list[Token] = []
-    number, escape = 0, escape_of(tokens)
+    number, escape, ends = 0, escape_of(tokens), ends_of(tokens)
     raw = lambda first, last: ''.join(token.raw for token in tokens[first:last])
     while number < len(tokens):
         token, begin = tokens[number], number
@@ -242,14 +245,14 @@ def split_xliff(text: str, place: str) -> list[Part]:
             path += [token] * (token.kind == 'open')
             parts.append(token.raw)
             continue
-        end = end_of(tokens, number)
+        end = ends[begin]
         new = split_tokens(tokens[number : end - 1], [False] * (end - 1 - number), escape, _CODES)
         stop = next(i for i in range(end, len(tokens)) if tokens[i].name in (path[-1].name, 'alt-trans'))
         target = next((i for i in range(end, stop) if tokens[i].name == 'target'), None)
         if target is None:
             number, opening = end, '<target>'
         else:
-            number = target + 1 if tokens[target].kind == 'void' else end_of(tokens, target + 1)
+            number = target + 1 if tokens[target].kind == 'void' else ends[target]
             opening = f'{tokens[target].raw.rstrip("/>").rstrip()}>'
         is_filled = target is not None and raw(target + 1, number - 1).strip()
         parts += [raw(begin, number)] if is_filled else [raw(begin, target or end), opening, *new, '</target>']
