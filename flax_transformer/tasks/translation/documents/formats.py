@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from flax_transformer.common.errors import UserError
@@ -82,7 +83,7 @@ def _po(text: str, place: str) -> Document:
         if entry.msgid_plural and (not header or {*forms} != {*wanted}):
             got = ', '.join(f'msgstr[{form}]' for form in sorted(forms)) or 'no msgstr[0]'
             why = '' if header else '; the header has no Plural-Forms'
-            faults.append(f'{place}, line {entry.linenum}: got {got}, expected {count} plural forms{why}')
+            faults.append(f'{place}, line {max(entry.linenum, 1)}: got {got}, expected {count} plural forms{why}')
         for form in wanted:
             if not entry.obsolete and not forms.get(form):
                 is_plural = form is not None and (form > 0 or count == 1)
@@ -108,7 +109,15 @@ def _srt(text: str, place: str) -> Document:
         line = text.count('\n', 0, getattr(error, 'expected_start', 0)) + 1
         got = getattr(error, 'unmatched_content', text).strip()[:60]
         raise UserError(f'{place}, line {line}: got {got!r}; expected {_TIMES}') from None
-    times = [number for number, line in enumerate(text.splitlines(), start=1) if '-->' in line]
+    lines = text.splitlines()
+    for number, (before, line) in enumerate(pairwise(lines), start=2):
+        if (
+            before.strip().isdigit()
+            and '-->' in line
+            and not re.match(rf'\s*{srt.RGX_TIMESTAMP}.*{srt.RGX_TIMESTAMP}', line)
+        ):
+            raise UserError(f'{place}, line {number}: got {line!r}; expected {_TIMES}')
+    times = [number for number, line in enumerate(lines, start=1) if '-->' in line]
     faults, last = [], srt.timedelta(0)
     for line, each in zip(times, subtitles, strict=False):
         if not last <= each.start <= each.end:

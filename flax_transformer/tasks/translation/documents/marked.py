@@ -64,11 +64,12 @@ class _Aside:
     def __init__(self, line: Marked) -> None:
         self.literals: dict[str, Span] = {}  # by their stand-ins
         self.tags: list[Span] = []
-        self._text, self._escape, done = '', line.escape, 0
+        self._text, self._escape, rest, done = '', line.escape, '', 0
         # A translation may begin with a capital.
         free = (each for each in STAND_INS if not _as_word(each).search(line.text.upper()))
         for span in line.spans:
             self._text += line.text[done : span.start]
+            rest += line.text[done : span.start]
             here = span._replace(start=len(self._text), end=len(self._text))
             done = span.end
             if span.kind == 'literal' and (stand_in := next(free, '')):
@@ -79,11 +80,15 @@ class _Aside:
         self._text += line.text[done:]
         # A tag may have stood between two spaces.
         self.asked = re.sub('  +', ' ', self._text).strip() if self.tags else self._text
+        if self.literals and not any(map(str.isalpha, rest + line.text[done:])):
+            self.asked = ''  # there is nothing to translate
 
     def put_back(self, translation: Translation) -> str:
         """The text of the translation with tags and literals."""
-        text, words = translation.text, _words(translation.text)
+        text = translation.text if self.asked else self._text
+        words = _words(text)
         links = {target: word for word, target in translation.alignment or ()}
+        links = links if self.asked else {i: i for i in range(len(words))}
         missing, written = self._literals_in(text, links)
         root = _tree(sorted([*self.tags, *missing], key=itemgetter(0)), self._text)
         _place(root, (0, len(words)), [links.get(i) for i in range(len(words))])

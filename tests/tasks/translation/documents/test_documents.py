@@ -143,7 +143,7 @@ def test_a_document_resumes_after_the_texts_that_are_there(
         ('a.po', b'hello\n', 'line 1: got no line of a PO file; expected msgid'),
         ('a.po', b'msgid "a"b"\nmsgstr ""\n', 'line 1: got unescaped double quote found'),
         ('a.srt', b'hello\n', "line 1: got 'hello'; expected a number, a line with 00:00:01,000 -->"),
-        ('a.srt', b'1\n00:00:01,000 --> 00:00:02,000\na\n\n2\n00:0x --> 1\nb\n', "line 5: got '2"),
+        ('a.srt', b'1\n00:00:01,000 --> 00:00:02,000\na\n\n2\n00:0x --> 1\nb\n', "line 6: got '00:0x --> 1'"),
         ('a.xlf', b'<a/>', 'got XML of another kind, expected <xliff>'),
         ('a.xml', b'<a>\n<b></a>', 'line 2: mismatched tag; expected well-formed XML'),
         ('a.html', b'<p>\n\xff', 'line 2: byte 0xff is not valid UTF-8; convert'),
