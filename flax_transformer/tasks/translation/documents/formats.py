@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from flax_transformer.common.errors import UserError
@@ -103,21 +102,15 @@ def _po(text: str, place: str) -> Document:
 
 def _srt(text: str, place: str) -> Document:
     srt = imported('srt', 'documents')
+    line_of = lambda start: text.count('\n', 0, start) + 1
+    if wrong := re.search(rf'^\d+[ \t\r]*\n(?!\s*{srt.RGX_TIMESTAMP}.*{srt.RGX_TIMESTAMP})(.*-->.*)', text, re.M):
+        raise UserError(f'{place}, line {line_of(wrong.start(1))}: got {wrong[1].strip()!r}; expected {_TIMES}')
     try:
         subtitles = list(srt.parse(text))
     except (srt.SRTParseError, ValueError) as error:
-        line = text.count('\n', 0, getattr(error, 'expected_start', 0)) + 1
-        got = getattr(error, 'unmatched_content', text).strip()[:60]
-        raise UserError(f'{place}, line {line}: got {got!r}; expected {_TIMES}') from None
-    lines = text.splitlines()
-    for number, (before, line) in enumerate(pairwise(lines), start=2):
-        if (
-            before.strip().isdigit()
-            and '-->' in line
-            and not re.match(rf'\s*{srt.RGX_TIMESTAMP}.*{srt.RGX_TIMESTAMP}', line)
-        ):
-            raise UserError(f'{place}, line {number}: got {line!r}; expected {_TIMES}')
-    times = [number for number, line in enumerate(lines, start=1) if '-->' in line]
+        line, got = line_of(getattr(error, 'expected_start', 0)), getattr(error, 'unmatched_content', text).strip()
+        raise UserError(f'{place}, line {line}: got {got[:60]!r}; expected {_TIMES}') from None
+    times = [number for number, line in enumerate(text.splitlines(), start=1) if '-->' in line]
     faults, last = [], srt.timedelta(0)
     for line, each in zip(times, subtitles, strict=False):
         if not last <= each.start <= each.end:
