@@ -27,8 +27,14 @@ _LEFT_OPEN = 'body colgroup dd dt head html li optgroup option p rp rt tbody td 
 _NO_LANGUAGE = 'code kbd math pre samp script style svg textarea var'  # what is in them is no language
 
 
-# Of XLIFF: what has a source and a target, and what holds the markup of another format.
-_UNITS, _CODES = ('trans-unit', 'segment'), ('bpt', 'ept', 'it', 'ph')
+# Of XLIFF: what has sources, a source and its target if there is one, and the tags around markup of another format.
+_UNIT = re.compile(r'(?P<opening><(trans-unit|unit)\b[^>]*>).*?</\2\s*>', re.S)
+_SOURCE = re.compile(
+    r'<source\b[^>]*>(?P<text>.*?)</source\s*>(?:\s*<seg-source\b.*?</seg-source\s*>)?'
+    r'(?P<after>(?:(?P<space>\s*)<target(?P<attributes>[^>]*?)(?:/>|>(?P<target>.*?)</target\s*>))?)',
+    re.S,
+)
+_CODES = ('bpt', 'ept', 'it', 'ph')
 _KEPT = re.compile(r'\stranslate=["\']?no\b|\sclass=(["\']?)[^"\'>]*\bnotranslate\b', re.I)
 
 
@@ -159,19 +165,16 @@ def html_tokens(text: str) -> list[Token]:
 
 def unclosed(tokens: Sequence[Token], place: str) -> list[str]:
     """Messages about the tags of HTML that lack their other half."""
-    waiting: list[tuple[str, int]] = []
-    found, line = [], 1
-    for token in tokens:
-        if token.kind == 'open' and token.name not in _LEFT_OPEN.split():
-            waiting.append((token.name, line))
-        elif token.kind == 'close' and token.name not in _LEFT_OPEN.split():
-            at = max((i for i, (name, _) in enumerate(waiting) if name == token.name), default=None)
-            found += [(line, f'</{token.name}>', f'<{token.name}> before it')] if at is None else []
-            found += [(begin, f'<{name}>', f'</{name}> after it') for name, begin in waiting[at:][1:] if at is not None]
-            waiting = waiting[:at]
+    ends, left_open = ends_of(tokens), _LEFT_OPEN.split()
+    paired = {*ends, *(end - 1 for end in ends.values())}
+    faults, line = [], 1
+    for number, token in enumerate(tokens):
+        if token.kind in ('open', 'close') and number not in paired and token.name not in left_open:
+            wrong = (f'<{token.name}>', f'</{token.name}> after') if token.kind == 'open' else None
+            got, expected = wrong or (f'</{token.name}>', f'<{token.name}> before')
+            faults.append(f'{place}, line {line}: got {got}, expected {expected} it')
         line += token.raw.count('\n')
-    found += [(begin, f'<{name}>', f'</{name}> after it') for name, begin in waiting]
-    return [f'{place}, line {line}: got {got}, expected {expected}' for line, got, expected in sorted(found)]
+    return faults
 
 
 class _Html(HTMLParser):
@@ -228,35 +231,21 @@ def xml_tokens(text: str, place: str = 'XML') -> list[Token]:
 
 def split_xliff(text: str, place: str) -> list[Part]:
     """The parts of XLIFF 1.2 or 2.0: a source that has no target, or an empty one, gets its translation as target."""
-    tokens = xml_tokens(text, place)
-    if next((token.name for token in tokens if token.kind == 'open'), '') != 'xliff':
+    if next((token.name for token in xml_tokens(text, place) if token.kind == 'open'), '') != 'xliff':
         raise UserError(f'{place}: got XML of another kind, expected <xliff> around everything')
     parts: list[Part] = []
-    path: list[Token] = []
-    number, escape, ends = 0, escape_of(tokens), ends_of(tokens)
-    raw = lambda first, last: ''.join(token.raw for token in tokens[first:last])
-    while number < len(tokens):
-        token, begin = tokens[number], number
-        number += 1
-        if token.kind == 'close':
-            path.pop()
-        is_source = token.name == 'source' and token.kind == 'open' and path[-1].name in _UNITS
-        if not is_source or any(map(is_kept, path)):
-            path += [token] * (token.kind == 'open')
-            parts.append(token.raw)
-            continue
-        end = ends[begin]
-        new = split_tokens(tokens[number : end - 1], [False] * (end - 1 - number), escape, _CODES)
-        stop = next(i for i in range(end, len(tokens)) if tokens[i].name in (path[-1].name, 'alt-trans'))
-        target = next((i for i in range(end, stop) if tokens[i].name == 'target'), None)
-        if target is None:
-            number, opening = end, '<target>'
-        else:
-            number = target + 1 if tokens[target].kind == 'void' else ends[target]
-            opening = f'{tokens[target].raw.rstrip("/>").rstrip()}>'
-        is_filled = target is not None and raw(target + 1, number - 1).strip()
-        parts += [raw(begin, number)] if is_filled else [raw(begin, target or end), opening, *new, '</target>']
-    return parts
+    done = 0
+    for unit in _UNIT.finditer(text):
+        sources = [] if _KEPT.search(unit['opening']) else _SOURCE.finditer(text, *unit.span())
+        for source in sources:
+            if (source['target'] or '').strip():
+                continue
+            tokens = xml_tokens(source['text'], place)
+            opening = f'{source["space"] or ""}<target{source["attributes"] or ""}>'
+            new = split_tokens(tokens, [False] * len(tokens), escape_of(tokens), _CODES)
+            parts += [text[done : source.start('after')], opening, *new, '</target>']
+            done = source.end()
+    return [*parts, text[done:]]
 
 
 def _outline(tokens: Sequence[Token], inline: Collection[str]) -> list[bool]:
