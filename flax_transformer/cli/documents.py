@@ -25,11 +25,12 @@ def translate_document(options: Any, load: Callable[[], Any], translate: Callabl
       load: gives the translator, once the document is known to be sound.
       translate: translates chunks of records and writes lines.
     """
-    if options.format != 'text' or options.decoding.n_best > 1 or options.alignments or options.show_attention:
-        got = f'the input is a document ({options.input_format})'
-        raise UserError(f'{got}: leave out --format, --n-best, --alignments and --show-attention, which are for lines')
-    if options.shard or (options.resume and not options.output):
-        raise UserError('a document is translated as a whole, and resumed with --output: leave out --shard')
+    is_unfit = options.format != 'text' or options.decoding.n_best > 1 or options.alignments or options.show_attention
+    if is_unfit or options.shard or (options.resume and not options.output):
+        raise UserError(
+            f'the input is a document ({options.input_format}): leave out --format, --n-best, --alignments, '
+            '--shard and --show-attention, which are for lines; give --resume with --output'
+        )
     place, output = str(options.input or 'standard input'), options.output
     content = options.input.read_bytes() if options.input else sys.stdin.buffer.read()
     document = read_document(content, options.input_format, place)

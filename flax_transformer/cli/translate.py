@@ -163,10 +163,11 @@ def _translate(
 
     `done` lines come before the first; word alignments go to `links`; messages put `place` before a line's number.
     """
-    counts: Counter[str] = Counter()
     from flax_transformer.tasks.translation.documents.literals import with_literals
     from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked
 
+    counts: Counter[str] = Counter()
+    known = options.protect
     terms = {}
     if options.glossary is not None:
         from flax_transformer.tasks.translation.glossary import Glossary
@@ -181,10 +182,7 @@ def _translate(
         try:
             translations = translate_marked(
                 translator,
-                [
-                    record.marked or with_literals(Marked(record.text), record.protect, known=options.protect)
-                    for record in records
-                ],
+                [each.marked or with_literals(Marked(each.text), each.protect, known=known) for each in records],
                 prefixes=prefixes if any(prefixes) else None,
                 **terms,
                 alignment=links is not None,

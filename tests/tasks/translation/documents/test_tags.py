@@ -101,15 +101,14 @@ def test_literals_are_what_is_no_language() -> None:
 
 
 def test_a_real_search_contains_each_literal_once_and_other_lines_are_as_without(copy_run: Path) -> None:
-    for width in (1, 4):
-        translator = Translator.from_run(copy_run, beam_width=width)
-        texts = ['a b {x} c {y}', 'd e', '{x}', 'f <b>g h</b> a']
-        lines = [part for text in texts for part in plain_parts(text) if isinstance(part, Marked)]
-        found = translate_marked(translator, lines)
-        assert found[1].tokens == translator('d e').tokens
-        assert [found[0].text.count(literal) for literal in ('{x}', '{y}')] == [1, 1]
-        assert found[2].text == '{x}'
-        assert re.search('<b>.*</b>', found[3].text)
-        plain = translator('f g h a')
-        assert TAG.sub('', found[3].text) == plain.text
-        assert found[3].tokens == plain.tokens
+    translator = Translator.from_run(copy_run, beam_width=4)
+    texts = ['a b {x} c {y}', 'd e', '{x}', 'f <b>g h</b> a']
+    lines = [part for text in texts for part in plain_parts(text) if isinstance(part, Marked)]
+    found = translate_marked(translator, lines)
+    assert found[1].tokens == translator('d e').tokens
+    assert [found[0].text.count(literal) for literal in ('{x}', '{y}')] == [1, 1]
+    assert found[2].text == '{x}'
+    assert re.search('<b>.*</b>', found[3].text)
+    plain = translator('f g h a')
+    assert TAG.sub('', found[3].text) == plain.text
+    assert found[3].tokens == plain.tokens
