@@ -27,8 +27,8 @@ class Record(NamedTuple):
     """A line to translate."""
 
     text: str
-    prefix: str = ''  # what the translation begins with
     replaced: bool = False  # the line was not valid UTF-8, or its text not valid Unicode: U+FFFD stands for the rest
+    prefix: str = ''  # what the translation begins with
     source: str = ''  # the JSON object as it came in; '' for a line of text
     required: tuple[str | tuple[str, ...], ...] = ()  # phrases, or alternatives, that the translation contains
     protect: tuple[str, ...] = ()  # texts that are not translated
@@ -47,7 +47,7 @@ def read_records(
         records: list[Record] = []
         for number, line in enumerate(chunk, start=done + 1):
             try:
-                records.append(_text_record(line) if form == 'text' else _json_record(line))
+                records.append(_json_record(line) if form == 'jsonl' else Record(*as_text(line)))
             except ValueError as error:
                 yield records
                 raise BadInput(f'{place} {number} {error}{KEPT}') from None
@@ -60,11 +60,6 @@ def write_record(record: Record, fields: dict[str, Any]) -> str:
     source = record.source or json.dumps({'text': record.text}, ensure_ascii=False)
     kept = [member for name, member in _members(source) if name not in fields]
     return without_line_breaks('{' + ', '.join([*kept, to_json(fields)[1:]]))
-
-
-def _text_record(line: str | bytes) -> Record:
-    text, replaced = as_text(line)
-    return Record(text, replaced=replaced)
 
 
 def _json_record(line: str | bytes) -> Record:
@@ -90,7 +85,7 @@ def _json_record(line: str | bytes) -> Record:
         raise ValueError(f'is no record: {got}; {EXPECTED}')
     (text, one), (prefix, two) = as_text(text), as_text(prefix)
     required, protect = _phrases(fields, 'required'), _phrases(fields, 'protect')
-    return Record(text, prefix, replaced or one or two, line, required, protect)
+    return Record(text, replaced or one or two, prefix, line, required, protect)
 
 
 def _phrases(fields: dict[str, Any], name: str) -> tuple[Any, ...]:

@@ -48,7 +48,7 @@ class TranslateOptions:
     show_attention: bool = False  # typing: draw under each answer what it attended to, in characters
     alignments: Path | None = None  # a file for word alignments by attention, `0-0 1-2` per line
     backend: Literal['jax', 'ctranslate2'] = 'jax'  # ctranslate2: its search instead of ours, on the CPU
-    compute_type: Literal['float32', 'int8'] = 'float32'  # for ctranslate2; int8: faster, not quite the same
+    compute_type: Literal['float32', 'int8'] = 'float32'  # ctranslate2's; int8: faster, not quite the same
     invalid: Literal['refuse', 'replace'] = 'refuse'  # a line that is not UTF-8: stop there, or use U+FFFD and a flag
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
@@ -177,14 +177,13 @@ def _translate(
     def finish(records: list[Record], first: int) -> None:
         """Translates and writes records before which there are `first` lines."""
         prefixes, required = ([getattr(record, name) for record in records] for name in ('prefix', 'required'))
-        if any(required):
-            terms['required'] = required
+        wanted = {**terms, 'required': required} if any(required) else terms
         try:
             translations = translate_marked(
                 translator,
                 [each.marked or with_literals(Marked(each.text), each.protect, known=known) for each in records],
                 prefixes=prefixes if any(prefixes) else None,
-                **terms,
+                **wanted,
                 alignment=links is not None,
                 progress=bar.update,
             )
