@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
-from flax_transformer.tasks.translation.glossary import Match
 from flax_transformer.tasks.translation.inference.result import Translation
 
-# The model sees one of these, which the text does not have, for a literal, and copies it.
+# The model sees one of these, which the text does not have, for a literal. Most models copy it; to require it in the
+# beam costs the rest of the sentence where one does not.
 STAND_INS = [letters for times in (1, 2) for letters in (times * letter for letter in 'XYZQWVKJBCDFGHLMNPRST')]
 _DEEPEST = 100  # elements within each other; a tag further in is placed on its own
 
@@ -34,26 +34,21 @@ class Marked(NamedTuple):
 
 
 def translate_marked(
-    translator: Any, lines: Sequence[Marked], *, glossary: Any = None, alignment: bool = False, **options: Any
+    translator: Any, lines: Sequence[Marked], *, alignment: bool = False, **options: Any
 ) -> list[Translation]:
     """A translation of each text, by a Translator; its `text` has every span once, tags well nested.
 
-    The model sees a text without its tags, and with a stand-in for each literal, which the search must use if it has a
-    beam. Where alignment is asked for, a literal counts as one word. A text with tags has its best translation only, as
-    alignment is of that one. `options` are those of the translator's call.
+    The model sees a text without its tags, and with a stand-in for each literal. Where alignment is asked for, a
+    literal counts as one word. A text with tags has its best translation only, as alignment is of that one. `options`
+    are those of the translator's call.
     """
     texts = [_Aside(line) for line in lines]
-    has_literals = any(text.literals for text in texts)
-    if has_literals and translator.decoding.search == 'beam' and translator.decoding.beam_width > 1:
-        glossary = [_Terms(text, glossary) for text in texts]
-    options |= {'glossary': glossary} if glossary else {}
     wanted = alignment or any(line.spans for line in lines)
     found = translator([text.asked for text in texts], alignment=wanted, **options)
     for i, (text, each) in enumerate(zip(texts, found, strict=True)):
         if lines[i].spans or lines[i].escape is not str:
-            missing = tuple(phrase for phrase in each.missing if phrase not in text.literals)
             others = () if text.tags else tuple(replace(one, text=text.put_back(one)) for one in each.n_best)
-            each = replace(each, text=text.put_back(each), missing=missing, n_best=others)
+            each = replace(each, text=text.put_back(each), n_best=others)
         found[i] = each if alignment or each.alignment is None else replace(each, alignment=None)
     return found
 
@@ -65,8 +60,7 @@ class _Aside:
         self.literals: dict[str, Span] = {}  # by their stand-ins
         self.tags: list[Span] = []
         self._text, self._escape, rest, done = '', line.escape, '', 0
-        # A translation may begin with a capital.
-        free = (each for each in STAND_INS if not _as_word(each).search(line.text.upper()))
+        free = (each for each in STAND_INS if not _as_word(each).search(line.text))
         for span in line.spans:
             self._text += line.text[done : span.start]
             rest += line.text[done : span.start]
@@ -107,7 +101,7 @@ class _Aside:
         number = lambda text, start: len(f'{text[:start]}|'.split()) - 1  # of a word
         for stand_in, span in self.literals.items():
             word = number(self._text, span.start)
-            found = [*_as_word(stand_in).finditer(text)] or [*re.finditer(rf'(?<!\w){stand_in}', text)]
+            found = [*_as_word(stand_in).finditer(text)]
             kept = max(found, key=lambda match: links.get(number(text, match.start())) == word, default=None)
             written += [(*match.span(), span.raw if match is kept else '') for match in found]
             if kept:
@@ -117,19 +111,8 @@ class _Aside:
         return missing, written
 
 
-class _Terms:
-    """Requires the stand-ins of a text, besides what a glossary does."""
-
-    def __init__(self, text: _Aside, glossary: Any) -> None:
-        self._text, self._glossary = text, glossary
-
-    def find(self, part: str) -> list[Match]:
-        own = [Match(each, (each,)) for each in self._text.literals if _as_word(each).search(part)]
-        return own + (self._glossary.find(part) if self._glossary else [])
-
-
 def _as_word(stand_in: str) -> re.Pattern[str]:
-    return re.compile(rf'(?<!\w){stand_in}(?!\w)')
+    return re.compile(rf'(?<!\w){stand_in}(?!\w)', re.I)
 
 
 @dataclass(eq=False)

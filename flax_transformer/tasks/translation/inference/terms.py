@@ -34,7 +34,7 @@ class Demands(NamedTuple):
 def demands_of(
     split: Sequence[Line],
     required: Sequence[Sequence[Phrase] | None] | None,
-    glossary: Glossary | Sequence[Glossary] | None,
+    glossary: Glossary | None,
     tokenizer: Tokenizer,
 ) -> Demands | None:
     """What each part of the lines requires, of its own or by the glossary; None: nothing.
@@ -44,9 +44,8 @@ def demands_of(
     wanted: list[list[tuple[str, ...]]] = []
     for number, line in enumerate(split):
         own = _checked(None if required is None else required[number], number)
-        terms = glossary[number] if isinstance(glossary, Sequence) else glossary
         for part in line.parts:
-            wanted.append([*own, *(match.targets for match in (terms.find(part) if terms else ()))])
+            wanted.append([*own, *(match.targets for match in (glossary.find(part) if glossary else ()))])
     return Demands(wanted, spelled(tokenizer, wanted)) if any(wanted) else None
 
 

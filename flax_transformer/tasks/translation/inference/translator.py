@@ -179,7 +179,7 @@ class Translator(Streams):
         *,
         prefixes: str | Sequence[str | bytes | None] | None = None,
         required: Sequence[Sequence[Phrase] | None] | None = None,
-        glossary: Glossary | Sequence[Glossary] | None = None,
+        glossary: Glossary | None = None,
         alignment: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Translation | Translations:
@@ -191,7 +191,7 @@ class Translator(Streams):
           prefixes: what each line's translation begins with, or '' or None; a line with one is not split.
           required: phrases that each line's translation must contain, or lists of alternatives; a line with some is not
             split. `missing` of a translation has those that it lacks all the same.
-          glossary: terms, which are required where they are found; or those of each line.
+          glossary: terms, which are required where they are found.
           alignment: whether to say which source word each word comes from; takes a second pass.
           progress: called with the number of sentences of each finished batch.
         """
