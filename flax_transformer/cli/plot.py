@@ -24,6 +24,7 @@ KINDS = {
     'layers': 'RUN LINE',
     'alignment': 'RUN LINE',
     'tree': 'RUN LINE',
+    'quality': 'RUN LINE',
     'curves': 'RUN RUN ...',
     'lengths': 'SCORES.json ...',
     'schedule': 'CONFIG|RUN ...',
@@ -36,11 +37,12 @@ KINDS = {
 # Of kinds that draw scores: the task, and what it scores.
 SCORED = {'confusion': ('speech', 'a speech run on single words'), 'detection': ('trigger_word', 'a trigger word')}
 DESCRIPTION = """Draw a picture (needs matplotlib, extra `plots`). Of a translation run and a line in quotes: attention,
-the mean of the last decoder layer's heads; heads, each of them; layers, all heads of all layers; alignment, which
-word comes from which; tree, the n-best translations as branches. Of a run and a recording: speech, what CTC hears in
-each frame; trigger, the probability of the trigger word and the hits. Of runs: curves. Of what `evaluate --json`
-printed: lengths, scores by the length of the source; confusion, spoken words taken for others; detection, false rejects
-against false accepts. Of configs or runs: schedule, the learning rate; positions, the table of sinusoids."""
+the mean of the last decoder layer's heads; heads, each of them; layers, all heads of all layers; alignment, which word
+comes from which; tree, the n-best translations as branches; quality, how sure the model is of each word. Of a run and a
+recording: speech, what CTC hears in each frame; trigger, the probability of the trigger word and the hits. Of runs:
+curves. Of what `evaluate --json` printed: lengths, scores by the length of the source; confusion, spoken words taken
+for others; detection, false rejects against false accepts. Of configs or runs: schedule, the learning rate; positions,
+the table of sinusoids."""
 
 
 FORMATS = ('.png', '.svg', '.pdf')
@@ -94,7 +96,9 @@ def _of_line(kind: str, run: str, line: str, translation: str | None) -> 'Figure
         (found,) = Translator.from_run(run, beam_width=width, n_best=width)([line])
         return _tree(found)
     translator = Translator.from_run(run)
-    return _alignment(translator, line) if kind == 'alignment' else _attention(kind, translator, line, translation)
+    if kind in ('alignment', 'quality'):
+        return {'alignment': _alignment, 'quality': _quality}[kind](translator, line, run)
+    return _attention(kind, translator, line, translation)
 
 
 def _attention(kind: str, translator: 'Translator', line: str, translation: str | None) -> 'Figure':
@@ -110,7 +114,16 @@ def _attention(kind: str, translator: 'Translator', line: str, translation: str 
     return plot_layers(found.weights, found.source, found.target, title='attention of the decoder over the source')
 
 
-def _alignment(translator: 'Translator', line: str) -> 'Figure':
+def _quality(translator: 'Translator', line: str, run: str) -> 'Figure':
+    from flax_transformer.plots.quality import plot_quality
+
+    if translator.calibration is None:
+        raise UserError(f'{run} is not calibrated, so nothing has a quality: flax-transformer calibrate {run}')
+    (found,) = translator([line])
+    return plot_quality(found.text.split(), found.word_quality or (), found.quality or 0.0)
+
+
+def _alignment(translator: 'Translator', line: str, run: str) -> 'Figure':
     from flax_transformer.plots.attention import plot_alignment
 
     (found,) = translator([line], alignment=True)

@@ -29,6 +29,8 @@ class TrainingConfig(LoopConfig):
     best_by: Literal['loss', 'bleu'] = setting('loss', 'resumable')  # validation score that decides what is best
     # Validation sentences translated at each evaluation, for BLEU; None: all; 0: none.
     evaluate_bleu: int | None = setting(0, 'resumable')
+    # Validation sentences on which the quality of translations is calibrated after the last step; 0: none.
+    calibrate_on: int = setting(1000, 'resumable', 'cosmetic')
     sample_translations: int = setting(3, 'resumable', 'cosmetic')  # validation sentences shown at each evaluation
     # Draw the attention over the first sample in TensorBoard at each evaluation; needs matplotlib.
     draw_attention: bool = setting(True, 'resumable', 'cosmetic')
@@ -37,7 +39,7 @@ class TrainingConfig(LoopConfig):
         super().__post_init__()
         check(self.tokens_per_step >= 1, f'tokens_per_step={self.tokens_per_step}: expected at least 1')
         check_rates(self, 'label_smoothing')
-        for name in ('sample_translations', 'r_drop_alpha'):
+        for name in ('sample_translations', 'r_drop_alpha', 'calibrate_on'):
             check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
         check(
             self.evaluate_bleu is None or self.evaluate_bleu >= 0,
