@@ -72,8 +72,7 @@ def check_types(config: Any) -> None:
             expected = kind if typing.get_args(kind) else kind.__name__
             check(_is_instance(value, kind), f'{name}={value!r}: expected {expected}')
             numbers = [x for x in (value if isinstance(value, tuple) else (value,)) if isinstance(x, int | float)]
-            wanted = 'finite numbers' if isinstance(value, tuple) else 'a finite number'
-            check(all(abs(x) < _HUGE for x in numbers), f'{name}={value}: expected {wanted} below {_HUGE:g}')
+            check(all(abs(x) < _HUGE for x in numbers), f'{name}={value}: expected numbers below {_HUGE:g}')
 
 
 def _python_numbers(value: Any) -> Any:
