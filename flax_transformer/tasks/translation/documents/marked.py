@@ -67,7 +67,7 @@ class _Aside:
         self.tags: list[Span] = []
         self._literals: dict[str, Span] = {}  # by their stand-ins
         self._text, self._escape, rest, done = '', line.escape, '', 0
-        free = (each for each in stand_ins if not _as_word(each).search(line.text))
+        free = (each for each in stand_ins if not _found(each, line.text))
         for span in line.spans:
             self._text += line.text[done : span.start]
             rest += line.text[done : span.start]
@@ -86,7 +86,7 @@ class _Aside:
 
     def is_in(self, translation: Translation) -> bool:
         """Whether a translation has each stand-in once."""
-        return not self.asked or all(len(_as_word(each).findall(translation.text)) == 1 for each in self._literals)
+        return not self.asked or all(len(_found(each, translation.text)) == 1 for each in self._literals)
 
     def put_back(self, translation: Translation) -> str:
         """The text of the translation with tags and literals."""
@@ -96,7 +96,7 @@ class _Aside:
         links = links if self.asked else {i: i for i in range(len(words))}
         written = []
         for stand_in, span in self._literals.items():
-            start, end = _as_word(stand_in).search(text).span()
+            start, end = _found(stand_in, text)[0].span()
             written.append((start, end, span.raw))
             links[_word_at(text, start)] = _word_at(self._text, span.start)  # known for certain
         root = _tree(self.tags, self._text)
@@ -108,8 +108,9 @@ class _Aside:
         return out + self._escape(text[at:])
 
 
-def _as_word(stand_in: str) -> re.Pattern[str]:
-    return re.compile(rf'(?<!\w){stand_in}(?!\w)', re.I)
+def _found(stand_in: str, text: str) -> list[re.Match[str]]:
+    """Where a stand-in is in a text: as a word, else within words."""
+    return [*re.finditer(rf'(?<!\w){stand_in}(?!\w)', text, re.I)] or [*re.finditer(stand_in, text)]
 
 
 @dataclass(eq=False)
