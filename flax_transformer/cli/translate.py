@@ -229,7 +229,7 @@ def _fields(translation: 'Translation', n_best: int) -> dict[str, Any]:
     if alignment is not None:
         fields['alignment'] = _pharaoh(translation)
     if n_best > 1:
-        keys = ('text', 'score', 'log_prob', 'num_tokens', 'truncated')
+        keys = ('text', 'score', 'log_prob', 'num_tokens', 'truncated', 'quality')
         fields['n_best'] = [{key: getattr(one, key) for key in keys} for one in translation.n_best]
     return fields
 

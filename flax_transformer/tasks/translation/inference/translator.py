@@ -15,24 +15,25 @@ from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
+from flax_transformer.tasks.translation.inference.choice import best_of_each
 from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.result import (
     Translation,
     Translations,
     align_ids,
-    best_of,
-    joined,
+    joined_lines,
     texts_of,
-    with_flags,
 )
 from flax_transformer.tasks.translation.inference.scoring import score
 from flax_transformer.tasks.translation.inference.terms import Demands, Phrase, demands_of
 from flax_transformer.tasks.translation.loading import load_ensemble
 from flax_transformer.tasks.translation.model import TranslationModel, make_model
+from flax_transformer.tasks.translation.quality import Calibration
 from flax_transformer.text.tokenizer import Tokenizer, as_text
 
 Model = ModelConfig | TranslationModel
@@ -52,6 +53,7 @@ class Translator(Streams):
         source_language: str = 'en',
         target_language: str | None = None,
         programs: Programs | None = None,
+        calibration: Calibration | None = None,
     ) -> None:
         """
         Args:
@@ -61,12 +63,13 @@ class Translator(Streams):
           source_language: whose rules split_sentences follows.
           target_language: whose tokens BLEU counts; None: decoding.target_language.
           programs: compiled for the same models, tokenizer and search; None: new ones. See `with_params`.
+          calibration: makes the quality of translations; None: they have none.
         """
         models = model if isinstance(model, Sequence) else [model]
         self.params = params
         self.tokenizer = tokenizer
         self.decoding = decoding or DecodingConfig()
-        self.source_language = source_language
+        self.source_language, self.calibration = source_language, calibration
         self.target_language = self.decoding.target_language or target_language
         tokenizer.tag_id(self.decoding.target_language)  # an unknown language is refused now rather than later
         self.programs = programs or Programs([make_model(one) for one in models], tokenizer, self.decoding, parallel)
@@ -100,6 +103,7 @@ class Translator(Streams):
             parallel=parallel,
             source_language=config.data.source_language,
             target_language=config.data.target_language,
+            calibration=None if others else Calibration.read(split_reference(path)[0]),
         )._loaded()
 
     @classmethod
@@ -123,8 +127,8 @@ class Translator(Streams):
         return self._like(self.params, decoding, **options)
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> Self:
-        languages = {'source_language': self.source_language, 'target_language': self.target_language}
-        other = type(self)(self.models, params, self.tokenizer, decoding, **languages, **options)
+        same = {name: getattr(self, name) for name in ('source_language', 'target_language', 'calibration')}
+        other = type(self)(self.models, params, self.tokenizer, decoding, **same, **options)
         if params is self.params and other.programs is self.programs:
             other.weights = self.weights  # once in memory
         return other
@@ -214,15 +218,15 @@ class Translator(Streams):
         if required is not None:
             split = [line.whole() if phrases else line for line, phrases in zip(split, required, strict=True)]
         demands = demands_of(split, required, glossary, self.tokenizer)
-        sources = self._encode([part for line in split for part in line.parts])
+        texts = [part for line in split for part in line.parts]
+        sources = self._encode(texts)
         each = iter(sources)
         longest = [max((next(each) for _ in line.parts), key=len, default=[]) for line in split]
         self.programs.check_lengths('line', [line.text for line in split], longest)
-        translated = iter(zip(self._translate(sources, begins, demands, alignment, progress), sources, strict=True))
-        out = Translations()
-        for line in split:
-            parts, ids = zip(*[next(translated) for _ in line.parts], strict=True) if line.parts else ((), ())
-            out.append(with_flags(joined(parts, line), line, [i for part in ids for i in part]))
+        found = self._translate(texts, sources, begins, demands, alignment, progress)
+        if self.calibration:
+            found = [self.calibration.judged(one, len(ids)) for one, ids in zip(found, sources, strict=True)]
+        out = joined_lines(split, found, sources)
         out.num_compilations = self.runner.num_compilations - before
         return out
 
@@ -272,6 +276,7 @@ class Translator(Streams):
 
     def _translate(
         self,
+        texts: list[str],
         sources: list[list[int]],
         prefixes: list[list[int]] | None,
         demands: Demands | None,
@@ -282,7 +287,7 @@ class Translator(Streams):
         function = self.programs.translate_required if demands else self.translate_ids
         found = self.runner.map(function, self.weights, columns, progress, last=demands and demands.phrases)
         self.programs.check_numbers(self.params, (hypotheses.scores[0] for hypotheses in found))
-        best = [best_of(hypotheses, self.tokenizer, self.decoding, self.target_language) for hypotheses in found]
+        best = best_of_each(found, texts, sources, self.tokenizer, self.decoding, self.target_language)
         if demands:
             best = [replace(one, missing=demands.missing(i, one.token_ids)) for i, one in enumerate(best)]
         if not alignment:
