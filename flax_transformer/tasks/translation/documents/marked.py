@@ -11,6 +11,7 @@ from flax_transformer.tasks.translation.inference.result import Translation
 
 # The model sees one of these, which the text does not have, in place of a literal, and most models copy it.
 STAND_INS = [times * letter for times in (1, 2) for letter in 'XYZQWVKJBCDFGHLMNPRST']
+_SIGNS, _MOST_SIGNS = re.compile(r'[^\w\s]*'), 9
 _DEEPEST = 100  # elements within each other; a tag further in is placed on its own
 
 
@@ -176,11 +177,10 @@ def _tree(spans: Sequence[Span], text: str) -> _Element:
         else:
             element.end = end
             element.words = range(first, max(bisect_left(begins, end), first))
-        until, since = text[: element.end], text[element.start :]
-        element.spaces = (not text[: element.start][-1:].strip(), not text[element.end :][:1].strip())
-        element.signs = (is_sign(since.lstrip()[:1]), is_sign(until.rstrip()[-1:]))
-        outer = re.search(r'[^\w\s]*$', text[: element.start])[0], re.match(r'[^\w\s]*', text[element.end :])[0]
-        element.outer = outer
+        left, right = text[: element.start], text[element.end :]
+        element.spaces = (not left[-1:].strip(), not right[:1].strip())
+        element.signs = (is_sign(text[element.start :].lstrip()[:1]), is_sign(text[: element.end].rstrip()[-1:]))
+        element.outer = (_SIGNS.match(left[:-_MOST_SIGNS:-1])[0][::-1], _SIGNS.match(right[:_MOST_SIGNS])[0])
 
     for span in spans:
         if span.kind == 'close' and span.name in names[1:]:
