@@ -25,12 +25,12 @@ def install_command(extra: str) -> str:
     return pip_install(*[marker.sub('', line).strip() for line in required if marker.search(line)])
 
 
-def imported(module: str, extra: str) -> Any:
-    """The module of a package that an extra brings. Raises UserError, with the command that installs it."""
+def imported(module: str, extra: str, what: str) -> Any:
+    """The module of an extra that something needs. Raises UserError, with the command that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise UserError(f'this needs the package {module}: {install_command(extra)}') from None
+        raise UserError(f'{what} needs the package {module}: {install_command(extra)}') from None
 
 
 def pip_install(*what: str) -> str:

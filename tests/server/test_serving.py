@@ -230,7 +230,7 @@ def test_a_line_at_fault_does_not_fail_the_others_of_its_batch(
     monkeypatch.setattr(
         type(directions[0].best),
         '_translate',
-        lambda self, sources, *rest: batch.__setitem__(slice(None), sources) or translate(self, sources, *rest),
+        lambda self, texts, ids, *rest: batch.__setitem__(slice(None), ids) or translate(self, texts, ids, *rest),
     )
     with ThreadPoolExecutor(8) as threads:
         ask = lambda line: client('/translate', {'q': line, 'source': 'en', 'target': 'de'})

@@ -68,7 +68,7 @@ def plain_parts(text: str) -> list[Part]:
 
 def _po(text: str, place: str) -> Document:
     try:
-        file = imported('polib', 'documents').pofile(f'{text}\n')
+        file = imported('polib', 'documents', 'PO').pofile(f'{text}\n')
     except OSError as error:
         line, _, why = str(error).partition('line ')[2].partition(')')
         got = why.strip(': ') or 'no line of a PO file'
@@ -101,7 +101,7 @@ def _po(text: str, place: str) -> Document:
 
 
 def _srt(text: str, place: str) -> Document:
-    srt = imported('srt', 'documents')
+    srt = imported('srt', 'documents', 'SRT')
     line_of = lambda start: text.count('\n', 0, start) + 1
     if wrong := re.search(rf'^\d+[ \t\r]*\n(?!\s*{srt.RGX_TIMESTAMP}.*{srt.RGX_TIMESTAMP})(.*-->.*)', text, re.M):
         raise UserError(f'{place}, line {line_of(wrong.start(1))}: got {wrong[1].strip()!r}; expected {_TIMES}')

@@ -28,7 +28,8 @@ _escape = lambda text: re.sub(r'([\\`*\[\]<])', r'\\\1', text)
 
 def split_markdown(text: str) -> list[Part]:
     """The parts of a text; front matter, code, the tags of HTML and addresses are kept."""
-    reader = imported('markdown_it', 'documents').MarkdownIt('commonmark').enable(['table', 'strikethrough'])
+    library = imported('markdown_it', 'documents', 'Markdown')
+    reader = library.MarkdownIt('commonmark').enable(['table', 'strikethrough'])
     front = _FRONT_MATTER.match(text)
     done = begin = front.end() if front else 0
     lines = [begin, *(begin + match.end() for match in re.finditer('\n', text[begin:])), len(text)]

@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple
 
 from flax_transformer.tasks.translation.inference.result import Translation
 
-# The model sees one of these, which the text does not have, for a literal. Most models copy it; to require it in the
-# beam costs the rest of the sentence where one does not.
-STAND_INS = [letters for times in (1, 2) for letters in (times * letter for letter in 'XYZQWVKJBCDFGHLMNPRST')]
+# The model sees one of these, which the text does not have, in place of a literal, and most models copy it.
+STAND_INS = [times * letter for times in (1, 2) for letter in 'XYZQWVKJBCDFGHLMNPRST']
+_SIGNS, _MOST_SIGNS = re.compile(r'[^\w\s]*'), 9
 _DEEPEST = 100  # elements within each other; a tag further in is placed on its own
 
 
@@ -38,16 +38,24 @@ def translate_marked(
 ) -> list[Translation]:
     """A translation of each text, by a Translator; its `text` has every span once, tags well nested.
 
-    The model sees a text without its tags, and with a stand-in for each literal. Where alignment is asked for, a
-    literal counts as one word. A text with tags has its best translation only, as alignment is of that one. `options`
-    are those of the translator's call.
+    The model sees a text without its tags, and with a stand-in for each literal. If the translation does not have each
+    stand-in once, the text is translated without its literals. Where alignment is asked for, a stand-in is a word. A
+    text with tags has its best translation only, as alignment is of that one. `options` are those of the translator's
+    call.
     """
-    texts = [_Aside(line) for line in lines]
-    wanted = alignment or any(line.spans for line in lines)
-    found = translator([text.asked for text in texts], alignment=wanted, **options)
+    options['alignment'] = alignment or any(line.spans for line in lines)
+    texts = [_Aside(line, STAND_INS) for line in lines]
+    found = translator([text.asked for text in texts], **options)
+    if again := [i for i, each in enumerate(found) if not texts[i].is_in(each)]:
+        for i in again:
+            texts[i] = _Aside(lines[i], ())
+        own = {name: [options[name][i] for i in again] for name in ('prefixes', 'required') if options.get(name)}
+        for i, each in zip(again, translator([texts[i].asked for i in again], **options | own), strict=True):
+            found[i] = each
     for i, (text, each) in enumerate(zip(texts, found, strict=True)):
         if lines[i].spans or lines[i].escape is not str:
-            others = () if text.tags else tuple(replace(one, text=text.put_back(one)) for one in each.n_best)
+            ranked = [] if text.tags else [one for one in each.n_best if text.is_in(one)]
+            others = tuple(replace(one, text=text.put_back(one)) for one in ranked)
             each = replace(each, text=text.put_back(each), n_best=others)
         found[i] = each if alignment or each.alignment is None else replace(each, alignment=None)
     return found
@@ -56,26 +64,30 @@ def translate_marked(
 class _Aside:
     """A text as the model gets it, and what is put back afterwards."""
 
-    def __init__(self, line: Marked) -> None:
-        self.literals: dict[str, Span] = {}  # by their stand-ins
+    def __init__(self, line: Marked, stand_ins: Sequence[str]) -> None:
         self.tags: list[Span] = []
+        self._literals: dict[str, Span] = {}  # by their stand-ins
         self._text, self._escape, rest, done = '', line.escape, '', 0
-        free = (each for each in STAND_INS if not _as_word(each).search(line.text))
+        free = (each for each in stand_ins if not _found(each, line.text))
         for span in line.spans:
             self._text += line.text[done : span.start]
             rest += line.text[done : span.start]
             here = span._replace(start=len(self._text), end=len(self._text))
             done = span.end
             if span.kind == 'literal' and (stand_in := next(free, '')):
+                self._literals[stand_in] = here
                 self._text += stand_in
-                self.literals[stand_in] = here._replace(end=len(self._text))
             else:
                 self.tags.append(here)
         self._text += line.text[done:]
         # A tag may have stood between two spaces.
         self.asked = re.sub('  +', ' ', self._text).strip() if self.tags else self._text
-        if self.literals and not any(map(str.isalpha, rest + line.text[done:])):
+        if line.spans and not any(map(str.isalpha, rest + line.text[done:])):
             self.asked = ''  # there is nothing to translate
+
+    def is_in(self, translation: Translation) -> bool:
+        """Whether a translation has each stand-in once."""
+        return not self.asked or all(len(_found(each, translation.text)) == 1 for each in self._literals)
 
     def put_back(self, translation: Translation) -> str:
         """The text of the translation with tags and literals."""
@@ -83,8 +95,12 @@ class _Aside:
         words = _words(text)
         links = {target: word for word, target in translation.alignment or ()}
         links = links if self.asked else {i: i for i in range(len(words))}
-        missing, written = self._literals_in(text, links)
-        root = _tree(sorted([*self.tags, *missing], key=itemgetter(0)), self._text)
+        written = []
+        for stand_in, span in self._literals.items():
+            start, end = _found(stand_in, text)[0].span()
+            written.append((start, end, span.raw))
+            links[_word_at(text, start)] = _word_at(self._text, span.start)  # known for certain
+        root = _tree(self.tags, self._text)
         _place(root, (0, len(words)), [links.get(i) for i in range(len(words))])
         out, at = '', 0
         for start, end, raw in sorted([*_written(root, 0, len(text), text, words), *written], key=itemgetter(0)):
@@ -92,27 +108,10 @@ class _Aside:
             at = end
         return out + self._escape(text[at:])
 
-    def _literals_in(self, text: str, links: dict[int, int]) -> tuple[list[Span], list[tuple[int, int, str]]]:
-        """The literals whose stand-ins a translation lacks, and those of the others; corrects the links of their words.
 
-        Of several stand-ins the one that is aligned with the source stays.
-        """
-        missing, written = [], []
-        number = lambda text, start: len(f'{text[:start]}|'.split()) - 1  # of a word
-        for stand_in, span in self.literals.items():
-            word = number(self._text, span.start)
-            found = [*_as_word(stand_in).finditer(text)]
-            kept = max(found, key=lambda match: links.get(number(text, match.start())) == word, default=None)
-            written += [(*match.span(), span.raw if match is kept else '') for match in found]
-            if kept:
-                links[number(text, kept.start())] = word
-            else:
-                missing.append(span)
-        return missing, written
-
-
-def _as_word(stand_in: str) -> re.Pattern[str]:
-    return re.compile(rf'(?<!\w){stand_in}(?!\w)', re.I)
+def _found(stand_in: str, text: str) -> list[re.Match[str]]:
+    """Where a stand-in is in a text: as a word, else within words."""
+    return [*re.finditer(rf'(?<!\w){stand_in}(?!\w)', text, re.I)] or [*re.finditer(stand_in, text)]
 
 
 @dataclass(eq=False)
@@ -129,6 +128,9 @@ class _Element:
     outer: tuple[str, str] = ('', '')  # signs right before it and after it
     words: range = range(0)  # the source's that it holds; if it is empty, before the next
     place: tuple[int, int] = (-1, -1)  # the target's words that it gets
+
+
+_word_at = lambda text, start: len(f'{text[:start]}|'.split()) - 1
 
 
 class _Word(NamedTuple):
@@ -175,11 +177,10 @@ def _tree(spans: Sequence[Span], text: str) -> _Element:
         else:
             element.end = end
             element.words = range(first, max(bisect_left(begins, end), first))
-        until, since = text[: element.end], text[element.start :]
-        element.spaces = (not text[: element.start][-1:].strip(), not text[element.end :][:1].strip())
-        element.signs = (is_sign(since.lstrip()[:1]), is_sign(until.rstrip()[-1:]))
-        outer = re.search(r'[^\w\s]*$', text[: element.start])[0], re.match(r'[^\w\s]*', text[element.end :])[0]
-        element.outer = outer
+        left, right = text[: element.start], text[element.end :]
+        element.spaces = (not left[-1:].strip(), not right[:1].strip())
+        element.signs = (is_sign(text[element.start :].lstrip()[:1]), is_sign(text[: element.end].rstrip()[-1:]))
+        element.outer = (_SIGNS.match(left[:-_MOST_SIGNS:-1])[0][::-1], _SIGNS.match(right[:_MOST_SIGNS])[0])
 
     for span in spans:
         if span.kind == 'close' and span.name in names[1:]:
