@@ -1,6 +1,7 @@
 """The house: rooms import lower floors only, sections stay where they belong, and no file has grown too large."""
 
 import ast
+import functools
 import graphlib
 import importlib.util
 import json
@@ -38,6 +39,7 @@ FILES = sorted(file for file in PACKAGE.rglob('*.py') if file.relative_to(PACKAG
 NAMES = [str(file.relative_to(PACKAGE)) for file in FILES]
 
 
+@functools.cache
 def imported(file: Path) -> set[str]:
     """Modules of the package that a file imports anywhere, such as 'engine.devices.sharding'."""
     found = set()

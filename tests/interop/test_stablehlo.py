@@ -34,7 +34,7 @@ from flax_transformer.transformer.model import parameter_shapes
 HERE = TESTS
 PAGE = HERE.parent / 'docs' / 'how-to' / 'export.md'
 RUN, MARIAN = HERE / 'golden' / 'number_words', HERE / 'fixtures' / 'marian'
-NUMBERS = [['one'], ['seven', 'nine hundred and ninety-nine', 'five hundred and eighty-six']]
+NUMBERS = [['seven', 'nine hundred and ninety-nine', 'five hundred and eighty-six']]
 TEXTS = [['the house is small', 'x y z', 'no', 'it is a very long line of words, this one: 1 2 3 4']]
 # What the loader says that it needs is there; nothing else can be imported.
 PROCESS = """
@@ -93,7 +93,7 @@ def assert_same(found: list, translator: Translator, batches: list[list[str]]) -
 def test_the_loader_gives_the_translators_tokens(translated) -> None:
     found, printed = translated
     assert_same(found[0], Translator.from_run(RUN), NUMBERS)
-    assert len({len(ids) for batch in found[0] for _, ids, _ in batch}) > 3
+    assert len({len(ids) for batch in found[0] for _, ids, _ in batch}) == 3
     assert printed == 'zweiundvierzig'
 
 
