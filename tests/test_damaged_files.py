@@ -16,8 +16,8 @@ from strange_files import GOLDEN, READERS, is_refusal
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.learning_curves import table
-from flax_transformer.marian.folder import read_marian
-from flax_transformer.marian.weights import read_tensors
+from flax_transformer.huggingface.folder import read_marian
+from flax_transformer.huggingface.weights import read_tensors
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_model import open_model
 

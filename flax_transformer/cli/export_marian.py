@@ -25,15 +25,15 @@ def main(argv: list[str]) -> None:
     options = parse('export-marian', ExportOptions, argv, DESCRIPTION, default=default)
     config = read_config(argv[0], 'translation')
 
-    from flax_transformer.marian.folder import check_export
-    from flax_transformer.marian.settings import notes_on
+    from flax_transformer.huggingface.folder import check_export
+    from flax_transformer.huggingface.settings import notes_on
 
     check_export(config.model, options.decoding)
     if options.folder is None:
         print(f"Hugging Face's Marian format can hold the model of {argv[0]}")
         notes = notes_on(config.model, options.decoding)
     else:
-        from flax_transformer.interop.marian_runs import export_marian
+        from flax_transformer.interop.huggingface_runs import export_marian
 
         notes = export_marian(argv[0], options.folder, options.decoding, step=options.step)
         print(f'The model is in {options.folder}. For example:')

@@ -27,7 +27,7 @@ def main(argv: list[str]) -> None:
 
     from absl import logging
 
-    from flax_transformer.interop.marian_runs import import_marian
+    from flax_transformer.interop.huggingface_runs import import_marian
 
     logging.set_verbosity(logging.FATAL)
     run = import_marian(argv[0], options.run)

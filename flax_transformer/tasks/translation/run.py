@@ -18,7 +18,7 @@ from flax_transformer.common.files import read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.runs.run_directory import DIGEST_FILE, RunDirectory, check_digest, write_digest
-from flax_transformer.marian.tokenizer import KIND, MarianTokenizer
+from flax_transformer.huggingface.tokenizer import KIND, MarianTokenizer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer, kind_of

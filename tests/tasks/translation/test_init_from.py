@@ -16,8 +16,8 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.interop.marian_runs import import_marian
-from flax_transformer.marian.folder import read_marian
+from flax_transformer.huggingface.folder import read_marian
+from flax_transformer.interop.huggingface_runs import import_marian
 from flax_transformer.tasks.translation.run import Run
 
 FIXTURE = TESTS / 'fixtures' / 'marian'

@@ -105,7 +105,7 @@ class Translator(Streams):
     @classmethod
     def from_marian(cls, folder: Path | str, *, parallel: ParallelConfig | None = None, **decoding: Any) -> Self:
         """The translator of a Marian model in Hugging Face's format; `decoding` overrides the model's own settings."""
-        from flax_transformer.marian.folder import read_marian  # its readers are needed here only
+        from flax_transformer.huggingface.folder import read_marian  # its readers are needed here only
 
         use_compilation_cache()
         config, params, tokenizer, own = read_marian(folder)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.marian.pickles import _OPCODES, Storage, View, load, read_pickle
+from flax_transformer.huggingface.pickles import _OPCODES, Storage, View, load, read_pickle
 
 FIXTURE = Path(__file__).parents[1] / 'fixtures' / 'marian'  # without conftest, which loads JAX: see FUZZ
 FLOATS = Storage('0', np.dtype('<f4'))

@@ -20,7 +20,7 @@ from flax_transformer.common.files import read_limited
 from flax_transformer.common.installing import install_command
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.trees import named_leaves
-from flax_transformer.marian.pickles import read_pickle
+from flax_transformer.huggingface.pickles import read_pickle
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import parameter_shapes

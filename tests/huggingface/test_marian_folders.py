@@ -21,17 +21,17 @@ from flax_transformer import Translator
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
-from flax_transformer.interop.marian_runs import import_marian
-from flax_transformer.marian.folder import read_marian
-from flax_transformer.marian.settings import read_decoding, read_model, write_decoding, write_model
-from flax_transformer.marian.weights import from_marian, read_tensors, to_marian, write_safetensors
+from flax_transformer.huggingface.folder import read_marian
+from flax_transformer.huggingface.settings import read_decoding, read_model, write_decoding, write_model
+from flax_transformer.huggingface.weights import from_marian, read_tensors, to_marian, write_safetensors
+from flax_transformer.interop.huggingface_runs import import_marian
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import Transformer, parameter_shapes
 
 FIXTURE = TESTS / 'fixtures' / 'marian'
 EXPECTED = json.loads((FIXTURE / 'expected.json').read_text(encoding='utf-8'))
 SETTINGS = json.loads((FIXTURE / 'config.json').read_text(encoding='utf-8'))
-# Sums of float32 in another order: up to 7e-5 was seen (docs/how-to/marian.md).
+# Sums of float32 in another order: up to 7e-5 was seen (docs/how-to/huggingface.md).
 CLOSE = {'rtol': 0, 'atol': 1e-4}
 
 

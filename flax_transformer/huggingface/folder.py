@@ -10,7 +10,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.marian.settings import (
+from flax_transformer.huggingface.settings import (
     faults_of_decoding,
     faults_of_model,
     read_decoding,
@@ -19,8 +19,15 @@ from flax_transformer.marian.settings import (
     write_decoding,
     write_model,
 )
-from flax_transformer.marian.tokenizer import MarianTokenizer
-from flax_transformer.marian.weights import SAFETENSORS, TIED, from_marian, read_tensors, to_marian, write_safetensors
+from flax_transformer.huggingface.tokenizer import MarianTokenizer
+from flax_transformer.huggingface.weights import (
+    SAFETENSORS,
+    TIED,
+    from_marian,
+    read_tensors,
+    to_marian,
+    write_safetensors,
+)
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.config import TransformerConfig
 

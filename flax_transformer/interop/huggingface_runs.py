@@ -7,9 +7,9 @@ from flax_transformer.common.trees import refuse_non_finite
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.marian.folder import Marian, as_marian, check_export, read_marian, write_marian
-from flax_transformer.marian.settings import longest_of, notes_on
-from flax_transformer.marian.tokenizer import MarianTokenizer
+from flax_transformer.huggingface.folder import Marian, as_marian, check_export, read_marian, write_marian
+from flax_transformer.huggingface.settings import longest_of, notes_on
+from flax_transformer.huggingface.tokenizer import MarianTokenizer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.run import Run

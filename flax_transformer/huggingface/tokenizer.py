@@ -18,7 +18,7 @@ import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import write_whole
-from flax_transformer.marian.settings import read_object
+from flax_transformer.huggingface.settings import read_object
 from flax_transformer.text.sentencepiece_model import open_model, read_model
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable
 
