@@ -1,14 +1,10 @@
-"""Parameters of Hugging Face's Marian models <-> ours: one table of names, read in both directions; and their files.
+"""Parameters of Hugging Face's models <-> ours: one table of names for all families, read in both directions.
 
-    params = from_marian(read_tensors(folder), config)
-    write_safetensors(file, to_marian(params, config))
-
-Files are safetensors or PyTorch's pickles, whole or in shards. torch is not needed: `pickles` reads its files, and runs
-nothing that they name.
+params = to_params(read_tensors(folder), config)
+write_safetensors(file, to_tensors(params, config))
 """
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,16 +12,12 @@ import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import read_limited
-from flax_transformer.common.installing import install_command
-from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.trees import named_leaves
-from flax_transformer.huggingface.pickles import read_pickle
+from flax_transformer.huggingface.families import family_of_model
+from flax_transformer.huggingface.pickles import Tensors
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import parameter_shapes
-
-SAFETENSORS, PICKLE = 'model.safetensors', 'pytorch_model.bin'
 
 # Ours, theirs, and the kind of module; {n} is the layer.
 MODULES = (
@@ -45,12 +37,19 @@ MODULES = (
     ('decoder/layers_{n}/feed_forward/outer', 'model.decoder.layers.{n}.fc2', 'dense'),
     ('decoder/layers_{n}/feed_forward_residual/norm', 'model.decoder.layers.{n}.final_layer_norm', 'norm'),
     ('projection', 'lm_head', 'softmax'),
+    ('encoder/final_norm', 'model.encoder.layer_norm', 'norm'),
+    ('decoder/final_norm', 'model.decoder.layer_norm', 'norm'),
+    ('source_norm', 'model.encoder.layernorm_embedding', 'norm'),
+    ('target_norm', 'model.decoder.layernorm_embedding', 'norm'),
+    ('source_positions', 'model.encoder.embed_positions', 'positions'),
+    ('target_positions', 'model.decoder.embed_positions', 'positions'),
     ('logits_bias', 'final_logits_bias', 'row'),
 )
 _DENSE = (('/kernel', '.weight', 'transposed'), ('/bias', '.bias', 'same'))
 # The arrays of a kind of module: ours, theirs, and what turns one into the other.
 KINDS = {
     'table': (('/table', '.weight', 'same'),),
+    'positions': (('/table', '.weight', 'without first rows'),),
     'dense': _DENSE,
     'attention': tuple(
         (f'/{ours}{our_array}', f'.{theirs}{their_array}', change)
@@ -67,8 +66,8 @@ TIED = {
     'target': ('model.decoder.embed_tokens', 'lm_head'),
     'none': (),
 }
-# Written by older versions; every version computes them.
-POSITIONS = ('model.encoder.embed_positions.weight', 'model.decoder.embed_positions.weight')
+# Sinusoids, written by older versions; every version computes them.
+POSITIONS = tuple(f'model.{side}.embed_positions.weight{s}' for side in ('encoder', 'decoder') for s in ('', 's'))
 
 
 def names(config: TransformerConfig) -> Iterator[tuple[str, str, str]]:
@@ -80,47 +79,60 @@ def names(config: TransformerConfig) -> Iterator[tuple[str, str, str]]:
                 yield ours.format(n=n) + our_array, theirs.format(n=n) + their_array, change
 
 
-def from_marian(tensors: dict[str, np.ndarray], config: TransformerConfig) -> Any:
-    """Our parameters, float32, from a Marian model's tensors.
+def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> Any:
+    """Our parameters, float32, from a model's tensors, of which one at a time is read.
 
     Raises UserError with every tensor that is missing, unexpected, of a wrong shape, or not what its name promises.
     """
     expected, params = shapes(config), {}
-    left, faults = _without_copies({name: np.asarray(tensor, np.float32) for name, tensor in tensors.items()}, config)
+    table_offset = family_of_model(config).table_offset
+    homes, faults = _without_copies(tensors, config)
     for ours, theirs, change in names(config):
         if ours not in expected:
             continue
         shape = expected[ours]
-        wanted = {'same': shape, 'transposed': shape[::-1], 'as a row': (1, *shape)}[change]
-        if theirs not in left:
-            faults.append(f'{theirs}: missing, expected shape {wanted}')
-        elif left[theirs].shape != wanted:
-            faults.append(f'{theirs}: got shape {left.pop(theirs).shape}, expected {wanted}')
-        else:
-            tensor = left.pop(theirs)
-            tensor = tensor.T if change == 'transposed' else tensor.reshape(shape)
-            params[ours] = jnp.asarray(_without_pad(ours, tensor, config))
-    faults += [f'{name}: unexpected' for name in left]
+        wanted = {
+            'same': shape,
+            'transposed': shape[::-1],
+            'as a row': (1, *shape),
+            'without first rows': (shape[0] + table_offset, *shape[1:]),
+        }[change]
+        if theirs not in homes:
+            if ours == 'logits_bias':
+                params[ours] = jnp.zeros(shape, jnp.float32)
+            else:
+                faults.append(f'{theirs}: missing, expected shape {wanted}')
+            continue
+        tensor = np.asarray(tensors[homes.pop(theirs)], np.float32)
+        if tensor.shape != wanted:
+            faults.append(f'{theirs}: got shape {tensor.shape}, expected {wanted}')
+            continue
+        first = table_offset if change == 'without first rows' else 0
+        tensor = tensor.T if change == 'transposed' else tensor[first:].reshape(shape)
+        params[ours] = jnp.array(_without_pad(ours, tensor, config))
+    faults += [f'{name}: unexpected' for name in homes]
     if faults:
         raise UserError('the tensors are not those of the model that config.json describes:\n  ' + '\n  '.join(faults))
     return unflatten_dict(params, sep='/')
 
 
-def to_marian(params: Any, config: TransformerConfig) -> dict[str, np.ndarray]:
-    """A Marian model's tensors, float32, from our parameters.
+def to_tensors(params: Any, config: TransformerConfig) -> dict[str, np.ndarray]:
+    """The tensors, float32, of a model of the config's family, from our parameters.
 
     What ours lacks is written so that it has no effect: zero biases, and a zero row for pad_id where our model does not
     read it.
     """
     flat = {name: np.asarray(leaf, np.float32) for name, leaf in flatten_dict(params, sep='/').items()}
-    tensors = {}
+    family, tensors = family_of_model(config), {}
     for ours, theirs, change in names(config):
         array = flat.get(ours)
-        if array is None and theirs.endswith('bias'):
+        if array is None and ((ours == 'logits_bias' and family.always[ours]) or '_attention/' in ours):
             # Ours may lack the biases of the logits, and those of the projections in attention.
             array = np.zeros(config.vocab_size_of_target if ours == 'logits_bias' else config.d_model, np.float32)
         if array is not None:
             array = _without_pad(ours, array, config)
+            if change == 'without first rows':
+                array = np.pad(array, ((family.table_offset, 0), (0, 0)))
             tensors[theirs] = array.T if change == 'transposed' else array[None] if change == 'as a row' else array
     return tensors
 
@@ -132,90 +144,39 @@ def shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
 
 def _without_pad(name: str, array: np.ndarray, config: TransformerConfig) -> np.ndarray:
     """The array; an embedding whose pad row is not read has zeros there."""
-    if not name.endswith('/table') or config.pad_row == 'both':
+    if not name.endswith('embedding/table') or config.pad_row == 'both':
         return array
     return np.where(np.arange(len(array))[:, None] == config.pad_id, np.float32(0), array)
 
 
-def _without_copies(
-    tensors: dict[str, np.ndarray], config: TransformerConfig
-) -> tuple[dict[str, np.ndarray], list[str]]:
-    """The tensors without copies of others and of what we compute; and the faults found among those."""
-    left, faults = dict(tensors), []
+def _without_copies(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> tuple[dict[str, str], list[str]]:
+    """Names without those of copies and of what we compute, each with the tensor that it stands for; and the faults
+    found among those."""
+    homes, faults = {name: name for name in tensors}, []
     aliases = [f'{name}.weight' for name in TIED[config.tie_embeddings]]
-    if there := [name for name in aliases if name in left]:
-        table = left[there[0]]
+    if there := [name for name in aliases if name in homes]:
         faults += [
             f'{name}: differs from {there[0]}, though config.json ties them'
             for name in there
-            if not np.array_equal(left.pop(name), table)
+            if homes.pop(name) and not _is_same(tensors, name, there[0])
         ]
-        left[aliases[0]] = table
-    if config.tie_embeddings != 'all' and (shared := left.pop('model.shared.weight', None)) is not None:
+        homes[aliases[0]] = there[0]
+    if config.tie_embeddings != 'all' and (shared := homes.pop('model.shared.weight', None)) is not None:
         # Ignored if the two sides have tables of their own, as the latest version writes them.
         for side in ('encoder', 'decoder'):
-            left.setdefault(f'model.{side}.embed_tokens.weight', shared)
-    if config.logits_bias:
-        left.setdefault('final_logits_bias', np.zeros((1, config.vocab_size_of_target), np.float32))
-    for name in POSITIONS:
-        if (positions := left.pop(name, None)) is not None:
-            computed = sinusoids(len(positions), config.d_model, 'concatenated')
+            homes.setdefault(f'model.{side}.embed_tokens.weight', shared)
+    for name in POSITIONS if config.positions != 'learned' else ():
+        if homes.pop(name, None) is not None:
+            positions, first = tensors[name], config.position_offset
+            computed = sinusoids(len(positions), config.d_model, config.positions)
             # bfloat16 keeps sines to 4e-3.
-            if positions.shape != computed.shape or np.abs(positions - computed).max() > 5e-3:
-                faults.append(f'{name}: not the sinusoids of Marian; other positions are not supported')
-    return left, faults
+            if positions.shape != computed.shape or np.abs(positions - computed)[first:].max(initial=0) > 5e-3:
+                faults.append(f'{name}: not the sinusoids of this family; other positions are not supported')
+    return homes, faults
 
 
-def read_tensors(folder: Path) -> dict[str, np.ndarray]:
-    """All tensors of the folder's model, in the types in which they are stored.
-
-    Looks for model.safetensors, model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json, in this
-    order. Raises UserError if there is none, one is damaged, or a pickle holds more than tensors.
-    """
-    for name, read in ((SAFETENSORS, _read_safetensors), (PICKLE, read_pickle)):
-        if (folder / name).is_file():
-            return read(folder / name)
-        if (folder / f'{name}.index.json').is_file():
-            return _read_shards(folder / f'{name}.index.json', read)
-    raise UserError(f'{folder} has no weights; expected {SAFETENSORS} or {PICKLE}, or shards of one and their index')
-
-
-def write_safetensors(file: Path, tensors: dict[str, np.ndarray]) -> None:
-    """Writes a file that Hugging Face loads into a PyTorch model."""
-    _safetensors().numpy.save_file(
-        {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, file, metadata={'format': 'pt'}
-    )
-
-
-def _safetensors() -> Any:
-    """The module, imported on use: translating does not need it."""
-    try:
-        import safetensors
-        import safetensors.numpy
-    except ImportError:
-        raise UserError(f'safetensors is not installed: {install_command("interop")}') from None
-    return safetensors
-
-
-def _read_safetensors(file: Path) -> dict[str, np.ndarray]:
-    module = _safetensors()
-    try:
-        return module.numpy.load_file(file)
-    except Exception as error:  # a damaged file can raise anything
-        raise UserError(f'{file} is damaged, or cut short: {error}; copy it again') from None
-
-
-def _read_shards(index: Path, read: Callable[[Path], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    try:
-        homes = dict(parse_json(read_limited(index))['weight_map'])
-        names = sorted(set(homes.values()))
-    except (ValueError, TypeError, KeyError):
-        raise UserError(f'{index} is damaged: expected {{"weight_map": {{tensor: file}}}}') from None
-    # A name with a folder in it could lead anywhere.
-    missing = [name for name in names if Path(name).name != name or not (index.parent / name).is_file()]
-    if missing:
-        raise UserError(f'{index} names files that are not next to it: {", ".join(missing)}')
-    tensors = {name: tensor for file in names for name, tensor in read(index.parent / file).items()}
-    if absent := sorted(set(homes) - set(tensors)):
-        raise UserError(f'{index} names tensors that its files lack: {", ".join(absent)}')
-    return tensors
+def _is_same(tensors: Mapping[str, np.ndarray], name: str, other: str) -> bool:
+    """Whether two tensors are equal; those that share their memory in the file are not read."""
+    if isinstance(tensors, Tensors) and tensors.sources[name] == tensors.sources[other]:
+        return True
+    return np.array_equal(tensors[name], tensors[other])

@@ -33,6 +33,8 @@ class TransformerConfig:
     norm_epsilon: float = 1e-6  # added to the variance in norms
     activation: Literal['relu', 'gelu', 'swish'] = 'relu'  # the feed-forward network's
     positions: Literal['interleaved', 'concatenated', 'tensor2tensor', 'learned'] = 'interleaved'  # section 3.5
+    position_offset: int = 0  # the first token's position in a table of sinusoids; 2 in fairseq
+    embedding_norm: bool = False  # normalize the sum of embedding and position, as BART does
     scale_embedding: bool = True  # multiply embeddings by sqrt(d_model), section 3.4
     tie_embeddings: Literal['all', 'target', 'none'] = 'all'  # all: source = target = softmax; target: target = softmax
     # A file of word vectors that the embeddings of the source start from, relative to data.root; empty: random numbers.
@@ -43,7 +45,8 @@ class TransformerConfig:
     attention_score: Literal['scaled_dot', 'dot', 'additive'] = 'scaled_dot'
     attention_bias: bool = False  # biases in the query, key, value and output projections
     logits_bias: bool = False  # a bias on the logits
-    pad_id: int = 0  # also the decoder's start: its embedding is the zero vector
+    pad_id: int = 0  # fills up after each sentence; its embedding is the zero vector
+    start_id: int | None = None  # the decoder's start; None: pad_id
     # What reads pad_id's row of the embedding. output: only the logits, if tied; neither: zeros there too, as in
     # Marian; both: like any other row, so that the decoder starts from it.
     pad_row: Literal['output', 'neither', 'both'] = 'output'
@@ -62,7 +65,8 @@ class TransformerConfig:
         )
         for name in ('num_encoder_layers', 'num_decoder_layers'):
             check(getattr(self, name) <= 1000, f'{name}={getattr(self, name)}: expected at most 1,000')
-        for name in ('vocab_size', 'd_model', 'num_heads', 'd_ff', 'max_length', 'head_dim', 'target_vocab_size'):
+        sizes = ('vocab_size', 'd_model', 'num_heads', 'd_ff', 'max_length', 'head_dim', 'target_vocab_size')
+        for name in (*sizes, 'position_offset'):
             size = getattr(self, name)
             check(size is None or size < 2**31, f'{name}={size}: expected less than 2^31')
         if self.attention == 'cudnn':
@@ -106,6 +110,12 @@ class TransformerConfig:
             f'target_vocab_size={self.target_vocab_size}: expected at least 1, or None',
         )
         check_vocabularies(self)
+        check(self.position_offset >= 0, f'position_offset={self.position_offset}: expected at least 0')
+        last = self.vocab_size_of_target - 1
+        check(
+            self.start_id is None or 0 <= self.start_id <= last,
+            f'start_id={self.start_id}: expected an id from 0 to {last}, or None',
+        )
 
     @property
     def width_of_head(self) -> int:

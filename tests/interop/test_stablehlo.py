@@ -256,5 +256,5 @@ def test_parameters_that_are_not_finite_are_not_exported(tmp_path: Path, monkeyp
         export_run(Translator(loaded.config.model, params, loaded.tokenizer), tmp_path / 'export')
     monkeypatch.setattr(huggingface_runs, 'load_run', lambda *_, **__: loaded._replace(params=params))
     with pytest.raises(UserError, match=expected):
-        huggingface_runs.export_marian(RUN, tmp_path / 'marian', DecodingConfig(length_penalty='power'))
+        huggingface_runs.export_huggingface(RUN, tmp_path / 'marian', DecodingConfig(length_penalty='power'))
     assert not list(tmp_path.iterdir())

@@ -33,7 +33,8 @@ def load_run(reference: Path | str, *, step: int | None = None, **decoding: Any)
     config = replace(config, decoding=override(config.decoding, decoding))
     like = parameter_shapes(config)
     params = named_params(reference, run, config.training, like, step=step)
-    return LoadedRun(config, params, run.read_matching_tokenizer(config))
+    tokenizer = run.read_matching_tokenizer(config)
+    return LoadedRun(config, params, tokenizer.reading(config.data.source_language))
 
 
 def load_ensemble(references: Sequence[Path | str], *, step: int | None = None, **decoding: Any) -> list[LoadedRun]:
